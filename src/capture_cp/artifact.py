@@ -1,0 +1,226 @@
+"""Saved calibrations: one safetensors file, arrays and a JSON header, nothing that executes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load as parse
+from safetensors.numpy import save as serialise
+
+from capture_cp.checks import CaptureError
+from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.conformal.groups import Groups, OneGroup, PerStratum, Tree
+from capture_cp.conformal.partition import Partition
+from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
+from capture_cp.conformal.thresholds import GroupScores
+from capture_cp.files import Pathlike, existing_file, written_whole
+from capture_cp.kernels.tree import NODE
+from capture_cp.params import Params
+from capture_cp.predictor import Capture
+from capture_cp.spaces.metrics import SE2, Euclidean
+from capture_cp.spaces.strata import GriddedStrata, Strata
+
+SCHEMA = 1
+FORMAT = "capture-cp calibration"
+LARGEST = 1 << 32
+
+#: The only classes that a file may name; a file cannot make us import or run anything else.
+KNOWN: Mapping[str, type[Params]] = {
+    part.__name__: part for part in (NearestParticles, Mahalanobis, ParticleBox, Euclidean, SE2, OneGroup, PerStratum, Tree)
+}
+
+
+def save(cap: Capture, path: Pathlike) -> None:
+    """Write a fitted calibration to `path`, atomically."""
+    cap._check_fitted()
+    if not isinstance(cap.calibration_, GroupScores):
+        raise CaptureError("there is nothing to save: this method is not calibrated.")
+    arrays = _arrays(cap.partition_, cap.calibration_)
+    header = {
+        "score": _describe(cap._score),
+        "groups": _describe(cap._groups),
+        "n_particles": cap.n_particles,
+        "seed": cap.seed,
+        "deterministic_model": cap.deterministic_model,
+        "n_inputs": cap.n_inputs_,
+        "n_outputs": cap.n_outputs_,
+        "strata": list(cap.strata.names),
+        "strata_sha256": _strata_fingerprint(cap.strata),
+        "data": cap.data_,
+        "group_sizes": cap.calibration_.sizes.tolist(),
+        "versions": {name: version(name) for name in ("capture-cp", "numpy", "scikit-learn", "safetensors")},
+    }
+    text = json.dumps(header)
+    metadata = {"format": FORMAT, "schema": str(SCHEMA), "calibration": text, "sha256": _checksum(text, arrays)}
+    with written_whole(path) as temporary:
+        temporary.write_bytes(serialise(arrays, metadata=metadata))
+
+
+def load(path: Pathlike, model: Model, strata: Strata, score: Score | None = None, groups: Groups | None = None) -> Capture:
+    """Read a calibration and put it together with its model and strata."""
+    header, arrays = read(path)
+    try:
+        return _restore(header, arrays, model, strata, score, groups)
+    except CaptureError as error:
+        raise CaptureError(f"calibration {path}: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise CaptureError(f"calibration {path} is damaged ({type(error).__name__}: {error}); save it again.") from None
+
+
+def read(path: Pathlike) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Header and arrays of a calibration file, with their checksum verified."""
+    file = existing_file(path, "calibration")
+    if file.stat().st_size > LARGEST:
+        raise CaptureError(f"calibration {file} is larger than {LARGEST >> 30} GiB; that is not a calibration of ours.")
+    data = file.read_bytes()
+    metadata = _metadata(data)
+    if metadata.get("format") != FORMAT:
+        raise CaptureError(
+            f"{file} is not a capture-cp calibration, or is cut short; expected a file written by Capture.save."
+        )
+    if metadata.get("schema") != str(SCHEMA):
+        raise CaptureError(
+            f"calibration {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA}; upgrade capture-cp."
+        )
+    try:
+        arrays = parse(data)
+        text = metadata["calibration"]
+        intact = metadata["sha256"] == _checksum(text, arrays)
+        header = json.loads(text)
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):
+        intact = False
+    if not intact or not isinstance(header, dict):
+        raise CaptureError(f"calibration {file} is damaged or cut short; copy or save it again.")
+    return header, arrays
+
+
+def _restore(
+    header: dict[str, Any],
+    arrays: dict[str, npt.NDArray[Any]],
+    model: Model,
+    strata: Strata,
+    score: Score | None,
+    groups: Groups | None,
+) -> Capture:
+    if list(strata.names) != header["strata"] or _strata_fingerprint(strata) != header["strata_sha256"]:
+        raise CaptureError(
+            f"it was made for other strata ({', '.join(header['strata'])}) than the ones given "
+            f"({', '.join(strata.names)}), or for another grid; load it with the strata it was fitted with."
+        )
+    cap = Capture(
+        model,
+        strata,
+        score=score if score is not None else _build(header["score"]),
+        groups=groups if groups is not None else _build(header["groups"]),
+        n_particles=header["n_particles"],
+        seed=header["seed"],
+        deterministic_model=header["deterministic_model"],
+    )
+    cap._check_parts(header["n_outputs"])
+    partition, scores = _checked(arrays, header["n_inputs"], len(strata.names))
+    cap._restore(partition, scores, header["n_inputs"], header["n_outputs"], header["data"])
+    return cap
+
+
+def _arrays(partition: Partition, scores: GroupScores) -> dict[str, npt.NDArray[Any]]:
+    nodes = {f"nodes.{field}": np.ascontiguousarray(partition.nodes[field]) for field in NODE.names or ()}
+    return nodes | {
+        "roots": partition.roots,
+        "stratum_features": partition.stratum_features,
+        "scores": scores.scores,
+        "starts": scores.starts,
+    }
+
+
+def _checked(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_strata: int) -> tuple[Partition, GroupScores]:
+    """Partition and scores that are safe to walk: every index in range, no cycle, scores sorted."""
+    nodes = np.zeros(len(arrays["nodes.feature"]), dtype=NODE)
+    for field in NODE.names or ():
+        nodes[field] = arrays[f"nodes.{field}"]
+    roots = np.asarray(arrays["roots"], dtype=np.int32)
+    features = np.ascontiguousarray(arrays["stratum_features"], dtype=np.float64)
+    scores = np.asarray(arrays["scores"], dtype=np.float64)
+    starts = np.asarray(arrays["starts"], dtype=np.int64)
+    number = np.arange(len(nodes))
+    leaf = nodes["feature"] < 0
+    inner = ~leaf
+    n_groups = len(starts) - 1
+    sound = (
+        roots.shape == (n_strata,)
+        and features.ndim == 2
+        and len(features) == n_strata
+        and _all_between(roots, 0, len(nodes))
+        and _all_between(nodes["feature"][inner], 0, n_inputs + features.shape[1])
+        and all(_all_between(nodes[side][inner], 0, len(nodes)) for side in ("left", "right"))
+        and all((nodes[side][inner] > number[inner]).all() for side in ("left", "right"))
+        and n_groups >= 1
+        and _all_between(nodes["group"][leaf], 0, n_groups)
+        and starts[0] == 0
+        and starts[-1] == len(scores)
+        and (np.diff(starts) >= 0).all()
+        and bool(np.isfinite(scores).all())
+        and all((np.diff(scores[a:b]) >= 0).all() for a, b in pairwise(starts))
+    )
+    if not sound:
+        raise CaptureError("its arrays do not fit together; save it again.")
+    return Partition(nodes, roots, features, n_inputs), GroupScores(scores, starts)
+
+
+def _all_between(values: npt.NDArray[Any], low: int, stop: int) -> bool:
+    return bool(((values >= low) & (values < stop)).all())
+
+
+def _describe(part: Params) -> dict[str, Any]:
+    """A part as JSON: its class name and parameters. A part of the user's own is named, not stored."""
+    params = {
+        name: _describe(value) if isinstance(value, Params) else value for name, value in part.get_params(deep=False).items()
+    }
+    if type(part).__name__ not in KNOWN or type(part) is not KNOWN[type(part).__name__]:
+        return {"own": type(part).__name__}
+    return {"class": type(part).__name__, "params": params}
+
+
+def _build(description: Any) -> Any:
+    if not isinstance(description, dict):
+        return description
+    if "own" in description:
+        raise CaptureError(
+            f"it uses {description['own']}, a class of your own; pass it to Capture.load as score= or groups=."
+        )
+    if description["class"] not in KNOWN:
+        raise CaptureError(f"it names an unknown part {description['class']!r}.")
+    params = {name: _build(value) for name, value in description["params"].items()}
+    return KNOWN[description["class"]](**params)
+
+
+def _strata_fingerprint(strata: Strata) -> str:
+    if isinstance(strata, GriddedStrata):
+        return strata.fingerprint()
+    return hashlib.sha256("\0".join(strata.names).encode()).hexdigest()
+
+
+def _checksum(text: str, arrays: dict[str, npt.NDArray[Any]]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _metadata(data: bytes) -> dict[str, Any]:
+    """The metadata of a safetensors file (its JSON header begins after 8 bytes of length); empty if it is not one."""
+    length = int.from_bytes(data[:8], "little")
+    try:
+        header = json.loads(data[8 : 8 + length]) if length <= len(data) - 8 else {}
+    except (ValueError, RecursionError):
+        return {}
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    return metadata if isinstance(metadata, dict) else {}

@@ -1,0 +1,118 @@
+"""Every array and number that enters the public API is checked here, once, with one clear sentence."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class CaptureError(ValueError):
+    """Something given to capture-cp cannot be used; the message says what, what was expected and what to do."""
+
+
+class CaptureWarning(UserWarning):
+    """The answer is valid, but probably not what you hoped for."""
+
+
+def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: str) -> Floats:
+    """`value` as a C-contiguous float64 array of the given shape (None = any length), all finite.
+
+    `meaning` tells the reader what the axes are, for example "(n, dx): one row a transition".
+    """
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CaptureError(f"{name} is not an array of numbers ({error}); expected shape {meaning}.") from None
+    fits = array.ndim == len(shape) and all(want is None or have == want for have, want in zip(array.shape, shape))
+    if not fits:
+        wanted = tuple("any" if want is None else want for want in shape)
+        raise CaptureError(f"{name} has shape {array.shape}, expected {meaning}, here {_brackets(wanted)}.")
+    if not np.isfinite(array).all():
+        bad = ~np.isfinite(array)
+        rows = np.flatnonzero(bad.reshape(len(array), -1).any(axis=1))
+        raise CaptureError(
+            f"{name} has {int(bad.sum())} NaN or infinite values, first in {_rows(rows)}; "
+            "remove or repair those rows before calling."
+        )
+    return array
+
+
+def some_rows(name: str, array: Floats) -> Floats:
+    """Refuse an array without rows."""
+    if len(array) == 0:
+        raise CaptureError(f"{name} has no rows; at least one transition is needed.")
+    return array
+
+
+def same_length(first: str, a: Floats, second: str, b: Floats) -> None:
+    """Refuse two arrays whose rows do not pair up."""
+    if len(a) != len(b):
+        raise CaptureError(f"{first} has {len(a)} rows and {second} has {len(b)}; they must pair up row by row.")
+
+
+def failure_rate(alpha: float) -> float:
+    """`alpha` as a float strictly between 0 and 1."""
+    return _open_unit("alpha", alpha, "the allowed failure rate, for example 0.1 for 90 % coverage")
+
+
+def confidence_level(confidence: float | None) -> float | None:
+    """`confidence` as a float strictly between 0 and 1, or None."""
+    if confidence is None:
+        return None
+    return _open_unit("confidence", confidence, "the share of calibration sets that must not undercover, for example 0.95")
+
+
+def whole_number(name: str, value: Any, at_least: int) -> int:
+    """`value` as an int of at least `at_least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise CaptureError(f"{name} is {value!r}; expected a whole number of at least {at_least}.")
+    return int(value)
+
+
+def known_name(kind: str, given: Any, known: Iterable[str]) -> str:
+    """`given` if it is one of `known`; otherwise an error that offers the nearest match."""
+    names = list(known)
+    if isinstance(given, str) and given in names:
+        return given
+    near = difflib.get_close_matches(str(given).lower(), [name.lower() for name in names], n=1, cutoff=0.5)
+    hint = next((f" Did you mean {name!r}?" for name in names if near and name.lower() == near[0]), "")
+    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    raise CaptureError(f"unknown {kind} {given!r}; known: {listed or 'none'}.{hint}")
+
+
+def feasible(name: str, labels: Ints) -> None:
+    """Refuse outputs in infeasible space (label -1): dropping them would void the guarantee."""
+    rows = np.flatnonzero(labels < 0)
+    if len(rows):
+        raise CaptureError(
+            f"{len(rows)} of {len(labels)} rows of {name} lie in infeasible space (stratum -1), first in {_rows(rows)}; "
+            "the guarantee needs every recorded transition, so widen the strata or their tolerance instead of dropping rows."
+        )
+
+
+def _open_unit(name: str, value: Any, meaning: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 < number < 1.0:
+        raise CaptureError(f"{name} is {value!r}; expected a number strictly between 0 and 1: {meaning}.")
+    return number
+
+
+def _rows(rows: npt.NDArray[np.intp]) -> str:
+    shown = ", ".join(str(int(row)) for row in rows[:5])
+    return f"{'row' if len(rows) == 1 else 'rows'} {shown}{', ...' if len(rows) > 5 else ''}"
+
+
+def _brackets(shape: Sequence[object]) -> str:
+    return "(" + ", ".join(str(part) for part in shape) + ("," if len(shape) == 1 else "") + ")"

@@ -1,0 +1,1 @@
+"""Conformal prediction on arrays: ranks and thresholds, scores, groups, coverage."""

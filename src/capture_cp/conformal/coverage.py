@@ -1,0 +1,111 @@
+"""Empirical coverage with exact binomial intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from capture_cp.checks import CaptureError, known_name
+
+
+def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact confidence interval of a success probability.
+
+    >>> low, high = clopper_pearson(90, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.824, 0.951)
+    """
+    if not 0 <= successes <= trials:
+        raise CaptureError(f"{successes} successes of {trials} trials is impossible; expected 0 <= successes <= trials.")
+    tail = (1 - level) / 2
+    low = 0.0 if successes == 0 else float(special.betaincinv(successes, trials - successes + 1, tail))
+    high = 1.0 if successes == trials else float(special.betaincinv(successes + 1, trials - successes, 1 - tail))
+    return low, high
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """Coverage of one subset of the test transitions.
+
+    `volume` is the mean number of region cells (None without a grid); `calibration` the calibration points behind it.
+    """
+
+    name: str
+    n: int
+    covered: int
+    volume: float | None = None
+    calibration: int | None = None
+
+    @property
+    def coverage(self) -> float:
+        return self.covered / self.n if self.n else float("nan")
+
+    @property
+    def ci95(self) -> tuple[float, float]:
+        return clopper_pearson(self.covered, self.n)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Coverage over all test transitions, by stratum of the realised outcome, and by calibration group.
+
+    `coverage["edge"]` is the row of one stratum, `coverage.all` the row of everything, `coverage.groups` the groups.
+    """
+
+    alpha: float
+    all: CoverageRow
+    strata: tuple[CoverageRow, ...]
+    groups: tuple[CoverageRow, ...]
+
+    def __getitem__(self, stratum: str) -> CoverageRow:
+        names = [row.name for row in self.strata]
+        return self.strata[names.index(known_name("stratum", stratum, names))]
+
+    def __iter__(self) -> Iterator[CoverageRow]:
+        return iter((self.all, *self.strata))
+
+    def rows(self, **labels: Any) -> list[dict[str, Any]]:
+        """One JSON-ready record a stratum, "all" first; `labels` such as task or method are put in front."""
+        return [
+            labels
+            | {
+                "stratum": row.name,
+                "alpha": self.alpha,
+                "coverage": row.coverage if row.n else None,
+                "ci95": list(row.ci95),
+                "n": row.n,
+                "volume": row.volume,
+            }
+            for row in self
+        ]
+
+    def __str__(self) -> str:
+        width = max(len(row.name) for row in self)
+        lines = [f"coverage, target {1 - self.alpha:.1%}"]
+        for row in self:
+            low, high = row.ci95
+            shown = f"{row.coverage:7.1%}  [{low:.1%}, {high:.1%}]" if row.n else "      -"
+            cells = "" if row.volume is None else f"  {row.volume:10.1f} cells"
+            lines.append(f"  {row.name:{width}}  {shown}  of {row.n:,}{cells}")
+        return "\n".join(lines)
+
+
+def tally(names: list[str], labels: Any, inside: Any, volumes: Any, calibration: Any) -> tuple[CoverageRow, ...]:
+    """Rows for labels 0, 1, ...: which of `inside` (n,) are true under each of `labels` (n,)."""
+    count = len(names)
+    n = np.bincount(labels, minlength=count)
+    covered = np.bincount(labels, weights=inside, minlength=count).astype(int)
+    return tuple(
+        CoverageRow(
+            name,
+            int(n[i]),
+            int(covered[i]),
+            None if volumes is None else float(volumes[i]),
+            None if calibration is None else int(calibration[i]),
+        )
+        for i, name in enumerate(names)
+    )

@@ -1,0 +1,202 @@
+"""How calibration examples are grouped: not at all, by stratum, or by a regression tree (LOCART)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.conformal.partition import Partition, leaves
+from capture_cp.conformal.thresholds import FixedThreshold, GroupScores, Thresholds
+from capture_cp.kernels.tree import NODE
+from capture_cp.params import Params
+
+StratumInput = Literal["auto", "label", "features", "none"]
+
+
+class Examples(NamedTuple):
+    """The augmented calibration set: inputs X (n, dx), strata m (n,) of the outputs, scores R (n,)."""
+
+    X: Floats
+    m: Ints
+    R: Floats
+    n_strata: int
+    stratum_features: Floats | None  # (M, df)
+
+
+class Groups(Params, ABC):
+    """A way to group (input, stratum) pairs. Subclass and write `split` for one of your own."""
+
+    @abstractmethod
+    def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
+        """A partition, and which rows (n,) it was *not* made from: only those may set thresholds."""
+
+    def calibrate(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Thresholds]:
+        """Partition and thresholds, from disjoint rows (Algorithm 1, lines 6 to 9)."""
+        partition, held_out = self.split(examples, rng)
+        m, R = examples.m[held_out], examples.R[held_out]
+        if partition.by_stratum:
+            # a stratum without a single calibration score has no business borrowing another's threshold
+            partition = partition.isolate(np.setdiff1d(np.arange(examples.n_strata), m))
+        return partition, GroupScores.from_groups(R, partition.groups(examples.X[held_out], m), partition.n_groups)
+
+
+class OneGroup(Groups):
+    """A single threshold for everything, as in split conformal prediction and PCP."""
+
+    def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
+        roots = np.zeros(examples.n_strata, dtype=np.int32)
+        return _plain(leaves(1), roots, examples), np.ones(len(examples.R), dtype=bool)
+
+
+class Uncalibrated(OneGroup):
+    """A constant threshold and no guarantee: the baseline that conformal prediction is measured against."""
+
+    def __init__(self, threshold: float = 0.0) -> None:
+        self.threshold = threshold
+
+    def calibrate(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Thresholds]:
+        return self.split(examples, rng)[0], FixedThreshold(self.threshold)
+
+
+class PerStratum(Groups):
+    """One threshold a stratum, whatever the input."""
+
+    def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
+        roots = np.arange(examples.n_strata, dtype=np.int32)
+        return _plain(leaves(examples.n_strata), roots, examples), np.ones(len(examples.R), dtype=bool)
+
+
+class Tree(Groups):
+    """Leaves of a regression tree that predicts the score from the input and the stratum (LOCART).
+
+    Args:
+        per_stratum: grow one tree a stratum, so that coverage holds for every stratum by theorem. False is the paper's
+            single tree, which may or may not split on the stratum: coverage then holds for every leaf.
+        partition_share: share of the examples that grow the tree; the others set the thresholds.
+        min_leaf: fewest partition examples in a leaf.
+        max_leaves: most leaves a tree, None for no limit.
+        prune: choose the tree's size by cost-complexity pruning, validated on a third of the partition examples.
+        stratum_input: what a single tree sees of the stratum: "label" (its number, as in the paper), "features" (those
+            the strata bring), "auto" (features where there are any), or "none".
+    """
+
+    def __init__(
+        self,
+        per_stratum: bool = True,
+        partition_share: float = 0.7,
+        min_leaf: int = 300,
+        max_leaves: int | None = 20,
+        prune: bool = False,
+        stratum_input: StratumInput = "auto",
+    ) -> None:
+        self.per_stratum = per_stratum
+        self.partition_share = partition_share
+        self.min_leaf = min_leaf
+        self.max_leaves = max_leaves
+        self.prune = prune
+        self.stratum_input = stratum_input
+
+    def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
+        self._check()
+        n = len(examples.R)
+        held_out = np.ones(n, dtype=bool)
+        held_out[rng.permutation(n)[: int(n * self.partition_share)]] = False
+        rows = np.flatnonzero(~held_out)
+        if self.per_stratum:
+            trees = [self._grow(examples, rows[examples.m[rows] == m], None, rng) for m in range(examples.n_strata)]
+            features = np.empty((examples.n_strata, 0))
+        else:
+            features = self._stratum_features(examples)
+            trees = [self._grow(examples, rows, features, rng)]
+        nodes, roots = _join(trees)
+        if not self.per_stratum:
+            roots = np.repeat(roots, examples.n_strata)
+        return Partition(nodes, roots, features, examples.X.shape[1]), held_out
+
+    def _stratum_features(self, examples: Examples) -> Floats:
+        own, choice = examples.stratum_features, self.stratum_input
+        if choice == "none":
+            return np.empty((examples.n_strata, 0))
+        if choice == "features" and own is None:
+            raise CaptureError('Tree(stratum_input="features") needs strata with features; give them some or use "label".')
+        if choice == "label" or own is None:
+            return np.arange(examples.n_strata, dtype=np.float64)[:, None]
+        return own
+
+    def _grow(
+        self, examples: Examples, rows: npt.NDArray[np.intp], features: Floats | None, rng: np.random.Generator
+    ) -> npt.NDArray[Any]:
+        """CART on (X, features of m) with the score as target: nodes of one tree."""
+        if len(rows) < 2 * self.min_leaf or self.max_leaves == 1:
+            return leaves(1)
+        inputs = examples.X[rows]
+        if features is not None:
+            inputs = np.hstack([inputs, features[examples.m[rows]]])
+        return _tree_nodes(self._fit_cart(inputs, examples.R[rows], rng))
+
+    def _fit_cart(self, inputs: Floats, scores: Floats, rng: np.random.Generator) -> Any:
+        from sklearn.tree import DecisionTreeRegressor
+
+        def cart(**settings: Any) -> Any:
+            return DecisionTreeRegressor(max_leaf_nodes=self.max_leaves, random_state=seed, **settings)
+
+        seed = int(rng.integers(2**31))
+        if not self.prune:
+            return cart(min_samples_leaf=self.min_leaf).fit(inputs, scores)
+        order = rng.permutation(len(scores))
+        check, grow = np.split(order, [len(order) // 3])
+        smaller_leaf = max(1, self.min_leaf * 2 // 3)
+        path = cart(min_samples_leaf=smaller_leaf).cost_complexity_pruning_path(inputs[grow], scores[grow])
+        candidates = np.unique(np.quantile(np.maximum(path.ccp_alphas, 0.0), np.linspace(0, 1, 16)))
+        errors = [
+            np.mean((fitted.predict(inputs[check]) - scores[check]) ** 2)
+            for penalty in candidates
+            for fitted in [cart(min_samples_leaf=smaller_leaf, ccp_alpha=penalty).fit(inputs[grow], scores[grow])]
+        ]
+        penalty = candidates[int(np.argmin(errors))]
+        return cart(min_samples_leaf=self.min_leaf, ccp_alpha=penalty).fit(inputs, scores)
+
+    def _check(self) -> None:
+        if not 0.0 < self.partition_share < 1.0:
+            raise CaptureError(
+                f"partition_share is {self.partition_share!r}; expected a number between 0 and 1, such as 0.7."
+            )
+        whole_number("min_leaf", self.min_leaf, 1)
+        if self.max_leaves is not None:
+            whole_number("max_leaves", self.max_leaves, 1)
+        known_name("stratum_input", self.stratum_input, get_args(StratumInput))
+
+
+def _plain(nodes: npt.NDArray[Any], roots: npt.NDArray[np.int32], examples: Examples) -> Partition:
+    """A partition that looks at no feature of the strata."""
+    return Partition(nodes, roots, np.empty((examples.n_strata, 0)), examples.X.shape[1])
+
+
+def _tree_nodes(cart: Any) -> npt.NDArray[Any]:
+    tree = cart.tree_
+    nodes = np.zeros(tree.node_count, dtype=NODE)
+    leaf = tree.children_left < 0
+    nodes["feature"] = np.where(leaf, -1, tree.feature)
+    nodes["threshold"] = np.where(leaf, 0.0, tree.threshold)
+    nodes["left"], nodes["right"] = tree.children_left, tree.children_right
+    nodes["group"] = np.where(leaf, np.cumsum(leaf) - 1, -1)
+    return nodes
+
+
+def _join(trees: list[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """All trees in one node array, with node and group numbers shifted, and the root of each."""
+    roots, parts, node, group = [], [], 0, 0
+    for tree in trees:
+        part = tree.copy()
+        inner = part["feature"] >= 0
+        part["left"][inner] += node
+        part["right"][inner] += node
+        part["group"][~inner] += group
+        roots.append(node)
+        parts.append(part)
+        node, group = node + len(part), group + int((~inner).sum())
+    return np.concatenate(parts), np.array(roots, dtype=np.int32)

@@ -1,0 +1,79 @@
+"""The conformal rank, exactly: no interpolation, no clipping, no floating-point surprise."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from capture_cp.checks import CaptureError, Floats, confidence_level, failure_rate
+
+
+def conformal_quantile(scores: Any, alpha: float, confidence: float | None = None) -> float:
+    """The smallest threshold that a fresh exchangeable score stays below with probability at least 1 - alpha.
+
+    It is the k-th smallest of the n scores with k = ⌈(n+1)(1-α)⌉, and +inf when k > n.
+
+    Args:
+        scores: calibration scores, (n,); n may be 0.
+        alpha: allowed failure rate, strictly between 0 and 1.
+        confidence: if given, the rank is raised until, with this probability over the draw of the calibration set, the
+            coverage of the threshold is at least 1 - alpha; +inf when n is too small for that.
+
+    >>> conformal_quantile([1, 2, 3, 4, 5, 6, 7, 8, 9], alpha=0.1)
+    9.0
+    >>> conformal_quantile([1, 2, 3], alpha=0.1)
+    inf
+    """
+    try:
+        array = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.full((), np.nan)
+    if array.ndim != 1 or np.isnan(array).any():
+        raise CaptureError(f"scores have shape {array.shape} or hold NaN; expected numbers of shape (n,), without NaN.")
+    rank = conformal_rank(len(array), alpha, confidence)
+    return float(np.partition(array, rank - 1)[rank - 1]) if rank <= len(array) else math.inf
+
+
+def conformal_rank(n: int, alpha: float, confidence: float | None = None) -> int:
+    """Rank of the threshold among n sorted scores, counted from 1; n + 1 means +inf."""
+    alpha, confidence = failure_rate(alpha), confidence_level(confidence)
+    miss = as_fraction(alpha)
+    rank = math.ceil((n + 1) * (1 - miss))
+    if confidence is not None:
+        rank = max(rank, _confident_rank(n, alpha, confidence))
+    return min(rank, n + 1)
+
+
+def size_needed(alpha: float, confidence: float | None = None) -> int:
+    """The smallest number of calibration scores that gives a finite threshold."""
+    alpha, confidence = failure_rate(alpha), confidence_level(confidence)
+    needed = math.ceil(1 / as_fraction(alpha)) - 1
+    if confidence is not None:
+        # rank n suffices when (1 - alpha)^n <= 1 - confidence
+        needed = max(needed, math.ceil(math.log1p(-confidence) / math.log1p(-alpha) - 1e-9))
+        while conformal_rank(needed, alpha, confidence) > needed:
+            needed += 1
+    return needed
+
+
+def as_fraction(alpha: float) -> Fraction:
+    """The simple fraction that the user meant: 0.1, and also 1 - 0.9, is one tenth.
+
+    In floating point (n+1)(1-α) can land on either side of a whole number, and the rank would be one off there.
+    """
+    return Fraction(alpha).limit_denominator(10**12)
+
+
+def _confident_rank(n: int, alpha: float, confidence: float) -> int:
+    """Smallest k with P(Beta(k, n+1-k) ≥ 1-α) ≥ confidence; n + 1 when there is none.
+
+    The coverage of the k-th smallest of n continuous scores is Beta(k, n+1-k); ties only raise it.
+    """
+    k: Floats = np.arange(1, n + 1, dtype=np.float64)
+    undercovers = special.betainc(k, n + 1 - k, 1 - alpha)
+    good = undercovers <= (1 - confidence) * (1 + 1e-12)
+    return int(np.argmax(good)) + 1 if good.any() else n + 1

@@ -1,0 +1,144 @@
+"""Nonconformity scores: how far an output lies from what the model predicted.
+
+A score has two jobs: to score pairs, and to say which candidates pass a threshold. Subclass `Score` and write `score` for
+one of your own; override the others for speed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
+
+import numpy as np
+
+from capture_cp.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.kernels.nearest import count_cells, kth_nearest, within_pairs
+from capture_cp.params import Params
+from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.metrics import Euclidean, Metric
+from capture_cp.spaces.strata import GriddedStrata
+
+
+class Model(Protocol):
+    """An approximate model of the robot: any callable with this signature."""
+
+    def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
+        """Sampled next configurations, (n, L, dc), of inputs X (n, dx), with all randomness drawn from `rng`."""
+
+
+class Score(Params, ABC):
+    """A nonconformity score r(prediction, y); larger means stranger.
+
+    A prediction is whatever `predict` makes of the model at n inputs: an array or another object with `len` and slicing
+    along its first axis. For particle scores it is the particle array (n, L, dc).
+    """
+
+    #: Whether regions live in ambient space, so that they may hold infeasible configurations.
+    ambient = False
+
+    def predict(self, model: Model, X: Floats, n_particles: int, rng: np.random.Generator) -> Any:
+        """Ask the model for what this score needs at inputs X (n, dx)."""
+        return model(X, n_particles, rng)
+
+    def checked(self, prediction: Any, n: int, n_particles: int, dims: int) -> Any:
+        """The prediction in the form that the other methods take, or an error that says what is wrong with it."""
+        return finite_array(
+            "the model's particles", prediction, (n, n_particles, dims), "(n, L, dc): L next configurations for each input"
+        )
+
+    @abstractmethod
+    def score(self, prediction: Any, Y: Floats) -> Floats:
+        """Score of each pair prediction[i], Y[i] (dc,): (n,)."""
+
+    def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
+        """Whether the score of Y[i] is at most q[i]: bool (n,). One prediction may serve all rows of Y."""
+        if len(prediction) == 1 and len(Y) != 1:
+            return np.array([self.score(prediction, Y[i : i + 1])[0] <= q[i] for i in range(len(Y))], dtype=bool)
+        return np.asarray(self.score(prediction, Y) <= q)
+
+    def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
+        """Lower and upper corners, (n, dc), of boxes outside which every score exceeds q (n,)."""
+        everywhere = np.full((len(q), dims), np.inf)
+        return -everywhere, everywhere
+
+    def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
+        """Cells within q (n, M + 1), by stratum, infeasible ones last: (n, M + 1). Negative q admits nothing."""
+        grid = strata.require_grid()
+        counts = np.zeros(q.shape, dtype=np.int64)
+        first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
+        for i in range(len(q)):
+            cells = grid.cells_in_box(first[i], extent[i])
+            limit = q[i, strata.labels[cells]]  # label -1 picks the last column
+            cells = cells[limit >= 0]
+            inside = cells[self.within(prediction[i : i + 1], grid.centre(cells), limit[limit >= 0])]
+            np.add.at(counts[i], strata.labels[inside], 1)
+        return counts
+
+    def check(self, n_particles: int, dims: int, grid: Grid | None) -> None:
+        """Refuse settings that do not fit the number of particles, the configurations or the grid."""
+
+
+class NearestParticles(Score):
+    """Distance to the k-th nearest of the L particles (Equation 9 of the paper); PCP is k = 1.
+
+    Args:
+        k: which neighbour counts, from 1 to L.
+        metric: distance between configurations, Euclidean unless given.
+    """
+
+    def __init__(self, k: int = 1, metric: Metric | None = None) -> None:
+        self.k = k
+        self.metric = metric
+
+    @property
+    def _metric(self) -> Metric:
+        return self.metric if self.metric is not None else Euclidean()
+
+    def score(self, prediction: Any, Y: Floats) -> Floats:
+        if self._metric.compiled is None:
+            return np.asarray(np.partition(self._distances(prediction, Y), self.k - 1, axis=1)[:, self.k - 1])
+        return np.asarray(kth_nearest(*self._metric.compiled, self.k, Y, prediction))
+
+    def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
+        if self._metric.compiled is None:
+            return np.asarray((self._distances(prediction, Y) <= q[:, None]).sum(axis=1) >= self.k)
+        return np.asarray(within_pairs(*self._metric.compiled, self.k, Y, prediction, q))
+
+    def _distances(self, particles: Floats, Y: Floats) -> Floats:
+        return self._metric.distance(Y[:, None], particles)
+
+    def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
+        return self._metric.box(prediction.min(axis=1), prediction.max(axis=1), q)
+
+    def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
+        if self._metric.compiled is None:
+            return super().count_cells(prediction, q, strata)
+        grid = strata.require_grid()
+        first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
+        counts = count_cells(*self._metric.compiled, self.k, prediction, q, first, extent, strata.labels, *_geometry(grid))
+        return np.asarray(counts)
+
+    def check(self, n_particles: int, dims: int, grid: Grid | None) -> None:
+        if whole_number("k", self.k, 1) > n_particles:
+            raise CaptureError(
+                f"k is {self.k}, but the model gives {n_particles} particles; choose k from 1 to {n_particles}."
+            )
+        self._metric.check(dims, grid)
+
+
+class ParticleBox(Score):
+    """Distance outside the particles' axis-aligned bounding box, 0 inside: a box where one is needed."""
+
+    def score(self, prediction: Any, Y: Floats) -> Floats:
+        below, above = prediction.min(axis=1) - Y, Y - prediction.max(axis=1)
+        return np.asarray(np.maximum(np.maximum(below, above), 0.0).max(axis=1))
+
+    def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
+        return np.asarray(self.score(prediction, Y) <= q)
+
+    def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
+        return prediction.min(axis=1) - q[:, None], prediction.max(axis=1) + q[:, None]
+
+
+def _geometry(grid: Grid) -> tuple[Floats, Floats, Ints]:
+    return grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64)

@@ -1,0 +1,1 @@
+"""Jobs that people run: the demo, the benchmarks, the paper's tables."""

@@ -1,0 +1,89 @@
+"""k-th-nearest-particle scores, and the rule that replaces them wherever membership is asked.
+
+The k-th nearest of L particles is within q exactly when at least k particles are within q: nothing is sorted to decide
+membership, and the two kernels agree to the last bit because they compare the same squared distances.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from capture_cp.kernels.cells import box_cell, box_size
+from capture_cp.kernels.distance import squared_distance, squared_limit
+
+CHUNK = 1024
+
+
+@njit(cache=True)
+def _scores(metric, length, k, Y, particles, out, start, stop):  # type: ignore[no-untyped-def]
+    nearest = np.empty(k)
+    for i in range(start, stop):
+        for j in range(k):
+            nearest[j] = math.inf
+        for l in range(particles.shape[1]):
+            d = squared_distance(metric, length, Y[i], particles[i, l])
+            if d < nearest[k - 1]:
+                j = k - 1
+                while j > 0 and nearest[j - 1] > d:
+                    nearest[j] = nearest[j - 1]
+                    j -= 1
+                nearest[j] = d
+        out[i] = math.sqrt(nearest[k - 1])
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def kth_nearest(metric, length, k, Y, particles):  # type: ignore[no-untyped-def]
+    """Distance of each Y[i] (dc,) to the k-th nearest of particles[i] (L, dc): (n,)."""
+    n = Y.shape[0]
+    out = np.empty(n)
+    for chunk in prange((n + CHUNK - 1) // CHUNK):
+        _scores(metric, length, k, Y, particles, out, chunk * CHUNK, min(n, (chunk + 1) * CHUNK))
+    return out
+
+
+@njit(cache=True)
+def enough_within(metric, length, k, limit, y, cloud):  # type: ignore[no-untyped-def]
+    """Whether at least k particles of `cloud` (L, dc) lie within squared distance `limit` of y (dc,)."""
+    count = 0
+    for l in range(cloud.shape[0]):
+        count += squared_distance(metric, length, y, cloud[l]) <= limit
+    return count >= k
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def within_pairs(metric, length, k, Y, particles, q):  # type: ignore[no-untyped-def]
+    """Whether Y[i] has its k-th nearest particle within q[i]: bool (n,). One cloud may serve all rows of Y."""
+    n = Y.shape[0]
+    shared = particles.shape[0] == 1
+    out = np.empty(n, dtype=np.bool_)
+    for chunk in prange((n + CHUNK - 1) // CHUNK):
+        for i in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
+            cloud = particles[0] if shared else particles[i]
+            out[i] = enough_within(metric, length, k, squared_limit(q[i]), Y[i], cloud)
+    return out
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def count_cells(metric, length, k, particles, q, first, extent, labels, origin, spacing, shape):  # type: ignore[no-untyped-def]
+    """Cells of every region, by stratum, without listing them: (n, M + 1), infeasible cells last.
+
+    `particles` (n, L, dc); `q` (n, M + 1), negative where nothing belongs; `first`, `extent` (n, dc) the index box that
+    holds every candidate cell; `labels` (cells,) the strata of the grid's cells.
+    """
+    n, dims = first.shape
+    columns = q.shape[1]
+    counts = np.zeros((n, columns), dtype=np.int64)
+    for i in prange(n):
+        limit = np.empty(columns)
+        for m in range(columns):
+            limit[m] = squared_limit(q[i, m])
+        centre = np.empty(dims)
+        for t in range(box_size(extent[i])):
+            cell = box_cell(t, first[i], extent[i], origin, spacing, shape, centre)
+            m = labels[cell] if labels[cell] >= 0 else columns - 1
+            if limit[m] >= 0.0 and enough_within(metric, length, k, limit[m], centre, particles[i]):
+                counts[i, m] += 1
+    return counts

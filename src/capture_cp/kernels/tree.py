@@ -1,0 +1,46 @@
+"""Walking regression trees from a state, an action and a candidate stratum down to a group."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+# A leaf has feature -1 and a group; an inner node sends values up to `threshold` left, as scikit-learn does.
+NODE = np.dtype([("threshold", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("group", "i4")])
+
+
+@njit(cache=True)
+def find_group(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-def]
+    """Group of input x (dx,) in stratum m; features from dx on are the stratum's own, (M, df)."""
+    i = root
+    while nodes[i].feature >= 0:
+        f = nodes[i].feature
+        value = x[f] if f < x.shape[0] else stratum_features[m, f - x.shape[0]]
+        # scikit-learn grows its trees on float32 inputs: comparing anything else would part from its leaves
+        i = nodes[i].left if np.float32(value) <= nodes[i].threshold else nodes[i].right
+    return nodes[i].group
+
+
+@njit(cache=True, nogil=True)
+def threshold_of(nodes, roots, stratum_features, thresholds, x, m):  # type: ignore[no-untyped-def]
+    """Conformal threshold of one input (dx,) in stratum m."""
+    return thresholds[find_group(nodes, roots[m], stratum_features, m, x)]
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def groups_of(nodes, roots, stratum_features, X, m):  # type: ignore[no-untyped-def]
+    """Group of each input X[i] (dx,) in its stratum m[i]: (n,)."""
+    out = np.empty(X.shape[0], dtype=np.int64)
+    for i in prange(X.shape[0]):
+        out[i] = find_group(nodes, roots[m[i]], stratum_features, m[i], X[i])
+    return out
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def groups_everywhere(nodes, roots, stratum_features, X):  # type: ignore[no-untyped-def]
+    """Group of each input X[i] (dx,) in every stratum: (n, M)."""
+    out = np.empty((X.shape[0], roots.shape[0]), dtype=np.int64)
+    for i in prange(X.shape[0]):
+        for m in range(roots.shape[0]):
+            out[i, m] = find_group(nodes, roots[m], stratum_features, m, X[i])
+    return out

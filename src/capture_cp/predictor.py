@@ -1,0 +1,329 @@
+"""CaPTURe: calibrated prediction regions from a particle model, strata and logged transitions."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import warnings
+from typing import Any, Self
+
+import numpy as np
+
+from capture_cp.checks import (
+    Bools,
+    CaptureError,
+    CaptureWarning,
+    Floats,
+    Ints,
+    confidence_level,
+    failure_rate,
+    feasible,
+    finite_array,
+    same_length,
+    some_rows,
+    whole_number,
+)
+from capture_cp.conformal.coverage import Coverage, CoverageRow, tally
+from capture_cp.conformal.groups import Examples, Groups, Tree
+from capture_cp.conformal.partition import Partition, ThresholdTable
+from capture_cp.conformal.quantile import size_needed
+from capture_cp.conformal.scores import Model, NearestParticles, Score
+from capture_cp.conformal.thresholds import Thresholds
+from capture_cp.params import Params
+from capture_cp.region import Region, grid_of
+from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
+
+FIT_PARTICLES, FIT_SPLIT, ASK_PARTICLES = range(3)
+
+
+class Capture(Params):
+    """Prediction regions that contain the next configuration with probability at least 1 - alpha, in contact or out.
+
+    Args:
+        model: approximate model, `model(X, n_particles, rng) -> (n, L, dc)`; any callable, of any fidelity.
+        strata: stratified configuration space with `names` and `index(Y)`.
+        score: nonconformity score; `NearestParticles(k=n_particles // 2)` unless given.
+        groups: grouping of (input, stratum) pairs; `Tree()` unless given.
+        n_particles: L, particles drawn from the model for each input.
+        seed: fixes the particles and the random split; the same seed and inputs give the same answers.
+        deterministic_model: say True if the model is meant to ignore its random generator.
+
+    Attributes:
+        partition_: the fitted groups.
+        calibration_: the sorted scores of each group, from which thresholds for any alpha are read.
+    """
+
+    partition_: Partition
+    calibration_: Thresholds
+
+    def __init__(
+        self,
+        model: Model,
+        strata: Strata,
+        score: Score | None = None,
+        groups: Groups | None = None,
+        n_particles: int = 16,
+        seed: int = 0,
+        deterministic_model: bool = False,
+    ) -> None:
+        self.model = model
+        self.strata = strata
+        self.score = score
+        self.groups = groups
+        self.n_particles = n_particles
+        self.seed = seed
+        self.deterministic_model = deterministic_model
+
+    # -- offline ------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, Y: Any, prediction: Any = None) -> Self:
+        """Calibrate on transitions (Algorithm 1, lines 1 to 9).
+
+        Args:
+            X: inputs, state and action side by side, (n, dx).
+            Y: next configurations of the real system, (n, dc).
+            prediction: what the model predicted at X, if already at hand: particles (n, L, dc).
+        """
+        X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition a row"))
+        Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition a row")
+        same_length("X", X, "Y", Y)
+        self._check_parts(Y.shape[1])
+        m = self._index(Y)
+        feasible("Y", m)
+        if prediction is None:
+            self._check_model(X, Y.shape[1])
+        prediction = self._predict(X, prediction, self._rng(FIT_PARTICLES), Y.shape[1])
+        R = self._checked_scores(self._score.score(prediction, Y), len(X))
+        examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None))
+        partition, calibration = self._groups.calibrate(examples, self._rng(FIT_SPLIT))
+        return self._restore(partition, calibration, X.shape[1], Y.shape[1], {"rows": len(X), "sha256": _digest(X, Y)})
+
+    # -- online -------------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, rng: np.random.Generator | None = None) -> Any:
+        """What the model predicts at inputs X (n, dx): for particle scores, particles (n, L, dc).
+
+        Without `rng` the particles depend on the seed and on X as a whole: asking twice gives the same ones.
+        """
+        X = self._inputs(X)
+        return self._predict(X, None, rng or self._rng(ASK_PARTICLES, X), self.n_outputs_)
+
+    def thresholds(self, X: Any, alpha: float = 0.1, confidence: float | None = None) -> Floats:
+        """Threshold of every input X (n, dx) in every stratum: (n, M)."""
+        q = self._group_thresholds(alpha, confidence)
+        return q[self.partition_.groups_everywhere(self._inputs(X))]
+
+    def threshold_table(self, alpha: float = 0.1, confidence: float | None = None) -> ThresholdTable:
+        """The thresholds at one alpha as `table(x, m)`, for a control loop: one input takes under a microsecond."""
+        return ThresholdTable(self.partition_, self._group_thresholds(alpha, confidence))
+
+    def region(self, x: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None) -> Region:
+        """Prediction region of one input x (dx,).
+
+        `confidence` raises the thresholds so that coverage holds with that probability over the draw of the calibration
+        set; `prediction` takes particles (L, dc) or (1, L, dc) that are already at hand.
+        """
+        self._check_fitted()
+        X = finite_array("x", x, (self.n_inputs_,), "(dx,): state and action side by side")[None]
+        if isinstance(prediction, np.ndarray) and prediction.ndim == 2:
+            prediction = prediction[None]
+        prediction = self._predict_at(X, prediction)
+        q = self.thresholds(X, alpha, confidence)[0]
+        return Region(self._score, prediction, q, self.strata, self.n_outputs_, float(alpha), self._ambient)
+
+    def contains(self, X: Any, Y: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None) -> Bools:
+        """Whether each Y[i] (dc,) is in the region of X[i] (dx,): bool (n,). No region is built."""
+        X, Y = self._pairs(X, Y)
+        return self._contains(X, Y, self._index(Y), alpha, confidence, self._predict_at(X, prediction))
+
+    def count_cells(self, X: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None) -> Ints:
+        """Grid cells of the region of each X[i] (dx,), by stratum: (n, M + 1), infeasible cells (LUCCa) last."""
+        X = self._inputs(X)
+        strata = grid_of(self.strata)
+        q = self.thresholds(X, alpha, confidence)
+        q = np.hstack([q, q[:, :1] if self._ambient else np.full((len(X), 1), -1.0)])
+        counts = self._score.count_cells(self._predict_at(X, prediction), np.where(np.isinf(q), -1.0, q), strata)
+        sizes = np.append(strata.sizes, strata.require_grid().size - strata.sizes.sum())
+        return np.where(np.isinf(q), sizes, counts)
+
+    def coverage(
+        self,
+        X: Any,
+        Y: Any,
+        alpha: float = 0.1,
+        confidence: float | None = None,
+        prediction: Any = None,
+        volumes: bool = True,
+    ) -> Coverage:
+        """Coverage on transitions that were not used to fit: overall, by stratum and by group, with exact intervals.
+
+        `volumes=False` skips the mean region volumes, which need a grid and most of the time.
+        """
+        X, Y = self._pairs(X, Y)
+        some_rows("X", X)
+        m = self._index(Y)
+        feasible("Y", m)
+        prediction = self._predict_at(X, prediction)
+        inside = self._contains(X, Y, m, alpha, confidence, prediction)
+        cells = None
+        if volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None:
+            cells = self.count_cells(X, alpha, confidence, prediction)
+        mean = None if cells is None else cells.mean(axis=0)
+        total = None if mean is None else float(mean.sum())
+        sizes = self.calibration_.sizes
+        names = [self.describe_group(j) for j in range(self.partition_.n_groups)]
+        return Coverage(
+            alpha=float(alpha),
+            all=CoverageRow("all", len(X), int(inside.sum()), total, int(sizes.sum())),
+            strata=tally(list(self.strata.names), m, inside, mean, None),
+            groups=tally(names, self.partition_.groups(X, m), inside, None, sizes),
+        )
+
+    def describe_group(self, group: int) -> str:
+        """A group in words, for example "edge and x2 <= 0.1"."""
+        self._check_fitted()
+        return self.partition_.describe(group, self.strata.names)
+
+    # -- saved calibrations -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the calibration (not the model or the strata) to one safetensors file, atomically."""
+        from capture_cp.artifact import save
+
+        save(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        model: Model,
+        strata: Strata,
+        score: Score | None = None,
+        groups: Groups | None = None,
+    ) -> Capture:
+        """A saved calibration with the model and strata it was made for; `score`, `groups` only if they were your own."""
+        from capture_cp.artifact import load
+
+        return load(path, model, strata, score, groups)
+
+    def _restore(
+        self, partition: Partition, calibration: Thresholds, n_inputs: int, n_outputs: int, data: dict[str, Any]
+    ) -> Self:
+        """Take over a finished calibration; `data` says which transitions it came from."""
+        self.partition_, self.calibration_, self.data_ = partition, calibration, data
+        self.n_inputs_, self.n_outputs_ = n_inputs, n_outputs
+        self._asked: dict[tuple[float, float | None], Floats] = {}
+        return self
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _score(self) -> Score:
+        return self.score if self.score is not None else NearestParticles(k=max(1, self.n_particles // 2))
+
+    @property
+    def _groups(self) -> Groups:
+        return self.groups if self.groups is not None else Tree()
+
+    @property
+    def _ambient(self) -> bool:
+        return self._score.ambient and not self.partition_.by_stratum
+
+    def _rng(self, purpose: int, X: Floats | None = None) -> np.random.Generator:
+        """An independent stream a purpose; asking depends on X too, so that two inputs never share their noise."""
+        extra = [] if X is None else [int(_digest(X)[:32], 16)]
+        return np.random.default_rng(np.random.SeedSequence([self.seed, purpose, *extra]))
+
+    def _predict(self, X: Floats, given: Any, rng: np.random.Generator, dims: int) -> Any:
+        prediction = self._score.predict(self.model, X, self.n_particles, rng) if given is None else given
+        return self._score.checked(prediction, len(X), self.n_particles, dims)
+
+    def _predict_at(self, X: Floats, given: Any) -> Any:
+        return self._predict(X, given, self._rng(ASK_PARTICLES, X), self.n_outputs_)
+
+    def _contains(self, X: Floats, Y: Floats, m: Ints, alpha: float, confidence: float | None, prediction: Any) -> Bools:
+        q = self._group_thresholds(alpha, confidence)[self.partition_.groups(X, np.maximum(m, 0))]
+        inside = self._score.within(prediction, Y, q)
+        return inside if self._ambient else inside & (m != INFEASIBLE)
+
+    def _group_thresholds(self, alpha: float, confidence: float | None) -> Floats:
+        self._check_fitted()
+        key = failure_rate(alpha), confidence_level(confidence)
+        if key not in self._asked:
+            self._asked[key] = self.calibration_.at(*key)
+            self._warn_of_small_groups(*key)
+        return self._asked[key]
+
+    def _warn_of_small_groups(self, alpha: float, confidence: float | None) -> None:
+        sizes, small = self.calibration_.sizes, np.flatnonzero(np.isinf(self._asked[alpha, confidence]))
+        if len(small) == 0:
+            return
+        needed = size_needed(alpha, confidence)
+        shown = ", ".join(f"group {j} ({self.describe_group(j)}) has {sizes[j]}" for j in small[:4])
+        more = f", and {len(small) - 4} more groups" if len(small) > 4 else ""
+        warnings.warn(
+            f"too few calibration points for alpha = {alpha:g}: {shown}{more}; {needed} are needed. Their thresholds are "
+            "infinite, so a region takes in the whole stratum there; collect more transitions, raise alpha or min_leaf.",
+            CaptureWarning,
+            stacklevel=4,
+        )
+
+    def _index(self, Y: Floats) -> Ints:
+        return checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
+
+    def _inputs(self, X: Any) -> Floats:
+        self._check_fitted()
+        return finite_array("X", X, (None, self.n_inputs_), "(n, dx): as many columns as in fit")
+
+    def _pairs(self, X: Any, Y: Any) -> tuple[Floats, Floats]:
+        X = self._inputs(X)
+        Y = finite_array("Y", Y, (None, self.n_outputs_), "(n, dc): as many columns as in fit")
+        same_length("X", X, "Y", Y)
+        return X, Y
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "partition_"):
+            raise CaptureError("this Capture is not calibrated yet; call fit(X, Y) or Capture.load(...) first.")
+
+    def _check_parts(self, dims: int) -> None:
+        whole_number("n_particles", self.n_particles, 1)
+        whole_number("seed", self.seed, 0)
+        if not callable(self.model):
+            raise CaptureError(
+                f"the model is a {type(self.model).__name__}; expected a callable model(X, n_particles, rng)."
+            )
+        if not isinstance(self.strata, Strata):
+            raise CaptureError(f"the strata are a {type(self.strata).__name__}; expected an object with names and index(Y).")
+        grid = self.strata.grid if isinstance(self.strata, GriddedStrata) else None
+        if grid is not None and grid.dims != dims:
+            raise CaptureError(f"Y has {dims} columns, but the grid of the strata has {grid.dims} axes; they must agree.")
+        self._score.check(self.n_particles, dims, grid)
+
+    def _check_model(self, X: Floats, dims: int) -> None:
+        """Ask the model twice about a few inputs: does it take our arguments, and does it use its generator?"""
+        try:
+            inspect.signature(self.model).bind(X, self.n_particles, np.random.default_rng())
+        except TypeError as error:
+            raise CaptureError(f"the model must take (X, n_particles, rng), but {error}.") from None
+        except ValueError:
+            pass  # a compiled callable without a signature
+        rows = X[np.linspace(0, len(X) - 1, min(len(X), 16)).astype(int)]
+        one, two = (self._predict(rows, None, np.random.default_rng(seed), dims) for seed in (1, 2))
+        if isinstance(one, np.ndarray) and not self.deterministic_model and np.array_equal(one, two):
+            raise CaptureError(
+                "the model returned the same particles for two different random generators; draw its noise from the rng "
+                "it is given, or pass deterministic_model=True if it is meant to have none."
+            )
+
+    @staticmethod
+    def _checked_scores(R: Any, n: int) -> Floats:
+        return finite_array("the scores", R, (n,), "(n,): one score a transition")
+
+
+def _digest(*arrays: Floats) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(repr(array.shape).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Geometry: distances between configurations, grids, strata."""

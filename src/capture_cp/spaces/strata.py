@@ -1,0 +1,170 @@
+"""Stratified configuration spaces: which stratum a configuration lies in, and the cells of each stratum."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.checks import CaptureError, Floats, Ints, finite_array, known_name
+from capture_cp.spaces.grid import Grid
+
+INFEASIBLE = -1
+
+NO_GRID = (
+    "cells, volumes, samples and plots of a region need strata with a grid; "
+    "use GridStrata(grid, ...) or FunctionStrata(..., grid=grid)."
+)
+
+
+@runtime_checkable
+class Strata(Protocol):
+    """The least that a stratified space must offer: the paper's indexer T.
+
+    `features` (M, df), where present, describes each stratum by numbers a tree can split on, such as contact bits.
+    """
+
+    names: tuple[str, ...]
+
+    def index(self, Y: Floats) -> npt.NDArray[Any]:
+        """Stratum of each configuration Y (n, dc), -1 where infeasible: int (n,)."""
+
+
+class GriddedStrata:
+    """Strata with a grid, on which regions have cells and volumes."""
+
+    names: tuple[str, ...]
+    grid: Grid | None
+    features: Floats | None
+
+    def __init__(self, names: Sequence[str], grid: Grid | None, features: Any) -> None:
+        if isinstance(names, str) or not names or len(set(names)) != len(names):
+            raise CaptureError(f"strata names are {names!r}; expected a list of different names, one a stratum.")
+        self.names = tuple(str(name) for name in names)
+        self.grid = grid
+        self.features = None
+        if features is not None:
+            self.features = finite_array("strata features", features, (len(self.names), None), "(M, df): one row a stratum")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.names)}; {self.grid or 'no grid'})"
+
+    def index(self, Y: Floats) -> Ints:
+        """Stratum of each configuration Y (n, dc), -1 where infeasible: (n,)."""
+        raise NotImplementedError
+
+    def require_grid(self) -> Grid:
+        """The grid, or an error that says how to get one."""
+        if self.grid is None:
+            raise CaptureError(NO_GRID)
+        return self.grid
+
+    def number(self, name: str) -> int:
+        """Number of the stratum called `name`."""
+        return self.names.index(known_name("stratum", name, self.names))
+
+    @cached_property
+    def labels(self) -> npt.NDArray[np.int32]:
+        """Stratum of every cell of the grid, -1 where infeasible: (cells,)."""
+        raise NotImplementedError
+
+    @cached_property
+    def _cells(self) -> list[Ints]:
+        return [np.flatnonzero(self.labels == m).astype(np.int64) for m in range(len(self.names))]
+
+    def cells(self, name: str) -> Ints:
+        """Flat indices of the cells of one stratum."""
+        return self._cells[self.number(name)]
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Number of cells of each stratum: (M,)."""
+        return np.array([len(cells) for cells in self._cells], dtype=np.int64)
+
+    def volume(self, name: str) -> float:
+        """Volume of one stratum's cells."""
+        return len(self.cells(name)) * self.require_grid().cell_volume
+
+    def fingerprint(self) -> str:
+        """Digest of the names and, where there is a grid, of its geometry and labels."""
+        digest = hashlib.sha256("\0".join(self.names).encode())
+        if self.grid is not None:
+            for part in (self.grid.origin, self.grid.spacing, np.array(self.grid.shape), self.labels):
+                digest.update(part.tobytes())
+        return digest.hexdigest()
+
+
+class GridStrata(GriddedStrata):
+    """Strata as a labelled grid: the index of a configuration is a look-up.
+
+    Args:
+        grid: the cells.
+        labels: stratum number of every cell, -1 where infeasible; shaped like the grid or flat.
+        names: one name a stratum; label 0 is names[0].
+        features: optional numbers that describe each stratum, (M, df), for trees to split on.
+    """
+
+    def __init__(self, grid: Grid, labels: Any, names: Sequence[str], features: Any = None) -> None:
+        super().__init__(names, grid, features)
+        self.labels = _checked_labels(labels, grid, len(self.names))
+
+    def index(self, Y: Floats) -> Ints:
+        cells = self.require_grid().cell(Y)
+        return np.where(cells >= 0, self.labels[cells], INFEASIBLE).astype(np.int64)
+
+
+class FunctionStrata(GriddedStrata):
+    """Strata computed by a function, for example from signed distances or contact checks.
+
+    Args:
+        function: maps configurations (n, dc) to stratum numbers (n,), -1 where infeasible.
+        names: one name a stratum.
+        grid: needed only for cells and volumes of regions.
+        features: optional numbers that describe each stratum, (M, df), for trees to split on.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Floats], npt.ArrayLike],
+        names: Sequence[str],
+        grid: Grid | None = None,
+        features: Any = None,
+    ) -> None:
+        super().__init__(names, grid, features)
+        self.function = function
+
+    def index(self, Y: Floats) -> Ints:
+        return checked_index(self.function(Y), len(Y), len(self.names), "the strata function")
+
+    @cached_property
+    def labels(self) -> npt.NDArray[np.int32]:
+        grid = self.require_grid()
+        parts = np.array_split(np.arange(grid.size), grid.size // 1_000_000 + 1)
+        labels = [self.index(grid.centre(part)) for part in parts]
+        return np.concatenate(labels).astype(np.int32)
+
+
+def checked_index(labels: Any, n: int, n_strata: int, source: str) -> Ints:
+    """Stratum numbers returned by code that is not ours, as int64 (n,), each from -1 to n_strata - 1."""
+    array = np.asarray(labels)
+    if array.shape != (n,) or array.dtype.kind not in "iu":
+        raise CaptureError(
+            f"{source} returned {array.dtype} of shape {array.shape}; expected whole numbers of shape ({n},)."
+        )
+    if n and not (array.min() >= INFEASIBLE and array.max() < n_strata):
+        raise CaptureError(
+            f"{source} returned stratum numbers from {array.min()} to {array.max()}; "
+            f"expected 0 to {n_strata - 1}, or -1 where infeasible."
+        )
+    return array.astype(np.int64)
+
+
+def _checked_labels(labels: Any, grid: Grid, n_strata: int) -> npt.NDArray[np.int32]:
+    array = np.asarray(labels)
+    if array.shape not in (grid.shape, (grid.size,)):
+        raise CaptureError(f"labels have shape {array.shape}; expected the grid's shape {grid.shape}.")
+    return checked_index(array.ravel(), grid.size, n_strata, "labels").astype(np.int32)

@@ -1,0 +1,101 @@
+"""A point in a box with a pillar: the smallest system with free motion, edges and corners.
+
+The state is the position (x, y), the action a push (ax, ay). The true system moves 1.5 times as far as the model believes,
+both are pushed by the same noise, and both slide along walls. There is no robot in it, only what the method is about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from capture_cp.checks import Floats, whole_number
+from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.strata import GridStrata
+from capture_cp.transitions import Transitions
+
+SUBMOVES = 16
+
+
+@dataclass(frozen=True)
+class Box:
+    """The unit box with a pillar in it, and its two dynamics.
+
+    Attributes:
+        true_gain: how far the true system moves per unit of push; the model believes 1.
+        noise: standard deviation of the push noise on each axis.
+        bound: largest push on each axis.
+        spacing: grid cell size.
+        touch: distance to a wall that counts as contact.
+        pillar: x and y intervals that are solid.
+    """
+
+    true_gain: float = 1.5
+    noise: float = 0.02
+    bound: float = 0.4
+    spacing: float = 0.01
+    touch: float = 0.015
+    pillar: tuple[tuple[float, float], tuple[float, float]] = ((0.55, 0.75), (0.3, 0.6))
+
+    @cached_property
+    def strata(self) -> GridStrata:
+        """Free space, edges (one wall touches) and corners (two do), on a grid that reaches a little into the walls."""
+        margin = 5 * self.spacing
+        grid = Grid.between((-margin, -margin), (1 + margin, 1 + margin), self.spacing)
+        x, y = grid.centre(np.arange(grid.size)).T
+        (left, right), (bottom, top) = self.pillar
+        tiny = 1e-9
+        near = self.touch + tiny
+        beside_x = (y > bottom - near) & (y < top + near)
+        beside_y = (x > left - near) & (x < right + near)
+        touch_x = (x < near) | (x > 1 - near) | (beside_x & (np.minimum(abs(x - left), abs(x - right)) < near))
+        touch_y = (y < near) | (y > 1 - near) | (beside_y & (np.minimum(abs(y - bottom), abs(y - top)) < near))
+        solid = (x > left + tiny) & (x < right - tiny) & (y > bottom + tiny) & (y < top - tiny)
+        outside = (np.minimum(x, y) < -tiny) | (np.maximum(x, y) > 1 + tiny)
+        labels = touch_x.astype(int) + touch_y
+        return GridStrata(grid, np.where(solid | outside, -1, labels), ("free", "edge", "corner"))
+
+    def step(self, state: Floats, push: Floats, gain: float) -> Floats:
+        """Positions (..., 2) after a push (..., 2), stopped by walls and sliding along them."""
+        (left, right), (bottom, top) = self.pillar
+        position = np.array(np.broadcast_to(state, push.shape))
+        for _ in range(SUBMOVES):
+            position = np.clip(position + gain * push / SUBMOVES, 0.0, 1.0)
+            depth = np.stack(
+                [position[..., 0] - left, right - position[..., 0], position[..., 1] - bottom, top - position[..., 1]]
+            )
+            face = np.where((depth > 0).all(axis=0), depth.argmin(axis=0), -1)
+            for number, (axis, wall) in enumerate([(0, left), (0, right), (1, bottom), (1, top)]):
+                position[..., axis] = np.where(face == number, wall, position[..., axis])
+        return position
+
+    def model(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
+        """The approximate model: right about the noise and the walls, wrong about the gain."""
+        push = X[:, None, 2:] + self.noise * rng.standard_normal((len(X), n_particles, 2))
+        return self.step(X[:, None, :2], push, gain=1.0)
+
+    def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
+        """The model as a Gaussian, for LUCCa: its noise-free step and the variance of its noise."""
+        return self.step(X[:, :2], X[:, 2:], gain=1.0), np.tile(self.noise**2 * np.eye(2), (len(X), 1, 1))
+
+    def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
+        return self.model(X, n_particles, rng)
+
+    def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
+        """n transitions of the true system from uniform feasible positions and uniform pushes."""
+        state = self._positions(whole_number("n", n, 1), rng)
+        action = rng.uniform(-self.bound, self.bound, size=(n, 2))
+        after = self.step(state, action + self.noise * rng.standard_normal((n, 2)), self.true_gain)
+        names = ("x", "y"), ("push_x", "push_y"), ("next_x", "next_y")
+        return Transitions.from_arrays(state, action, after, *names)
+
+    def _positions(self, n: int, rng: np.random.Generator) -> Floats:
+        (left, right), (bottom, top) = self.pillar
+        kept: list[Floats] = []
+        while sum(map(len, kept)) < n:
+            tried = rng.random((2 * n, 2))
+            solid = (tried[:, 0] > left) & (tried[:, 0] < right) & (tried[:, 1] > bottom) & (tried[:, 1] < top)
+            kept.append(tried[~solid])
+        return np.concatenate(kept)[:n]
