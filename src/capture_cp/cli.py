@@ -1,5 +1,43 @@
-"""The command line."""
+"""The command line: `capture COMMAND --help` explains each command."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from capture_cp import __version__
+from capture_cp.checks import CaptureError, CaptureWarning
+from capture_cp.experiments.benchmarks import Bench
+from capture_cp.experiments.demo import Demo
+
+Command = Annotated[Demo, tyro.conf.subcommand("demo")] | Annotated[Bench, tyro.conf.subcommand("bench")]
+
+DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
+
+Start with: capture demo"""
 
 
-def main() -> None:
-    """Entry point."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command; bad input ends in one sentence and exit status 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if list(arguments) == ["--version"]:
+        print(f"capture-cp {__version__}")
+        return
+    command = tyro.cli(Command, prog="capture", description=DESCRIPTION, args=arguments)
+    errors = Console(stderr=True)
+    warnings.showwarning = lambda message, category, *_: errors.print(
+        f"warning: {message}", style="yellow" if issubclass(category, CaptureWarning) else "dim", highlight=False
+    )
+    try:
+        command.run(Console())
+    except CaptureError as error:
+        errors.print(f"error: {error}", style="red", highlight=False, soft_wrap=True)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        errors.print("stopped.")
+        raise SystemExit(130) from None

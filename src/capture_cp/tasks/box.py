@@ -41,20 +41,19 @@ class Box:
 
     @cached_property
     def strata(self) -> GridStrata:
-        """Free space, edges (one wall touches) and corners (two do), on a grid that reaches a little into the walls."""
+        """Free space, edges (one wall or the pillar touches) and corners (two walls do), on a grid that reaches outside."""
         margin = 5 * self.spacing
         grid = Grid.between((-margin, -margin), (1 + margin, 1 + margin), self.spacing)
         x, y = grid.centre(np.arange(grid.size)).T
         (left, right), (bottom, top) = self.pillar
         tiny = 1e-9
         near = self.touch + tiny
-        beside_x = (y > bottom - near) & (y < top + near)
-        beside_y = (x > left - near) & (x < right + near)
-        touch_x = (x < near) | (x > 1 - near) | (beside_x & (np.minimum(abs(x - left), abs(x - right)) < near))
-        touch_y = (y < near) | (y > 1 - near) | (beside_y & (np.minimum(abs(y - bottom), abs(y - top)) < near))
+        touches_side = (x < near) | (x > 1 - near)
+        touches_end = (y < near) | (y > 1 - near)
+        touches_pillar = (x > left - near) & (x < right + near) & (y > bottom - near) & (y < top + near)
+        labels = touches_side.astype(int) + touches_end + touches_pillar
         solid = (x > left + tiny) & (x < right - tiny) & (y > bottom + tiny) & (y < top - tiny)
         outside = (np.minimum(x, y) < -tiny) | (np.maximum(x, y) > 1 + tiny)
-        labels = touch_x.astype(int) + touch_y
         return GridStrata(grid, np.where(solid | outside, -1, labels), ("free", "edge", "corner"))
 
     def step(self, state: Floats, push: Floats, gain: float) -> Floats:

@@ -1,0 +1,42 @@
+# On a machine with only Python 3.11+ and make: `make demo`, `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint docs bench wheel clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/.view  ## calibrate the six methods on the built-in example
+	$(BIN)/capture demo
+
+test: $(VENV)/.dev  ## every test, and every code block of the README and the docs
+	$(BIN)/pytest -n auto --dist worksteal
+
+lint: $(VENV)/.dev  ## style, types, layering
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.dev  ## the site, in site/
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(VENV)/.dev  ## speed as ratios to named alternatives
+	$(BIN)/capture bench
+
+wheel: $(VENV)/.dev  ## the wheel, in dist/
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) build dist site capture-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "capture-cp needs Python 3.11 or later; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.%: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
