@@ -13,9 +13,14 @@ from rich.console import Console
 from capture_cp import __version__
 from capture_cp.checks import CaptureError, CaptureWarning
 from capture_cp.experiments.benchmarks import Bench
+from capture_cp.experiments.coverage import CoverageStudy
 from capture_cp.experiments.demo import Demo
 
-Command = Annotated[Demo, tyro.conf.subcommand("demo")] | Annotated[Bench, tyro.conf.subcommand("bench")]
+Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[CoverageStudy, tyro.conf.subcommand("coverage")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
+)
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
 

@@ -27,8 +27,10 @@ def pyplot() -> Any:
     return matplotlib.pyplot
 
 
-def plot_strata(strata: GriddedStrata, ax: Axes | None = None, axes: tuple[int, int] = (0, 1)) -> Axes:
-    """The strata as a pale map, infeasible space in grey; of more than two axes, a slice through the middle."""
+def plot_strata(
+    strata: GriddedStrata, ax: Axes | None = None, axes: tuple[int, int] = (0, 1), opacity: float = 0.12
+) -> Axes:
+    """The strata as a map, pale unless told otherwise, infeasible space in grey; of more than two axes, a middle slice."""
     gridded = grid_of(strata)
     grid = gridded.require_grid()
     _check_axes(axes, grid.dims)
@@ -38,7 +40,7 @@ def plot_strata(strata: GriddedStrata, ax: Axes | None = None, axes: tuple[int, 
     plane = labels[middle] if axes[0] < axes[1] else labels[middle].T
     picture = np.full((*plane.shape, 4), [0.8, 0.8, 0.8, 1.0])
     for m in range(len(gridded.names)):
-        picture[plane == m] = (*_rgb(_colour(m)), 0.12)
+        picture[plane == m] = (*_rgb(_colour(m)), opacity)
     _show(ax, picture, gridded, axes)
     return ax
 

@@ -132,10 +132,25 @@ class Capture(Params):
         q = self.thresholds(X, alpha, confidence)[0]
         return Region(self._score, prediction, q, self.strata, self.n_outputs_, float(alpha), self._ambient)
 
-    def contains(self, X: Any, Y: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None) -> Bools:
-        """Whether each Y[i] (dc,) is in the region of X[i] (dx,): bool (n,). No region is built."""
-        X, Y = self._pairs(X, Y)
-        return self._contains(X, Y, self._index(Y), alpha, confidence, self._predict_at(X, prediction))
+    def contains(
+        self,
+        X: Any,
+        Y: Any,
+        alpha: float = 0.1,
+        confidence: float | None = None,
+        prediction: Any = None,
+        labels: Any = None,
+    ) -> Bools:
+        """Whether each Y[i] (dc,) is in the region of X[i] (dx,): bool (n,). No region is built.
+
+        Several outcomes an input may be asked about at once: Y (n, r, dc) gives bool (n, r). `prediction` and `labels`
+        take particles (n, L, dc) and stratum numbers of Y that are already at hand.
+        """
+        X, Y = self._pairs(X, Y, several=np.ndim(Y) == 3)
+        rows = Y.reshape(-1, self.n_outputs_)
+        m = self._index(rows) if labels is None else self._checked_labels(np.ravel(labels), len(rows))
+        inside = self._contains(X, rows, m, alpha, confidence, self._predict_at(X, prediction))
+        return inside.reshape(Y.shape[:-1])
 
     def count_cells(self, X: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None) -> Ints:
         """Grid cells of the region of each X[i] (dx,), by stratum: (n, M + 1), infeasible cells (LUCCa) last."""
@@ -243,7 +258,13 @@ class Capture(Params):
         return self._predict(X, given, self._rng(ASK_PARTICLES, X), self.n_outputs_)
 
     def _contains(self, X: Floats, Y: Floats, m: Ints, alpha: float, confidence: float | None, prediction: Any) -> Bools:
-        q = self._group_thresholds(alpha, confidence)[self.partition_.groups(X, np.maximum(m, 0))]
+        """Membership of rows Y (n * r, dc) with strata m, r of them for each row of X (n, dx)."""
+        m_known = np.maximum(m, 0)
+        if len(Y) == len(X):
+            q = self._group_thresholds(alpha, confidence)[self.partition_.groups(X, m_known)]
+        else:
+            owner = np.repeat(np.arange(len(X)), len(Y) // max(1, len(X)))
+            q = self.thresholds(X, alpha, confidence)[owner, m_known]
         inside = self._score.within(prediction, Y, q)
         return inside if self._ambient else inside & (m != INFEASIBLE)
 
@@ -272,13 +293,17 @@ class Capture(Params):
     def _index(self, Y: Floats) -> Ints:
         return checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
 
+    def _checked_labels(self, labels: Any, n: int) -> Ints:
+        return checked_index(labels, n, len(self.strata.names), "the caller")
+
     def _inputs(self, X: Any) -> Floats:
         self._check_fitted()
         return finite_array("X", X, (None, self.n_inputs_), "(n, dx): as many columns as in fit")
 
-    def _pairs(self, X: Any, Y: Any) -> tuple[Floats, Floats]:
+    def _pairs(self, X: Any, Y: Any, several: bool = False) -> tuple[Floats, Floats]:
         X = self._inputs(X)
-        Y = finite_array("Y", Y, (None, self.n_outputs_), "(n, dc): as many columns as in fit")
+        shape, meaning = ((None, None), "(n, r, dc): r outcomes an input") if several else ((None,), "(n, dc): as in fit")
+        Y = finite_array("Y", Y, (*shape, self.n_outputs_), meaning)
         same_length("X", X, "Y", Y)
         return X, Y
 
@@ -308,7 +333,8 @@ class Capture(Params):
             raise CaptureError(f"the model must take (X, n_particles, rng), but {error}.") from None
         except ValueError:
             pass  # a compiled callable without a signature
-        rows = X[np.linspace(0, len(X) - 1, min(len(X), 16)).astype(int)]
+        # drawn, not spaced: on a regular grid of inputs spaced rows may all be ones where limits swallow the noise
+        rows = X[np.random.default_rng(0).choice(len(X), size=min(len(X), 64), replace=False)]
         one, two = (self._predict(rows, None, np.random.default_rng(seed), dims) for seed in (1, 2))
         if isinstance(one, np.ndarray) and not self.deterministic_model and np.array_equal(one, two):
             raise CaptureError(

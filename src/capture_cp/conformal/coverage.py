@@ -12,8 +12,8 @@ from scipy import special
 from capture_cp.checks import CaptureError, known_name
 
 
-def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
-    """Exact confidence interval of a success probability.
+def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tuple[float, float]:
+    """Exact confidence interval of a success probability; effective sample sizes need not be whole.
 
     >>> low, high = clopper_pearson(90, 100)
     >>> round(low, 3), round(high, 3)
@@ -31,7 +31,8 @@ def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[f
 class CoverageRow:
     """Coverage of one subset of the test transitions.
 
-    `volume` is the mean number of region cells (None without a grid); `calibration` the calibration points behind it.
+    `volume` is the mean number of region cells (None without a grid); `calibration` the calibration points behind it;
+    `effective` the number of independent outcomes that n correlated ones are worth (n unless given).
     """
 
     name: str
@@ -39,6 +40,7 @@ class CoverageRow:
     covered: int
     volume: float | None = None
     calibration: int | None = None
+    effective: float | None = None
 
     @property
     def coverage(self) -> float:
@@ -46,7 +48,9 @@ class CoverageRow:
 
     @property
     def ci95(self) -> tuple[float, float]:
-        return clopper_pearson(self.covered, self.n)
+        if self.effective is None:
+            return clopper_pearson(self.covered, self.n)
+        return clopper_pearson(self.coverage * self.effective, self.effective)
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,8 @@ class Score(Params, ABC):
         """Score of each pair prediction[i], Y[i] (dc,): (n,)."""
 
     def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
-        """Whether the score of Y[i] is at most q[i]: bool (n,). One prediction may serve all rows of Y."""
-        if len(prediction) == 1 and len(Y) != 1:
-            return np.array([self.score(prediction, Y[i : i + 1])[0] <= q[i] for i in range(len(Y))], dtype=bool)
-        return np.asarray(self.score(prediction, Y) <= q)
+        """Whether the score of Y[i] is at most q[i]: bool (n,). Each prediction serves equally many rows of Y in turn."""
+        return np.asarray(self.score(_repeated(prediction, len(Y)), Y) <= q)
 
     def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
         """Lower and upper corners, (n, dc), of boxes outside which every score exceeds q (n,)."""
@@ -101,7 +99,8 @@ class NearestParticles(Score):
 
     def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
         if self._metric.compiled is None:
-            return np.asarray((self._distances(prediction, Y) <= q[:, None]).sum(axis=1) >= self.k)
+            distances = self._distances(_repeated(prediction, len(Y)), Y)
+            return np.asarray((distances <= q[:, None]).sum(axis=1) >= self.k)
         return np.asarray(within_pairs(*self._metric.compiled, self.k, Y, prediction, q))
 
     def _distances(self, particles: Floats, Y: Floats) -> Floats:
@@ -133,11 +132,13 @@ class ParticleBox(Score):
         below, above = prediction.min(axis=1) - Y, Y - prediction.max(axis=1)
         return np.asarray(np.maximum(np.maximum(below, above), 0.0).max(axis=1))
 
-    def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
-        return np.asarray(self.score(prediction, Y) <= q)
-
     def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
         return prediction.min(axis=1) - q[:, None], prediction.max(axis=1) + q[:, None]
+
+
+def _repeated(prediction: Any, n: int) -> Any:
+    """Each prediction as often as it takes to serve n rows."""
+    return prediction if len(prediction) == n else prediction[np.repeat(np.arange(len(prediction)), n // len(prediction))]
 
 
 def _geometry(grid: Grid) -> tuple[Floats, Floats, Ints]:

@@ -20,8 +20,14 @@ from capture_cp.conformal.scores import NearestParticles
 from capture_cp.experiments.output import write_rows
 from capture_cp.predictor import Capture
 from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.maps import load_map
+from capture_cp.tasks.marble.task import Marble
 
 Job = Callable[[], Any]
+
+MARBLES = 200_000
+FACES = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,10 @@ class Bench:
         }
 
     def _comparisons(self) -> Iterator[Comparison]:
+        yield from self._core()
+        yield from self._marble()
+
+    def _core(self) -> Iterator[Comparison]:
         box, rng = Box(), np.random.default_rng(self.seed)
         data = box.transitions(self.transitions, rng)
         X, Y, particles = data.X, data.Y, box(data.X, 16, rng)
@@ -118,6 +128,16 @@ class Bench:
             "one region at a time", lambda: [cap.region(X[i], prediction=particles[i]).cells() for i in range(2000)], 5,
         )  # fmt: skip
 
+    def _marble(self) -> Iterator[Comparison]:
+        task, rng = Marble(load_map("center")), np.random.default_rng(self.seed)
+        X = task.inputs("random", rng)
+        X = X[rng.integers(len(X), size=MARBLES)]
+        states, actions, noise = X[:, :6].copy(), X[:, 6:].copy(), 0.05 * rng.standard_normal((MARBLES, 2))
+        yield Comparison(
+            f"{MARBLES:,} marbles, a control step", lambda: task.step(states, actions, noise, 2.0),
+            "the same in NumPy", lambda: numpy_marble_step(states, actions + noise, 2.0, task.map.geometry), 20,
+        )  # fmt: skip
+
 
 def _seconds(job: Job, calls: int) -> float:
     start = time.perf_counter()
@@ -148,3 +168,32 @@ def _cart(tree: Tree, inputs: Floats, R: Floats) -> Any:
     part = int(len(R) * tree.partition_share)
     cart = DecisionTreeRegressor(min_samples_leaf=tree.min_leaf, max_leaf_nodes=tree.max_leaves, random_state=0)
     return cart.fit(inputs[:part], R[:part])
+
+
+def numpy_marble_step(states: Floats, pushes: Floats, gain: float, geometry: Any) -> Floats:
+    """The marble's control step, whole arrays at a time: what one would write first."""
+    bounds, walls, radius = geometry.bounds, geometry.walls, geometry.radius
+    x, v, tilt = states[:, [0, 2]].copy(), states[:, [1, 3]].copy(), states[:, 4:6].copy()
+    u = np.clip(pushes, -dynamics.MAX_ACTION, dynamics.MAX_ACTION)
+    for _ in range(dynamics.SUBSTEPS):
+        x, v, tilt = (
+            x + dynamics.DT * v,
+            np.clip(v - dynamics.DT * gain * dynamics.ROLLING * tilt, -dynamics.MAX_SPEED, dynamics.MAX_SPEED),
+            np.clip(tilt + dynamics.DT * u, -dynamics.MAX_TILT, dynamics.MAX_TILT),
+        )
+        for _ in range(3):  # pushing out of one wall may lead into another
+            x = np.clip(x, bounds[[0, 2]], bounds[[1, 3]])
+            v = np.where(x < bounds[[0, 2]] + 1e-9, np.maximum(v, 0), v)
+            v = np.where(x > bounds[[1, 3]] - 1e-9, np.minimum(v, 0), v)
+            for wall in walls:
+                away = x - np.clip(x, wall[:2], wall[2:])
+                distance = np.hypot(*away.T)
+                normal = away / np.where(distance > 0, distance, 1)[:, None]
+                depths = np.stack([x[:, 0] - wall[0], wall[2] - x[:, 0], x[:, 1] - wall[1], wall[3] - x[:, 1]])
+                core = distance == 0
+                normal[core] = FACES[depths.argmin(axis=0)][core]
+                gap = np.where(core, -depths.min(axis=0), distance) - radius
+                inward = np.minimum((v * normal).sum(axis=1), 0)[:, None]
+                v = np.where((gap < 1e-9)[:, None], v - inward * normal, v)
+                x = np.where((gap < -1e-12)[:, None], x - gap[:, None] * normal, x)
+    return np.stack([x[:, 0], v[:, 0], x[:, 1], v[:, 1], tilt[:, 0], tilt[:, 1]], axis=1)

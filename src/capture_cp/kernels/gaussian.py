@@ -28,14 +28,12 @@ def squared_mahalanobis(y, mean, whiten, is_angle):  # type: ignore[no-untyped-d
 
 @njit(cache=True, parallel=True, nogil=True)
 def squared_mahalanobis_pairs(Y, mean, whiten, is_angle):  # type: ignore[no-untyped-def]
-    """Squared Mahalanobis distance of Y[i] under Gaussian i: (n,). One Gaussian may serve all rows of Y."""
+    """Squared Mahalanobis distance of each Y[i] (dc,): (n,). Each Gaussian serves equally many rows in turn."""
     out = np.empty(Y.shape[0])
-    shared = mean.shape[0] == 1
+    rows_each = Y.shape[0] // max(1, mean.shape[0])
     for i in prange(Y.shape[0]):
-        if shared:
-            out[i] = squared_mahalanobis(Y[i], mean[0], whiten[0], is_angle)
-        else:
-            out[i] = squared_mahalanobis(Y[i], mean[i], whiten[i], is_angle)
+        row = np.int64(i) // rows_each
+        out[i] = squared_mahalanobis(Y[i], mean[row], whiten[row], is_angle)
     return out
 
 

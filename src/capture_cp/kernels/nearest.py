@@ -62,14 +62,13 @@ def enough_within(metric, length, k, limit, y, cloud):  # type: ignore[no-untype
 
 @njit(cache=True, parallel=True, nogil=True)
 def within_pairs(metric, length, k, Y, particles, q):  # type: ignore[no-untyped-def]
-    """Whether Y[i] has its k-th nearest particle within q[i]: bool (n,). One cloud may serve all rows of Y."""
+    """Whether Y[i] has its k-th nearest particle within q[i]: bool (n,). Each cloud serves equally many rows in turn."""
     n = Y.shape[0]
-    shared = particles.shape[0] == 1
+    rows_each = n // max(1, particles.shape[0])
     out = np.empty(n, dtype=np.bool_)
     for chunk in prange((n + CHUNK - 1) // CHUNK):
-        for i in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
-            cloud = particles[0] if shared else particles[i]
-            out[i] = enough_within(metric, length, k, squared_limit(q[i]), Y[i], cloud)
+        for i in range(np.int64(chunk) * CHUNK, min(n, (np.int64(chunk) + 1) * CHUNK)):
+            out[i] = enough_within(metric, length, k, squared_limit(q[i]), Y[i], particles[i // rows_each])
     return out
 
 

@@ -1,0 +1,224 @@
+"""The marble coverage study: the paper's Tables 1 and 5, and what lies beyond them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from capture_cp.checks import Floats, failure_rate, known_name, whole_number
+from capture_cp.conformal.coverage import Coverage, CoverageRow
+from capture_cp.conformal.groups import Tree
+from capture_cp.experiments import paper
+from capture_cp.experiments.montecarlo import Counts, count
+from capture_cp.experiments.output import write_rows
+from capture_cp.experiments.parts import PartStore, run_parts
+from capture_cp.methods import METHODS, method
+from capture_cp.predictor import Capture
+from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
+from capture_cp.tasks.marble.task import Design, Marble
+
+#: Test inputs counted at once; it also fixes which particles they get, so it is no setting.
+PART = 4096
+ALL_MAPS = "all maps"
+
+
+@dataclass(frozen=True)
+class CoverageStudy:
+    """Empirical coverage of the methods on the marble labyrinth, by stratum of the realised next position.
+
+    Every method is calibrated on the same transitions and model of each map. For each test input, Monte-Carlo next positions
+    of the true system show how much of them the region holds. With the paper's figures beside ours (its Tables 1 and 5).
+    """
+
+    task: Annotated[tyro.conf.Positional[Literal["marble"]], tyro.conf.arg(help="The task to study.")]
+    maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
+    methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = paper.COVERAGE_METHODS
+    mc: Annotated[int, tyro.conf.arg(help="Monte-Carlo next states per test input; the paper uses 10,000.")] = 10
+    design: Annotated[Design, tyro.conf.arg(help="Calibration inputs: the paper's grid, or random feasible ones.")] = "grid"
+    test_design: Annotated[
+        Literal["same", "grid", "random"], tyro.conf.arg(help="Test inputs: as for calibration, or one of the two.")
+    ] = "same"
+    tree: Annotated[
+        Literal["label", "per-stratum"],
+        tyro.conf.arg(help="The paper's single tree on the stratum's number, or one tree a stratum (coverage by theorem)."),
+    ] = "label"
+    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions in a leaf while the tree grows.")] = 700
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves a tree; 7 gives the paper's volume ratios.")] = None
+    particles: Annotated[int, tyro.conf.arg(help="Particles L; the k-th nearest is L/2, or 1 for capture-k1 and pcp.")] = 16
+    alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
+    absorb: Annotated[bool, tyro.conf.arg(help="Pits and goal stop the marble, as in planning.")] = False
+    jobs: Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")] = 1
+    seed: Annotated[int, tyro.conf.arg(help="Same seed, same figures.")] = 0
+    state: Annotated[Path | None, tyro.conf.arg(help="Folder for finished parts: the same command goes on from there.")] = (
+        None
+    )
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
+    figures: Annotated[Path | None, tyro.conf.arg(help="Folder for figures of the maps and of regions.")] = None
+    sizes: Annotated[
+        tuple[int, ...], tyro.conf.arg(help="Instead: coverage and volume against these calibration sizes, and a figure.")
+    ] = ()
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(self, console: Console) -> None:
+        """Run the study and print its tables."""
+        tasks = self.checked_tasks()
+        if self.sizes:
+            from capture_cp.experiments.calibration_size import run_sizes
+
+            run_sizes(self, tasks, console)
+            return
+        results = self._measure(tasks, console)
+        for name, counts in results.items():
+            console.print(self._table(name, tasks, counts))
+        if self.json is not None:
+            write_rows(self.json, self.rows(results, tasks), self)
+        if self.figures is not None:
+            from capture_cp.experiments.marble_figures import write_figures
+
+            write_figures(self, tasks, console)
+
+    def checked_tasks(self) -> dict[str, Marble]:
+        """The maps by name, all settings checked."""
+        failure_rate(self.alpha)
+        for name in ("mc", "jobs", "particles", "min_leaf"):
+            whole_number(name, getattr(self, name), 1)
+        for name in self.methods:
+            known_name("method", name, METHODS)
+        for size in self.sizes:
+            whole_number("sizes", size, 1)
+        tasks = {str(name): Marble(load_map(name), self.absorb) for name in self.maps}
+        for task in tasks.values():
+            _ = task.strata  # refuses a map whose goal cannot be reached
+        return tasks
+
+    def calibrate(self, task: Marble, X: Floats, Y: Floats) -> dict[str, Capture]:
+        """Every method, fitted to the same transitions X (n, 8), Y (n, 2)."""
+        tree = Tree(per_stratum=self.tree == "per-stratum", min_leaf=self.min_leaf, max_leaves=self.max_leaves)
+        return {
+            name: method(name, task, task.strata, n_particles=self.particles, tree=tree, seed=self.seed).fit(X, Y)
+            for name in self.methods
+        }
+
+    def rng(self, purpose: int) -> np.random.Generator:
+        """The stream of random numbers for one purpose: 0 calibration transitions, 1 test inputs, 2 subsets."""
+        return np.random.default_rng([self.seed, purpose])
+
+    def test_inputs(self, task: Marble) -> Floats:
+        """Test inputs (n, 8) of one map."""
+        return task.inputs(self.design if self.test_design == "same" else self.test_design, self.rng(1))
+
+    def _measure(self, tasks: dict[str, Marble], console: Console) -> dict[str, dict[str, Counts]]:
+        results: dict[str, dict[str, Counts]] = {}
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        with Progress(*columns, console=console, transient=True) as progress:
+            for name, task in tasks.items():
+                X = self.test_inputs(task)
+                parts = range(-(-len(X) // PART))
+                bar = progress.add_task(f"{task.map.name}: calibrating", total=len(parts))
+                store = PartStore(self.state, f"coverage-{Path(name).stem}", self._identity(task))
+                done = store.load()
+                missing = [part for part in parts if part not in done]
+                if missing:
+                    data = task.transitions(self.design, 2, self.rng(0))
+                    work = partial(
+                        _count_part, self.calibrate(task, data.X, data.Y), task, X, self.mc, self.seed, self.alpha
+                    )
+                    progress.update(bar, description=f"{task.map.name}: counting", completed=len(done))
+                    for part, result in run_parts(work, missing, self.jobs):
+                        done[part] = result
+                        store.add(part, result)
+                        progress.advance(bar)
+                progress.update(bar, completed=len(parts), visible=False)
+                results[name] = _total([done[part] for part in parts], self.methods)
+        if len(tasks) > 1:
+            results[ALL_MAPS] = {
+                name: sum((counts[name] for counts in results.values()), start=_nothing()) for name in self.methods
+            }
+        return results
+
+    def _identity(self, task: Marble) -> dict[str, Any]:
+        """Every setting that the counts depend on, and nothing else."""
+        unimportant = ("maps", "jobs", "state", "json", "figures", "sizes")
+        settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
+        return settings | {"map": asdict(task.map), "part": PART}
+
+    # -- reporting ----------------------------------------------------------------------------------------------------
+
+    def rows(self, results: dict[str, dict[str, Counts]], tasks: dict[str, Marble]) -> list[dict[str, Any]]:
+        """JSON rows of every map, method and stratum, with the paper's figure where there is one."""
+        strata = next(iter(tasks.values())).strata.names
+        rows = []
+        for map_name, counts in results.items():
+            for name, counted in counts.items():
+                for row in counted.coverage(self.alpha, strata).rows(task="marble", map=map_name, method=name):
+                    figure = paper.marble_coverage(map_name, name, row["stratum"])
+                    rows.append(row | {"paper": figure, "paper_volume_ratio": paper.marble_volume_ratio(map_name, name)})
+        return rows
+
+    def _table(self, map_name: str, tasks: dict[str, Marble], counts: dict[str, Counts]) -> Table:
+        strata = next(iter(tasks.values())).strata.names
+        results = {name: counted.coverage(self.alpha, strata) for name, counted in counts.items()}
+        inputs = next(iter(counts.values())).inputs
+        title = tasks[map_name].map.name if map_name in tasks else "All maps"
+        title = f"{title}: {inputs:,} test inputs x {self.mc:,} outcomes"
+        table = Table(title=title, caption=CAPTION, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("stratum")
+        for name in results:
+            table.add_column(name, justify="right")
+        first = next(iter(results.values()))
+        for i, row in enumerate(first):
+            cells = [
+                _cell(list(result)[i], paper.marble_coverage(map_name, name, row.name)) for name, result in results.items()
+            ]
+            table.add_row(row.name, *cells)
+        table.add_section()
+        table.add_row("volume", *(_volume(map_name, name, results) for name in results))
+        return table
+
+
+CAPTION = (
+    "Coverage in per cent (the paper's in brackets), below it the 95 % interval over test inputs.\n"
+    "Volume: mean cells as a ratio to capture (the paper's in brackets)."
+)
+
+
+def _count_part(
+    caps: dict[str, Capture], task: Marble, X: Floats, mc: int, seed: int, alpha: float, part: int
+) -> dict[str, Any]:
+    first = part * PART
+    counts = count(caps, task, X[first : first + PART], mc, seed, first, alpha)
+    return {name: counted.to_json() for name, counted in counts.items()}
+
+
+def _total(parts: list[dict[str, Any]], methods: tuple[str, ...]) -> dict[str, Counts]:
+    return {name: sum((Counts.from_json(part[name]) for part in parts), start=_nothing()) for name in methods}
+
+
+def _nothing() -> Counts:
+    return Counts(0, np.zeros(()), np.zeros(()))
+
+
+def _cell(row: CoverageRow, figure: float | None) -> str:
+    if row.n == 0:
+        return "-"
+    low, high = row.ci95
+    beside = "" if figure is None else f" ({100 * figure:.1f})"
+    return f"{100 * row.coverage:.1f}{beside}\n[dim]{100 * low:.1f}-{100 * high:.1f}[/dim]"
+
+
+def _volume(map_name: str, name: str, results: dict[str, Coverage]) -> str:
+    unit = results["capture"].all.volume if "capture" in results else None
+    volume = results[name].all.volume
+    figure = paper.marble_volume_ratio(map_name, name)
+    beside = "" if figure is None else f" ({figure:.2f})"
+    return f"{volume / unit:.2f}{beside}" if volume is not None and unit else f"{volume:.1f} cells"

@@ -1,0 +1,68 @@
+"""Long work in parts: done on any number of processes, kept on disk, continued where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from capture_cp.checks import CaptureError
+from capture_cp.experiments.output import output_folder
+
+Part = Mapping[str, Any]
+
+
+class PartStore:
+    """Finished parts of one job, a JSON line each, in a file named after a fingerprint of the job's settings."""
+
+    def __init__(self, folder: Path | None, name: str, settings: Mapping[str, Any]) -> None:
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        self.file = None if folder is None else output_folder(folder) / f"{name}-{digest}.jsonl"
+
+    def load(self) -> dict[int, Any]:
+        """Finished parts by number; a line cut short by a crash is left out."""
+        found: dict[int, Any] = {}
+        if self.file is None or not self.file.exists():
+            return found
+        for line in self.file.read_text(encoding="utf-8").splitlines():
+            try:
+                record = json.loads(line)
+                found[int(record["part"])] = record["result"]
+            except (ValueError, KeyError, TypeError):
+                continue
+        return found
+
+    def add(self, part: int, result: Any) -> None:
+        if self.file is None:
+            return
+        try:
+            with self.file.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps({"part": part, "result": result}) + "\n")
+        except OSError as error:
+            raise CaptureError(f"cannot write {self.file}: {error.strerror}.") from None
+
+
+def run_parts(work: Callable[[int], Any], parts: Sequence[int], jobs: int) -> Iterator[tuple[int, Any]]:
+    """`work(part)` for every part, on `jobs` processes: pairs of part and result, in order.
+
+    With one job the work stays in this process and its kernels use every core; with more, each process gets its share.
+    """
+    if jobs == 1:
+        for part in parts:
+            yield part, work(part)
+        return
+    from joblib import Parallel, delayed
+
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    results = Parallel(n_jobs=jobs, return_as="generator")(delayed(_with_threads)(work, part, threads) for part in parts)
+    yield from zip(parts, results)
+
+
+def _with_threads(work: Callable[[int], Any], part: int, threads: int) -> Any:
+    import numba
+
+    numba.set_num_threads(min(threads, numba.get_num_threads()))
+    return work(part)

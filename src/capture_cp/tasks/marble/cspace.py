@@ -1,0 +1,131 @@
+"""The marble's configuration space: a 1 mm grid of strata, free (2D), edge (1D) and corner (0D)."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from numba import njit, prange
+
+from capture_cp.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.strata import INFEASIBLE, GridStrata
+from capture_cp.tasks.marble.contact import TOLERANCE, clearance, last_free, wall_gap
+from capture_cp.tasks.marble.maps import MILLIMETRE, Map
+
+STRATA = ("free", "edge", "corner")
+FREE, EDGE, CORNER = range(3)
+TOUCH = 2e-3  # a surface this near (m) acts on the marble
+
+
+@njit(cache=True)
+def stratum_at(x, y, g):  # type: ignore[no-untyped-def]
+    """Free, edge (one constraint within reach) or corner (two whose normals differ); -1 in collision."""
+    if clearance(x, y, g) < -TOLERANCE:
+        return INFEASIBLE
+    # Normals at least 45 degrees apart are two constraints. Flush walls make one: seen from within reach of both, a corner
+    # buried in the common face stands at an angle whose cosine is radius / (radius + TOUCH) or more.
+    same = min(0.7071, g.radius / (g.radius + TOUCH) - 0.01)
+    found, nx0, ny0 = FREE, 0.0, 0.0
+    for s in range(4 + g.walls.shape[0]):
+        if s == 0:
+            gap, nx, ny = x - g.bounds[0], 1.0, 0.0
+        elif s == 1:
+            gap, nx, ny = g.bounds[1] - x, -1.0, 0.0
+        elif s == 2:
+            gap, nx, ny = y - g.bounds[2], 0.0, 1.0
+        elif s == 3:
+            gap, nx, ny = g.bounds[3] - y, 0.0, -1.0
+        else:
+            gap, nx, ny = wall_gap(x, y, g.walls[s - 4], g.radius)
+        if gap <= TOUCH:
+            if found == FREE:
+                found, nx0, ny0 = EDGE, nx, ny
+            elif nx * nx0 + ny * ny0 < same:
+                return CORNER
+    return found
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _strata_of(points, g):  # type: ignore[no-untyped-def]
+    labels = np.empty(points.shape[0], dtype=np.int64)
+    for i in prange(points.shape[0]):
+        labels[i] = stratum_at(points[i, 0], points[i, 1], g)
+    return labels
+
+
+@njit(cache=True)
+def _towards(points, targets, g):  # type: ignore[no-untyped-def]
+    moved = np.empty_like(points)
+    for i in range(points.shape[0]):
+        moved[i] = last_free(points[i, 0], points[i, 1], targets[i, 0], targets[i, 1], g)
+    return moved
+
+
+class MarbleStrata(GridStrata):
+    """Strata of one map. A cell belongs to the stratum of its centre, and to none if its centre is in collision.
+
+    The index of a position is a look-up. Only in cells that a wall cuts, where the centre may be in collision and the
+    position is not, the exact geometry answers.
+
+    Some maps have pockets that the marble cannot reach from its start: between walls, or beyond a wall and open only to
+    the larger maze. They are part of the configuration space, since a transition there is as valid as elsewhere;
+    `reachable` tells them apart.
+    """
+
+    def __init__(self, map: Map) -> None:
+        self.map = map
+        spacing = MILLIMETRE
+        shape = [math.ceil(side) for side in map.size]
+        grid = Grid((spacing / 2, spacing / 2), spacing, shape)
+        centres = grid.centre(np.arange(grid.size))
+        super().__init__(grid, _strata_of(centres, map.geometry), STRATA)
+        self._check_goal()
+
+    def index(self, Y: Floats) -> Ints:
+        labels = super().index(Y)
+        missed = np.flatnonzero(labels == INFEASIBLE)
+        labels[missed] = _strata_of(np.ascontiguousarray(Y[missed], dtype=np.float64), self.map.geometry)
+        return labels
+
+    @cached_property
+    def reachable(self) -> Bools:
+        """Cells (cells,) that the marble can get to from the start of the map."""
+        return self._connected(self.labels != INFEASIBLE)
+
+    @cached_property
+    def pit_cells(self) -> Bools:
+        """Cells (cells,) whose centre lies in a pit."""
+        grid = self.require_grid()
+        centres = grid.centre(np.arange(grid.size))
+        pits = self.map.geometry.pits
+        away = np.hypot(centres[:, None, 0] - pits[:, 0], centres[:, None, 1] - pits[:, 1])
+        return np.asarray((away <= pits[:, 2]).any(axis=1))
+
+    def nearest_free(self, points: Floats) -> Floats:
+        """Positions (n, 2) moved to the nearest free ones where they are in collision, up against the obstacle."""
+        grid = self.require_grid()
+        free = grid.centre(np.flatnonzero(self.labels != INFEASIBLE))
+        moved = points.copy()
+        for i in np.flatnonzero(self.map.clearance(points) < 0):
+            nearest = free[np.argmin(((free - points[i]) ** 2).sum(axis=1))]
+            moved[i] = _towards(nearest[None], points[i : i + 1], self.map.geometry)[0]
+        return moved
+
+    def _connected(self, passable: Bools) -> Bools:
+        from scipy import ndimage
+
+        grid = self.require_grid()
+        parts, _ = ndimage.label(passable.reshape(grid.shape), structure=np.ones((3, 3)))
+        start = grid.cell(np.array([self.map.start]) * MILLIMETRE)[0]
+        return np.asarray((parts.ravel() == parts.ravel()[start]) & passable)
+
+    def _check_goal(self) -> None:
+        grid = self.require_grid()
+        goal = grid.cell(np.array([self.map.goal]) * MILLIMETRE)[0]
+        if not self._connected((self.labels != INFEASIBLE) & ~self.pit_cells)[goal]:
+            raise CaptureError(
+                f"map {self.map.name}, key 'goal': no way leads from the start to ({self.map.goal[0]:g}, "
+                f"{self.map.goal[1]:g}) between the walls and pits."
+            )

@@ -1,0 +1,111 @@
+"""The marble on the tilting board (Appendix B.1 of the paper), true and approximate: one function with a gain.
+
+A state is (x, vx, y, vy, alpha, beta) in metres, metres a second and radians; an action two motor speeds. A control step
+of 0.1 s is five explicit Euler substeps. Noise is drawn once a control step and added to the action before clipping.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from capture_cp.kernels.random import normal_pair, stream
+from capture_cp.tasks.marble.contact import clearance, last_free, push_out
+
+SUBSTEPS = 5
+DT = 0.02
+ROLLING = 5.0 / 7.0 * 9.81  # acceleration of a rolling ball per radian of tilt
+MAX_ACTION = 0.5
+MAX_TILT = 0.175
+MAX_SPEED = 0.3
+NOISE = 0.05
+MODEL_GAIN = 1.0
+TRUE_GAIN = 2.0
+
+ROLLS, AT_GOAL, FELL = range(3)
+
+
+@njit(cache=True)
+def _clip(value, bound):  # type: ignore[no-untyped-def]
+    return min(max(value, -bound), bound)
+
+
+@njit(cache=True)
+def stops(x, y, g):  # type: ignore[no-untyped-def]
+    """What ends the motion here: nothing, the goal or a pit."""
+    for p in range(g.pits.shape[0]):
+        dx, dy = x - g.pits[p, 0], y - g.pits[p, 1]
+        if dx * dx + dy * dy <= g.pits[p, 2] * g.pits[p, 2]:
+            return FELL
+    dx, dy = x - g.goal[0], y - g.goal[1]
+    return AT_GOAL if dx * dx + dy * dy <= g.goal[2] * g.goal[2] else ROLLS
+
+
+@njit(cache=True)
+def step(state, push0, push1, gain, absorb, g, out):  # type: ignore[no-untyped-def]
+    """One control step of one marble under the noisy action (push0, push1); writes `out` (6,), returns the outcome.
+
+    With `absorb`, a marble in a pit or at the goal stays there, checked at every substep.
+    """
+    x, vx, y, vy, alpha, beta = state[0], state[1], state[2], state[3], state[4], state[5]
+    u0, u1 = _clip(push0, MAX_ACTION), _clip(push1, MAX_ACTION)
+    outcome = stops(x, y, g) if absorb else ROLLS
+    substep = 0
+    while substep < SUBSTEPS and outcome == ROLLS:
+        x0, y0 = x, y
+        x, y = x + DT * vx, y + DT * vy
+        vx = _clip(vx - DT * gain * ROLLING * alpha, MAX_SPEED)
+        vy = _clip(vy - DT * gain * ROLLING * beta, MAX_SPEED)
+        alpha, beta = _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
+        x1, y1 = x, y
+        x, y, vx, vy, out_of_walls = push_out(x, y, vx, vy, g)
+        if not out_of_walls:
+            # wedged where pushing out of one wall leads into another: stop on the way in
+            x, y = last_free(x0, y0, x1, y1, g)
+            vx, vy = 0.0, 0.0
+        if absorb:
+            outcome = stops(x, y, g)
+        substep += 1
+    if outcome != ROLLS:
+        vx, vy = 0.0, 0.0
+    out[0], out[1], out[2], out[3], out[4], out[5] = x, vx, y, vy, alpha, beta
+    return outcome
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def step_all(states, actions, noise, gain, absorb, g):  # type: ignore[no-untyped-def]
+    """A control step of every marble, `states` (n, 6), with actions and given noise (n, 2): next states, outcomes (n,)."""
+    after = np.empty_like(states)
+    outcomes = np.empty(states.shape[0], dtype=np.int64)
+    for i in prange(states.shape[0]):
+        push0, push1 = actions[i, 0] + noise[i, 0], actions[i, 1] + noise[i, 1]
+        outcomes[i] = step(states[i], push0, push1, gain, absorb, g, after[i])
+    return after, outcomes
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def sample_positions(states, actions, draws, seed, first, first_draw, gain, absorb, g):  # type: ignore[no-untyped-def]
+    """`draws` next positions of every marble under fresh noise: (n, draws, 2).
+
+    Row i uses stream `first + i` of the seed from number `first_draw` on, so the numbers depend neither on threads nor on
+    how rows and draws are batched.
+    """
+    positions = np.empty((states.shape[0], draws, 2))
+    for i in prange(states.shape[0]):
+        key = stream(seed, first + i)
+        after = np.empty(6)
+        for draw in range(draws):
+            n0, n1 = normal_pair(key, first_draw + draw)
+            push0, push1 = actions[i, 0] + NOISE * n0, actions[i, 1] + NOISE * n1
+            step(states[i], push0, push1, gain, absorb, g, after)
+            positions[i, draw, 0], positions[i, draw, 1] = after[0], after[2]
+    return positions
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def clearances(points, g):  # type: ignore[no-untyped-def]
+    """Signed distance of each point (n, 2) to the nearest obstacle: (n,)."""
+    gaps = np.empty(points.shape[0])
+    for i in prange(points.shape[0]):
+        gaps[i] = clearance(points[i, 0], points[i, 1], g)
+    return gaps

@@ -1,0 +1,162 @@
+"""Labyrinth maps: JSON files in millimetres, six that ship with the package or the user's own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from capture_cp.checks import CaptureError, Floats, known_name
+from capture_cp.files import Pathlike, existing_file
+from capture_cp.tasks.marble.contact import Geometry, index_walls
+from capture_cp.tasks.marble.dynamics import clearances
+
+SIDES = ("left", "right", "bottom", "top")
+MILLIMETRE = 1e-3
+
+#: The six sections of the paper, in the order of its planning table.
+MAP_NAMES = ("center", "center-right", "bottom-left", "bottom-right", "top-left", "top-center")
+
+
+@dataclass(frozen=True)
+class Map:
+    """One labyrinth. Lengths in millimetres, origin at the lower left corner, x to the right, y up.
+
+    Attributes:
+        name: what tables call it.
+        size: width and height of the board section.
+        walls: boxes (x0, y0, x1, y1).
+        start: centre of the marble at the start of an episode.
+        goal: centre of the goal.
+        pits: centres of the pits.
+        framed: sides with a frame, which is a wall; the other sides are cuts through a larger maze, where the marble's
+            centre simply ends.
+    """
+
+    name: str
+    size: tuple[float, float]
+    walls: tuple[tuple[float, float, float, float], ...]
+    start: tuple[float, float]
+    goal: tuple[float, float]
+    pits: tuple[tuple[float, float], ...] = ()
+    framed: tuple[str, ...] = ()
+    marble_radius: float = 6.4
+    pit_radius: float = 12.0
+    goal_radius: float = 6.4
+
+    # -- the same in metres, as the kernels take it --------------------------------------------------------------------
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """The map as the kernels take it."""
+        margin = {side: self.marble_radius if side in self.framed else 0.0 for side in SIDES}
+        width, height = self.size
+        bounds = [margin["left"], width - margin["right"], margin["bottom"], height - margin["top"]]
+        walls = np.array(self.walls, dtype=np.float64).reshape(-1, 4)
+        pits = np.array([(*pit, self.pit_radius) for pit in self.pits], dtype=np.float64).reshape(-1, 3)
+        goal = np.array([*self.goal, self.goal_radius])
+        radius = self.marble_radius * MILLIMETRE
+        bounds_, walls_, pits_, goal_ = (np.array(part) * MILLIMETRE for part in (bounds, walls, pits, goal))
+        return Geometry(bounds_, walls_, radius, pits_, goal_, *index_walls(bounds_, walls_, radius))
+
+    def clearance(self, points: Floats) -> Floats:
+        """Signed distance (m) of each position (n, 2) to the nearest obstacle, negative in collision: (n,)."""
+        return np.asarray(clearances(np.ascontiguousarray(points, dtype=np.float64), self.geometry))
+
+
+def load_map(source: Pathlike) -> Map:
+    """A map by name (one of `MAP_NAMES`) or from a JSON file, checked."""
+    text = str(source)
+    if not text.endswith(".json"):
+        known_name("map (or give the path of a .json file)", text, MAP_NAMES)
+        with resources.as_file(resources.files(__package__) / "maps" / f"{text}.json") as file:
+            return _parse(file)
+    return _parse(existing_file(source, "map"))
+
+
+def _parse(file: Path) -> Map:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError, RecursionError) as error:
+        raise CaptureError(f"map {file} is not JSON: {error}.") from None
+    if not isinstance(content, dict):
+        raise CaptureError(f"map {file} must be a JSON object with size, walls, start and goal.")
+    names = [field.name for field in fields(Map)]
+    for key in content:
+        known_name(f"key in map {file}", key, names)
+    for key in ("size", "walls", "start", "goal"):
+        if key not in content:
+            raise CaptureError(f"map {file} has no {key!r}; it needs size, walls, start and goal.")
+    parsed = _Reader(file, content).map()
+    _check_geometry(file, parsed)
+    return parsed
+
+
+class _Reader:
+    """Takes typed values out of a map file, or says which key is wrong and why."""
+
+    def __init__(self, file: Path, content: dict[str, Any]) -> None:
+        self.file, self.content = file, content
+
+    def map(self) -> Map:
+        return Map(
+            name=str(self.content.get("name", self.file.stem)),
+            size=self._numbers("size", self.content["size"], 2, positive=True),
+            walls=tuple(self._numbers("walls", wall, 4) for wall in self._list("walls")),
+            start=self._numbers("start", self.content["start"], 2),
+            goal=self._numbers("goal", self.content["goal"], 2),
+            pits=tuple(self._numbers("pits", pit, 2) for pit in self._list("pits")),
+            framed=tuple(known_name(f"side in framed of map {self.file}", side, SIDES) for side in self._list("framed")),
+            **{key: self._positive(key) for key in ("marble_radius", "pit_radius", "goal_radius") if key in self.content},
+        )
+
+    def fail(self, key: str, reason: str) -> CaptureError:
+        return CaptureError(f"map {self.file}, key {key!r}: {reason}.")
+
+    def _list(self, key: str) -> list[Any]:
+        value = self.content.get(key, [])
+        if not isinstance(value, list):
+            raise self.fail(key, f"expected a list, found {value!r}")
+        return value
+
+    def _numbers(self, key: str, value: Any, count: int, positive: bool = False) -> Any:
+        numbers = value if isinstance(value, list) else [value]
+        sound = len(numbers) == count and all(type(n) in (int, float) and np.isfinite(n) for n in numbers)
+        if not sound or (positive and min(numbers) <= 0):
+            raise self.fail(key, f"expected {count} {'positive ' if positive else ''}numbers, found {value!r}")
+        return tuple(float(n) for n in numbers)
+
+    def _positive(self, key: str) -> float:
+        value: float = self._numbers(key, self.content[key], 1, positive=True)[0]
+        return value
+
+
+def _check_geometry(file: Path, parsed: Map) -> None:
+    def refuse(key: str, reason: str) -> CaptureError:
+        return CaptureError(f"map {file}, key {key!r}: {reason}.")
+
+    width, height = parsed.size
+    for wall in parsed.walls:
+        x0, y0, x1, y1 = wall
+        if not (x0 < x1 and y0 < y1):
+            raise refuse("walls", f"wall {list(wall)} has no area; write [x0, y0, x1, y1] with x0 < x1 and y0 < y1")
+        if min(x0, y0) < 0 or x1 > width or y1 > height:
+            raise refuse("walls", f"wall {list(wall)} reaches outside the board of {width:g} x {height:g} mm")
+    for key, points in (("pits", parsed.pits), ("start", (parsed.start,)), ("goal", (parsed.goal,))):
+        for x, y in points:
+            if not (0 <= x <= width and 0 <= y <= height):
+                raise refuse(key, f"({x:g}, {y:g}) is outside the board of {width:g} x {height:g} mm")
+    for key in ("start", "goal"):
+        point = np.array([getattr(parsed, key)]) * MILLIMETRE
+        if parsed.clearance(point)[0] < 0:
+            raise refuse(key, f"the marble there overlaps a wall or the frame by {-1e3 * parsed.clearance(point)[0]:.1f} mm")
+    for x, y in parsed.pits:
+        if np.hypot(x - parsed.start[0], y - parsed.start[1]) <= parsed.pit_radius:
+            raise refuse("pits", f"the pit at ({x:g}, {y:g}) lies over the start")
+        if np.hypot(x - parsed.goal[0], y - parsed.goal[1]) <= parsed.pit_radius:
+            raise refuse("pits", f"the pit at ({x:g}, {y:g}) lies over the goal")
