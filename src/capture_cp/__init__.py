@@ -3,9 +3,10 @@
 from importlib.metadata import version
 
 from capture_cp.checks import CaptureError, CaptureWarning
-from capture_cp.conformal.coverage import Coverage, clopper_pearson
+from capture_cp.conformal.coverage import Coverage, CoverageRow, clopper_pearson
 from capture_cp.conformal.gaussian import Mahalanobis, calibrated_covariance
-from capture_cp.conformal.groups import Groups, OneGroup, PerStratum, Tree, Uncalibrated
+from capture_cp.conformal.groups import Examples, Groups, OneGroup, PerStratum, Tree, Uncalibrated
+from capture_cp.conformal.partition import Partition, ThresholdTable
 from capture_cp.conformal.quantile import conformal_quantile, conformal_rank, size_needed
 from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
 from capture_cp.methods import METHODS, method
@@ -25,7 +26,9 @@ __all__ = [
     "CaptureError",
     "CaptureWarning",
     "Coverage",
+    "CoverageRow",
     "Euclidean",
+    "Examples",
     "FunctionStrata",
     "Grid",
     "GridStrata",
@@ -36,10 +39,12 @@ __all__ = [
     "NearestParticles",
     "OneGroup",
     "ParticleBox",
+    "Partition",
     "PerStratum",
     "Region",
     "Score",
     "Strata",
+    "ThresholdTable",
     "Transitions",
     "Tree",
     "Uncalibrated",

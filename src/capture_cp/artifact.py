@@ -58,7 +58,7 @@ def save(cap: Capture, path: Pathlike) -> None:
         "group_sizes": cap.calibration_.sizes.tolist(),
         "versions": {name: version(name) for name in ("capture-cp", "numpy", "scikit-learn", "safetensors")},
     }
-    text = json.dumps(header)
+    text = json.dumps(header, default=_plain)
     metadata = {"format": FORMAT, "schema": str(SCHEMA), "calibration": text, "sha256": _checksum(text, arrays)}
     with written_whole(path) as temporary:
         temporary.write_bytes(serialise(arrays, metadata=metadata))
@@ -199,6 +199,13 @@ def _build(description: Any) -> Any:
         raise CaptureError(f"it names an unknown part {description['class']!r}.")
     params = {name: _build(value) for name, value in description["params"].items()}
     return KNOWN[description["class"]](**params)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise CaptureError(f"a parameter {value!r} cannot be saved; use plain numbers, text or None.")
 
 
 def _strata_fingerprint(strata: Strata) -> str:

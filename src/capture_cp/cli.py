@@ -35,11 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     command = tyro.cli(Command, prog="capture", description=DESCRIPTION, args=arguments)
     errors = Console(stderr=True)
-    warnings.showwarning = lambda message, category, *_: errors.print(
-        f"warning: {message}", style="yellow" if issubclass(category, CaptureWarning) else "dim", highlight=False
-    )
     try:
-        command.run(Console())
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, category, *_: errors.print(
+                f"warning: {message}", style="yellow" if issubclass(category, CaptureWarning) else "dim", highlight=False
+            )
+            command.run(Console())
     except CaptureError as error:
         errors.print(f"error: {error}", style="red", highlight=False, soft_wrap=True)
         raise SystemExit(2) from None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -126,8 +128,8 @@ class Capture(Params):
         """
         self._check_fitted()
         X = finite_array("x", x, (self.n_inputs_,), "(dx,): state and action side by side")[None]
-        if isinstance(prediction, np.ndarray) and prediction.ndim == 2:
-            prediction = prediction[None]
+        if isinstance(prediction, np.ndarray | list) and np.ndim(prediction) == 2:
+            prediction = np.asarray(prediction)[None]
         prediction = self._predict_at(X, prediction)
         q = self.thresholds(X, alpha, confidence)[0]
         return Region(self._score, prediction, q, self.strata, self.n_outputs_, float(alpha), self._ambient)
@@ -195,10 +197,10 @@ class Capture(Params):
             groups=tally(names, self.partition_.groups(X, m), inside, None, sizes),
         )
 
-    def describe_group(self, group: int) -> str:
-        """A group in words, for example "edge and x2 <= 0.1"."""
+    def describe_group(self, group: int, inputs: Sequence[str] | None = None) -> str:
+        """A group in words, for example "edge and x2 <= 0.1"; `inputs` names the columns of X."""
         self._check_fitted()
-        return self.partition_.describe(group, self.strata.names)
+        return self.partition_.describe(group, self.strata.names, inputs)
 
     # -- saved calibrations -------------------------------------------------------------------------------------------
 
@@ -287,7 +289,7 @@ class Capture(Params):
             f"too few calibration points for alpha = {alpha:g}: {shown}{more}; {needed} are needed. Their thresholds are "
             "infinite, so a region takes in the whole stratum there; collect more transitions, raise alpha or min_leaf.",
             CaptureWarning,
-            stacklevel=4,
+            stacklevel=_callers_level(),
         )
 
     def _index(self, Y: Floats) -> Ints:
@@ -345,6 +347,14 @@ class Capture(Params):
     @staticmethod
     def _checked_scores(R: Any, n: int) -> Floats:
         return finite_array("the scores", R, (n,), "(n,): one score a transition")
+
+
+def _callers_level() -> int:
+    """How far up the stack, from the function that warns, the user's code is."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("capture_cp."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _digest(*arrays: Floats) -> str:

@@ -88,8 +88,10 @@ def read_transitions(path: Pathlike, state: Columns, action: Columns, next: Colu
 
     Args:
         path: the file; its ending says the format.
-        state, action, next: names of the columns of each part, in order. In an npz file a name may also stand for a
-            two-dimensional array, whose columns are then called name_0, name_1 and so on.
+        state: names of the state's columns, in order. In an npz file a name may also stand for a two-dimensional array,
+            whose columns are then called name_0, name_1 and so on.
+        action: names of the action's columns.
+        next: names of the next configuration's columns.
     """
     file = existing_file(path, "transition file")
     table = _format(file)[0](file)
@@ -153,10 +155,28 @@ def _read_csv(file: Path) -> dict[str, npt.NDArray[Any]]:
     except ValueError as error:
         if isinstance(error, CaptureError):
             raise
-        raise CaptureError(f"transition file {file} is not a CSV of numbers under one line of names: {error}.") from None
+        raise CaptureError(
+            f"transition file {file}: {_csv_trouble(file) or error}; expected numbers under one line of names."
+        ) from None
     if rows.size and rows.shape[1] != len(names):
         raise CaptureError(f"transition file {file} names {len(names)} columns, but its rows have {rows.shape[1]} values.")
     return dict(zip(names, rows.T)) if rows.size else {}
+
+
+def _csv_trouble(file: Path) -> str | None:
+    """Where a CSV file first stops being a table of numbers, in words."""
+    with file.open(newline="", encoding="utf-8-sig") as text:
+        rows = csv.reader(text)
+        names = next(rows, [])
+        for row in rows:
+            if len(row) != len(names):
+                return f"line {rows.line_num} has {len(row)} values under {len(names)} names"
+            for name, value in zip(names, row):
+                try:
+                    float(value)
+                except ValueError:
+                    return f"line {rows.line_num}, column {name.strip()!r} holds {value!r}"
+    return None
 
 
 def _write_csv(file: Path, table: Mapping[str, Floats]) -> None:

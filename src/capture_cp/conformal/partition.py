@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,40 +44,64 @@ class Partition:
 
     def isolate(self, strata: Ints) -> Partition:
         """The same partition with a new group of its own for each of the given strata."""
-        first, group = len(self.nodes), self.n_groups
+        if len(strata) == 0:
+            return self
         roots = self.roots.copy()
-        roots[strata] = first + np.arange(len(strata))
-        nodes = np.concatenate([self.nodes, leaves(len(strata), group)])
-        return Partition(nodes, roots, self.stratum_features, self.n_inputs)
+        roots[strata] = len(self.nodes) + np.arange(len(strata))
+        nodes = np.concatenate([self.nodes, leaves(len(strata), self.n_groups)])
+        return Partition(nodes, roots, self.stratum_features, self.n_inputs)._compact()
 
     def describe(self, group: int, strata: Sequence[str], inputs: Sequence[str] | None = None) -> str:
-        """The group in words: its strata and the splits on the input that lead to it."""
+        """The group in words: its strata and what the splits on the input leave of each of its numbers."""
         names = list(inputs) if inputs is not None else [f"x{i}" for i in range(self.n_inputs)]
-        for root in np.unique(self.roots):
-            found = self._path(int(root), group, np.flatnonzero(self.roots == root), names)
-            if found is not None:
-                here, splits = found
-                where = "any stratum" if len(here) == len(strata) else ", ".join(strata[m] for m in here)
-                return " and ".join([where, *splits])
+        for leaf in self._leaves():
+            if leaf.group == group:
+                everywhere = len(leaf.strata) == len(strata)
+                where = "any stratum" if everywhere else ", ".join(strata[m] for m in leaf.strata)
+                return " and ".join([where, *(_interval(names[f], *ends) for f, ends in leaf.intervals.items())])
         raise CaptureError(f"group {group} does not exist; groups run from 0 to {self.n_groups - 1}.")
 
-    def _path(self, node: int, group: int, strata: Ints, names: list[str]) -> tuple[Ints, list[str]] | None:
-        """Strata and splits with which `group` is reached from `node`; None where it is not."""
+    def _compact(self) -> Partition:
+        """The same partition without the groups that no stratum leads to."""
+        used = sorted({leaf.group for leaf in self._leaves()})
+        nodes = self.nodes.copy()
+        leaf = nodes["feature"] < 0
+        # a leaf that nothing leads to keeps some valid number
+        nodes["group"][leaf] = np.searchsorted(used, nodes["group"][leaf]).clip(0, len(used) - 1)
+        return Partition(nodes, self.roots, self.stratum_features, self.n_inputs)
+
+    def _leaves(self) -> Iterator[_Leaf]:
+        """Every leaf that some stratum leads to."""
+        for root in np.unique(self.roots):
+            yield from self._below(int(root), np.flatnonzero(self.roots == root), {})
+
+    def _below(self, node: int, strata: Ints, intervals: dict[int, tuple[float, float]]) -> Iterator[_Leaf]:
         record = self.nodes[node]
         feature, threshold = int(record["feature"]), float(record["threshold"])
+        if len(strata) == 0:
+            return
         if feature < 0:
-            return (strata, []) if record["group"] == group else None
-        own = feature - self.n_inputs
-        for side, sign in (("left", "<="), ("right", ">")):
-            below = strata
-            if own >= 0:
-                goes_left = np.float32(self.stratum_features[strata, own]) <= threshold
-                below = strata[goes_left if side == "left" else ~goes_left]
-            found = self._path(int(record[side]), group, below, names)
-            if found is not None:
-                split = [] if own >= 0 else [f"{names[feature]} {sign} {threshold:.4g}"]
-                return found[0], split + found[1]
-        return None
+            yield _Leaf(int(record["group"]), strata, intervals)
+        elif feature < self.n_inputs:
+            low, high = intervals.get(feature, (-np.inf, np.inf))
+            yield from self._below(int(record["left"]), strata, intervals | {feature: (low, min(high, threshold))})
+            yield from self._below(int(record["right"]), strata, intervals | {feature: (max(low, threshold), high)})
+        else:
+            left = np.float32(self.stratum_features[strata, feature - self.n_inputs]) <= threshold
+            yield from self._below(int(record["left"]), strata[left], intervals)
+            yield from self._below(int(record["right"]), strata[~left], intervals)
+
+
+class _Leaf(NamedTuple):
+    group: int
+    strata: Ints
+    intervals: dict[int, tuple[float, float]]  # of each input that was split on: above, up to
+
+
+def _interval(name: str, low: float, high: float) -> str:
+    if np.isinf(low):
+        return f"{name} <= {high:.4g}"
+    return f"{name} > {low:.4g}" if np.isinf(high) else f"{low:.4g} < {name} <= {high:.4g}"
 
 
 class ThresholdTable:

@@ -41,7 +41,7 @@ class GroupScores:
         return np.diff(self.starts)
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
-        """Conformal threshold q̂ⱼ of every group (Equation 8 of the paper): (J,), +inf for groups too small."""
+        """Conformal threshold q̂ⱼ of every group (Equation 6 of the paper): (J,), +inf for groups too small."""
         q = np.full(len(self.sizes), np.inf)
         for j, (start, size) in enumerate(zip(self.starts, self.sizes)):
             rank = conformal_rank(int(size), alpha, confidence)

@@ -17,7 +17,7 @@ from rich.table import Table
 from capture_cp.checks import Floats, whole_number
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.experiments.output import write_rows
+from capture_cp.experiments.output import check_writable, write_rows
 from capture_cp.predictor import Capture
 from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble import dynamics
@@ -27,7 +27,7 @@ from capture_cp.tasks.marble.task import Marble
 Job = Callable[[], Any]
 
 MARBLES = 200_000
-FACES = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
+FACES = np.array([[-1.0, 0.0], [0.0, -1.0], [1.0, 0.0], [0.0, 1.0]])
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class Bench:
         """Time every pair and print the ratios."""
         whole_number("transitions", self.transitions, 1000)
         whole_number("rounds", self.rounds, 1)
+        check_writable(self.json)
         pairs = list(self._comparisons())
         rows = [
             self._time(pair) for pair in track(pairs, description="Timing pairs of jobs", console=console, transient=True)
@@ -172,7 +173,7 @@ def _cart(tree: Tree, inputs: Floats, R: Floats) -> Any:
 
 def numpy_marble_step(states: Floats, pushes: Floats, gain: float, geometry: Any) -> Floats:
     """The marble's control step, whole arrays at a time: what one would write first."""
-    bounds, walls, radius = geometry.bounds, geometry.walls, geometry.radius
+    bounds = geometry.bounds
     x, v, tilt = states[:, [0, 2]].copy(), states[:, [1, 3]].copy(), states[:, 4:6].copy()
     u = np.clip(pushes, -dynamics.MAX_ACTION, dynamics.MAX_ACTION)
     for _ in range(dynamics.SUBSTEPS):
@@ -181,19 +182,27 @@ def numpy_marble_step(states: Floats, pushes: Floats, gain: float, geometry: Any
             np.clip(v - dynamics.DT * gain * dynamics.ROLLING * tilt, -dynamics.MAX_SPEED, dynamics.MAX_SPEED),
             np.clip(tilt + dynamics.DT * u, -dynamics.MAX_TILT, dynamics.MAX_TILT),
         )
-        for _ in range(3):  # pushing out of one wall may lead into another
+        for _ in range(3):  # leaving one wall may lead into another
             x = np.clip(x, bounds[[0, 2]], bounds[[1, 3]])
-            v = np.where(x < bounds[[0, 2]] + 1e-9, np.maximum(v, 0), v)
-            v = np.where(x > bounds[[1, 3]] - 1e-9, np.minimum(v, 0), v)
-            for wall in walls:
-                away = x - np.clip(x, wall[:2], wall[2:])
-                distance = np.hypot(*away.T)
-                normal = away / np.where(distance > 0, distance, 1)[:, None]
-                depths = np.stack([x[:, 0] - wall[0], wall[2] - x[:, 0], x[:, 1] - wall[1], wall[3] - x[:, 1]])
-                core = distance == 0
-                normal[core] = FACES[depths.argmin(axis=0)][core]
-                gap = np.where(core, -depths.min(axis=0), distance) - radius
-                inward = np.minimum((v * normal).sum(axis=1), 0)[:, None]
-                v = np.where((gap < 1e-9)[:, None], v - inward * normal, v)
-                x = np.where((gap < -1e-12)[:, None], x - gap[:, None] * normal, x)
+            gaps, normals = _numpy_gaps(x, geometry)
+            deepest = np.minimum(gaps.min(axis=0), 0)[:, None]
+            x = x - deepest * normals[gaps.argmin(axis=0), np.arange(len(x))]
+        v = np.where(x < bounds[[0, 2]] + 1e-9, np.maximum(v, 0), v)
+        v = np.where(x > bounds[[1, 3]] - 1e-9, np.minimum(v, 0), v)
+        gaps, normals = _numpy_gaps(x, geometry)
+        for gap, normal in zip(gaps, normals):
+            inward = np.minimum((v * normal).sum(axis=1), 0)[:, None]
+            v = np.where((gap < 1e-9)[:, None], v - inward * normal, v)
+        v = v / np.maximum(np.abs(v).max(axis=1) / dynamics.MAX_SPEED, 1)[:, None]
     return np.stack([x[:, 0], v[:, 0], x[:, 1], v[:, 1], tilt[:, 0], tilt[:, 1]], axis=1)
+
+
+def _numpy_gaps(x: Floats, geometry: Any) -> tuple[Floats, Floats]:
+    """Gaps (w, n) to inflated walls, and normals (w, n, 2)."""
+    low, high = geometry.walls[:, None, :2], geometry.walls[:, None, 2:]
+    away = x - np.clip(x, low, high)
+    distance = np.linalg.norm(away, axis=2)
+    depths = np.concatenate([x - low, high - x], axis=2)
+    core = distance == 0
+    normals = np.where(core[..., None], FACES[depths.argmin(axis=2)], away / np.where(core, 1, distance)[..., None])
+    return np.where(core, -depths.min(axis=2), distance) - geometry.radius, normals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,12 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from capture_cp.checks import Floats, failure_rate, known_name, whole_number
+from capture_cp.checks import CaptureError, Floats, failure_rate, known_name, whole_number
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
 from capture_cp.experiments.montecarlo import Counts, count
-from capture_cp.experiments.output import write_rows
+from capture_cp.experiments.output import check_writable, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.methods import METHODS, method
 from capture_cp.predictor import Capture
@@ -92,14 +93,17 @@ class CoverageStudy:
         failure_rate(self.alpha)
         for name in ("mc", "jobs", "particles", "min_leaf"):
             whole_number(name, getattr(self, name), 1)
+        if whole_number("seed", self.seed, 0) >= 2**63:
+            raise CaptureError(f"seed is {self.seed}; expected a whole number below 2^63.")
+        for option in ("maps", "methods"):
+            if not getattr(self, option):
+                raise CaptureError(f"no {option} are given; name at least one, or leave --{option} out.")
+        check_writable(self.json)
         for name in self.methods:
             known_name("method", name, METHODS)
         for size in self.sizes:
             whole_number("sizes", size, 1)
-        tasks = {str(name): Marble(load_map(name), self.absorb) for name in self.maps}
-        for task in tasks.values():
-            _ = task.strata  # refuses a map whose goal cannot be reached
-        return tasks
+        return {str(name): Marble(load_map(name), self.absorb) for name in self.maps}
 
     def calibrate(self, task: Marble, X: Floats, Y: Floats) -> dict[str, Capture]:
         """Every method, fitted to the same transitions X (n, 8), Y (n, 2)."""
@@ -150,7 +154,7 @@ class CoverageStudy:
         """Every setting that the counts depend on, and nothing else."""
         unimportant = ("maps", "jobs", "state", "json", "figures", "sizes")
         settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
-        return settings | {"map": asdict(task.map), "part": PART}
+        return settings | {"map": asdict(task.map), "part": PART, "version": version("capture-cp")}
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 

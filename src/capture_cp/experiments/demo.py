@@ -14,7 +14,7 @@ from rich.progress import track
 from capture_cp.checks import CaptureError, failure_rate, whole_number
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
-from capture_cp.experiments.output import coverage_table, output_folder, write_rows
+from capture_cp.experiments.output import check_writable, coverage_table, output_folder, write_rows
 from capture_cp.methods import METHODS, method
 from capture_cp.plotting import plot_strata, pyplot
 from capture_cp.predictor import Capture
@@ -46,6 +46,7 @@ class Demo:
         """Run the demo and print what it found."""
         failure_rate(self.alpha)
         whole_number("transitions", self.transitions, 1)
+        check_writable(self.json)
         folder = output_folder(self.out)
         box = Box()
         fitted, results = self._calibrate(box, console)

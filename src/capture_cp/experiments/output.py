@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,8 +25,18 @@ def output_folder(path: Pathlike) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CaptureError(f"cannot make the folder {folder}: {error.strerror}; choose another with --out.") from None
+        raise CaptureError(f"cannot make the folder {folder}: {error.strerror}; choose another place.") from None
     return folder
+
+
+def check_writable(file: Path | None) -> None:
+    """Refuse a result file that cannot be written, before the work and not after it."""
+    if file is not None:
+        folder = file.absolute().parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK) or file.is_dir():
+            raise CaptureError(
+                f"cannot write {file}: {folder} is not a folder that can be written to, or the name is taken."
+            )
 
 
 def write_rows(path: Pathlike, rows: Sequence[Mapping[str, Any]], config: Any) -> None:

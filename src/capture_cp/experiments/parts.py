@@ -39,8 +39,11 @@ class PartStore:
         if self.file is None:
             return
         try:
-            with self.file.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps({"part": part, "result": result}) + "\n")
+            with self.file.open("a+b") as lines:
+                lines.seek(max(0, lines.tell() - 1))
+                cut_short = lines.read() not in (b"", b"\n")  # by a crash: do not add to that line
+                record = json.dumps({"part": part, "result": result})
+                lines.write((b"\n" if cut_short else b"") + record.encode() + b"\n")
         except OSError as error:
             raise CaptureError(f"cannot write {self.file}: {error.strerror}.") from None
 

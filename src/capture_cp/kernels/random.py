@@ -33,7 +33,7 @@ def stream(seed, number):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def uniform(key, counter):  # type: ignore[no-untyped-def]
     """Uniform in (0, 1], 53 bits."""
-    bits = mix(key + (np.uint64(counter) + np.uint64(1)) * GAMMA)
+    bits = mix(np.uint64(key) + (np.uint64(counter) + np.uint64(1)) * GAMMA)
     return (np.float64(bits >> np.uint64(11)) + 1.0) * TO_UNIT
 
 

@@ -59,7 +59,8 @@ class Grid:
 
     def __repr__(self) -> str:
         cells = " x ".join(str(count) for count in self.shape)
-        return f"Grid({cells} cells of {self.spacing.tolist()} from {self.origin.tolist()})"
+        spacing, origin = (", ".join(f"{value:g}" for value in part) for part in (self.spacing, self.origin))
+        return f"Grid({cells} cells of ({spacing}) from ({origin}))"
 
     def cell(self, Y: Any) -> Ints:
         """Flat index of the cell that holds each configuration Y (n, dc); -1 outside the grid: (n,)."""

@@ -93,7 +93,8 @@ class GriddedStrata:
         """Digest of the names and, where there is a grid, of its geometry and labels."""
         digest = hashlib.sha256("\0".join(self.names).encode())
         if self.grid is not None:
-            for part in (self.grid.origin, self.grid.spacing, np.array(self.grid.shape), self.labels):
+            digest.update(repr((self.grid.shape, self.grid.periodic)).encode())
+            for part in (self.grid.origin, self.grid.spacing, self.labels):
                 digest.update(part.tobytes())
         return digest.hexdigest()
 

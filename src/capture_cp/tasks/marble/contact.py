@@ -23,6 +23,7 @@ _HALVINGS = 40
 
 #: Side (m) of the squares in which walls near a position are looked up.
 PITCH = 4e-3
+_PER_PITCH = 1.0 / PITCH
 
 
 class Geometry(NamedTuple):
@@ -43,7 +44,7 @@ class Geometry(NamedTuple):
 
 def index_walls(bounds: Floats, walls: Floats, radius: float) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], int]:
     """`near`, `nearby` and `columns` of a geometry."""
-    rows, columns = (int(math.floor(high / PITCH)) + 1 for high in (bounds[1], bounds[3]))
+    rows, columns = (int(math.floor(high * _PER_PITCH)) + 1 for high in (bounds[1], bounds[3]))
     low = np.stack(np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij"), axis=-1).reshape(-1, 1, 2) * PITCH
     grow = radius + 1e-6
     touches = ((low + PITCH > walls[:, :2] - grow) & (low < walls[:, 2:] + grow)).all(axis=2)
@@ -51,15 +52,15 @@ def index_walls(bounds: Floats, walls: Floats, radius: float) -> tuple[npt.NDArr
     return near.astype(np.int32), np.nonzero(touches)[1].astype(np.int32), columns
 
 
-@njit(cache=True)
-def wall_gap(x, y, wall, radius):  # type: ignore[no-untyped-def]
-    """Gap between the centre and an inflated wall (negative inside), and the outward normal: gap, nx, ny."""
-    dx = x - min(max(x, wall[0]), wall[2])
-    dy = y - min(max(y, wall[1]), wall[3])
+@njit(cache=True, forceinline=True)
+def wall_gap(x, y, walls, w, radius):  # type: ignore[no-untyped-def]
+    """Gap between the centre and inflated wall number w (negative inside), and the outward normal: gap, nx, ny."""
+    dx = x - min(max(x, walls[w, 0]), walls[w, 2])
+    dy = y - min(max(y, walls[w, 1]), walls[w, 3])
     if dx != 0.0 or dy != 0.0:
         d = math.sqrt(dx * dx + dy * dy)
         return d - radius, dx / d, dy / d
-    left, right, down, up = x - wall[0], wall[2] - x, y - wall[1], wall[3] - y
+    left, right, down, up = x - walls[w, 0], walls[w, 2] - x, y - walls[w, 1], walls[w, 3] - y
     depth = min(min(left, right), min(down, up))
     if depth == left:
         return -depth - radius, -1.0, 0.0
@@ -70,25 +71,53 @@ def wall_gap(x, y, wall, radius):  # type: ignore[no-untyped-def]
     return -depth - radius, 0.0, 1.0
 
 
+@njit(cache=True, forceinline=True)
+def squared_gap(x, y, walls, w):  # type: ignore[no-untyped-def]
+    """Squared distance to wall number w before inflation, 0 inside it."""
+    dx = max(max(walls[w, 0] - x, x - walls[w, 2]), 0.0)
+    dy = max(max(walls[w, 1] - y, y - walls[w, 3]), 0.0)
+    return dx * dx + dy * dy
+
+
 @njit(cache=True)
 def clearance(x, y, g):  # type: ignore[no-untyped-def]
     """Signed distance to the nearest obstacle or side of the board; negative in collision."""
     gap = min(min(x - g.bounds[0], g.bounds[1] - x), min(y - g.bounds[2], g.bounds[3] - y))
     for w in range(g.walls.shape[0]):
-        gap = min(gap, wall_gap(x, y, g.walls[w], g.radius)[0])
+        gap = min(gap, wall_gap(x, y, g.walls, w, g.radius)[0])
     return gap
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     """Move the centre out of everything it is in, along surface normals; drop the velocity into all that it touches.
 
+    Each pass leaves the deepest wall only: the end of a wall that is buried in another has a normal that means nothing.
     Returns x, y, vx, vy and whether it is out.
     """
+    reach = (g.radius + TOLERANCE) * (g.radius + TOLERANCE)
+    out, touching = False, 0
     for _ in range(_PASSES):
-        moved = False
         x = min(max(x, g.bounds[0]), g.bounds[1])
         y = min(max(y, g.bounds[2]), g.bounds[3])
+        touching, deepest, nx, ny = 0, 0.0, 0.0, 0.0
+        square = int(x * _PER_PITCH) * g.columns + int(y * _PER_PITCH)
+        for item in range(g.near[square], g.near[square + 1]):
+            w = g.nearby[item]
+            if squared_gap(x, y, g.walls, w) < reach:
+                touching += 1
+                gap, ax, ay = wall_gap(x, y, g.walls, w, g.radius)
+                if gap < deepest:
+                    deepest, nx, ny = gap, ax, ay
+        if deepest > -_PUSHED:
+            out = True
+            break
+        x -= deepest * nx
+        y -= deepest * ny
+        vx, vy = _along(vx, vy, nx, ny)
+    if not out:
+        return x, y, vx, vy, clearance(x, y, g) >= -TOLERANCE
+    for _ in range(1 + min(touching, 1)):  # with walls, twice: leaving one surface may lead into another
         if x < g.bounds[0] + TOLERANCE:
             vx = max(vx, 0.0)
         if x > g.bounds[1] - TOLERANCE:
@@ -97,20 +126,21 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
             vy = max(vy, 0.0)
         if y > g.bounds[3] - TOLERANCE:
             vy = min(vy, 0.0)
-        square = int(x / PITCH) * g.columns + int(y / PITCH)
-        for item in range(g.near[square], g.near[square + 1]):
-            gap, nx, ny = wall_gap(x, y, g.walls[g.nearby[item]], g.radius)
-            if gap < TOLERANCE:
-                inward = min(vx * nx + vy * ny, 0.0)
-                vx -= inward * nx
-                vy -= inward * ny
-                if gap < -_PUSHED:
-                    x -= gap * nx
-                    y -= gap * ny
-                    moved = True
-        if not moved:
-            return x, y, vx, vy, True
-    return x, y, vx, vy, clearance(x, y, g) >= -TOLERANCE
+        if touching > 0:
+            square = int(x * _PER_PITCH) * g.columns + int(y * _PER_PITCH)
+            for item in range(g.near[square], g.near[square + 1]):
+                w = g.nearby[item]
+                if squared_gap(x, y, g.walls, w) < reach:
+                    gap, nx, ny = wall_gap(x, y, g.walls, w, g.radius)
+                    vx, vy = _along(vx, vy, nx, ny)
+    return x, y, vx, vy, True
+
+
+@njit(cache=True, forceinline=True)
+def _along(vx, vy, nx, ny):  # type: ignore[no-untyped-def]
+    """The velocity without its part against the normal."""
+    inward = min(vx * nx + vy * ny, 0.0)
+    return vx - inward * nx, vy - inward * ny
 
 
 @njit(cache=True)

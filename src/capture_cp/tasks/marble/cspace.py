@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.checks import Bools, Floats, Ints
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GridStrata
-from capture_cp.tasks.marble.contact import TOLERANCE, clearance, last_free, wall_gap
+from capture_cp.tasks.marble.contact import TOLERANCE, last_free, wall_gap
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
 
 STRATA = ("free", "edge", "corner")
@@ -20,31 +20,40 @@ TOUCH = 2e-3  # a surface this near (m) acts on the marble
 
 
 @njit(cache=True)
+def _surface(x, y, number, g):  # type: ignore[no-untyped-def]
+    """Gap and normal of one surface: the four sides of the board, then the walls."""
+    if number == 0:
+        return x - g.bounds[0], 1.0, 0.0
+    if number == 1:
+        return g.bounds[1] - x, -1.0, 0.0
+    if number == 2:
+        return y - g.bounds[2], 0.0, 1.0
+    if number == 3:
+        return g.bounds[3] - y, 0.0, -1.0
+    return wall_gap(x, y, g.walls, number - 4, g.radius)
+
+
+@njit(cache=True)
 def stratum_at(x, y, g):  # type: ignore[no-untyped-def]
     """Free, edge (one constraint within reach) or corner (two whose normals differ); -1 in collision."""
-    if clearance(x, y, g) < -TOLERANCE:
+    surfaces = 4 + g.walls.shape[0]
+    nearest, nx0, ny0 = math.inf, 0.0, 0.0
+    for number in range(surfaces):
+        gap, nx, ny = _surface(x, y, number, g)
+        if gap < nearest:
+            nearest, nx0, ny0 = gap, nx, ny
+    if nearest < -TOLERANCE:
         return INFEASIBLE
+    if nearest > TOUCH:
+        return FREE
     # Normals at least 45 degrees apart are two constraints. Flush walls make one: seen from within reach of both, a corner
     # buried in the common face stands at an angle whose cosine is radius / (radius + TOUCH) or more.
     same = min(0.7071, g.radius / (g.radius + TOUCH) - 0.01)
-    found, nx0, ny0 = FREE, 0.0, 0.0
-    for s in range(4 + g.walls.shape[0]):
-        if s == 0:
-            gap, nx, ny = x - g.bounds[0], 1.0, 0.0
-        elif s == 1:
-            gap, nx, ny = g.bounds[1] - x, -1.0, 0.0
-        elif s == 2:
-            gap, nx, ny = y - g.bounds[2], 0.0, 1.0
-        elif s == 3:
-            gap, nx, ny = g.bounds[3] - y, 0.0, -1.0
-        else:
-            gap, nx, ny = wall_gap(x, y, g.walls[s - 4], g.radius)
-        if gap <= TOUCH:
-            if found == FREE:
-                found, nx0, ny0 = EDGE, nx, ny
-            elif nx * nx0 + ny * ny0 < same:
-                return CORNER
-    return found
+    for number in range(surfaces):
+        gap, nx, ny = _surface(x, y, number, g)
+        if gap <= TOUCH and nx * nx0 + ny * ny0 < same:
+            return CORNER
+    return EDGE
 
 
 @njit(cache=True, parallel=True, nogil=True)
@@ -81,7 +90,6 @@ class MarbleStrata(GridStrata):
         grid = Grid((spacing / 2, spacing / 2), spacing, shape)
         centres = grid.centre(np.arange(grid.size))
         super().__init__(grid, _strata_of(centres, map.geometry), STRATA)
-        self._check_goal()
 
     def index(self, Y: Floats) -> Ints:
         labels = super().index(Y)
@@ -113,19 +121,24 @@ class MarbleStrata(GridStrata):
             moved[i] = _towards(nearest[None], points[i : i + 1], self.map.geometry)[0]
         return moved
 
+    def goal_is_reachable(self) -> bool:
+        """Whether a way leads from the start to the goal between walls and pits."""
+        passable = (self.labels != INFEASIBLE) & ~self.pit_cells
+        return bool(self._connected(passable)[self._cell_of(self.map.goal, passable)])
+
+    def goal_cell(self) -> int:
+        """Number of the feasible cell at the goal."""
+        return self._cell_of(self.map.goal, self.labels != INFEASIBLE)
+
     def _connected(self, passable: Bools) -> Bools:
         from scipy import ndimage
 
-        grid = self.require_grid()
-        parts, _ = ndimage.label(passable.reshape(grid.shape), structure=np.ones((3, 3)))
-        start = grid.cell(np.array([self.map.start]) * MILLIMETRE)[0]
+        parts, _ = ndimage.label(passable.reshape(self.require_grid().shape), structure=np.ones((3, 3)))
+        start = self._cell_of(self.map.start, passable)
         return np.asarray((parts.ravel() == parts.ravel()[start]) & passable)
 
-    def _check_goal(self) -> None:
-        grid = self.require_grid()
-        goal = grid.cell(np.array([self.map.goal]) * MILLIMETRE)[0]
-        if not self._connected((self.labels != INFEASIBLE) & ~self.pit_cells)[goal]:
-            raise CaptureError(
-                f"map {self.map.name}, key 'goal': no way leads from the start to ({self.map.goal[0]:g}, "
-                f"{self.map.goal[1]:g}) between the walls and pits."
-            )
+    def _cell_of(self, point: tuple[float, float], passable: Bools) -> int:
+        """The passable cell nearest to a point in millimetres, which may lie on a side of the board or up against a wall."""
+        cells = np.flatnonzero(passable)
+        away = self.require_grid().centre(cells) - np.array(point) * MILLIMETRE
+        return int(cells[np.argmin((away**2).sum(axis=1))])

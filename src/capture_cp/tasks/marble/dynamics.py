@@ -6,6 +6,8 @@ of 0.1 s is five explicit Euler substeps. Noise is drawn once a control step and
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit, prange
 
@@ -25,12 +27,12 @@ TRUE_GAIN = 2.0
 ROLLS, AT_GOAL, FELL = range(3)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _clip(value, bound):  # type: ignore[no-untyped-def]
     return min(max(value, -bound), bound)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def stops(x, y, g):  # type: ignore[no-untyped-def]
     """What ends the motion here: nothing, the goal or a pit."""
     for p in range(g.pits.shape[0]):
@@ -41,35 +43,49 @@ def stops(x, y, g):  # type: ignore[no-untyped-def]
     return AT_GOAL if dx * dx + dy * dy <= g.goal[2] * g.goal[2] else ROLLS
 
 
-@njit(cache=True)
-def step(state, push0, push1, gain, absorb, g, out):  # type: ignore[no-untyped-def]
-    """One control step of one marble under the noisy action (push0, push1); writes `out` (6,), returns the outcome.
+@njit(cache=True, forceinline=True)
+def _move(x, y, dx, dy, vx, vy, g):  # type: ignore[no-untyped-def]
+    """The centre moved by (dx, dy) and out of walls, and the velocity that is left: x, y, vx, vy."""
+    x1, y1, vx, vy, out_of_walls = push_out(x + dx, y + dy, vx, vy, g)
+    if out_of_walls:
+        return x1, y1, vx, vy
+    # wedged where pushing out of one wall leads into another: stop on the way in
+    x1, y1 = last_free(x, y, x + dx, y + dy, g)
+    return x1, y1, 0.0, 0.0
+
+
+@njit(cache=True, forceinline=True)
+def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):  # type: ignore[no-untyped-def]
+    """One control step of one marble under the noisy action (push0, push1): its next state, and the outcome.
 
     With `absorb`, a marble in a pit or at the goal stays there, checked at every substep.
     """
-    x, vx, y, vy, alpha, beta = state[0], state[1], state[2], state[3], state[4], state[5]
     u0, u1 = _clip(push0, MAX_ACTION), _clip(push1, MAX_ACTION)
     outcome = stops(x, y, g) if absorb else ROLLS
     substep = 0
     while substep < SUBSTEPS and outcome == ROLLS:
-        x0, y0 = x, y
-        x, y = x + DT * vx, y + DT * vy
+        dx, dy = DT * vx, DT * vy
         vx = _clip(vx - DT * gain * ROLLING * alpha, MAX_SPEED)
         vy = _clip(vy - DT * gain * ROLLING * beta, MAX_SPEED)
         alpha, beta = _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
-        x1, y1 = x, y
-        x, y, vx, vy, out_of_walls = push_out(x, y, vx, vy, g)
-        if not out_of_walls:
-            # wedged where pushing out of one wall leads into another: stop on the way in
-            x, y = last_free(x0, y0, x1, y1, g)
-            vx, vy = 0.0, 0.0
+        # a move longer than the radius could pass a thin wall; with the paper's marble it is always one piece
+        longest = max(abs(dx), abs(dy))
+        if longest <= g.radius:
+            x, y, vx, vy = _move(x, y, dx, dy, vx, vy, g)
+        else:
+            pieces = math.ceil(longest / g.radius)
+            for _ in range(pieces):
+                x, y, vx, vy = _move(x, y, dx / pieces, dy / pieces, vx, vy, g)
+        # a round corner turns speed from one axis to the other: keep the direction, and the limit on each axis
+        fastest = max(abs(vx), abs(vy))
+        if fastest > MAX_SPEED:
+            vx, vy = vx * (MAX_SPEED / fastest), vy * (MAX_SPEED / fastest)
         if absorb:
             outcome = stops(x, y, g)
         substep += 1
     if outcome != ROLLS:
         vx, vy = 0.0, 0.0
-    out[0], out[1], out[2], out[3], out[4], out[5] = x, vx, y, vy, alpha, beta
-    return outcome
+    return x, vx, y, vy, alpha, beta, outcome
 
 
 @njit(cache=True, parallel=True, nogil=True)
@@ -78,8 +94,11 @@ def step_all(states, actions, noise, gain, absorb, g):  # type: ignore[no-untype
     after = np.empty_like(states)
     outcomes = np.empty(states.shape[0], dtype=np.int64)
     for i in prange(states.shape[0]):
-        push0, push1 = actions[i, 0] + noise[i, 0], actions[i, 1] + noise[i, 1]
-        outcomes[i] = step(states[i], push0, push1, gain, absorb, g, after[i])
+        x, vx, y, vy, alpha, beta, outcomes[i] = step(
+            states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
+            actions[i, 0] + noise[i, 0], actions[i, 1] + noise[i, 1], gain, absorb, g,
+        )  # fmt: skip
+        after[i, 0], after[i, 1], after[i, 2], after[i, 3], after[i, 4], after[i, 5] = x, vx, y, vy, alpha, beta
     return after, outcomes
 
 
@@ -93,12 +112,13 @@ def sample_positions(states, actions, draws, seed, first, first_draw, gain, abso
     positions = np.empty((states.shape[0], draws, 2))
     for i in prange(states.shape[0]):
         key = stream(seed, first + i)
-        after = np.empty(6)
         for draw in range(draws):
             n0, n1 = normal_pair(key, first_draw + draw)
-            push0, push1 = actions[i, 0] + NOISE * n0, actions[i, 1] + NOISE * n1
-            step(states[i], push0, push1, gain, absorb, g, after)
-            positions[i, draw, 0], positions[i, draw, 1] = after[0], after[2]
+            x, _, y, _, _, _, _ = step(
+                states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
+                actions[i, 0] + NOISE * n0, actions[i, 1] + NOISE * n1, gain, absorb, g,
+            )  # fmt: skip
+            positions[i, draw, 0], positions[i, draw, 1] = x, y
     return positions
 
 

@@ -18,6 +18,7 @@ from capture_cp.tasks.marble.dynamics import clearances
 
 SIDES = ("left", "right", "bottom", "top")
 MILLIMETRE = 1e-3
+LARGEST = 5000.0  # mm: a grid of 1 mm cells must fit in memory
 
 #: The six sections of the paper, in the order of its planning table.
 MAP_NAMES = ("center", "center-right", "bottom-left", "bottom-right", "top-left", "top-center")
@@ -94,6 +95,11 @@ def _parse(file: Path) -> Map:
             raise CaptureError(f"map {file} has no {key!r}; it needs size, walls, start and goal.")
     parsed = _Reader(file, content).map()
     _check_geometry(file, parsed)
+    from capture_cp.tasks.marble.cspace import MarbleStrata
+
+    if not MarbleStrata(parsed).goal_is_reachable():
+        x, y = parsed.goal
+        raise CaptureError(f"map {file}, key 'goal': no way leads from the start to ({x:g}, {y:g}) between walls and pits.")
     return parsed
 
 
@@ -105,7 +111,7 @@ class _Reader:
 
     def map(self) -> Map:
         return Map(
-            name=str(self.content.get("name", self.file.stem)),
+            name=self._text("name", self.file.stem),
             size=self._numbers("size", self.content["size"], 2, positive=True),
             walls=tuple(self._numbers("walls", wall, 4) for wall in self._list("walls")),
             start=self._numbers("start", self.content["start"], 2),
@@ -125,15 +131,27 @@ class _Reader:
         return value
 
     def _numbers(self, key: str, value: Any, count: int, positive: bool = False) -> Any:
-        numbers = value if isinstance(value, list) else [value]
-        sound = len(numbers) == count and all(type(n) in (int, float) and np.isfinite(n) for n in numbers)
-        if not sound or (positive and min(numbers) <= 0):
-            raise self.fail(key, f"expected {count} {'positive ' if positive else ''}numbers, found {value!r}")
-        return tuple(float(n) for n in numbers)
+        sound = isinstance(value, list) and len(value) == count and all(_is_length(n) for n in value)
+        if not sound or (positive and min(value) <= 0):
+            kind = "positive numbers" if positive else "numbers"
+            raise self.fail(key, f"expected {count} {kind} of at most {LARGEST:g} mm, found {repr(value)[:60]}")
+        return tuple(float(n) for n in value)
 
     def _positive(self, key: str) -> float:
-        value: float = self._numbers(key, self.content[key], 1, positive=True)[0]
+        value = self.content[key]
+        if not (_is_length(value) and value > 0):
+            raise self.fail(key, f"expected a positive number of at most {LARGEST:g} mm, found {repr(value)[:60]}")
+        return float(value)
+
+    def _text(self, key: str, default: str) -> str:
+        value = self.content.get(key, default)
+        if not isinstance(value, str):
+            raise self.fail(key, f"expected text, found {repr(value)[:60]}")
         return value
+
+
+def _is_length(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= LARGEST
 
 
 def _check_geometry(file: Path, parsed: Map) -> None:

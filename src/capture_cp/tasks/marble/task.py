@@ -10,8 +10,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from capture_cp.checks import Floats, Ints, known_name, whole_number
-from capture_cp.spaces.strata import INFEASIBLE
+from capture_cp.checks import Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
@@ -49,7 +48,9 @@ class Marble:
 
     def step(self, states: Floats, actions: Floats, noise: Floats, gain: float) -> tuple[Floats, Ints]:
         """Next states (n, 6) and outcomes (n,) of a control step; `noise` (n, 2) is added to the actions (n, 2)."""
-        state, action, eps = (np.ascontiguousarray(part, dtype=np.float64) for part in (states, actions, noise))
+        n = len(states)
+        state = finite_array("states", states, (n, 6), "(n, 6)")
+        action, eps = (finite_array("actions and noise", part, (n, 2), "(n, 2)") for part in (actions, noise))
         after, outcomes = dynamics.step_all(state, action, eps, gain, self.absorb, self.map.geometry)
         return np.asarray(after), np.asarray(outcomes)
 
@@ -116,15 +117,13 @@ class Marble:
         return np.asarray(moved[np.linalg.norm(moved - wanted, axis=1) <= FARTHEST_MOVE])
 
     def _random_inputs(self, n: int, rng: np.random.Generator) -> Floats:
-        grid = self.strata.require_grid()
-        cells = np.flatnonzero(self.strata.labels != INFEASIBLE)
-        positions = grid.centre(rng.choice(cells, size=n))
-        jittered = positions + rng.uniform(-0.5, 0.5, size=(n, 2)) * grid.spacing
-        free = self.map.clearance(jittered) >= 0
-        positions[free] = jittered[free]
+        positions = np.empty((0, 2))
+        while len(positions) < n:
+            tried = rng.random((n, 2)) * np.array(self.map.size) * MILLIMETRE
+            positions = np.concatenate([positions, tried[self.map.clearance(tried) >= 0]])
         bounds = [dynamics.MAX_SPEED, dynamics.MAX_SPEED, dynamics.MAX_TILT, dynamics.MAX_TILT]
         rest = rng.uniform(-1, 1, size=(n, 6)) * [*bounds, dynamics.MAX_ACTION, dynamics.MAX_ACTION]
         X = np.empty((n, 8))
-        X[:, [0, 2]] = positions
+        X[:, [0, 2]] = positions[:n]
         X[:, [1, 3, 4, 5, 6, 7]] = rest
         return X

@@ -1,0 +1,109 @@
+"""Model predictive path integral control: sample action sequences, roll them out, average them by their cost."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+
+
+class Rollout(Protocol):
+    """Stage costs of action sequences, with a region a step."""
+
+    def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
+        """Costs (N, H) of sequences (N, H, da) from state (ds,)."""
+
+
+class MPPI:
+    """Plans by sampling around the last plan (Algorithm 1, line 11).
+
+    Args:
+        rollout: stage costs of action sequences; `PythonRollout` for any Python model, `FusedRollout` for compiled ones.
+        horizon: steps H of a plan.
+        samples: action sequences N tried at each step.
+        temperature: λ; small follows the best samples, large averages over many. Its unit is the cost's.
+        noise: covariance (da, da) of the action perturbations.
+        low, high: bounds of the action, (da,).
+        iterations: how often sampling and averaging are repeated in one plan.
+        seed: fixes every random number of every plan.
+    """
+
+    def __init__(
+        self,
+        rollout: Rollout,
+        horizon: int,
+        samples: int,
+        temperature: float,
+        noise: Any,
+        low: Any,
+        high: Any,
+        iterations: int = 1,
+        seed: int = 0,
+    ) -> None:
+        self.rollout = rollout
+        self.horizon = whole_number("horizon", horizon, 1)
+        self.samples = whole_number("samples", samples, 1)
+        self.iterations = whole_number("iterations", iterations, 1)
+        self.low, self.high = (finite_array("action bounds", bound, (None,), "(da,)") for bound in (low, high))
+        if self.low.shape != self.high.shape or not (self.low < self.high).all():
+            raise CaptureError(
+                f"action bounds {self.low.tolist()} to {self.high.tolist()} are not an interval on each axis."
+            )
+        if not (np.isfinite(temperature) and temperature > 0):
+            raise CaptureError(f"temperature is {temperature!r}; expected a positive number, in the unit of the cost.")
+        self.temperature = float(temperature)
+        da = len(self.low)
+        covariance = finite_array("noise", noise, (da, da), "(da, da): covariance of the action perturbations")
+        try:
+            self._spread = np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError:
+            raise CaptureError("noise is not a covariance: it must be symmetric and positive definite.") from None
+        self._seeds = np.random.SeedSequence(seed)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last plan, and start the random numbers again."""
+        self.nominal: Floats = np.zeros((self.horizon, len(self.low)))
+        self._rng = np.random.default_rng(self._seeds)
+
+    def plan(self, state: Any) -> Floats:
+        """The next action (da,) from a state (ds,); the whole plan is then in `nominal` (H, da)."""
+        state = finite_array("state", state, (None,), "(ds,)")
+        self._warm_start()
+        for _ in range(self.iterations):
+            sequences = self._sample()
+            costs = self._total(state, sequences)
+            self._update(sequences, costs)
+        self.costs = costs
+        return np.array(self.nominal[0])
+
+    def _warm_start(self) -> None:
+        """The last plan, one step further on."""
+        self.nominal = np.vstack([self.nominal[1:], self.nominal[-1:]])
+
+    def _sample(self) -> Floats:
+        """Perturbed action sequences within bounds: (N, H, da)."""
+        normals = self._rng.standard_normal((self.samples, self.horizon, len(self.low)))
+        return np.clip(self.nominal + normals @ self._spread.T, self.low, self.high)
+
+    def _total(self, state: Floats, sequences: Floats) -> Floats:
+        stages = np.asarray(self.rollout(state, sequences, int(self._rng.integers(2**62))))
+        if stages.shape != sequences.shape[:2]:
+            raise CaptureError(
+                f"the roll-out returned costs of shape {stages.shape}; expected (N, H) = {sequences.shape[:2]}."
+            )
+        bad = ~np.isfinite(stages)
+        if bad.any():
+            step = int(np.flatnonzero(bad.any(axis=0))[0]) + 1
+            raise CaptureError(
+                f"the stage cost is NaN or infinite for {int(bad.any(axis=1).sum())} of {len(stages)} sequences, "
+                f"first at step {step} of {self.horizon}; check the model and the cost there."
+            )
+        return np.asarray(stages.sum(axis=1))
+
+    def _update(self, sequences: Floats, costs: Floats) -> None:
+        """Average of the sequences, weighted by exp(-cost / λ)."""
+        weights = np.exp((costs.min() - costs) / self.temperature)
+        self.nominal = np.tensordot(weights / weights.sum(), sequences, axes=1)

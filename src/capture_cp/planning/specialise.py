@@ -1,0 +1,84 @@
+"""The roll-out kernel with the user's compiled functions in it, cached on disk between runs."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from capture_cp.planning import kernel
+
+_PLUGIN = "from capture_cp.planning.plugin import stage_cost, step"
+
+
+@cache
+def specialise(step: Any, stage_cost: Any) -> Callable[..., Any]:
+    """`roll_out` compiled for two numba functions.
+
+    Numba keeps compiled code on disk only for functions that live in a file, so a copy of the kernel's source with the
+    user's import in it is written to a cache folder. Functions of a notebook or a script have no module to import from:
+    they are compiled anew in each session.
+    """
+    source = inspect.getsource(kernel)
+    own = [_module_of(part) for part in (step, stage_cost)]
+    if None in own:
+        module = ModuleType("capture_cp.planning.kernel_in_memory")
+        vars(module).update(step=step, stage_cost=stage_cost)
+        code = source.replace(_PLUGIN, "").replace("cache=True, ", "").replace("cache=True", "")
+        exec(compile(code, "<roll-out kernel>", "exec"), vars(module))
+        return module.roll_out  # type: ignore[no-any-return]
+    imports = "\n".join(f"from {name} import {f.__name__} as {role}" for name, f, role in
+                        zip(own, (step, stage_cost), ("step", "stage_cost")))  # fmt: skip
+    return _from_file(source.replace(_PLUGIN, imports), _fingerprint(step, stage_cost)).roll_out  # type: ignore[no-any-return]
+
+
+def _module_of(function: Any) -> str | None:
+    """Module from which the function can be imported by its name, if there is one."""
+    module = sys.modules.get(function.__module__)
+    found = module is not None and getattr(module, function.__name__, None) is function
+    return function.__module__ if found and function.__module__ != "__main__" else None
+
+
+def _fingerprint(*functions: Any) -> str:
+    """Digest of every source file of ours and of the modules that the functions come from."""
+    own = sorted(Path(kernel.__file__).parent.parent.rglob("*.py"))
+    theirs = sorted({Path(inspect.getfile(function.py_func)) for function in functions})
+    digest = hashlib.sha256()
+    for file in [*own, *theirs]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _from_file(source: str, fingerprint: str) -> ModuleType:
+    name = f"capture_rollout_{hashlib.sha256(source.encode()).hexdigest()[:12]}_{fingerprint}"
+    file = _cache_folder() / f"{name}.py"
+    if not file.exists():
+        temporary = file.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(source, encoding="utf-8")
+        temporary.replace(file)
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(base) / "capture-cp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    except OSError:
+        import tempfile
+
+        return Path(tempfile.mkdtemp(prefix="capture-cp-"))

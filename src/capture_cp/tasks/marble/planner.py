@@ -1,0 +1,132 @@
+"""Planning for the marble (Appendix B.2 of the paper): its compiled model and cost, its planner, its true system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from capture_cp.checks import Floats
+from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.planning.distance import interpolate, traversable_distance
+from capture_cp.planning.episode import System
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.rollout import FusedRollout
+from capture_cp.predictor import Capture
+from capture_cp.spaces.strata import INFEASIBLE
+from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.maps import MILLIMETRE
+from capture_cp.tasks.marble.task import Marble
+
+OUTCOMES = {dynamics.AT_GOAL: "success", dynamics.FELL: "fell"}
+
+
+class Params(NamedTuple):
+    """What the compiled model and cost need: the fields of a `Geometry`, flat, and the objective's."""
+
+    bounds: Any
+    walls: Any
+    radius: float
+    pits: Any
+    goal: Any
+    near: Any
+    nearby: Any
+    columns: int
+    gain: float
+    field: Floats  # traversable distance (m) at cell centres, (nx, ny)
+    origin: Floats
+    spacing: Floats
+    final_weight: float
+    stage_weight: float
+    pit_weight: float
+
+
+@njit(cache=True)
+def model_step(state, action, noise, params, out):  # type: ignore[no-untyped-def]
+    """One control step of the approximate model; pits and the goal stop a particle."""
+    push0 = action[0] + dynamics.NOISE * noise[0]
+    push1 = action[1] + dynamics.NOISE * noise[1]
+    out[0], out[1], out[2], out[3], out[4], out[5], _ = dynamics.step(
+        state[0], state[1], state[2], state[3], state[4], state[5], push0, push1, params.gain, True, params
+    )
+
+
+@njit(cache=True)
+def marble_cost(mean, action, hazard, h, horizon, params):  # type: ignore[no-untyped-def]
+    """The paper's marble objective: distance of the mean particle to the goal, and pit cells in the region."""
+    away = interpolate(params.field, params.origin, params.spacing, mean[0], mean[2])
+    cost = params.stage_weight * away + params.pit_weight * hazard
+    if h == horizon:
+        cost += params.final_weight * away
+    return cost
+
+
+@dataclass(frozen=True)
+class PlannerSettings:
+    """MPPI settings of the marble; the paper's where it gives them.
+
+    Attributes:
+        horizon: steps of a plan.
+        samples: action sequences a plan.
+        temperature: in the unit of the cost, which counts distance in metres. The paper's 0.2 leaves that unit open.
+        model_gain: acceleration that the planner's model believes in; the true system has twice as much.
+    """
+
+    horizon: int = 6
+    samples: int = 4096
+    temperature: float = 0.4
+    model_gain: float = dynamics.MODEL_GAIN
+
+
+def marble_params(task: Marble, gain: float) -> Params:
+    """Model and cost of one map."""
+    grid = task.strata.require_grid()
+    goal = np.unravel_index(task.strata.goal_cell(), grid.shape)
+    passable = (task.strata.labels != INFEASIBLE).reshape(grid.shape)
+    field = traversable_distance(passable, (int(goal[0]), int(goal[1])), float(grid.spacing[0]))
+    return Params(*task.map.geometry, gain, field, grid.origin, grid.spacing, 50.0, 30.0, 250.0)
+
+
+def marble_planner(cap: Capture, task: Marble, settings: PlannerSettings, alpha: float, seed: int) -> MPPI:
+    """An MPPI planner for one map that uses the regions of `cap`."""
+    scale = position_spread(settings.horizon, settings.model_gain) if isinstance(cap.score, Mahalanobis) else None
+    params = marble_params(task, settings.model_gain)
+    rollout = FusedRollout(
+        cap, model_step, marble_cost, params, task.strata.pit_cells, (0, 2), 2, alpha, gaussian_scale=scale
+    )
+    bound = np.full(2, dynamics.MAX_ACTION)
+    noise = [[1.0, 0.1], [0.1, 1.0]]
+    return MPPI(rollout, settings.horizon, settings.samples, settings.temperature, noise, -bound, bound, seed=seed)
+
+
+def position_spread(horizon: int, gain: float) -> Floats:
+    """Standard deviation (m) of the model's position after 1 to `horizon` control steps, by its linear dynamics: (H,)."""
+    substep = np.array([[1, dynamics.DT, 0], [0, 1, -dynamics.DT * gain * dynamics.ROLLING], [0, 0, 1]])
+    control, push = np.eye(3), np.zeros(3)
+    for _ in range(dynamics.SUBSTEPS):
+        control, push = substep @ control, substep @ push + [0, 0, dynamics.DT]
+    covariance, spread = np.zeros((3, 3)), []
+    for _ in range(horizon):
+        covariance = control @ covariance @ control.T + dynamics.NOISE**2 * np.outer(push, push)
+        spread.append(np.sqrt(covariance[0, 0]))
+    return np.array(spread)
+
+
+def true_system(task: Marble) -> System:
+    """The true marble, one control step at a time; pits and the goal end the episode within the substep."""
+    real = Marble(task.map, absorb=True)
+
+    def act(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
+        noise = dynamics.NOISE * rng.standard_normal((1, 2))
+        after, outcomes = real.step(state[None], action[None], noise, dynamics.TRUE_GAIN)
+        return after[0], OUTCOMES.get(int(outcomes[0]))
+
+    return act
+
+
+def start_state(task: Marble) -> Floats:
+    """The marble at rest at the start of its map, the board level."""
+    x, y = (value * MILLIMETRE for value in task.map.start)
+    return np.array([x, 0.0, y, 0.0, 0.0, 0.0])
