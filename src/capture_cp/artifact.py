@@ -71,7 +71,7 @@ def load(path: Pathlike, model: Model, strata: Strata, score: Score | None = Non
         return _restore(header, arrays, model, strata, score, groups)
     except CaptureError as error:
         raise CaptureError(f"calibration {path}: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise CaptureError(f"calibration {path} is damaged ({type(error).__name__}: {error}); save it again.") from None
 
 
@@ -80,7 +80,10 @@ def read(path: Pathlike) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     file = existing_file(path, "calibration")
     if file.stat().st_size > LARGEST:
         raise CaptureError(f"calibration {file} is larger than {LARGEST >> 30} GiB; that is not a calibration of ours.")
-    data = file.read_bytes()
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise CaptureError(f"cannot read calibration {file}: {error.strerror}; check its permissions.") from None
     metadata = _metadata(data)
     if metadata.get("format") != FORMAT:
         raise CaptureError(
@@ -163,6 +166,7 @@ def _checked(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_strata: int) 
         and all((nodes[side][inner] > number[inner]).all() for side in ("left", "right"))
         and n_groups >= 1
         and _all_between(nodes["group"][leaf], 0, n_groups)
+        and _all_between(nodes["group"], -1, n_groups)
         and starts[0] == 0
         and starts[-1] == len(scores)
         and (np.diff(starts) >= 0).all()
@@ -190,7 +194,7 @@ def _describe(part: Params) -> dict[str, Any]:
 
 def _build(description: Any) -> Any:
     if not isinstance(description, dict):
-        return description
+        return tuple(description) if isinstance(description, list) else description
     if "own" in description:
         raise CaptureError(
             f"it uses {description['own']}, a class of your own; pass it to Capture.load as score= or groups=."
@@ -203,8 +207,8 @@ def _build(description: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """NumPy's numbers as Python's."""
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     raise CaptureError(f"a parameter {value!r} cannot be saved; use plain numbers, text or None.")
 
 

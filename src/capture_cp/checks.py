@@ -28,12 +28,9 @@ def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: st
 
     `meaning` tells the reader what the axes are, for example "(n, dx): one row a transition".
     """
-    try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CaptureError(f"{name} is not an array of numbers ({error}); expected shape {meaning}.") from None
+    array = _floats(name, value, meaning)
     fits = array.ndim == len(shape) and all(want is None or have == want for have, want in zip(array.shape, shape))
-    if not fits:
+    if not fits or 0 in array.shape[1:]:
         wanted = tuple("any" if want is None else want for want in shape)
         raise CaptureError(f"{name} has shape {array.shape}, expected {meaning}, here {_brackets(wanted)}.")
     if not np.isfinite(array).all():
@@ -44,6 +41,12 @@ def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: st
             "remove or repair those rows before calling."
         )
     return array
+
+
+def finite_rows(name: str, value: Any, columns: int, meaning: str) -> Floats:
+    """As `finite_array` with any number of rows, where a single row may come without its axis."""
+    array = _floats(name, value, meaning)
+    return finite_array(name, array[None] if array.ndim == 1 else array, (None, columns), meaning)
 
 
 def some_rows(name: str, array: Floats) -> Floats:
@@ -69,6 +72,11 @@ def confidence_level(confidence: float | None) -> float | None:
     if confidence is None:
         return None
     return _open_unit("confidence", confidence, "the share of calibration sets that must not undercover, for example 0.95")
+
+
+def confidence_of_interval(level: float) -> float:
+    """The confidence level of an interval as a float strictly between 0 and 1."""
+    return _open_unit("level", level, "the confidence of an interval, for example 0.95")
 
 
 def whole_number(name: str, value: Any, at_least: int) -> int:
@@ -97,6 +105,15 @@ def feasible(name: str, labels: Ints) -> None:
             f"{len(rows)} of {len(labels)} rows of {name} lie in infeasible space (stratum -1), first in {_rows(rows)}; "
             "the guarantee needs every recorded transition, so widen the strata or their tolerance instead of dropping rows."
         )
+
+
+def _floats(name: str, value: Any, meaning: str) -> Floats:
+    try:
+        if np.iscomplexobj(value):
+            raise TypeError("complex numbers")
+        return np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CaptureError(f"{name} is not an array of numbers ({error}); expected shape {meaning}.") from None
 
 
 def _open_unit(name: str, value: Any, meaning: str) -> float:

@@ -118,7 +118,8 @@ class Capture(Params):
 
     def threshold_table(self, alpha: float = 0.1, confidence: float | None = None) -> ThresholdTable:
         """The thresholds at one alpha as `table(x, m)`, for a control loop: one input takes under a microsecond."""
-        return ThresholdTable(self.partition_, self._group_thresholds(alpha, confidence))
+        thresholds = self._group_thresholds(alpha, confidence)
+        return ThresholdTable(self.partition_, thresholds)
 
     def region(self, x: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None) -> Region:
         """Prediction region of one input x (dx,).
@@ -320,6 +321,10 @@ class Capture(Params):
             raise CaptureError(
                 f"the model is a {type(self.model).__name__}; expected a callable model(X, n_particles, rng)."
             )
+        if not isinstance(self._score, Score):
+            raise CaptureError(f"the score is {self.score!r}; expected a Score such as NearestParticles(k=8).")
+        if not isinstance(self._groups, Groups):
+            raise CaptureError(f"the groups are {self.groups!r}; expected Groups such as Tree() or OneGroup().")
         if not isinstance(self.strata, Strata):
             raise CaptureError(f"the strata are a {type(self.strata).__name__}; expected an object with names and index(Y).")
         grid = self.strata.grid if isinstance(self.strata, GriddedStrata) else None

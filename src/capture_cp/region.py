@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capture_cp.checks import Bools, CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, known_name, whole_number
 from capture_cp.conformal.scores import Score
 from capture_cp.spaces.strata import INFEASIBLE, NO_GRID, GriddedStrata, Strata, checked_index
 
@@ -46,7 +46,7 @@ class Region:
 
     def contains(self, Y: Any) -> Bools:
         """Whether each configuration Y (m, dc) is in the region: bool (m,). One configuration (dc,) counts as a row."""
-        Y = finite_array("Y", np.atleast_2d(np.asarray(Y, float)), (None, self.dims), "(m, dc): one configuration a row")
+        Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration a row")
         labels = checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
         return self._within(Y, labels)
 

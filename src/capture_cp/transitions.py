@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,10 +131,9 @@ def _expand(file: Path, role: str, given: Columns, table: Mapping[str, npt.NDArr
 def _columns(file: Path, names: Iterable[str], table: Mapping[str, npt.NDArray[Any]]) -> Floats:
     parts = []
     for name in names:
-        try:
-            column = np.asarray(table[name], dtype=np.float64)
-        except (TypeError, ValueError):
-            raise CaptureError(f"column {name!r} of {file} holds {table[name].dtype}, not numbers.") from None
+        if table[name].dtype.kind not in "biuf":
+            raise CaptureError(f"column {name!r} of {file} holds {table[name].dtype}, not numbers.")
+        column = table[name].astype(np.float64)
         bad = np.flatnonzero(~np.isfinite(column))
         if len(bad):
             raise CaptureError(
@@ -149,15 +150,16 @@ def _read_csv(file: Path) -> dict[str, npt.NDArray[Any]]:
             names = [name.strip() for name in next(csv.reader(text), [])]
             if len(set(names)) != len(names):
                 raise CaptureError(f"transition file {file} repeats a column name in its first line: {names}.")
-            rows = np.loadtxt(text, delimiter=",", ndmin=2, dtype=np.float64) if names else np.empty((0, 0))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # an empty table is refused below, in our words
+                rows = np.loadtxt(text, delimiter=",", ndmin=2, dtype=np.float64) if names else np.empty((0, 0))
     except (UnicodeDecodeError, csv.Error):
         raise CaptureError(f"transition file {file} is not CSV text; expected a line of names, then numbers.") from None
     except ValueError as error:
         if isinstance(error, CaptureError):
             raise
-        raise CaptureError(
-            f"transition file {file}: {_csv_trouble(file) or error}; expected numbers under one line of names."
-        ) from None
+        trouble = _csv_trouble(file) or error
+        raise CaptureError(f"transition file {file} is not a CSV of numbers under one line of names: {trouble}.") from None
     if rows.size and rows.shape[1] != len(names):
         raise CaptureError(f"transition file {file} names {len(names)} columns, but its rows have {rows.shape[1]} values.")
     return dict(zip(names, rows.T)) if rows.size else {}
@@ -190,19 +192,26 @@ def _read_npz(file: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         with np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, AttributeError, TypeError, zipfile.BadZipFile):
+    except (ValueError, OSError, EOFError, KeyError, AttributeError, TypeError, NotImplementedError, zlib.error,
+            zipfile.BadZipFile):  # fmt: skip
         raise CaptureError(f"transition file {file} is not an npz file of plain arrays, or is damaged.") from None
     table: dict[str, npt.NDArray[Any]] = {}
     for name, array in arrays.items():
         if array.ndim not in (1, 2):
             raise CaptureError(f"array {name!r} of {file} has shape {array.shape}; expected (n,) or (n, d).")
-        table |= {name: array} if array.ndim == 1 else {f"{name}_{i}": column for i, column in enumerate(array.T)}
+        columns = {name: array} if array.ndim == 1 else {f"{name}_{i}": column for i, column in enumerate(array.T)}
+        for column in columns.keys() & table.keys():
+            raise CaptureError(f"two arrays of {file} claim the column {column!r}; rename one.")
+        table |= columns
     return table
 
 
 def _write_npz(file: Path, table: Mapping[str, Floats]) -> None:
-    with file.open("wb") as data:
-        np.savez_compressed(data, **table)  # type: ignore[arg-type]
+    # not np.savez, which takes column names as keyword arguments and so cannot write one called "file"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, column in table.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.ascontiguousarray(column), allow_pickle=False)
 
 
 def _parquet() -> Any:
@@ -216,8 +225,13 @@ def _parquet() -> Any:
 def _read_parquet(file: Path) -> dict[str, npt.NDArray[Any]]:
     pyarrow = _parquet()
     try:
-        table = pyarrow.parquet.read_table(file)
+        names = pyarrow.parquet.read_schema(file).names
+        if len(set(names)) != len(names):
+            raise CaptureError(f"transition file {file} repeats a column name: {names}.")
+        table = pyarrow.parquet.ParquetFile(file).read()
         return {name: table.column(name).to_numpy() for name in table.column_names}
+    except CaptureError:
+        raise
     except (pyarrow.ArrowException, OSError, ValueError):
         raise CaptureError(f"transition file {file} is not a Parquet file, or is damaged.") from None
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from capture_cp.checks import CaptureError, known_name
+from capture_cp.checks import CaptureError, confidence_of_interval, known_name
 
 
 def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tuple[float, float]:
@@ -21,7 +21,7 @@ def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tup
     """
     if not 0 <= successes <= trials:
         raise CaptureError(f"{successes} successes of {trials} trials is impossible; expected 0 <= successes <= trials.")
-    tail = (1 - level) / 2
+    tail = (1 - confidence_of_interval(level)) / 2
     low = 0.0 if successes == 0 else float(special.betaincinv(successes, trials - successes + 1, tail))
     high = 1.0 if successes == trials else float(special.betaincinv(successes + 1, trials - successes, 1 - tail))
     return low, high
@@ -48,7 +48,7 @@ class CoverageRow:
 
     @property
     def ci95(self) -> tuple[float, float]:
-        if self.effective is None:
+        if self.effective is None or self.n == 0:
             return clopper_pearson(self.covered, self.n)
         return clopper_pearson(self.coverage * self.effective, self.effective)
 

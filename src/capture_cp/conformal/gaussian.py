@@ -63,6 +63,8 @@ class Mahalanobis(Score):
             raise CaptureError("the model's gaussian(X) must return a tuple: means (n, dc), covariances (n, dc, dc).")
         mean = finite_array("the model's mean", prediction[0], (n, dims), "(n, dc)")
         cov = finite_array("the model's covariance", prediction[1], (n, dims, dims), "(n, dc, dc)")
+        if not np.allclose(cov, cov.swapaxes(1, 2), rtol=1e-6, atol=0):
+            raise CaptureError("the model's covariance is not symmetric everywhere; return (Σ + Σᵀ) / 2.")
         try:
             whiten = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(cov)))
         except np.linalg.LinAlgError:

@@ -102,6 +102,8 @@ class Tree(Groups):
 
     def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
         self._check()
+        if np.abs(examples.X).max() > np.finfo(np.float32).max:
+            raise CaptureError("X has numbers beyond 3.4e38, which a tree cannot split on; rescale its columns.")
         n = len(examples.R)
         held_out = np.ones(n, dtype=bool)
         held_out[rng.permutation(n)[: int(n * self.partition_share)]] = False
@@ -145,7 +147,7 @@ class Tree(Groups):
             return DecisionTreeRegressor(max_leaf_nodes=self.max_leaves, random_state=seed, **settings)
 
         seed = int(rng.integers(2**31))
-        if not self.prune:
+        if not self.prune or len(scores) < 6:
             return cart(min_samples_leaf=self.min_leaf).fit(inputs, scores)
         order = rng.permutation(len(scores))
         check, grow = np.split(order, [len(order) // 3])
@@ -161,7 +163,7 @@ class Tree(Groups):
         return cart(min_samples_leaf=self.min_leaf, ccp_alpha=penalty).fit(inputs, scores)
 
     def _check(self) -> None:
-        if not 0.0 < self.partition_share < 1.0:
+        if not (isinstance(self.partition_share, float | np.floating) and 0.0 < self.partition_share < 1.0):
             raise CaptureError(
                 f"partition_share is {self.partition_share!r}; expected a number between 0 and 1, such as 0.7."
             )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from capture_cp.checks import CaptureError, Floats, confidence_level, failure_rate
+from capture_cp.checks import CaptureError, Floats, confidence_level, failure_rate, whole_number
 
 
 def conformal_quantile(scores: Any, alpha: float, confidence: float | None = None) -> float:
@@ -40,7 +40,7 @@ def conformal_quantile(scores: Any, alpha: float, confidence: float | None = Non
 
 def conformal_rank(n: int, alpha: float, confidence: float | None = None) -> int:
     """Rank of the threshold among n sorted scores, counted from 1; n + 1 means +inf."""
-    alpha, confidence = failure_rate(alpha), confidence_level(confidence)
+    alpha, confidence, n = failure_rate(alpha), confidence_level(confidence), whole_number("n", n, 0)
     miss = as_fraction(alpha)
     rank = math.ceil((n + 1) * (1 - miss))
     if confidence is not None:
@@ -65,7 +65,8 @@ def as_fraction(alpha: float) -> Fraction:
 
     In floating point (n+1)(1-α) can land on either side of a whole number, and the rank would be one off there.
     """
-    return Fraction(alpha).limit_denominator(10**12)
+    near = Fraction(alpha).limit_denominator(10**12)
+    return near if 0 < near < 1 else Fraction(alpha)
 
 
 def _confident_rank(n: int, alpha: float, confidence: float) -> int:

@@ -118,6 +118,8 @@ class NearestParticles(Score):
         return np.asarray(counts)
 
     def check(self, n_particles: int, dims: int, grid: Grid | None) -> None:
+        if not isinstance(self._metric, Metric):
+            raise CaptureError(f"the metric is {self.metric!r}; expected a Metric such as Euclidean() or SE2(length).")
         if whole_number("k", self.k, 1) > n_particles:
             raise CaptureError(
                 f"k is {self.k}, but the model gives {n_particles} particles; choose k from 1 to {n_particles}."

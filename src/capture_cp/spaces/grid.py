@@ -24,9 +24,8 @@ class Grid:
         self, origin: Sequence[float], spacing: float | Sequence[float], shape: Sequence[int], periodic: Sequence[int] = ()
     ) -> None:
         self.origin = finite_array("grid origin", origin, (None,), "(dc,): one number an axis")
-        self.spacing = finite_array(
-            "grid spacing", np.broadcast_to(np.asarray(spacing, float), self.origin.shape), self.origin.shape, "(dc,)"
-        )
+        steps = [spacing] * self.dims if isinstance(spacing, int | float) else spacing
+        self.spacing = finite_array("grid spacing", steps, (self.dims,), "a number, or (dc,): one an axis")
         if len(shape) != self.dims or (self.spacing <= 0).any():
             raise CaptureError(
                 f"a grid needs a positive spacing and a cell count for each of its {self.dims} axes; "

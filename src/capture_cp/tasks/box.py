@@ -52,8 +52,10 @@ class Box:
         touches_end = (y < near) | (y > 1 - near)
         touches_pillar = (x > left - near) & (x < right + near) & (y > bottom - near) & (y < top + near)
         labels = touches_side.astype(int) + touches_end + touches_pillar
-        solid = (x > left + tiny) & (x < right - tiny) & (y > bottom + tiny) & (y < top - tiny)
-        outside = (np.minimum(x, y) < -tiny) | (np.maximum(x, y) > 1 + tiny)
+        # a cell is feasible if any of it is, so that a point up against a wall always has a stratum
+        half = self.spacing / 2 + tiny
+        solid = (x > left + half) & (x < right - half) & (y > bottom + half) & (y < top - half)
+        outside = (np.minimum(x, y) < -half) | (np.maximum(x, y) > 1 + half)
         return GridStrata(grid, np.where(solid | outside, -1, labels), ("free", "edge", "corner"))
 
     def step(self, state: Floats, push: Floats, gain: float) -> Floats:

@@ -1,0 +1,121 @@
+"""Coverage counts of many inputs: sums that add up, and intervals that are honest about correlated outcomes."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.experiments.montecarlo import Counts
+from marble.boards import counts_of
+
+STRATA = ("free", "edge", "corner")
+seeds = st.integers(0, 2**32 - 1)
+
+
+def interval(totals, hits):
+    """95 % interval of the coverage over all outcomes of inputs with `totals` (n,) outcomes, `hits` (n,) of them inside."""
+    return counts_of(totals[:, None], hits[:, None]).coverage(0.1, ("free",)).all.ci95
+
+
+# -- counts and their intervals -------------------------------------------------------------------------------------------
+
+
+def random_counts(seed, n=20):
+    rng = np.random.default_rng(seed)
+    totals = rng.integers(0, 10, size=(n, 3))
+    return totals, rng.binomial(totals, 0.9)
+
+
+@given(seeds, st.integers(1, 19))
+def test_counts_of_parts_add_up_to_counts_of_the_whole(seed, cut):
+    totals, hits = random_counts(seed)
+    parts = counts_of(totals[:cut], hits[:cut], 2.0) + counts_of(totals[cut:], hits[cut:], 3.0)
+    whole = counts_of(totals, hits, 5.0)
+    assert parts.inputs == whole.inputs
+    assert np.array_equal(parts.sums, whole.sums)
+    assert np.array_equal(parts.cells, whole.cells)
+
+
+@given(seeds)
+def test_counts_survive_a_round_trip_through_json(seed):
+    counts = counts_of(*random_counts(seed), cells=1 / 3)
+    back = Counts.from_json(json.loads(json.dumps(counts.to_json())))
+    assert back.inputs == counts.inputs
+    assert np.array_equal(back.sums, counts.sums)
+    assert np.array_equal(back.cells, counts.cells)
+
+
+@given(seeds)
+def test_coverage_is_the_share_of_outcomes_inside(seed):
+    totals, hits = random_counts(seed)
+    result = counts_of(totals, hits, 40.0).coverage(0.1, STRATA)
+    assert result.all.coverage == pytest.approx(hits.sum() / totals.sum())
+    for m, row in enumerate(result.strata):
+        assert (row.n, row.covered) == (totals[:, m].sum(), hits[:, m].sum())
+        assert row.volume == 40.0 / len(totals)
+
+
+def test_stratum_without_outcomes_has_no_coverage():
+    totals = np.array([[5, 0, 0], [5, 0, 0]])
+    result = counts_of(totals, totals).coverage(0.1, STRATA)
+    assert result["edge"].n == 0
+    assert math.isnan(result["edge"].coverage)
+    assert result.rows()[2]["coverage"] is None
+
+
+@given(st.integers(1, 2000), st.data())
+def test_interval_of_single_outcomes_is_clopper_pearson(n, data):
+    covered = data.draw(st.integers(0, n))
+    hits = np.arange(n) < covered
+    assert interval(np.ones(n), hits) == pytest.approx(clopper_pearson(covered, n), abs=1e-9)
+
+
+@given(st.integers(2, 50), st.integers(2, 50))
+def test_interval_of_identical_outcomes_counts_inputs(n, draws):
+    """Outcomes that all agree within an input are worth one each input."""
+    hits = draws * (np.arange(n) % 2)
+    assert interval(np.full(n, draws), hits) == pytest.approx(clopper_pearson((hits > 0).sum(), n), abs=1e-9)
+
+
+@given(st.integers(1, 50), st.integers(1, 50))
+def test_interval_of_full_coverage_counts_inputs(n, draws):
+    """Where nothing varies, many outcomes of an input are no more than one."""
+    assert interval(np.full(n, draws), np.full(n, draws)) == pytest.approx(clopper_pearson(n, n), abs=1e-9)
+
+
+@pytest.mark.parametrize("strength", [0.3, 1.0, 3.0])
+def test_intervals_hold_the_truth_95_times_in_100_however_strong_the_correlation(strength):
+    """Inputs whose own coverage is drawn from a beta distribution around 0.9, 20 outcomes each."""
+    rng = np.random.default_rng(0)
+    repeats, n, draws = 3000, 500, 20
+    own = rng.beta(0.9 * strength, 0.1 * strength, size=(repeats, n))
+    hits = rng.binomial(draws, own)
+    intervals = np.array([interval(np.full(n, draws), h) for h in hits])
+    held = ((intervals[:, 0] <= 0.9) & (intervals[:, 1] >= 0.9)).sum()
+    assert stats.binomtest(int(held), repeats, 0.94, alternative="less").pvalue > 1e-3
+    assert stats.binomtest(int(held), repeats, 0.97, alternative="greater").pvalue > 1e-3
+    naive = np.array([clopper_pearson(int(h.sum()), n * draws) for h in hits])
+    assert ((naive[:, 0] <= 0.9) & (naive[:, 1] >= 0.9)).mean() < 0.9
+    assert (np.diff(intervals, axis=1) > np.diff(naive, axis=1)).all()
+
+
+def test_intervals_hold_the_truth_when_inputs_have_unequal_shares_of_a_stratum():
+    """Coverage in a stratum is a ratio of sums: inputs differ in how many of their outcomes land there."""
+    rng = np.random.default_rng(1)
+    repeats, n = 3000, 500
+    reach = rng.uniform(size=(repeats, n))
+    totals = rng.binomial(20, reach)
+    own = np.where(reach > 0.5, 0.95, 0.8)
+    truth = (20 * 0.75 * 0.95 + 20 * 0.25 * 0.8) / 20  # E[t own] / E[t], reach uniform
+    hits = rng.binomial(totals, own)
+    intervals = np.array([interval(t, h) for t, h in zip(totals, hits)])
+    held = ((intervals[:, 0] <= truth) & (intervals[:, 1] >= truth)).sum()
+    assert stats.binomtest(int(held), repeats, 0.94, alternative="less").pvalue > 1e-3
+    assert stats.binomtest(int(held), repeats, 0.97, alternative="greater").pvalue > 1e-3

@@ -1,0 +1,231 @@
+"""The coverage command: parts that resume, the same results however it is run, and bad input refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from capture_cp import CaptureError
+from capture_cp.cli import main
+from capture_cp.experiments import coverage as study_module
+from capture_cp.experiments.coverage import CoverageStudy
+from capture_cp.experiments.parts import PartStore, run_parts
+from capture_cp.tasks.marble import task as marble_task
+from marble.boards import REAL, write_map
+
+STRATA = ("free", "edge", "corner")
+
+
+# -- parts ----------------------------------------------------------------------------------------------------------------
+
+
+def test_store_gives_back_what_was_added(tmp_path):
+    store = PartStore(tmp_path / "new" / "folder", "job", {"mc": 1})
+    store.add(0, {"a": 1})
+    store.add(2, {"a": 3})
+    assert PartStore(tmp_path / "new" / "folder", "job", {"mc": 1}).load() == {0: {"a": 1}, 2: {"a": 3}}
+
+
+def test_store_of_other_settings_is_empty(tmp_path):
+    PartStore(tmp_path, "job", {"mc": 1}).add(0, {"a": 1})
+    assert PartStore(tmp_path, "job", {"mc": 2}).load() == {}
+    assert PartStore(tmp_path, "other", {"mc": 1}).load() == {}
+
+
+def test_store_without_a_folder_keeps_nothing():
+    store = PartStore(None, "job", {})
+    store.add(0, {"a": 1})
+    assert store.load() == {}
+
+
+@pytest.mark.parametrize("left", range(1, 30))
+def test_line_cut_short_is_ignored(tmp_path, left):
+    store = PartStore(tmp_path, "job", {})
+    store.add(0, {"a": 1})
+    store.add(1, {"a": 2})
+    whole = store.file.read_text()
+    store.file.write_text(whole[: len(whole) - left])
+    cut = left > 1  # one character less is only the end of the line
+    assert store.load() == ({0: {"a": 1}} if cut else {0: {"a": 1}, 1: {"a": 2}})
+
+
+def test_part_added_after_a_line_cut_short_is_kept(tmp_path):
+    store = PartStore(tmp_path, "job", {})
+    store.add(0, {"a": 1})
+    store.file.write_text(store.file.read_text() + '{"part": 1, "resu')
+    store.add(1, {"a": 2})
+    assert store.load() == {0: {"a": 1}, 1: {"a": 2}}
+
+
+def test_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CaptureError, match="file"):
+        PartStore(tmp_path / "file", "job", {})
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_parts_come_in_order_with_their_numbers(jobs):
+    assert list(run_parts(abs, [-3, -1, -2], jobs)) == [(-3, 3), (-1, 1), (-2, 2)]
+
+
+# -- the command ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_design(monkeypatch):
+    """3 x 3 positions instead of 8 x 8: three parts a map."""
+    monkeypatch.setattr(marble_task, "GRID_POSITIONS", 3)
+
+
+@pytest.fixture
+def run(tmp_path, small_design):
+    """Runs the study on a small map of our own: its rows."""
+    file = write_map(tmp_path)
+
+    def rows(*options):
+        output = tmp_path / "rows.json"
+        methods = ["--methods", "pcp", "capture"]
+        main(["coverage", "marble", "--maps", str(file), "--mc", "2", *methods, "--json", str(output), *map(str, options)])
+        return json.loads(output.read_text())["rows"]
+
+    return rows
+
+
+def test_results_do_not_depend_on_jobs(run):
+    assert run("--jobs", 2) == run("--jobs", 1)
+
+
+def test_results_follow_the_seed(run):
+    one = run("--seed", 1)
+    assert run("--seed", 1) == one
+    assert run("--seed", 2) != one
+
+
+def test_study_resumes_where_it_stopped(run, tmp_path, monkeypatch):
+    expected = run()
+    assert run("--state", tmp_path / "state") == expected
+    (file,) = (tmp_path / "state").iterdir()
+    first, second, *_ = file.read_text().splitlines(keepends=True)
+    file.write_text(first + second[:40])
+    counted, count_part = [], study_module._count_part
+    monkeypatch.setattr(study_module, "_count_part", lambda *given: counted.append(given[-1]) or count_part(*given))
+    assert run("--state", tmp_path / "state") == expected
+    assert counted == [1, 2]
+
+
+def test_finished_study_is_not_done_again(run, tmp_path, monkeypatch):
+    expected = run("--state", tmp_path / "state")
+    monkeypatch.setattr(CoverageStudy, "calibrate", None)
+    assert run("--state", tmp_path / "state") == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--mc", 3),
+        ("--seed", 1),
+        ("--alpha", 0.2),
+        ("--tree", "per-stratum"),
+        ("--design", "random"),
+        ("--test-design", "random"),
+        ("--particles", 8),
+        ("--min-leaf", 300),
+        ("--max-leaves", 3),
+        ("--absorb",),
+    ],
+    ids=lambda options: options[0],
+)
+def test_other_settings_do_not_reuse_parts(options, tmp_path):
+    names = {option.removeprefix("--").replace("-", "_"): value for option, value in zip(options[::2], options[1::2])}
+    changed = CoverageStudy("marble", **(names or {"absorb": True}))
+    files = {
+        PartStore(tmp_path, "job", study._identity(REAL["center"])).file for study in (changed, CoverageStudy("marble"))
+    }
+    assert len(files) == 2
+
+
+def test_jobs_and_outputs_do_reuse_parts(tmp_path):
+    other = CoverageStudy("marble", maps=("center",), jobs=2, json=tmp_path / "rows.json", state=tmp_path)
+    assert other._identity(REAL["center"]) == CoverageStudy("marble")._identity(REAL["center"])
+
+
+def test_other_maps_do_not_reuse_parts():
+    study = CoverageStudy("marble")
+    assert study._identity(REAL["center"]) != study._identity(REAL["top-left"])
+
+
+def test_row_of_all_maps_holds_every_outcome(tmp_path, small_design):
+    output = tmp_path / "rows.json"
+    maps = [str(write_map(tmp_path)), "top-left"]
+    main(["coverage", "marble", "--maps", *maps, "--mc", "1", "--methods", "pcp", "--json", str(output)])
+    rows = json.loads(output.read_text())["rows"]
+    for stratum in ("all", *STRATA):
+        n = {row["map"]: row["n"] for row in rows if row["stratum"] == stratum}
+        assert n["all maps"] == sum(n[name] for name in maps)
+
+
+# -- bad input ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--maps", "centr"], "Did you mean 'center'?"),
+        (["--maps", "nowhere.json"], "nowhere.json"),
+        (["--methods", "captur"], "Did you mean 'capture'?"),
+        (["--methods"], "method"),
+        (["--maps"], "map"),
+        (["--mc", "0"], "mc is 0"),
+        (["--mc", "-5"], "mc is -5"),
+        (["--alpha", "2"], "alpha is 2.0"),
+        (["--alpha", "0"], "alpha is 0.0"),
+        (["--alpha", "nan"], "alpha is nan"),
+        (["--jobs", "0"], "jobs is 0"),
+        (["--particles", "0"], "particles is 0"),
+        (["--min-leaf", "0"], "min_leaf is 0"),
+        (["--max-leaves", "0"], "max_leaves is 0"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--seed", str(2**64)], "seed"),
+        (["--sizes", "0"], "sizes is 0"),
+        (["--sizes", "1000000000"], "1,000,000,000"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_option_ends_with_one_sentence_and_status_2(options, said, capsys, small_design):
+    start = ["coverage", "marble", *([] if options[0] == "--maps" else ["--maps", "top-left"]), "--mc", "1"]
+    with pytest.raises(SystemExit) as stop:
+        main([*start, *options])
+    assert stop.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error: ")
+    assert said in shown.err
+    assert "Traceback" not in shown.err + shown.out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--mc", "many"], "many"),
+        (["--design", "gird"], "grid"),
+        (["--tree", "leaf"], "per-stratum"),
+        (["--mcc", "1"], "--mc"),
+    ],
+)
+def test_option_that_does_not_parse_is_explained(options, said, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["coverage", "marble", *options])
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--json", "--state"])
+def test_place_that_cannot_be_written_is_refused_before_the_work(option, tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(CoverageStudy, "calibrate", None)
+    with pytest.raises(SystemExit) as stop:
+        main(["coverage", "marble", "--maps", "top-left", option, str(tmp_path / "file" / "rows.json")])
+    assert stop.value.code == 2
+    shown = capsys.readouterr().err
+    assert "file" in shown
+    assert "--out" not in shown  # there is no such option

@@ -1,0 +1,179 @@
+"""What the methods cover on the marble's maps, and the paper's figures beside them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from capture_cp.cli import main
+from capture_cp.experiments import paper
+from capture_cp.experiments.coverage import CoverageStudy
+from capture_cp.experiments.montecarlo import count
+from marble.boards import REAL, counts_of
+
+STRATA = ("free", "edge", "corner")
+
+
+# -- what the methods cover -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real_rows(tmp_path_factory):
+    """The study on one map of the paper, with few outcomes an input: rows by method and stratum."""
+    output = tmp_path_factory.mktemp("study") / "rows.json"
+    methods = ["pcp", "capture-k1", "capture"]
+    main(["coverage", "marble", "--maps", "top-left", "--mc", "3", "--methods", *methods, "--json", str(output)])
+    return {(row["method"], row["stratum"]): row for row in json.loads(output.read_text())["rows"]}
+
+
+def error_of(row) -> float:
+    """Standard error of a row's coverage: of its test outcomes, and of as many calibration points as a part of them."""
+    from_test = (row["ci95"][1] - row["ci95"][0]) / 4
+    share = 0.3 * 2 / 3  # thresholds come from 30 % of two draws an input, the test from three
+    return math.hypot(from_test, math.sqrt(0.09 / (share * row["n"])))
+
+
+@pytest.mark.parametrize("stratum", ["all", *STRATA])
+@pytest.mark.parametrize("method", ["capture", "capture-k1"])
+def test_capture_covers_every_stratum_as_promised(real_rows, method, stratum):
+    row = real_rows[method, stratum]
+    assert 0.89 - 3 * error_of(row) <= row["coverage"] <= 0.92 + 3 * error_of(row)
+
+
+def test_pcp_misses_free_space_and_wastes_on_edges(real_rows):
+    assert real_rows["pcp", "all"]["coverage"] == pytest.approx(0.9, abs=0.01)
+    assert real_rows["pcp", "free"]["coverage"] < 0.80
+    assert real_rows["pcp", "edge"]["coverage"] > 0.93
+
+
+def test_rows_carry_the_papers_figures(real_rows):
+    assert real_rows["capture", "free"]["paper"] == pytest.approx(0.901)
+    assert real_rows["pcp", "corner"]["paper"] == pytest.approx(0.999)
+    assert real_rows["pcp", "all"]["paper_volume_ratio"] == pytest.approx(0.97)
+
+
+def test_every_outcome_is_counted_in_one_stratum(real_rows):
+    n = {stratum: real_rows["pcp", stratum]["n"] for stratum in ("all", *STRATA)}
+    assert n["all"] == n["free"] + n["edge"] + n["corner"]
+    assert n["all"] == 3 * len(REAL["top-left"].inputs("grid", np.random.default_rng(0)))
+
+
+METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
+
+
+@pytest.fixture(scope="module")
+def by_stratum():
+    """All six methods, their trees one a stratum, calibrated on random transitions of one map; and inputs to test on."""
+    task, rng = REAL["bottom-right"], np.random.default_rng(0)
+    data = task.transitions("random", 1, rng)
+    calibration, test = slice(0, 40_000), slice(40_000, 46_000)
+    study = CoverageStudy("marble", methods=METHODS, tree="per-stratum", min_leaf=1000)
+    caps = study.calibrate(task, data.X[calibration], data.Y[calibration])
+    return task, caps, data.X[test], data.Y[test]
+
+
+@pytest.fixture(scope="module")
+def counted(by_stratum):
+    task, caps, X, _ = by_stratum
+    return count(caps, task, X, 5, seed=0, first=0, alpha=0.1)
+
+
+@pytest.mark.parametrize("stratum", STRATA)
+@pytest.mark.parametrize("method", ["capture", "capture-k1"])
+def test_tree_per_stratum_guarantees_every_stratum(by_stratum, counted, method, stratum):
+    """At least 1 - alpha, less 4 standard errors of the draw of the test outcomes and of the calibration set."""
+    task, caps, X, Y = by_stratum
+    row = counted[method].coverage(0.1, STRATA)[stratum]
+    here = task.strata.index(Y) == STRATA.index(stratum)
+    cap = caps[method]
+    share = np.bincount(cap.partition_.groups(X[here], task.strata.index(Y[here])), minlength=cap.partition_.n_groups)
+    share = share / share.sum()
+    of_calibration = (share**2 * 0.09 / np.maximum(cap.calibration_.sizes, 1)).sum()
+    error = math.sqrt(0.09 / row.effective + of_calibration)
+    assert 0.9 - 4 * error <= row.coverage <= 0.92 + 4 * error
+
+
+def test_methods_without_strata_cover_them_unevenly(counted):
+    for method in ("pcp", "lucca", "no-strata"):
+        rows = counted[method].coverage(0.1, STRATA)
+        assert rows["free"].ci95[1] < 0.9 < rows["edge"].ci95[0]
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "lucca"])
+def test_no_region_of_a_particle_method_has_an_infeasible_cell(by_stratum, counted, method):
+    task, caps, X, _ = by_stratum
+    assert counted[method].cells[-1] == 0
+    for x in X[:50]:
+        cells = caps[method].region(x).cells()
+        assert (task.strata.labels[cells] >= 0).all()
+        assert (task.map.clearance(task.strata.grid.centre(cells)) >= -1e-9).all()
+
+
+def test_regions_of_lucca_reach_into_walls(counted):
+    assert counted["lucca"].cells[-1] > 0
+
+
+def test_count_agrees_with_regions_and_outcomes_one_by_one(by_stratum):
+    """Slowly: each region built, each outcome asked about."""
+    task, caps, X, _ = by_stratum
+    X = X[:40]
+    outcomes = task.outcomes(X, 6, seed=3, first=100)
+    for name, cap in caps.items():
+        found = count({name: cap}, task, X, 6, seed=3, first=100, alpha=0.1)[name]
+        prediction = cap.predict(X)
+        regions = [cap.region(x, prediction=prediction[i : i + 1]) for i, x in enumerate(X)]
+        inside = np.array([region.contains(Y) for region, Y in zip(regions, outcomes)])
+        labels = np.array([task.strata.index(Y) for Y in outcomes])
+        totals = np.array([[(row == m).sum() for m in range(3)] for row in labels])
+        hits = np.array([[(row[own == m]).sum() for m in range(3)] for row, own in zip(inside, labels)])
+        expected = counts_of(totals, hits)
+        assert np.array_equal(found.sums, expected.sums)
+        assert found.cells.sum() == sum(len(region.cells()) for region in regions)
+
+
+def test_count_does_not_depend_on_blocks_of_draws(by_stratum, monkeypatch):
+    task, caps, X, _ = by_stratum
+    one_method = {"capture": caps["capture"]}
+    whole = count(one_method, task, X[:100], 7, seed=0, first=0, alpha=0.1)["capture"]
+    monkeypatch.setattr("capture_cp.experiments.montecarlo.BLOCK", 300)
+    blocks = count(one_method, task, X[:100], 7, seed=0, first=0, alpha=0.1)["capture"]
+    assert np.array_equal(whole.sums, blocks.sums)
+
+
+# -- the paper's figures --------------------------------------------------------------------------------------------------
+
+#: Tables 1 and 5 row by row: all, free, edge, corner, volume; columns LUCCa, PCP, without strata, k = 1, k = 8.
+TABLES = {
+    "all maps": """90.9 90.0 90.1 90.2 90.2 | 83.4 76.4 83.7 90.1 90.0 | 94.4 96.4 93.1 89.9 90.2
+                   96.5 99.0 94.8 92.4 90.6 | 1.48 0.71 0.86 1.05 1.00""",
+    "bottom-left": """90.7 90.0 90.0 90.1 90.0 | 83.3 75.9 82.8 90.2 90.2 | 94.6 97.7 94.0 90.0 89.5
+                      96.8 98.5 93.8 90.3 92.4 | 1.52 0.71 0.80 0.97 1.00""",
+    "bottom-right": """91.1 90.0 90.2 90.3 90.0 | 83.7 76.0 85.2 90.1 89.9 | 94.5 96.7 92.6 89.8 89.9
+                       96.1 98.7 93.4 95.1 91.5 | 1.34 0.64 0.82 1.07 1.00""",
+    "center": """90.9 90.1 90.0 89.9 90.2 | 81.6 74.8 81.9 89.8 89.5 | 94.8 96.6 93.4 89.9 90.5
+                 96.4 99.9 95.4 90.3 91.1 | 1.30 0.52 0.84 1.07 1.00""",
+    "top-center": """91.1 89.9 90.4 90.2 90.5 | 85.4 80.5 85.4 90.2 90.4 | 94.0 94.2 92.7 90.2 90.6
+                     94.9 99.6 94.8 90.5 90.0 | 1.52 0.82 0.86 1.07 1.00""",
+    "top-left": """90.7 90.0 90.1 90.2 90.2 | 82.3 76.1 84.3 90.3 90.1 | 94.0 95.6 92.2 90.2 90.2
+                   97.5 99.9 96.1 90.7 89.9 | 1.63 0.97 1.00 1.08 1.00""",
+    "center-right": """91.1 90.0 90.1 90.1 90.1 | 83.3 74.6 82.3 90.2 90.2 | 94.5 97.6 93.6 89.2 90.3
+                       97.7 97.6 95.9 96.3 88.6 | 1.79 0.80 0.93 1.04 1.00""",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_papers_figures_are_those_of_its_tables(name):
+    figures = np.array(TABLES[name].replace("|", " ").split(), dtype=float).reshape(5, 5)
+    for column, method in enumerate(["lucca", "pcp", "no-strata", "capture-k1", "capture"]):
+        for row, stratum in enumerate(["all", *STRATA]):
+            assert paper.marble_coverage(name, method, stratum) == pytest.approx(figures[row, column] / 100)
+        assert paper.marble_volume_ratio(name, method) == figures[4, column]
+
+
+def test_paper_has_no_figures_for_other_maps_and_methods():
+    assert paper.marble_coverage("mine.json", "capture", "free") is None
+    assert paper.marble_coverage("center", "particles", "free") is None
+    assert paper.marble_volume_ratio("mine.json", "capture") is None

@@ -1,0 +1,212 @@
+"""Calibration and test data: the paper's grid, a random design, the model's particles and its Gaussian."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from capture_cp import CaptureError
+from capture_cp.tasks.marble.dynamics import MODEL_GAIN
+from capture_cp.tasks.marble.task import Marble
+from marble.boards import MM, REAL, board, states
+
+SPEEDS, TILTS, ACTIONS = [-0.3, 0.0, 0.3], [-0.175, 0.0, 0.175], [-0.5, -0.5 / 3, 0.5 / 3, 0.5]
+#: Velocities, tilts and actions of the paper's grid at one position.
+PER_POSITION = 3 * 3 * 3 * 3 * 4 * 4
+LEVEL = 1e-4
+
+
+@pytest.fixture(scope="module", params=REAL)
+def task(request) -> Marble:
+    return REAL[request.param]
+
+
+@pytest.fixture(scope="module")
+def drawn(task):
+    """The random design of a map."""
+    return task.inputs("random", np.random.default_rng(0))
+
+
+def positions_of(X):
+    return np.unique(X[:, [0, 2]], axis=0)
+
+
+# -- the paper's grid -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+def test_grid_has_every_combination_at_every_position(task, draws):
+    data = task.transitions("grid", draws, np.random.default_rng(0))
+    positions = positions_of(data.X)
+    assert len(data) == len(positions) * PER_POSITION * draws
+    assert PER_POSITION == 1296
+
+
+def test_grid_has_the_papers_velocities_tilts_and_actions(task):
+    X = task.inputs("grid", np.random.default_rng(0))
+    combinations = sorted(itertools.product(SPEEDS, SPEEDS, TILTS, TILTS, ACTIONS, ACTIONS))
+    for position in positions_of(X)[[0, -1]]:
+        here = X[(X[:, [0, 2]] == position).all(axis=1)]
+        assert np.array(sorted(here[:, [1, 3, 4, 5, 6, 7]].tolist())) == pytest.approx(np.array(combinations))
+
+
+def test_grid_positions_are_free(task):
+    assert (task.map.clearance(positions_of(task.inputs("grid", np.random.default_rng(0)))) >= 0).all()
+
+
+def test_grid_positions_are_8_by_8_over_the_board_or_pushed_out_of_walls(task):
+    found = positions_of(task.inputs("grid", np.random.default_rng(0)))
+    wanted = np.array(list(itertools.product(*(np.linspace(0, side * MM, 8) for side in task.map.size))))
+    away = np.linalg.norm(found[:, None] - wanted, axis=2).min(axis=1)
+    assert len(found) <= 64
+    assert (away <= 12 * MM).all()
+    free = wanted[task.map.clearance(wanted) >= 0]
+    assert (np.linalg.norm(free[:, None] - found, axis=2).min(axis=1) < 1e-12).all()
+
+
+def test_grid_is_about_the_size_of_the_papers(task):
+    """Its 48 to 64 positions a map, 330 on the six."""
+    paper = {"Center": 59, "Center Right": 49, "Bottom Left": 53, "Bottom Right": 64, "Top Left": 48, "Top Center": 57}
+    assert len(positions_of(task.inputs("grid", np.random.default_rng(0)))) == pytest.approx(paper[task.map.name], abs=4)
+
+
+def test_grid_inputs_need_no_randomness(task):
+    one, other = (task.inputs("grid", np.random.default_rng(seed)) for seed in (0, 1))
+    assert np.array_equal(one, other)
+
+
+def test_draws_of_a_grid_point_differ():
+    data = REAL["center"].transitions("grid", 2, np.random.default_rng(0))
+    assert np.array_equal(data.X[::2], data.X[1::2])
+    assert not np.array_equal(data.Y[::2], data.Y[1::2])
+
+
+# -- the random design ----------------------------------------------------------------------------------------------------
+
+
+def test_random_design_is_as_large_as_the_grid(task, drawn):
+    assert drawn.shape == task.inputs("grid", np.random.default_rng(0)).shape
+
+
+def test_random_design_is_feasible_and_within_limits(task, drawn):
+    assert (task.map.clearance(drawn[:, [0, 2]]) >= 0).all()
+    assert (np.abs(drawn[:, [1, 3]]) <= 0.3).all()
+    assert (np.abs(drawn[:, [4, 5]]) <= 0.175).all()
+    assert (np.abs(drawn[:, [6, 7]]) <= 0.5).all()
+
+
+def test_random_design_repeats_no_position(drawn):
+    """A planner does not either."""
+    assert len(positions_of(drawn)) == len(drawn)
+
+
+def test_random_positions_are_uniform_over_the_feasible_area(task, drawn):
+    """Chi-square over squares of 4 mm, whose feasible area comes from a raster of 0.05 mm."""
+    raster = np.stack(np.meshgrid(*(np.arange(0.025, side, 0.05) for side in task.map.size)), axis=-1).reshape(-1, 2)
+    edges = [np.arange(0, side + 4, 4) for side in task.map.size]
+    area = np.histogram2d(*raster[task.map.clearance(raster * MM) >= 0].T, bins=edges)[0].ravel()
+    found = np.histogram2d(*(drawn[:, [0, 2]] / MM).T, bins=edges)[0].ravel()
+    expected = area / area.sum() * len(drawn)
+    assert (found[area == 0] == 0).all()
+    usual = expected >= 5
+    observed, wanted = np.append(found[usual], found[~usual].sum()), np.append(expected[usual], expected[~usual].sum())
+    observed, wanted = observed[wanted > 0], wanted[wanted > 0]
+    assert stats.chisquare(observed, wanted).pvalue > LEVEL
+
+
+@pytest.mark.parametrize(("column", "limit"), [(1, 0.3), (3, 0.3), (4, 0.175), (5, 0.175), (6, 0.5), (7, 0.5)])
+def test_random_motion_is_uniform(drawn, column, limit):
+    assert stats.kstest(drawn[:, column], "uniform", args=(-limit, 2 * limit)).pvalue > LEVEL
+
+
+def test_columns_of_the_random_design_are_uncorrelated(drawn):
+    correlation = np.corrcoef(drawn[:, [1, 3, 4, 5, 6, 7]].T)
+    limit = stats.norm.isf(LEVEL / 2) / math.sqrt(len(drawn))
+    assert np.abs(correlation - np.eye(6)).max() < limit
+
+
+# -- transitions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("design", ["grid", "random"])
+def test_next_positions_are_feasible_and_in_all_strata(task, design):
+    Y = task.transitions(design, 1, np.random.default_rng(0)).Y
+    assert (task.map.clearance(Y) >= -1e-9).all()
+    assert set(np.unique(task.strata.index(Y))) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("design", ["grid", "random"])
+def test_transitions_follow_the_generator(design):
+    one, same, other = (REAL["center"].transitions(design, 1, np.random.default_rng(seed)).Y for seed in (0, 0, 1))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_transitions_name_their_columns():
+    data = REAL["center"].transitions("grid", 1, np.random.default_rng(0))
+    assert data.X_names == ("x", "vx", "y", "vy", "alpha", "beta", "omega1", "omega2")
+    assert data.next_names == ("next_x", "next_y")
+
+
+def test_unknown_design_offers_the_nearest():
+    with pytest.raises(CaptureError, match="Did you mean 'random'"):
+        REAL["center"].inputs("randm", np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("draws", [0, -1, 1.5])
+def test_draws_must_be_a_whole_number(draws):
+    with pytest.raises(CaptureError, match="draws"):
+        REAL["center"].transitions("grid", draws, np.random.default_rng(0))
+
+
+# -- the model ------------------------------------------------------------------------------------------------------------
+
+
+def test_particles_are_feasible(task, drawn):
+    particles = task.model(drawn[:2000], 16, np.random.default_rng(0))
+    assert particles.shape == (2000, 16, 2)
+    assert (task.map.clearance(particles.reshape(-1, 2)) >= -1e-9).all()
+    assert (task.strata.index(particles.reshape(-1, 2)) >= 0).all()
+
+
+def test_gaussian_mean_is_the_noise_free_step_of_the_model(task, drawn):
+    X = drawn[:2000]
+    after, _ = task.step(X[:, :6], X[:, 6:], np.zeros((len(X), 2)), MODEL_GAIN)
+    assert np.array_equal(task.gaussian(X)[0], after[:, [0, 2]])
+
+
+def test_gaussian_covariance_is_the_same_everywhere(task, drawn):
+    covariance = task.gaussian(drawn[:2000])[1]
+    assert covariance.shape == (2000, 2, 2)
+    assert (covariance == covariance[0]).all()
+    assert covariance[0, 0, 1] == covariance[0, 1, 0] == 0
+
+
+def test_gaussian_is_that_of_the_model_in_free_space():
+    """Mean and covariance of many particles where nothing is touched and nothing clipped."""
+    open_board, n = Marble(board(size=(400, 400))), 100_000
+    X = np.hstack([states(np.array([[0.2, 0.2]]), [[0.1, -0.05]], [[0.02, 0.05]]), [[0.1, -0.1]]])
+    particles = open_board.model(X, n, np.random.default_rng(0))[0]
+    (mean,), (covariance,) = open_board.gaussian(X)
+    spread = math.sqrt(covariance[0, 0])
+    assert (np.abs(particles.mean(axis=0) - mean) < stats.norm.isf(LEVEL) * spread / math.sqrt(n)).all()
+    low, high = stats.chi2.ppf([LEVEL, 1 - LEVEL], n - 1) / (n - 1)
+    assert ((particles.var(axis=0, ddof=1) > low * spread**2) & (particles.var(axis=0, ddof=1) < high * spread**2)).all()
+    assert stats.pearsonr(*particles.T).pvalue > LEVEL
+
+
+def test_gaussian_covariance_is_noise_through_c_5_3_of_the_cubed_substep():
+    spread = math.sqrt(Marble(board()).gaussian(np.array([[0.05, 0, 0.05, 0, 0, 0, 0, 0]]))[1][0, 0, 0])
+    assert spread == pytest.approx(10 * 0.02**3 * 5 / 7 * 9.81 * 0.05)
+
+
+def test_true_marble_spreads_twice_as_far_as_the_model():
+    open_board = Marble(board(size=(400, 400)))
+    X = np.hstack([states(np.array([[0.2, 0.2]])), [[0.0, 0.0]]])
+    true = open_board.outcomes(X, 100_000, seed=0)[0].std(axis=0)
+    model = open_board.model(X, 100_000, np.random.default_rng(0))[0].std(axis=0)
+    assert true / model == pytest.approx([2, 2], rel=0.02)

@@ -1,0 +1,502 @@
+"""Saved calibrations: whole or not at all, refused when anything is wrong with them, and nothing in them is ever run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save as serialise
+from sklearn.base import clone
+
+from capture_cp import (
+    SE2,
+    Capture,
+    CaptureError,
+    FunctionStrata,
+    Grid,
+    GridStrata,
+    Mahalanobis,
+    NearestParticles,
+    OneGroup,
+    PerStratum,
+    Tree,
+    artifact,
+)
+from capture_cp.tasks.box import Box
+from worlds import PARTICLES, fit
+
+pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "calibration.safetensors"
+
+
+@pytest.fixture
+def saved(fitted, path):
+    fitted["capture"].save(path)
+    return path
+
+
+@pytest.fixture
+def load(box):
+    return lambda path, **parts: Capture.load(path, box, box.strata, **parts)
+
+
+def others(path):
+    """Whatever lies beside the file."""
+    return [entry.name for entry in path.parent.iterdir() if entry != path]
+
+
+# -- round trip -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["pcp", "lucca", "no-strata", "capture-k1", "capture"])
+def test_a_loaded_calibration_answers_as_the_saved_one(fitted, fresh, path, load, name):
+    cap = fitted[name]
+    cap.save(path)
+    again = load(path)
+    assert again.score == cap.score
+    assert again.groups == cap.groups
+    assert (again.n_particles, again.seed, again.data_) == (cap.n_particles, cap.seed, cap.data_)
+    for alpha in (0.05, 0.3):
+        assert np.array_equal(again.thresholds(fresh.X, alpha), cap.thresholds(fresh.X, alpha))
+        assert np.array_equal(again.contains(fresh.X, fresh.Y, alpha), cap.contains(fresh.X, fresh.Y, alpha))
+        assert np.array_equal(again.count_cells(fresh.X[:9], alpha), cap.count_cells(fresh.X[:9], alpha))
+    assert str(again.coverage(fresh.X, fresh.Y)) == str(cap.coverage(fresh.X, fresh.Y))
+    assert others(path) == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"score": NearestParticles(np.int64(2))},
+        {"n_particles": np.int64(PARTICLES)},
+        {"seed": np.int32(3)},
+        {"groups": Tree(min_leaf=np.int64(40))},
+        {"groups": Tree(partition_share=np.float32(0.5))},
+        {"score": Mahalanobis(np.array([1]))},
+        {"groups": PerStratum()},
+        {"groups": Tree(min_leaf=40, prune=True, max_leaves=None)},
+        {"score": None, "groups": None},
+    ],
+    ids=str,
+)
+def test_whatever_can_be_fitted_can_be_saved(world, fresh, path, load, settings):
+    """Numbers of NumPy's own kinds come from loops and configurations all the time."""
+    cap = clone(fit("capture", world)).set_params(**settings).fit(world.X, world.Y)
+    cap.save(path)
+    assert np.array_equal(load(path).thresholds(fresh.X, 0.2), cap.thresholds(fresh.X, 0.2))
+
+
+def test_lucca_of_planar_poses_comes_back_equal(path):
+    """JSON has no tuples, yet the loaded score must equal the saved one."""
+    rng = np.random.default_rng(0)
+    strata = FunctionStrata(lambda Y: np.zeros(len(Y), int), ["all"])
+    Y = rng.normal(size=(60, 3))
+    cap = Capture(Planar(), strata, score=Mahalanobis((2,)), groups=OneGroup()).fit(Y[:, :2], Y)
+    cap.save(path)
+    assert Capture.load(path, Planar(), strata).score == cap.score
+
+
+class Planar:
+    def __call__(self, X, n_particles, rng):
+        return rng.normal(size=(len(X), n_particles, 3))
+
+    def gaussian(self, X):
+        return np.zeros((len(X), 3)), np.tile(np.eye(3), (len(X), 1, 1))
+
+
+def test_a_file_tells_what_it_is(saved, fitted, world):
+    header, arrays = artifact.read(saved)
+    assert header["strata"] == ["free", "edge", "corner"]
+    assert header["data"]["rows"] == len(world.X)
+    assert len(header["data"]["sha256"]) == 64
+    assert header["group_sizes"] == fitted["capture"].calibration_.sizes.tolist()
+    assert {"capture-cp", "numpy", "scikit-learn", "safetensors"} <= set(header["versions"])
+    assert arrays["scores"].dtype == np.float64
+
+
+def test_saving_over_a_file_replaces_it(fitted, saved):
+    fitted["pcp"].save(saved)
+    header, arrays = artifact.read(saved)
+    assert header["groups"]["class"] == "OneGroup"
+    assert np.array_equal(arrays["scores"], fitted["pcp"].calibration_.scores)
+    assert others(saved) == []
+
+
+def test_parts_of_the_users_own_are_named_and_asked_for(world, fresh, path, load):
+    class Mine(NearestParticles):
+        pass
+
+    cap = clone(fit("pcp", world)).set_params(score=Mine(2)).fit(world.X, world.Y, prediction=world.particles)
+    cap.save(path)
+    with pytest.raises(CaptureError, match=r"it uses Mine, a class of your own; pass it to Capture.load as score="):
+        load(path)
+    assert np.array_equal(load(path, score=Mine(2)).thresholds(fresh.X), cap.thresholds(fresh.X))
+
+
+def test_an_unfitted_capture_has_nothing_to_save(box, path):
+    with pytest.raises(CaptureError, match="not calibrated yet; call fit"):
+        Capture(box, box.strata).save(path)
+    assert not path.exists()
+
+
+# -- other strata ---------------------------------------------------------------------------------------------------------
+
+
+def test_other_strata_are_refused(saved, box):
+    own = box.strata
+    labels = own.labels.copy()
+    labels[labels == 2] = 1
+    others = [
+        Box(spacing=0.025).strata,
+        GridStrata(own.grid, own.labels, ["free", "edge", "vertex"]),
+        GridStrata(own.grid, labels, own.names),
+        GridStrata(Grid(own.grid.origin + 0.01, own.grid.spacing, own.grid.shape), own.labels, own.names),
+        GridStrata(own.grid, own.labels, [*own.names, "more"]),
+        FunctionStrata(own.index, own.names),
+    ]
+    for strata in others:
+        with pytest.raises(CaptureError, match=r"made for other strata .* load it with the strata it was fitted with"):
+            Capture.load(saved, box, strata)
+
+
+def test_the_same_strata_made_anew_are_accepted(saved):
+    box = Box(spacing=0.05)
+    assert Capture.load(saved, box, box.strata).n_particles == PARTICLES
+
+
+# -- damage ---------------------------------------------------------------------------------------------------------------
+
+
+def refuses(load, path, data):
+    path.write_bytes(data)
+    with pytest.raises(CaptureError) as caught:
+        load(path)
+    return str(caught.value)
+
+
+def test_a_file_cut_short_anywhere_is_refused(saved, load):
+    whole = saved.read_bytes()
+    for length in [*range(0, 64), *range(64, len(whole), 13), *range(len(whole) - 32, len(whole))]:
+        sentence = refuses(load, saved, whole[:length])
+        assert "empty" in sentence or "cut short" in sentence
+
+
+def test_a_flipped_bit_anywhere_is_refused(saved, load):
+    """A bit of every byte of the header, and of every seventh byte of the arrays."""
+    whole = saved.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    positions = [*range(header), *range(header, len(whole), 7)]
+    for position, bit in [(i, i * 5 % 8) for i in positions] + [(i, bit) for i in range(16) for bit in range(8)]:
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << bit
+        refuses(load, saved, bytes(damaged))
+
+
+def test_anything_appended_is_refused(saved, load):
+    assert "damaged" in refuses(load, saved, saved.read_bytes() + b"\0")
+
+
+@given(st.binary(min_size=1, max_size=300))
+def test_random_bytes_are_refused(tmp_path_factory, box, data):
+    path = tmp_path_factory.getbasetemp() / "random"
+    path.write_bytes(data)
+    with pytest.raises(CaptureError, match="not a capture-cp calibration"):
+        Capture.load(path, box, box.strata)
+
+
+nested = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(nested)
+def test_a_safetensors_header_that_is_not_ours_is_refused(tmp_path_factory, box, header):
+    path = tmp_path_factory.getbasetemp() / "foreign"
+    text = json.dumps({"__metadata__": header}).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    with pytest.raises(CaptureError, match="not a capture-cp calibration"):
+        Capture.load(path, box, box.strata)
+
+
+def test_deeply_nested_json_is_refused(path, load):
+    text = b'{"__metadata__":' + b"[" * 200_000
+    assert "not a capture-cp calibration" in refuses(load, path, len(text).to_bytes(8, "little") + text)
+
+
+def test_a_foreign_safetensors_file_is_refused(path, load):
+    for metadata in (None, {"format": "pt"}):
+        data = serialise({"weights": np.zeros(3)}, metadata=metadata)
+        assert "not a capture-cp calibration" in refuses(load, path, data)
+
+
+def test_a_newer_schema_is_refused_with_the_advice_to_upgrade(saved, load):
+    data = saved.read_bytes()
+    newer = data.replace(b'"schema":"1"', b'"schema":"2"')
+    assert newer != data
+    assert "has schema '2', this version reads 1; upgrade capture-cp" in refuses(load, saved, newer)
+
+
+def test_a_missing_or_empty_file_is_refused(path, load, tmp_path):
+    for place in (path, tmp_path):
+        with pytest.raises(CaptureError, match="does not exist or is not a file; check the path"):
+            load(place)
+    assert "is empty; write it again" in refuses(load, path, b"")
+
+
+def test_an_unreadable_file_is_refused(saved, load, monkeypatch):
+    def deny(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", deny)
+    with pytest.raises(CaptureError, match="Permission denied"):
+        load(saved)
+
+
+# -- forged files: the checksum is right, the content is not --------------------------------------------------------------
+
+
+def forge(path, change_header=None, change_arrays=None):
+    """Rewrite a calibration with a valid checksum, as someone who means harm would."""
+    header, arrays = artifact.read(path)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    if change_header is not None:
+        change_header(header)
+    if change_arrays is not None:
+        change_arrays(arrays)
+    text = json.dumps(header)
+    metadata = {"format": artifact.FORMAT, "schema": str(artifact.SCHEMA), "calibration": text}
+    path.write_bytes(serialise(arrays, metadata=metadata | {"sha256": artifact._checksum(text, arrays)}))
+
+
+def test_an_unchanged_forgery_loads(saved, load):
+    forge(saved)
+    assert load(saved).n_particles == PARTICLES
+
+
+HEADERS = {
+    "a class of Python's own": {"score": {"class": "Popen", "params": {"args": "true"}}},
+    "a module path": {"groups": {"class": "os.system", "params": {"command": "true"}}},
+    "a score that is a group": {"score": {"class": "Tree", "params": {}}},
+    "a group that is a score": {"groups": {"class": "NearestParticles", "params": {}}},
+    "a number for a score": {"score": 5},
+    "a number for groups": {"groups": 5},
+    "a word for a metric": {"score": {"class": "NearestParticles", "params": {"k": 1, "metric": "Euclidean"}}},
+    "an unknown parameter": {"score": {"class": "NearestParticles", "params": {"k": 1, "power": 2}}},
+    "k above L": {"score": {"class": "NearestParticles", "params": {"k": 99}}},
+    "k in words": {"score": {"class": "NearestParticles", "params": {"k": "one"}}},
+    "no class": {"score": {}},
+    "no particles": {"n_particles": 0},
+    "half a particle": {"n_particles": 1.5},
+    "a negative seed": {"seed": -1},
+    "inputs in words": {"n_inputs": "four"},
+    "fewer inputs than the tree asks for": {"n_inputs": 0},
+    "negative inputs": {"n_inputs": -3},
+    "outputs that the grid lacks": {"n_outputs": 3},
+    "strata that are a number": {"strata": 3},
+    "no strata": {"strata": []},
+}
+
+
+@pytest.mark.parametrize("change", HEADERS.values(), ids=HEADERS)
+def test_a_forged_header_is_refused(saved, load, change):
+    forge(saved, change_header=lambda header: header.update(change))
+    with pytest.raises(CaptureError):
+        load(saved)
+
+
+@pytest.mark.parametrize("key", ["score", "groups", "n_particles", "seed", "n_inputs", "n_outputs", "strata", "data"])
+def test_a_header_without_a_key_is_refused(saved, load, key):
+    forge(saved, change_header=lambda header: header.pop(key))
+    with pytest.raises(CaptureError, match="damaged"):
+        load(saved)
+
+
+def test_deeply_nested_parts_are_refused(saved, load):
+    part: object = 1
+    for _ in range(400):
+        part = {"class": "NearestParticles", "params": {"k": 1, "metric": part}}
+    forge(saved, change_header=lambda header: header.update(score=part))
+    with pytest.raises(CaptureError):
+        load(saved)
+
+
+def _set(name, index, value):
+    def change(arrays):
+        arrays[name][index] = value
+
+    return change
+
+
+def _replace(name, make):
+    return lambda arrays: arrays.update({name: make(arrays[name])})
+
+
+ARRAYS = {
+    "a loop": _set("nodes.left", 0, 0),
+    "a child out of range": _set("nodes.right", 0, 10**6),
+    "a negative child": _set("nodes.left", 0, -5),
+    "a feature out of range": _set("nodes.feature", 0, 99),
+    "a root out of range": _set("roots", 0, 10**6),
+    "a negative root": _set("roots", 0, -1),
+    "a group out of range": _set("nodes.group", -1, 10**6),
+    "a negative group": _set("nodes.group", -1, -1),
+    "an inner node with a group out of range": _set("nodes.group", 0, 10**8),
+    "scores out of order": _set("scores", 0, 1e9),
+    "a score that is NaN": _set("scores", 0, np.nan),
+    "starts out of order": _set("starts", 1, 10**6),
+    "starts that do not begin at zero": _set("starts", 0, 1),
+    "no starts": _replace("starts", lambda a: a[:0]),
+    "too few scores": _replace("scores", lambda a: a[:-1]),
+    "scores in two dimensions": _replace("scores", lambda a: np.stack([a, a])),
+    "too few nodes": _replace("nodes.feature", lambda a: a[:-1]),
+    "no nodes": lambda arrays: arrays.update({k: v[:0] for k, v in arrays.items() if k.startswith("nodes")}),
+    "too few roots": _replace("roots", lambda a: a[:-1]),
+    "features in one dimension": _replace("stratum_features", lambda a: a.ravel()),
+    "no scores at all": lambda arrays: arrays.__delitem__("scores"),
+    "nothing at all": lambda arrays: arrays.clear(),
+}
+
+
+@pytest.mark.parametrize("change", ARRAYS.values(), ids=ARRAYS)
+def test_forged_arrays_are_refused(saved, load, change):
+    forge(saved, change_arrays=change)
+    with pytest.raises(CaptureError):
+        load(saved)
+
+
+# -- nothing is executed --------------------------------------------------------------------------------------------------
+
+
+class Bomb:
+    """Unpickling this makes a file appear."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return (Path.touch, (self.mark,))
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_is_refused_and_never_loaded(path, load, tmp_path, protocol):
+    mark = tmp_path / "it ran"
+    refuses(load, path, pickle.dumps(Bomb(mark), protocol=protocol))
+    assert not mark.exists()
+
+
+def test_loading_never_unpickles(saved, load, fresh, monkeypatch):
+    def forbidden(*args, **kwargs):
+        raise AssertionError("unpickled")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, forbidden)
+    load(saved).thresholds(fresh.X)
+
+
+# -- whole or not at all --------------------------------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """Like KeyboardInterrupt, not an Exception."""
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), Crash("power cut"), RuntimeError("bug")], ids=repr
+)
+@pytest.mark.parametrize("moment", ["write", "fsync", "replace"])
+def test_a_crash_while_saving_leaves_the_old_file_and_nothing_else(fitted, saved, load, monkeypatch, error, moment):
+    before = saved.read_bytes()
+
+    def crash(self, *args, **kwargs):
+        if moment == "write":
+            with open(self, "wb") as file:
+                file.write(args[0][:100])  # half of it had been written
+        raise error
+
+    target = {"write": (Path, "write_bytes"), "fsync": (os, "fsync"), "replace": (Path, "replace")}[moment]
+    monkeypatch.setattr(*target, crash)
+    with pytest.raises(CaptureError if isinstance(error, OSError) else type(error)):
+        fitted["pcp"].save(saved)
+    monkeypatch.undo()
+    assert saved.read_bytes() == before
+    assert others(saved) == []
+    assert load(saved).groups == fitted["capture"].groups
+
+
+def test_a_full_disk_is_one_sentence(fitted, path, monkeypatch):
+    def full(self, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(CaptureError, match=r"cannot write .*: No space left on device"):
+        fitted["pcp"].save(path)
+    assert not path.exists()
+    assert others(path) == []
+
+
+def test_a_process_killed_while_saving_leaves_the_old_file(saved, load):
+    """Nothing can be tidied up after a kill, but the old file must still load."""
+    before = saved.read_bytes()
+    program = (
+        "import os, sys, pathlib\n"
+        "from capture_cp.files import written_whole\n"
+        "with written_whole(sys.argv[1]) as temporary:\n"
+        "    temporary.write_bytes(b'half')\n"
+        "    os._exit(9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(saved)], check=False).returncode == 9
+    assert saved.read_bytes() == before
+    assert load(saved).n_particles == PARTICLES
+
+
+def test_a_folder_that_does_not_exist_or_is_a_file_is_refused(fitted, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    for place in (tmp_path / "missing" / "a", tmp_path / "file" / "a"):
+        with pytest.raises(CaptureError, match=r"cannot write .*; choose a folder that exists and is writable"):
+            fitted["pcp"].save(place)
+
+
+def test_a_folder_in_the_files_place_is_refused(fitted, tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(CaptureError, match="cannot write"):
+        fitted["pcp"].save(tmp_path / "taken")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_folder_without_write_permission_is_refused(fitted, tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(CaptureError, match=r"cannot write .*Permission denied; choose a folder"):
+            fitted["pcp"].save(tmp_path / "a")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_a_saved_file_has_ordinary_permissions(saved):
+    mask = os.umask(0)
+    os.umask(mask)
+    assert saved.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_metrics_are_saved_with_their_scores(path):
+    strata = FunctionStrata(lambda Y: np.zeros(len(Y), int), ["all"])
+    Y = np.random.default_rng(0).normal(size=(40, 3))
+    cap = Capture(Planar(), strata, score=NearestParticles(2, SE2(0.25)), groups=OneGroup(), n_particles=4).fit(Y[:, :1], Y)
+    cap.save(path)
+    assert Capture.load(path, Planar(), strata).score == NearestParticles(2, SE2(0.25))

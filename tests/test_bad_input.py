@@ -1,0 +1,382 @@
+"""Bad input at the public door: always a CaptureError of one sentence, and never a calibration half replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from capture_cp import (
+    SE2,
+    Capture,
+    CaptureError,
+    CaptureWarning,
+    FunctionStrata,
+    NearestParticles,
+    OneGroup,
+    PerStratum,
+    Score,
+    Tree,
+    method,
+)
+from worlds import PARTICLES, fit
+
+
+@pytest.fixture
+def cap(world):
+    return fit("capture", world)
+
+
+def spoiled(array, value, *places):
+    out = np.array(array, dtype=float)
+    for place in places:
+        out[place] = value
+    return out
+
+
+def one_sentence(error):
+    """A message ends with a full stop and says what to do in the same breath, not in paragraphs."""
+    text = str(error.value)
+    assert "\n" not in text
+    assert text[0].isalnum()
+    assert re.search(r"[.?]$", text)
+    assert not text.endswith("..")
+
+
+# -- arrays given to fit --------------------------------------------------------------------------------------------------
+
+FIT = {
+    "NaN in X": (
+        lambda w: (spoiled(w.X, np.nan, (3, 1), (5, 0)), w.Y),
+        "X has 2 NaN or infinite values, first in rows 3, 5",
+    ),
+    "inf in X": (lambda w: (spoiled(w.X, np.inf, (7, 1)), w.Y), "X has 1 NaN or infinite values, first in row 7; remove or"),
+    "NaN in Y": (lambda w: (w.X, spoiled(w.Y, np.nan, (0, 1))), "Y has 1 NaN or infinite values, first in row 0"),
+    "inf in Y": (lambda w: (w.X, spoiled(w.Y, -np.inf, (9, 0))), "Y has 1 NaN or infinite values, first in row 9"),
+    "many bad rows": (lambda w: (w.X * np.nan, w.Y), "first in rows 0, 1, 2, 3, 4, ...;"),
+    "X with one axis": (lambda w: (w.X[:, 0], w.Y), r"X has shape \(800,\), expected \(n, dx\)"),
+    "Y with one axis": (lambda w: (w.X, w.Y[:, 0]), r"Y has shape \(800,\), expected \(n, dc\)"),
+    "Y with three axes": (lambda w: (w.X, w.Y[None]), r"Y has shape \(1, 800, 2\)"),
+    "different lengths": (lambda w: (w.X, w.Y[:-1]), "X has 800 rows and Y has 799; they must pair up row by row"),
+    "no rows": (lambda w: (w.X[:0], w.Y[:0]), "X has no rows; at least one transition is needed"),
+    "no columns of X": (lambda w: (w.X[:, :0], w.Y), r"X has shape \(800, 0\)"),
+    "Y of another space": (lambda w: (w.X, np.hstack([w.Y, w.Y])), "Y has 4 columns, but the grid of the strata has 2 axes"),
+    "X in words": (lambda w: ([["a"]], w.Y), "X is not an array of numbers"),
+    "X ragged": (lambda w: ([[1.0, 2.0], [3.0]], w.Y), "X is not an array of numbers"),
+    "X missing": (lambda w: (None, w.Y), "X"),
+    "X complex": (lambda w: (w.X + 1j, w.Y), "X is not an array of numbers"),
+    "Y infeasible": (
+        lambda w: (w.X, spoiled(w.Y, 9.0, (11, 0), (40, 1))),
+        r"2 of 800 rows of Y lie in infeasible space \(stratum -1\), first in rows 11, 40; the guarantee needs every",
+    ),
+    "Y all infeasible": (lambda w: (w.X, w.Y + 50.0), "800 of 800 rows of Y .* first in rows 0, 1, 2, 3, 4, ...;"),
+}
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_bad_transitions_are_refused_and_the_earlier_calibration_stays(cap, world, fresh, name):
+    arrays, sentence = FIT[name]
+    before = cap.thresholds(fresh.X, 0.2)
+    with pytest.raises(CaptureError, match=sentence) as error:
+        cap.fit(*arrays(world), prediction=world.particles)
+    one_sentence(error)
+    assert np.array_equal(cap.thresholds(fresh.X, 0.2), before)
+    assert cap.contains(fresh.X, fresh.Y, 0.2).shape == (200,)
+    assert cap.region(fresh.X[0], 0.2).volume() > 0
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e39, 1e300])
+@pytest.mark.parametrize("groups", [Tree(min_leaf=20), Tree(min_leaf=20, prune=True)], ids=repr)
+def test_numbers_that_scikit_learn_cannot_hold_are_our_sentence_or_no_trouble(world, groups, scale):
+    """Trees are grown on 32-bit floats, which end at 3.4e38; what happens beyond must not depend on the random split."""
+    X = spoiled(world.X, scale, (slice(0, 100), 1))
+    cap = Capture(world.box, world.box.strata, groups=groups, n_particles=PARTICLES)
+    with contextlib.suppress(CaptureError):
+        cap.fit(X, world.Y, prediction=world.particles)
+        assert np.isfinite(cap.thresholds(X, 0.5)).any()
+
+
+PARTICLE_ARRAYS = {
+    "NaN": (lambda p: spoiled(p, np.nan, (2, 3, 1)), "the model's particles has 1 NaN or infinite values, first in row 2"),
+    "inf": (lambda p: spoiled(p, np.inf, (2, 3, 1), (4, 0, 0)), "has 2 NaN or infinite values, first in rows 2, 4"),
+    "too few rows": (lambda p: p[:-1], r"has shape \(799, 8, 2\), expected \(n, L, dc\).*here \(800, 8, 2\)"),
+    "too few particles": (lambda p: p[:, :-1], r"has shape \(800, 7, 2\)"),
+    "too many axes of space": (lambda p: np.concatenate([p, p], axis=2), r"has shape \(800, 8, 4\)"),
+    "one particle without its axis": (lambda p: p[:, 0], r"has shape \(800, 2\)"),
+    "words": (lambda p: "particles", "the model's particles is not an array of numbers"),
+    "nothing": (lambda p: [], "the model's particles has shape"),
+}
+
+
+@pytest.mark.parametrize("name", PARTICLE_ARRAYS)
+def test_bad_particles_are_refused_wherever_they_come_from(cap, world, fresh, name):
+    change, sentence = PARTICLE_ARRAYS[name]
+    with pytest.raises(CaptureError, match=sentence) as error:
+        cap.fit(world.X, world.Y, prediction=change(world.particles))
+    one_sentence(error)
+    refit = clone(cap).set_params(model=lambda X, n, rng: change(world.particles) if len(X) == 800 else world.box(X, n, rng))
+    with pytest.raises(CaptureError, match=sentence):
+        refit.fit(world.X, world.Y)
+
+
+# -- models ---------------------------------------------------------------------------------------------------------------
+
+MODELS = {
+    "no callable": (5, "the model is a int; expected a callable"),
+    "nothing": (None, "the model is a NoneType; expected a callable"),
+    "two arguments": (lambda X, n: None, r"the model must take \(X, n_particles, rng\), but too many positional arguments"),
+    "four arguments": (lambda X, n, rng, more: None, r"must take \(X, n_particles, rng\), but missing a required argument"),
+    "the state for each row": (
+        lambda X, n, rng: X[:, :2],
+        r"the model's particles has shape \(\d+, 2\), expected \(n, L, dc\)",
+    ),
+    "axes the wrong way": (lambda X, n, rng: rng.random((n, len(X), 2)), r"expected \(n, L, dc\)"),
+    "nothing back": (lambda X, n, rng: None, "the model's particles"),
+    "NaN": (lambda X, n, rng: np.full((len(X), n, 2), np.nan), "the model's particles has .* NaN"),
+    "the same for every seed": (
+        lambda X, n, rng: np.tile(X[:, None, :2], (1, n, 1)),
+        "the same particles for two different random generators; draw its noise from the rng.*deterministic_model=True",
+    ),
+    "a generator of its own": (
+        lambda X, n, rng: np.random.default_rng(0).random((len(X), n, 2)),
+        "the same particles for two different random generators",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bad_models_are_refused(world, fresh, cap, name):
+    model, sentence = MODELS[name]
+    with pytest.raises(CaptureError, match=sentence) as error:
+        Capture(model, world.box.strata, groups=OneGroup(), n_particles=PARTICLES).fit(world.X, world.Y)
+    one_sentence(error)
+
+
+def test_a_model_meant_to_be_deterministic_may_be(world):
+    cap = Capture(
+        lambda X, n, rng: np.tile(X[:, None, :2], (1, n, 1)), world.box.strata, groups=OneGroup(), deterministic_model=True
+    )
+    assert np.isfinite(cap.fit(world.X, world.Y).thresholds(world.X[:1])).all()
+
+
+def test_an_error_inside_the_model_is_the_models_own(world):
+    def model(X, n, rng):
+        raise ZeroDivisionError("in the model")
+
+    with pytest.raises(ZeroDivisionError, match="in the model"):
+        Capture(model, world.box.strata, groups=OneGroup()).fit(world.X, world.Y)
+
+
+# -- parts ----------------------------------------------------------------------------------------------------------------
+
+PARTS = {
+    "k of 0": ({"score": NearestParticles(0)}, "k is 0; expected a whole number of at least 1"),
+    "k below 0": ({"score": NearestParticles(-2)}, "k is -2; expected a whole number of at least 1"),
+    "k above L": ({"score": NearestParticles(9)}, "k is 9, but the model gives 8 particles; choose k from 1 to 8"),
+    "k in between": ({"score": NearestParticles(1.5)}, "k is 1.5; expected a whole number"),
+    "k in words": ({"score": NearestParticles("all")}, "k is 'all'; expected a whole number"),
+    "k of True": ({"score": NearestParticles(True)}, "k is True; expected a whole number"),
+    "no particles": ({"n_particles": 0}, "n_particles is 0; expected a whole number of at least 1"),
+    "half a particle": ({"n_particles": 0.5}, "n_particles is 0.5; expected a whole number"),
+    "a negative seed": ({"seed": -1}, "seed is -1; expected a whole number of at least 0"),
+    "no seed": ({"seed": None}, "seed is None; expected a whole number"),
+    "strata that are none": ({"strata": "walls"}, r"the strata are a str; expected an object with names and index\(Y\)"),
+    "a metric of other poses": ({"score": NearestParticles(1, SE2(1.0))}, "3 numbers; the configurations here have 2"),
+    "a metric in words": ({"score": NearestParticles(1, "euclidean")}, "metric"),
+    "a score in words": ({"score": "nearest"}, "score"),
+    "a score that is not called": ({"score": NearestParticles}, "score"),
+    "groups in words": ({"groups": "tree"}, "groups"),
+    "groups that are not called": ({"groups": Tree}, "groups"),
+    "a share of 0": ({"groups": Tree(partition_share=0.0)}, "partition_share is 0.0; expected a number between 0 and 1"),
+    "a leaf of 0": ({"groups": Tree(min_leaf=0)}, "min_leaf is 0; expected a whole number of at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_bad_parts_are_refused_and_the_earlier_calibration_stays(cap, world, fresh, name):
+    settings, sentence = PARTS[name]
+    before, kept = cap.thresholds(fresh.X, 0.2), cap.get_params(deep=False)
+    with pytest.raises(CaptureError, match=sentence) as error:
+        cap.set_params(**settings).fit(world.X, world.Y, prediction=world.particles)
+    one_sentence(error)
+    cap.set_params(**kept)
+    assert np.array_equal(cap.thresholds(fresh.X, 0.2), before)
+
+
+def test_an_unknown_parameter_is_an_error_with_the_nearest_name(cap):
+    with pytest.raises(CaptureError, match=r"unknown parameter of Capture 'n_particle'.*Did you mean 'n_particles'"):
+        cap.set_params(n_particle=3)
+    with pytest.raises(CaptureError, match=r"unknown parameter of Tree 'min_leave'.*Did you mean 'min_leaf'"):
+        cap.set_params(groups__min_leave=3)
+
+
+def test_scores_that_are_not_finite_are_refused(world):
+    class Broken(Score):
+        def score(self, prediction, Y):
+            return np.full(len(Y), np.nan)
+
+    class Short(Score):
+        def score(self, prediction, Y):
+            return np.zeros(3)
+
+    for score, sentence in ((Broken(), "the scores has 800 NaN"), (Short(), r"the scores has shape \(3,\)")):
+        with pytest.raises(CaptureError, match=sentence):
+            Capture(world.box, world.box.strata, score=score, groups=OneGroup()).fit(world.X, world.Y)
+
+
+def test_strata_that_return_something_else_are_refused(world):
+    for function, sentence in [
+        (lambda Y: np.zeros(len(Y)), "returned float64"),
+        (lambda Y: np.zeros(3, int), r"of shape \(3,\)"),
+        (lambda Y: np.full(len(Y), 5), "returned stratum numbers from 5 to 5; expected 0 to 0"),
+        (lambda Y: np.full(len(Y), -2), "from -2 to -2"),
+    ]:
+        with pytest.raises(CaptureError, match=sentence):
+            Capture(world.box, FunctionStrata(function, ["all"]), groups=OneGroup()).fit(world.X, world.Y)
+
+
+# -- questions ------------------------------------------------------------------------------------------------------------
+
+QUESTIONS = {
+    "x with two axes": (lambda c, w: c.region(w.X[:1]), r"x has shape \(1, 4\), expected \(dx,\)"),
+    "x too short": (lambda c, w: c.region(w.X[0, :3]), r"x has shape \(3,\).*here \(4,\)"),
+    "NaN in x": (lambda c, w: c.region(w.X[0] * np.nan), "x has 4 NaN or infinite values"),
+    "x in words": (lambda c, w: c.region("here"), "x is not an array of numbers"),
+    "NaN in X": (lambda c, w: c.contains(spoiled(w.X, np.nan, (2, 0)), w.Y), "X has 1 NaN .* first in row 2"),
+    "inf in Y": (lambda c, w: c.contains(w.X, spoiled(w.Y, np.inf, (2, 0))), "Y has 1 NaN or infinite values"),
+    "X too narrow": (lambda c, w: c.contains(w.X[:, :2], w.Y), r"X has shape \(200, 2\).*as many columns as in fit"),
+    "Y too wide": (lambda c, w: c.contains(w.X, w.X), r"Y has shape \(200, 4\)"),
+    "different lengths": (lambda c, w: c.contains(w.X, w.Y[:5]), "X has 200 rows and Y has 5; they must pair up"),
+    "particles of other rows": (
+        lambda c, w: c.contains(w.X, w.Y, prediction=w.particles[:5]),
+        "the model's particles has shape",
+    ),
+    "NaN in particles": (
+        lambda c, w: c.count_cells(w.X, prediction=w.particles * np.nan),
+        "the model's particles has .* NaN",
+    ),
+    "labels of other rows": (
+        lambda c, w: c.contains(w.X, w.Y, labels=w.m[:5]),
+        r"shape \(5,\); expected whole numbers of shape",
+    ),
+    "labels out of range": (
+        lambda c, w: c.contains(w.X, w.Y, labels=w.m + 7),
+        "stratum numbers from 7 to 9; expected 0 to 2",
+    ),
+    "no rows to cover": (lambda c, w: c.coverage(w.X[:0], w.Y[:0]), "X has no rows"),
+    "infeasible Y to cover": (lambda c, w: c.coverage(w.X, w.Y + 9), "200 of 200 rows of Y lie in infeasible space"),
+    "particles of a region": (lambda c, w: c.region(w.X[0], prediction=w.particles[:2]), r"has shape \(2, 8, 2\)"),
+    "X of predict": (lambda c, w: c.predict(w.X[0]), r"X has shape \(4,\)"),
+    "X of thresholds": (lambda c, w: c.thresholds("X"), "X is not an array of numbers"),
+    "stratum of a region": (
+        lambda c, w: c.region(w.X[0]).cells("conrer"),
+        "unknown stratum 'conrer'.*Did you mean 'corner'",
+    ),
+    "stratum of coverage": (lambda c, w: c.coverage(w.X, w.Y)["edges"], "unknown stratum 'edges'.*Did you mean 'edge'"),
+    "stratum of strata": (lambda c, w: c.strata.cells("fee"), "unknown stratum 'fee'; known: free, edge, corner."),
+    "method": (lambda c, w: method("pcpp", c.model, c.strata), "unknown method 'pcpp'.*Did you mean 'pcp'"),
+    "method that is no name": (lambda c, w: method(3, c.model, c.strata), "unknown method 3; known: particles"),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_bad_questions_are_refused(fitted, fresh, name):
+    ask, sentence = QUESTIONS[name]
+    with pytest.raises(CaptureError, match=sentence) as error:
+        ask(fitted["pcp"], fresh)
+    one_sentence(error)
+
+
+ASK = {
+    "region": lambda c, w, **rates: c.region(w.X[0], **rates),
+    "contains": lambda c, w, **rates: c.contains(w.X, w.Y, **rates),
+    "thresholds": lambda c, w, **rates: c.thresholds(w.X, **rates),
+    "threshold_table": lambda c, w, **rates: c.threshold_table(**rates),
+    "count_cells": lambda c, w, **rates: c.count_cells(w.X, **rates),
+    "coverage": lambda c, w, **rates: c.coverage(w.X, w.Y, **rates),
+}
+
+
+@pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
+@pytest.mark.parametrize("rate", [0, 1, 0.0, 1.0, -0.1, 1.5, 90, math.nan, math.inf, "x", None, [0.1, 0.2]], ids=str)
+def test_a_failure_rate_outside_the_open_interval_is_refused(fitted, fresh, ask, rate):
+    with pytest.raises(
+        CaptureError, match=r"alpha is .*; expected a number strictly between 0 and 1: the allowed failure"
+    ) as error:
+        ask(fitted["pcp"], fresh, alpha=rate)
+    one_sentence(error)
+    if rate is not None:
+        with pytest.raises(CaptureError, match=r"confidence is .*; expected a number strictly between 0 and 1"):
+            ask(fitted["pcp"], fresh, confidence=rate)
+
+
+@pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
+def test_asking_before_fit_is_an_error_that_says_to_fit(world, fresh, ask):
+    with pytest.raises(CaptureError, match=r"not calibrated yet; call fit\(X, Y\) or Capture.load\(...\) first") as error:
+        ask(Capture(world.box, world.box.strata), fresh)
+    one_sentence(error)
+
+
+def test_cells_without_a_grid_are_an_error_that_says_what_to_use(world, fresh):
+    strata = FunctionStrata(world.box.strata.index, world.box.strata.names)
+    cap = Capture(world.box, strata, groups=OneGroup()).fit(world.X, world.Y)
+    with pytest.raises(CaptureError, match="need strata with a grid; use GridStrata"):
+        cap.count_cells(fresh.X)
+    assert cap.coverage(fresh.X, fresh.Y).all.volume is None  # coverage goes without
+
+
+# -- too few points -------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_too_small_is_named_with_its_size_and_the_size_needed(world, fresh):
+    rows = np.concatenate(
+        [np.flatnonzero(world.m == 0)[:50], np.flatnonzero(world.m == 1)[:50], np.flatnonzero(world.m == 2)[:5]]
+    )
+    cap = Capture(world.box, world.box.strata, groups=PerStratum(), n_particles=PARTICLES)
+    cap.fit(world.X[rows], world.Y[rows], prediction=world.particles[rows])
+    with pytest.warns(CaptureWarning) as caught:
+        region = cap.region(fresh.X[0], 0.1, prediction=fresh.particles[0])
+    (warning,) = caught
+    text = str(warning.message)
+    assert "too few calibration points for alpha = 0.1" in text
+    assert "group 2 (corner) has 5" in text
+    assert "9 are needed" in text
+    assert "whole stratum" in text
+    assert "free" not in text
+    assert region.thresholds[2] == math.inf
+    assert np.isfinite(region.thresholds[:2]).all()
+    assert np.array_equal(region.cells("corner"), world.box.strata.cells("corner"))
+    cap.region(fresh.X[1], 0.1)  # told once for each alpha
+    cap.thresholds(fresh.X, 0.2)  # 4 are enough here
+    with pytest.warns(CaptureWarning, match=r"alpha = 0.2: group 2 \(corner\) has 5; 14 are needed"):
+        cap.thresholds(fresh.X, 0.2, confidence=0.95)
+
+
+def test_many_small_groups_are_counted_instead_of_listed(world, fresh):
+    cap = Capture(world.box, world.box.strata, groups=Tree(min_leaf=5, per_stratum=False), n_particles=PARTICLES)
+    cap.fit(world.X, world.Y, prediction=world.particles)
+    small = int((cap.calibration_.sizes < 99).sum())
+    assert small > 4
+    with pytest.warns(CaptureWarning, match=f"and {small - 4} more groups; 99 are needed"):
+        q = cap.thresholds(fresh.X, 0.01)
+    assert np.isinf(q).any()
+
+
+def test_a_single_transition_gives_whole_strata(world, fresh):
+    for groups in (OneGroup(), PerStratum(), Tree()):
+        cap = Capture(world.box, world.box.strata, groups=groups).fit(world.X[:1], world.Y[:1])
+        with pytest.warns(CaptureWarning):
+            region = cap.region(fresh.X[0], 0.1)
+        assert np.array_equal(region.cells(), np.flatnonzero(world.box.strata.labels >= 0))
+
+
+def test_a_warning_turned_into_an_error_leaves_the_calibration_usable(world, fresh):
+    """The test suite itself runs with such a filter."""
+    cap = Capture(world.box, world.box.strata, groups=OneGroup()).fit(world.X[:5], world.Y[:5])
+    with pytest.raises(CaptureWarning):
+        cap.thresholds(fresh.X, 0.1)
+    assert np.isfinite(cap.thresholds(fresh.X, 0.5)).all()

@@ -1,0 +1,268 @@
+"""Prediction regions: members, cells, volumes, samples, pictures, words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracles
+from capture_cp import (
+    SE2,
+    Capture,
+    CaptureError,
+    CaptureWarning,
+    FunctionStrata,
+    Grid,
+    GridStrata,
+    Mahalanobis,
+    NearestParticles,
+    OneGroup,
+    Region,
+    Score,
+    Tree,
+)
+
+WALLS = np.array([[0, 0, 0, 0, -1]] * 3 + [[1, 1, 1, 1, -1]])
+
+
+@pytest.fixture
+def strata():
+    """Four by five cells: free rows, an edge row at the end, and a solid last column."""
+    return GridStrata(Grid((0.0, 0.0), 1.0, (4, 5)), WALLS, ["free", "edge"])
+
+
+def make(strata, thresholds, particles=((1.0, 1.0),), k=1, ambient=False):
+    prediction = np.array(particles, float)[None]
+    return Region(NearestParticles(k), prediction, np.array(thresholds, float), strata, 2, 0.1, ambient)
+
+
+# -- members and cells ----------------------------------------------------------------------------------------------------
+
+
+def test_each_stratum_has_a_threshold_of_its_own(strata):
+    region = make(strata, [1.0, 2.0])
+    assert region.cells("free").tolist() == [1, 5, 6, 7, 11]
+    assert region.cells("edge").tolist() == [16]
+    assert region.contains([[1.0, 2.0], [1.0, 2.1], [3.0, 1.0], [3.0, 1.1]]).tolist() == [True, False, True, False]
+
+
+def test_cells_are_sorted_and_make_up_the_whole(strata):
+    region = make(strata, [1.5, np.inf])
+    together = np.concatenate([region.cells(name) for name in strata.names])
+    assert np.array_equal(np.sort(together), region.cells())
+    assert (np.diff(region.cells()) > 0).all()
+
+
+def test_an_infinite_threshold_takes_in_the_whole_stratum_and_no_solid_cell(strata):
+    region = make(strata, [np.inf, 0.0])
+    assert np.array_equal(region.cells("free"), strata.cells("free"))
+    assert len(region.cells("edge")) == 0
+    assert not region.contains([[0.0, 4.0], [50.0, 50.0]]).any()
+
+
+def test_a_negative_threshold_admits_nothing(strata):
+    region = make(strata, [-1.0, -1.0])
+    assert len(region.cells()) == 0
+    assert [1.0, 1.0] not in region
+
+
+def test_an_ambient_region_ignores_feasibility(strata):
+    region = make(strata, [1.0, 1.0], particles=((1.0, 3.0),), ambient=True)
+    assert 9 in region.cells()  # the solid cell (1, 4)
+    assert [1.0, 4.0] in region
+    assert region.volumes() == {"free": 4.0, "edge": 0.0, "infeasible": 1.0}
+    assert len(make(strata, [np.inf, np.inf], ambient=True).cells()) == 20
+
+
+def test_one_configuration_counts_as_a_row(strata):
+    region = make(strata, [1.0, 1.0])
+    assert region.contains([1.0, 1.0]).tolist() == [True]
+    assert [1.0, 1.0] in region
+    assert [1.0, 3.0] not in region
+    assert region.contains(np.empty((0, 2))).tolist() == []
+
+
+def test_the_kth_neighbour_decides(strata):
+    particles = [(1.0, 1.0), (1.0, 1.0), (2.0, 1.0)]
+    assert make(strata, [0.5, 0.5], particles, k=2).cells().tolist() == [6]
+    assert make(strata, [1.0, 1.0], particles, k=3).cells().tolist() == [6, 11]
+
+
+def test_volume_counts_cells_of_the_right_size():
+    fine = GridStrata(Grid((0.0, 0.0), (0.5, 0.25), (4, 5)), WALLS, ["free", "edge"])
+    region = make(fine, [np.inf, 0.0])
+    assert region.volume() == region.volume("free") == pytest.approx(12 * 0.125)
+    assert region.volumes() == {"free": pytest.approx(1.5), "edge": 0.0}
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_regions_in_se2_have_exactly_the_cells_that_pass(seed, closed):
+    """Angles near ±π and beyond them, on a grid that closes and on one that does not."""
+    rng = np.random.default_rng(seed)
+    grid = Grid((0.0, 0.0, -math.pi), (0.4, 0.4, math.pi / 6), (4, 4, 12 if closed else 13), (2,) if closed else ())
+    strata = GridStrata(grid, rng.integers(-1, 2, grid.size), ["a", "b"])
+    particles = rng.normal(size=(1, 4, 3)) * 0.3 + [0.6, 0.6, rng.choice([-math.pi, 0.0, math.pi, 7.0])]
+    q = rng.choice([0.2, 0.5, 0.9], size=2)
+    metric, k = SE2(rng.choice([0.3, 1.0])), int(rng.integers(1, 5))
+    region = Region(NearestParticles(k, metric), particles, q, strata, 3, 0.1, False)
+    scores = np.sort(metric.distance(grid.centre(np.arange(grid.size))[:, None], particles), axis=1)[:, k - 1]
+    limits = np.where(strata.labels < 0, -1.0, q[strata.labels])
+    sure = np.abs(scores - limits) > 1e-9  # the kernel may round the other way
+    found = np.isin(np.arange(grid.size), region.cells())
+    assert np.array_equal(found[sure], (scores <= limits)[sure])
+    counts = NearestParticles(k, metric).count_cells(particles, np.append(q, -1.0)[None], strata)[0]
+    assert counts.tolist() == [len(region.cells("a")), len(region.cells("b")), 0]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("angle", [-3.1, 0.5, 3.1, 9.4])
+def test_ellipsoids_around_an_angle_wrap(angle, closed):
+    grid = Grid((0.0, -math.pi), (0.3, math.pi / 6), (6, 12 if closed else 13), (1,) if closed else ())
+    strata = GridStrata(grid, np.zeros(grid.size, int), ["all"])
+    mean, cov = np.array([[0.8, angle]]), np.array([[[0.1, 0.05], [0.05, 0.2]]])
+    score = Mahalanobis(angles=(1,))
+    region = Region(score, score.checked((mean, cov), 1, 1, 2), np.array([1.5]), strata, 2, 0.1, True)
+    expected = [oracles.mahalanobis(y, mean[0], cov[0], angles=(1,)) <= 1.5 for y in grid.centre(np.arange(grid.size))]
+    assert np.array_equal(region.cells(), np.flatnonzero(expected))
+    assert score.count_cells(region.prediction, np.array([[1.5, 1.5]]), strata).tolist() == [[sum(expected), 0]]
+
+
+# -- samples --------------------------------------------------------------------------------------------------------------
+
+
+def test_samples_spread_over_every_cell(strata):
+    region = make(strata, [1.5, 2.5])
+    Y = region.sample(4000, np.random.default_rng(0))
+    counts = np.bincount(strata.grid.cell(Y), minlength=20)[region.cells()]
+    assert region.contains(Y).all()
+    assert counts.min() > 0.6 * 4000 / len(counts)
+
+
+def test_samples_come_from_the_generator_alone(strata):
+    region = make(strata, [1.5, 2.5])
+    one, two = (region.sample(20, np.random.default_rng(3)) for _ in range(2))
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, region.sample(20, np.random.default_rng(4)))
+
+
+def test_an_empty_region_has_no_samples(strata):
+    region = make(strata, [0.1, 0.1], particles=((1.5, 1.5),))
+    assert region.sample(0, np.random.default_rng(0)).shape == (0, 2)
+    with pytest.raises(CaptureError, match="no cells to sample from: it is empty, or smaller than a cell"):
+        region.sample(1, np.random.default_rng(0))
+    with pytest.raises(CaptureError, match="n is -1; expected a whole number of at least 0"):
+        region.sample(-1, np.random.default_rng(0))
+
+
+# -- words and pictures ---------------------------------------------------------------------------------------------------
+
+
+def test_repr_tells_cells_and_thresholds(strata):
+    assert repr(make(strata, [1.0, np.inf])) == "Region(alpha=0.1: free 5 cells, within 1; edge 4 cells, whole stratum)"
+
+
+def test_repr_without_a_grid_tells_thresholds():
+    strata = FunctionStrata(lambda Y: np.zeros(len(Y), int), ["all"])
+    region = make(strata, [0.25])
+    assert repr(region) == "Region(alpha=0.1: all within 0.25)"
+    assert [1.0, 1.1] in region
+
+
+@pytest.mark.parametrize(
+    "ask", [Region.cells, Region.volume, Region.volumes, lambda r: r.sample(1, np.random.default_rng(0))]
+)
+def test_cells_without_a_grid_are_an_error_that_says_what_to_use(ask):
+    region = make(FunctionStrata(lambda Y: np.zeros(len(Y), int), ["all"]), [0.25])
+    with pytest.raises(CaptureError, match="need strata with a grid; use GridStrata"):
+        ask(region)
+
+
+def test_an_unknown_stratum_is_an_error_with_the_nearest_name(strata):
+    for ask in (make(strata, [1, 1]).cells, make(strata, [1, 1]).volume):
+        with pytest.raises(CaptureError, match=r"unknown stratum 'fre'; known: free, edge. Did you mean 'free'"):
+            ask("fre")
+
+
+@pytest.mark.parametrize("Y", ["x", [[1.0, 2.0], [3.0]], None, [[1.0, math.nan]], [[1.0]], np.zeros((1, 1, 2)), 1.0])
+def test_membership_of_something_else_is_an_error(strata, Y):
+    with pytest.raises(CaptureError):
+        make(strata, [1.0, 1.0]).contains(Y)
+    with pytest.raises(CaptureError):
+        _ = Y in make(strata, [1.0, 1.0])
+
+
+@pytest.mark.parametrize("name", ["capture", "lucca", "particles"])
+def test_a_region_can_be_drawn(fitted, fresh, name):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    region = fitted[name].region(fresh.X[0], 0.2)
+    ax = region.plot()
+    assert region.plot(ax=ax, axes=(1, 0)) is ax
+    labels = " ".join(text for text in ax.get_legend_handles_labels()[1])
+    for stratum, cells in ((stratum, region.cells(stratum)) for stratum in region.strata.names):
+        assert (f"{stratum} ({len(cells):,} cells)" in labels) == (len(cells) > 0)
+    pyplot.close("all")
+    for axes in ((0, 0), (0, 2), (-1, 0)):
+        with pytest.raises(CaptureError, match="expected two different axes of the 2"):
+            region.plot(axes=axes)
+
+
+# -- regions of one's own score -------------------------------------------------------------------------------------------
+
+
+class SumOfSteps(Score):
+    """Only `score` is written: cells, counts and membership must follow from it."""
+
+    def score(self, prediction, Y):
+        return np.abs(Y - prediction[:, 0]).sum(axis=1)
+
+
+def test_a_score_of_the_users_own_needs_one_method(world, fresh):
+    cap = Capture(world.box, world.box.strata, score=SumOfSteps(), groups=OneGroup(), n_particles=2)
+    cap.fit(world.X, world.Y, prediction=world.particles[:, :2])
+    prediction = fresh.particles[:5, :2]
+    grid, labels = fresh.box.strata.grid, fresh.box.strata.labels
+    q = cap.thresholds(fresh.X[:1], 0.2)[0, 0]
+    counts = cap.count_cells(fresh.X[:5], 0.2, prediction=prediction)
+    for i in range(5):
+        region = cap.region(fresh.X[i], 0.2, prediction=prediction[i])
+        passes = np.abs(grid.centre(np.arange(grid.size)) - prediction[i, 0]).sum(axis=1) <= q
+        assert np.array_equal(region.cells(), np.flatnonzero(passes & (labels >= 0)))
+        assert counts[i].sum() == len(region.cells())
+        assert cap.contains(fresh.X[i : i + 1], fresh.Y[i : i + 1], 0.2, prediction=prediction[i : i + 1])[0] == (
+            fresh.Y[i] in region
+        )
+
+
+# -- regions of a fitted calibration --------------------------------------------------------------------------------------
+
+
+def test_region_takes_particles_already_at_hand(fitted, fresh):
+    cap = fitted["capture"]
+    shapes = (fresh.particles[0], fresh.particles[:1], fresh.particles[0].tolist(), fresh.particles[:1].tolist())
+    cells = [cap.region(fresh.X[0], 0.2, prediction=prediction).cells() for prediction in shapes]
+    assert all(np.array_equal(cells[0], other) for other in cells)
+
+
+def test_region_asks_the_model_when_no_particles_are_given(fitted, fresh):
+    cap = fitted["capture"]
+    one, two = cap.region(fresh.X[0], 0.2), cap.region(fresh.X[0], 0.2)
+    assert np.array_equal(one.prediction, two.prediction)
+    assert np.array_equal(one.prediction, cap.predict(fresh.X[:1]))
+    assert not np.array_equal(one.prediction, cap.region(fresh.X[1], 0.2).prediction)
+
+
+def test_a_group_too_small_gives_the_whole_stratum_and_says_so(world, fresh):
+    cap = Capture(world.box, world.box.strata, groups=Tree(min_leaf=40), n_particles=8)
+    cap.fit(world.X[:30], world.Y[:30], prediction=world.particles[:30])
+    with pytest.warns(CaptureWarning, match=r"group 0 \(free\) has \d+.*9 are needed.*whole stratum"):
+        region = cap.region(fresh.X[0], 0.1, prediction=fresh.particles[0])
+    assert np.isinf(region.thresholds).all()
+    assert np.array_equal(region.cells(), np.flatnonzero(fresh.box.strata.labels >= 0))
+    assert (fresh.box.strata.labels[region.cells()] >= 0).all()
