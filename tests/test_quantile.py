@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -142,6 +143,16 @@ def test_size_needed_is_the_smallest_with_a_finite_threshold(alpha, confidence):
 
 def test_size_needed_is_nine_for_one_tenth():
     assert [size_needed(a) for a in (0.1, 1 - 0.9, 0.05, 0.5)] == [9, 9, 19, 1]
+
+
+def test_size_needed_takes_no_memory_in_proportion_to_its_answer():
+    """A warning about small groups asks for it, at whatever alpha someone has typed."""
+    tracemalloc.start()
+    try:
+        assert 2_995_000 < size_needed(1e-6, 0.95) < 2_996_000
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 # -- extreme failure rates ------------------------------------------------------------------------------------------------

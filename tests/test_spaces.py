@@ -73,6 +73,14 @@ def test_between_reaches_both_ends():
     assert grid.centre([0, grid.size - 1]) == pytest.approx(np.array([[0.0, -1.0], [1.0, 1.0]]))
 
 
+@pytest.mark.parametrize(
+    "spacing", [2, 2.0, np.int64(2), np.float32(2), np.array(2.0), [2, 2], np.array([2.0, 2.0])], ids=repr
+)
+def test_spacing_is_one_number_of_any_kind_or_one_an_axis(spacing):
+    assert Grid((0, 0), spacing, (2, 2)).spacing.tolist() == [2.0, 2.0]
+    assert Grid.between((0, 0), (2, 4), spacing).shape == (2, 3)
+
+
 def test_size_and_volume_of_cells():
     grid = Grid((0, 0, 0), (0.5, 0.2, 2.0), (3, 4, 5))
     assert (grid.dims, grid.size, grid.cell_volume) == (3, 60, pytest.approx(0.2))

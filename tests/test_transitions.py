@@ -140,9 +140,9 @@ def test_bad_arrays_are_refused(change, sentence):
 GOOD = "x,y,push,next_x,next_y\n1,2,3,4,5\n6,7,8,9,10\n"
 
 BAD_CSV = {
-    "ragged": (GOOD + "1,2\n", "is not a CSV of numbers under one line of names"),
-    "text cell": (GOOD + "1,2,left,4,5\n", "is not a CSV of numbers.*left"),
-    "empty cell": (GOOD + "1,2,,4,5\n", "is not a CSV of numbers"),
+    "ragged": (GOOD + "1,2\n", "is not a CSV of numbers .*line 4 has 2 values under 5 names"),
+    "text cell": (GOOD + "1,2,left,4,5\n", "is not a CSV of numbers .*line 4, column 'push' holds 'left'"),
+    "empty cell": (GOOD + "1,2,,4,5\n", "is not a CSV of numbers .*line 4, column 'push' holds ''"),
     "NaN": (GOOD + "1,nan,3,4,5\n", "column 'y' of .* has 1 missing, NaN or infinite values, first in data row 3"),
     "infinite": (GOOD + "1,2,3,-inf,5\n", "column 'next_x' of .* has 1 missing, NaN or infinite values"),
     "duplicate names": (GOOD.replace("y", "x", 1), "repeats a column name"),
@@ -262,6 +262,24 @@ def escapes(path, data):
     except Exception as error:
         return {f"{type(error).__module__}.{type(error).__name__}"}
     return set()
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"), [(6, 1), (8, 12), (8, 14), (8, 97)], ids=["encrypted", "bzip2", "lzma", "unknown"]
+)
+def test_an_npz_file_packed_in_another_way_is_one_clear_sentence(tmp_path, transitions, offset, value):
+    """Flags and method of every entry, in its local header and, two bytes later, in the central directory."""
+    path = tmp_path / "log.npz"
+    write_transitions(path, transitions)
+    data = bytearray(path.read_bytes())
+    for signature, shift in ((b"PK\x03\x04", 0), (b"PK\x01\x02", 2)):
+        start = data.find(signature)
+        while start >= 0:
+            data[start + offset + shift] = value
+            start = data.find(signature, start + 1)
+    path.write_bytes(bytes(data))
+    with pytest.raises(CaptureError, match="is not an npz file of plain arrays, or is damaged"):
+        read(path)
 
 
 BAD_NPZ = {

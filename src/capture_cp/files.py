@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,19 +17,17 @@ Pathlike = str | os.PathLike[str]
 def written_whole(path: Pathlike) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place when the block ends well; otherwise nothing changes."""
     target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{target.suffix}")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
         raise CaptureError(
             f"cannot write {target}: {error.strerror}; choose a folder that exists and is writable."
         ) from None
-    os.close(handle)
-    temporary = Path(name)
     try:
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
     except OSError as error:
         raise CaptureError(f"cannot write {target}: {error.strerror or error}.") from error
@@ -45,9 +43,3 @@ def existing_file(path: Pathlike, kind: str) -> Path:
     if file.stat().st_size == 0:
         raise CaptureError(f"{kind} {file} is empty; write it again.")
     return file
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -37,6 +37,7 @@ from capture_cp.region import Region, grid_of
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
 FIT_PARTICLES, FIT_SPLIT, ASK_PARTICLES = range(3)
+MOST_ASKED = 64  # failure rates whose thresholds are kept at hand
 
 
 class Capture(Params):
@@ -275,6 +276,8 @@ class Capture(Params):
         self._check_fitted()
         key = failure_rate(alpha), confidence_level(confidence)
         if key not in self._asked:
+            if len(self._asked) >= MOST_ASKED:
+                self._asked.clear()
             self._asked[key] = self.calibration_.at(*key)
             self._warn_of_small_groups(*key)
         return self._asked[key]

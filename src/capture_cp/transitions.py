@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import lzma
 import warnings
 import zipfile
 import zlib
@@ -192,7 +193,7 @@ def _read_npz(file: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         with np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, AttributeError, TypeError, NotImplementedError, zlib.error,
+    except (ValueError, OSError, EOFError, KeyError, AttributeError, TypeError, RuntimeError, zlib.error, lzma.LZMAError,
             zipfile.BadZipFile):  # fmt: skip
         raise CaptureError(f"transition file {file} is not an npz file of plain arrays, or is damaged.") from None
     table: dict[str, npt.NDArray[Any]] = {}

@@ -39,7 +39,8 @@ class Groups(Params, ABC):
         partition, held_out = self.split(examples, rng)
         m, R = examples.m[held_out], examples.R[held_out]
         if partition.by_stratum:
-            # a stratum without a single calibration score has no business borrowing another's threshold
+            # a stratum without a single calibration score has no business borrowing another's threshold; regions only grow
+            # by this, so the guarantee of the leaf it would have shared stands
             partition = partition.isolate(np.setdiff1d(np.arange(examples.n_strata), m))
         return partition, GroupScores.from_groups(R, partition.groups(examples.X[held_out], m), partition.n_groups)
 

@@ -53,10 +53,8 @@ def size_needed(alpha: float, confidence: float | None = None) -> int:
     alpha, confidence = failure_rate(alpha), confidence_level(confidence)
     needed = math.ceil(1 / as_fraction(alpha)) - 1
     if confidence is not None:
-        # rank n suffices when (1 - alpha)^n <= 1 - confidence
+        # the largest score suffices when (1 - alpha)^n <= 1 - confidence
         needed = max(needed, math.ceil(math.log1p(-confidence) / math.log1p(-alpha) - 1e-9))
-        while conformal_rank(needed, alpha, confidence) > needed:
-            needed += 1
     return needed
 
 

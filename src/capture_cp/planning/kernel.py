@@ -101,13 +101,13 @@ def roll_out(start, sequences, n_particles, noise_dims, seed, cal, cells, params
     costs = np.empty((samples, horizon))
     for i in prange(samples):
         key = stream(seed, i)
-        now, after = np.empty((n_particles, ds)), np.empty(ds)
+        states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
         cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
-        noise, limits, centre = np.zeros(2 * pairs + 2), np.empty(n_strata), np.empty(dc)
+        limits, centre = np.empty(n_strata), np.empty(dc)
         first, extent = np.empty(dc, dtype=np.int64), np.empty(dc, dtype=np.int64)
-        for l in range(n_particles):
-            now[l] = start
-        mean[:] = start
+        for s in range(ds):
+            states[s, :] = start[s]
+            mean[s] = start[s]
         for h in range(horizon):
             action = sequences[i, h]
             x[:ds], x[ds:] = mean, action
@@ -116,17 +116,16 @@ def roll_out(start, sequences, n_particles, noise_dims, seed, cal, cells, params
                 q = cal.step_scale[h] * cal.thresholds[find_group(cal.nodes, cal.roots[m], cal.stratum_features, m, x)]
                 limits[m] = squared_limit(q)
                 largest = max(largest, q)
-            mean[:] = 0.0
-            for l in range(n_particles):
-                for pair in range(pairs):
-                    counter = (h * n_particles + l) * pairs + pair
-                    noise[2 * pair], noise[2 * pair + 1] = normal_pair(key, counter)
-                step(now[l], action, noise, params, after)
-                for s in range(ds):
-                    now[l, s] = after[s]
-                    mean[s] += after[s] / n_particles
-                for axis in range(dc):
-                    cloud[l, axis] = after[cells.axes[axis]]
+            for pair in range(pairs):
+                for l in range(n_particles):
+                    counter = (h * pairs + pair) * n_particles + l
+                    noise[2 * pair, l], noise[2 * pair + 1, l] = normal_pair(key, counter)
+            step(states, action, noise, params)
+            for s in range(ds):
+                mean[s] = states[s].mean()
+            for axis in range(dc):
+                for l in range(n_particles):
+                    cloud[l, axis] = states[cells.axes[axis], l]
             if cal.count_particles:
                 hazard = _particle_hazard(cloud, cells)
             else:

@@ -9,10 +9,14 @@ from numba import njit
 
 
 @njit(cache=True)
-def step(state, action, noise, params, out):  # type: ignore[no-untyped-def]
-    """One step of the approximate model: reads state (ds,), action (da,), standard normals (dn,); writes out (ds,)."""
-    for axis in range(state.shape[0]):
-        out[axis] = state[axis] + action[axis] + params.noise * noise[axis]
+def step(states, action, noise, params):  # type: ignore[no-untyped-def]
+    """One step of the approximate model, in place: states (ds, L) of L particles, action (da,), standard normals (dn, L).
+
+    A row holds one number of all particles, so that loops over particles vectorise.
+    """
+    for axis in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            states[axis, l] += action[axis] + params.noise * noise[axis, l]
 
 
 @njit(cache=True)

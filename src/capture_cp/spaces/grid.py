@@ -24,7 +24,7 @@ class Grid:
         self, origin: Sequence[float], spacing: float | Sequence[float], shape: Sequence[int], periodic: Sequence[int] = ()
     ) -> None:
         self.origin = finite_array("grid origin", origin, (None,), "(dc,): one number an axis")
-        steps = [spacing] * self.dims if isinstance(spacing, int | float) else spacing
+        steps = [spacing] * self.dims if np.isscalar(spacing) or np.shape(spacing) == () else spacing
         self.spacing = finite_array("grid spacing", steps, (self.dims,), "a number, or (dc,): one an axis")
         if len(shape) != self.dims or (self.spacing <= 0).any():
             raise CaptureError(

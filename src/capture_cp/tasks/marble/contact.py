@@ -57,9 +57,13 @@ def wall_gap(x, y, walls, w, radius):  # type: ignore[no-untyped-def]
     """Gap between the centre and inflated wall number w (negative inside), and the outward normal: gap, nx, ny."""
     dx = x - min(max(x, walls[w, 0]), walls[w, 2])
     dy = y - min(max(y, walls[w, 1]), walls[w, 3])
-    if dx != 0.0 or dy != 0.0:
+    if dx != 0.0 and dy != 0.0:
         d = math.sqrt(dx * dx + dy * dy)
         return d - radius, dx / d, dy / d
+    if dx != 0.0:
+        return abs(dx) - radius, math.copysign(1.0, dx), 0.0
+    if dy != 0.0:
+        return abs(dy) - radius, 0.0, math.copysign(1.0, dy)
     left, right, down, up = x - walls[w, 0], walls[w, 2] - x, y - walls[w, 1], walls[w, 3] - y
     depth = min(min(left, right), min(down, up))
     if depth == left:
@@ -86,6 +90,16 @@ def clearance(x, y, g):  # type: ignore[no-untyped-def]
     for w in range(g.walls.shape[0]):
         gap = min(gap, wall_gap(x, y, g.walls, w, g.radius)[0])
     return gap
+
+
+@njit(cache=True, forceinline=True)
+def may_touch(x, y, g):  # type: ignore[no-untyped-def]
+    """Whether a centre here can be in touch with anything: false is certain, true is a reason to look."""
+    inside = x > g.bounds[0] + TOLERANCE and x < g.bounds[1] - TOLERANCE
+    if not (inside and y > g.bounds[2] + TOLERANCE and y < g.bounds[3] - TOLERANCE):
+        return True
+    square = int(x * _PER_PITCH) * g.columns + int(y * _PER_PITCH)
+    return g.near[square] < g.near[square + 1]
 
 
 @njit(cache=True, forceinline=True)
@@ -117,15 +131,18 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
         vx, vy = _along(vx, vy, nx, ny)
     if not out:
         return x, y, vx, vy, clearance(x, y, g) >= -TOLERANCE
-    for _ in range(1 + min(touching, 1)):  # with walls, twice: leaving one surface may lead into another
+    surfaces = touching
+    for again in range(2):  # twice with several surfaces: leaving one may lead into another
+        if again == 1 and surfaces < 2:
+            break
         if x < g.bounds[0] + TOLERANCE:
-            vx = max(vx, 0.0)
+            vx, surfaces = max(vx, 0.0), surfaces + 1
         if x > g.bounds[1] - TOLERANCE:
-            vx = min(vx, 0.0)
+            vx, surfaces = min(vx, 0.0), surfaces + 1
         if y < g.bounds[2] + TOLERANCE:
-            vy = max(vy, 0.0)
+            vy, surfaces = max(vy, 0.0), surfaces + 1
         if y > g.bounds[3] - TOLERANCE:
-            vy = min(vy, 0.0)
+            vy, surfaces = min(vy, 0.0), surfaces + 1
         if touching > 0:
             square = int(x * _PER_PITCH) * g.columns + int(y * _PER_PITCH)
             for item in range(g.near[square], g.near[square + 1]):

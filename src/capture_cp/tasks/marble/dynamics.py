@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.random import normal_pair, stream
-from capture_cp.tasks.marble.contact import clearance, last_free, push_out
+from capture_cp.tasks.marble.contact import clearance, last_free, may_touch, push_out
 
 SUBSTEPS = 5
 DT = 0.02
@@ -44,13 +44,32 @@ def stops(x, y, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, forceinline=True)
-def _move(x, y, dx, dy, vx, vy, g):  # type: ignore[no-untyped-def]
-    """The centre moved by (dx, dy) and out of walls, and the velocity that is left: x, y, vx, vy."""
-    x1, y1, vx, vy, out_of_walls = push_out(x + dx, y + dy, vx, vy, g)
+def contact(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
+    """Where a move from a free point (x0, y0) to (x, y) ends, walls considered, and the velocity then: x, y, vx, vy."""
+    longest = max(abs(x - x0), abs(y - y0))
+    if longest <= g.radius:
+        x, y, vx, vy = _arrive(x0, y0, x, y, vx, vy, g)
+    else:
+        # a move longer than the radius could pass a thin wall; with the paper's marble it never is
+        pieces = math.ceil(longest / g.radius)
+        dx, dy = (x - x0) / pieces, (y - y0) / pieces
+        x, y = x0, y0
+        for _ in range(pieces):
+            x, y, vx, vy = _arrive(x, y, x + dx, y + dy, vx, vy, g)
+    # a round corner turns speed from one axis to the other: keep the direction, and the limit on each axis
+    fastest = max(abs(vx), abs(vy))
+    if fastest > MAX_SPEED:
+        vx, vy = vx * (MAX_SPEED / fastest), vy * (MAX_SPEED / fastest)
+    return x, y, vx, vy
+
+
+@njit(cache=True, forceinline=True)
+def _arrive(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
+    x1, y1, vx, vy, out_of_walls = push_out(x, y, vx, vy, g)
     if out_of_walls:
         return x1, y1, vx, vy
     # wedged where pushing out of one wall leads into another: stop on the way in
-    x1, y1 = last_free(x, y, x + dx, y + dy, g)
+    x1, y1 = last_free(x0, y0, x, y, g)
     return x1, y1, 0.0, 0.0
 
 
@@ -64,22 +83,13 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):  # type: ign
     outcome = stops(x, y, g) if absorb else ROLLS
     substep = 0
     while substep < SUBSTEPS and outcome == ROLLS:
-        dx, dy = DT * vx, DT * vy
+        x0, y0 = x, y
+        x, y = x + DT * vx, y + DT * vy
         vx = _clip(vx - DT * gain * ROLLING * alpha, MAX_SPEED)
         vy = _clip(vy - DT * gain * ROLLING * beta, MAX_SPEED)
         alpha, beta = _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
-        # a move longer than the radius could pass a thin wall; with the paper's marble it is always one piece
-        longest = max(abs(dx), abs(dy))
-        if longest <= g.radius:
-            x, y, vx, vy = _move(x, y, dx, dy, vx, vy, g)
-        else:
-            pieces = math.ceil(longest / g.radius)
-            for _ in range(pieces):
-                x, y, vx, vy = _move(x, y, dx / pieces, dy / pieces, vx, vy, g)
-        # a round corner turns speed from one axis to the other: keep the direction, and the limit on each axis
-        fastest = max(abs(vx), abs(vy))
-        if fastest > MAX_SPEED:
-            vx, vy = vx * (MAX_SPEED / fastest), vy * (MAX_SPEED / fastest)
+        if may_touch(x, y, g):
+            x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
         if absorb:
             outcome = stops(x, y, g)
         substep += 1
