@@ -19,7 +19,7 @@ lint: $(VENV)/.dev  ## style, types, layering
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.dev  ## the site, in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## speed as ratios to named alternatives
 	$(BIN)/capture bench

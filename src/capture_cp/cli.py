@@ -15,10 +15,12 @@ from capture_cp.checks import CaptureError, CaptureWarning
 from capture_cp.experiments.benchmarks import Bench
 from capture_cp.experiments.coverage import CoverageStudy
 from capture_cp.experiments.demo import Demo
+from capture_cp.experiments.planning import PlanningStudy
 
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[CoverageStudy, tyro.conf.subcommand("coverage")]
+    | Annotated[PlanningStudy, tyro.conf.subcommand("plan")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 

@@ -102,6 +102,31 @@ def draw_regions(task: Marble, caps: dict[str, Capture], alpha: float, file: Pat
     plt.close(figure)
 
 
+def draw_trajectories(tasks: dict[str, Marble], results: dict[tuple[str, str], list[Any]], file: Path) -> None:
+    """Paths of every episode, a row a map and a column a method: reached the goal, fell, or timed out."""
+    plt = pyplot()
+    methods = list(dict.fromkeys(name for _, name in results))
+    figure, panels = plt.subplots(
+        len(tasks), len(methods), figsize=(2.3 * len(methods), 2.5 * len(tasks)), squeeze=False, layout="constrained"
+    )
+    styles = {"success": ("#0072B2", "-"), "fell": ("#D55E00", "--"), "timed out": ("#555555", ":")}
+    for row, (map_name, task) in zip(panels, tasks.items()):
+        for axis, name in zip(row, methods):
+            draw_board(task, axis)
+            for run in results[map_name, name]:
+                colour, dash = styles[run["outcome"]]
+                axis.plot(*np.array(run["path"]).T, color=colour, ls=dash, lw=0.8, alpha=0.7, zorder=3)
+            reached = sum(run["outcome"] == "success" for run in results[map_name, name])
+            axis.set(xticks=[], yticks=[])
+            axis.set_xlabel(f"{reached} of {len(results[map_name, name])} reach the goal", fontsize=7)
+        row[0].set_ylabel(task.map.name)
+    for axis, name in zip(panels[0], methods):
+        axis.set_title(name, fontsize=10)
+    figure.suptitle("Paths of the marble: to the goal (solid), into a pit (dashed), timed out (dotted)")
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+
+
 def _situations(task: Marble) -> dict[str, Floats | None]:
     """One input for each kind of landing, drawn at random until the true system lands there."""
     X = task.inputs("random", np.random.default_rng(7))[:20_000]

@@ -1,4 +1,8 @@
-"""The paper's figures, to stand beside ours. Coverage in per cent: all, free, edge, corner; then the volume ratio."""
+"""The paper's figures, to stand beside ours.
+
+Coverage in per cent: all, free, edge, corner; then the volume ratio. Planning in per cent: success, fell, timed out; then
+the mean steps to the goal and their deviation.
+"""
 
 from __future__ import annotations
 
@@ -75,3 +79,59 @@ def marble_volume_ratio(map_name: str, method: str) -> float | None:
     """The paper's mean volume as a ratio to CaPTURe's, where it gives one."""
     figures = MARBLE_COVERAGE.get(map_name, {}).get(method)
     return None if figures is None else figures[4]
+
+
+#: Columns of the paper's planning table, in its order.
+PLANNING_METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
+
+#: Marble planning by map (the paper's Table 2, 30 runs each); no steps where none succeeded.
+MARBLE_PLANNING: dict[str, _Figures] = {
+    "center": {
+        "particles": (53, 47, 0, 9.9, 1.3),
+        "pcp": (3, 13, 84, 8.0, 0.0),
+        "lucca": (0, 0, 100),
+        "no-strata": (57, 43, 0, 18.5, 11.1),
+        "capture-k1": (7, 0, 93, 86.0, 12.7),
+        "capture": (90, 10, 0, 11.9, 4.3),
+    },
+    "center-right": {
+        "particles": (83, 17, 0, 13.8, 2.1),
+        "pcp": (87, 13, 0, 13.7, 1.6),
+        "lucca": (57, 40, 3, 33.2, 14.9),
+        "no-strata": (83, 17, 0, 15.7, 2.1),
+        "capture-k1": (90, 10, 0, 19.0, 6.3),
+        "capture": (90, 10, 0, 16.4, 4.3),
+    },
+    "bottom-left": {
+        "particles": (40, 60, 0, 16.2, 3.0),
+        "pcp": (57, 43, 0, 16.4, 3.3),
+        "lucca": (17, 83, 0, 25.4, 5.0),
+        "no-strata": (47, 53, 0, 18.5, 7.2),
+        "capture-k1": (67, 33, 0, 16.9, 3.6),
+        "capture": (73, 27, 0, 23.1, 13.6),
+    },
+    "bottom-right": {
+        "particles": (93, 7, 0, 14.5, 1.1),
+        "pcp": (100, 0, 0, 14.9, 1.1),
+        "lucca": (67, 0, 33, 60.0, 24.6),
+        "no-strata": (97, 3, 0, 14.7, 1.1),
+        "capture-k1": (100, 0, 0, 15.2, 1.2),
+        "capture": (100, 0, 0, 15.2, 2.0),
+    },
+    "top-left": {
+        "particles": (100, 0, 0, 12.6, 1.3),
+        "pcp": (93, 7, 0, 12.8, 1.4),
+        "lucca": (100, 0, 0, 13.5, 1.2),
+        "no-strata": (100, 0, 0, 12.5, 1.1),
+        "capture-k1": (100, 0, 0, 12.7, 0.9),
+        "capture": (100, 0, 0, 12.5, 1.4),
+    },
+    "top-center": {
+        "particles": (67, 33, 0, 12.3, 2.1),
+        "pcp": (83, 17, 0, 12.6, 2.1),
+        "lucca": (70, 30, 0, 17.0, 6.6),
+        "no-strata": (73, 27, 0, 11.6, 1.7),
+        "capture-k1": (100, 0, 0, 13.7, 2.3),
+        "capture": (93, 7, 0, 16.2, 4.4),
+    },
+}

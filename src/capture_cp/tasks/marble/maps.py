@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -68,6 +68,28 @@ class Map:
     def clearance(self, points: Floats) -> Floats:
         """Signed distance (m) of each position (n, 2) to the nearest obstacle, negative in collision: (n,)."""
         return np.asarray(clearances(np.ascontiguousarray(points, dtype=np.float64), self.geometry))
+
+
+def tuning_variant(map: Map, shift: float = 2.0) -> Map:
+    """The map mirrored left to right, with its pits `shift` millimetres further right and down.
+
+    Made for choosing a planner's settings without looking at the maps it is judged on.
+    """
+    width, _ = map.size
+
+    def mirror(x: float, y: float) -> tuple[float, float]:
+        return width - x, y
+
+    sides = {"left": "right", "right": "left"}
+    return replace(
+        map,
+        name=f"{map.name} (variant)",
+        walls=tuple((width - x1, y0, width - x0, y1) for x0, y0, x1, y1 in map.walls),
+        start=mirror(*map.start),
+        goal=mirror(*map.goal),
+        pits=tuple((width - x + shift, y - shift) for x, y in map.pits),
+        framed=tuple(sides.get(side, side) for side in map.framed),
+    )
 
 
 def load_map(source: Pathlike) -> Map:

@@ -1,0 +1,228 @@
+"""The marble planning study: the paper's Table 2, and how often the regions hold in closed loop."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from capture_cp.checks import CaptureError, failure_rate, known_name, whole_number
+from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.conformal.groups import Tree
+from capture_cp.experiments import paper
+from capture_cp.experiments.output import check_writable, output_folder, write_rows
+from capture_cp.experiments.parts import PartStore, run_parts
+from capture_cp.methods import METHODS, method
+from capture_cp.planning.episode import run_episode
+from capture_cp.predictor import Capture
+from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
+from capture_cp.tasks.marble.planner import PlannerSettings, marble_planner, start_state, true_system
+from capture_cp.tasks.marble.task import Marble
+
+MAX_STEPS = 100
+OUTCOMES = ("success", "fell", "timed out")
+
+
+@dataclass(frozen=True)
+class PlanningStudy:
+    """Closed-loop planning on the marble labyrinth: MPPI with the regions of each method, on the true system.
+
+    Every step plans with the approximate model, builds a region for every sampled step and counts its pit cells, executes
+    the first action on the true marble, and plans again. With the paper's figures beside ours (its Table 2).
+    """
+
+    task: Annotated[tyro.conf.Positional[Literal["marble"]], tyro.conf.arg(help="The task to study.")]
+    maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
+    methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = paper.PLANNING_METHODS
+    episodes: Annotated[int, tyro.conf.arg(help="Runs a map and method; the paper has 30.")] = 30
+    samples: Annotated[int, tyro.conf.arg(help="Action sequences a plan.")] = 4096
+    horizon: Annotated[int, tyro.conf.arg(help="Steps of a plan, 0.1 s each.")] = 6
+    temperature: Annotated[float, tyro.conf.arg(help="MPPI's lambda; the cost counts distance in metres.")] = 0.4
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves of the calibration's tree.")] = 10
+    particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
+    alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
+    model_gain: Annotated[float, tyro.conf.arg(help="Acceleration the planner believes in; the truth is 2.")] = 1.0
+    variant: Annotated[bool, tyro.conf.arg(help="Mirrored maps with moved pits, made for choosing settings.")] = False
+    jobs: Annotated[int, tyro.conf.arg(help="Processes; the episodes are the same for any number.")] = 1
+    seed: Annotated[int, tyro.conf.arg(help="Same seed, same episodes.")] = 0
+    state: Annotated[
+        Path | None, tyro.conf.arg(help="Folder for finished episodes: the same command goes on from there.")
+    ] = None
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
+    record: Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")] = None
+    figures: Annotated[Path | None, tyro.conf.arg(help="Folder for a figure of all trajectories.")] = None
+
+    def run(self, console: Console) -> None:
+        """Run the episodes and print their tables."""
+        tasks = self._checked_tasks()
+        results = self._run_all(tasks, console)
+        rows = [self._row(map_name, name, found) for (map_name, name), found in results.items()]
+        for map_name, task in tasks.items():
+            console.print(self._table(task.map.name, [row for row in rows if row["map"] == map_name]))
+        console.print(self._summary(rows))
+        console.print(self._on_policy_table(rows))
+        if self.json is not None:
+            write_rows(self.json, rows, self)
+        if self.figures is not None:
+            from capture_cp.experiments.marble_figures import draw_trajectories
+
+            file = output_folder(self.figures) / "trajectories.png"
+            draw_trajectories(tasks, results, file)
+            console.print(f"Figure: {file}")
+
+    def _checked_tasks(self) -> dict[str, Marble]:
+        failure_rate(self.alpha)
+        for name in ("episodes", "samples", "horizon", "jobs", "particles"):
+            whole_number(name, getattr(self, name), 1)
+        if whole_number("seed", self.seed, 0) >= 2**63:
+            raise CaptureError(f"seed is {self.seed}; expected a whole number below 2^63.")
+        for name in self.methods:
+            known_name("method", name, METHODS)
+        for option in ("maps", "methods"):
+            if not getattr(self, option):
+                raise CaptureError(f"no {option} are given; name at least one, or leave --{option} out.")
+        check_writable(self.json)
+        if self.record is not None:
+            output_folder(self.record)
+        loaded = {str(name): load_map(name) for name in self.maps}
+        return {
+            name: Marble(tuning_variant(found) if self.variant else found, absorb=True) for name, found in loaded.items()
+        }
+
+    def _run_all(self, tasks: dict[str, Marble], console: Console) -> dict[tuple[str, str], list[Any]]:
+        results: dict[tuple[str, str], list[Any]] = {}
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        with Progress(*columns, console=console, transient=True) as progress:
+            bar = progress.add_task("episodes", total=len(tasks) * len(self.methods) * self.episodes)
+            for map_name, task in tasks.items():
+                for name in self.methods:
+                    progress.update(bar, description=f"{task.map.name}: {name}")
+                    store = PartStore(self.state, f"plan-{Path(map_name).stem}-{name}", self._identity(task, name))
+                    done = store.load()
+                    missing = [episode for episode in range(self.episodes) if episode not in done]
+                    progress.advance(bar, self.episodes - len(missing))
+                    if missing:
+                        work = partial(self._episode, self._calibrate(task, name), task, map_name, name)
+                        for episode, result in run_parts(work, missing, self.jobs):
+                            done[episode] = result
+                            store.add(episode, result)
+                            progress.advance(bar)
+                    results[map_name, name] = [done[episode] for episode in range(self.episodes)]
+        return results
+
+    def _identity(self, task: Marble, name: str) -> dict[str, Any]:
+        unimportant = ("maps", "methods", "episodes", "jobs", "state", "json", "record", "figures")
+        settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
+        return settings | {"map": asdict(task.map), "method": name, "version": version("capture-cp")}
+
+    def _calibrate(self, task: Marble, name: str) -> Capture:
+        """The method, fitted to the paper's grid of transitions of this map."""
+        data = task.transitions("grid", 2, np.random.default_rng([self.seed, 0]))
+        tree = Tree(per_stratum=False, max_leaves=self.max_leaves)
+        cap = method(name, task, task.strata, n_particles=self.particles, tree=tree, seed=self.seed)
+        return cap.fit(data.X, data.Y)
+
+    def _episode(self, cap: Capture, task: Marble, map_name: str, name: str, episode: int) -> dict[str, Any]:
+        settings = PlannerSettings(self.horizon, self.samples, self.temperature, self.model_gain)
+        # every method meets the same noise in the same episode
+        seeds = np.random.SeedSequence([self.seed, 1, episode]).generate_state(2, np.uint64)
+        planner = marble_planner(cap, task, settings, self.alpha, int(seeds[0]))
+        info = {"map": map_name, "method": name, "episode": episode} | asdict(settings)
+        run = run_episode(planner, true_system(task), start_state(task), MAX_STEPS, int(seeds[1]), info)
+        if self.record is not None:
+            run.save(self.record / f"{Path(map_name).stem}-{name}-{episode:03d}.npz")
+        Y = run.states[1:, [0, 2]]
+        labels = task.strata.index(Y)
+        inside = cap.contains(np.hstack([run.states[:-1], run.actions]), Y, self.alpha, labels=labels)
+        strata = len(task.strata.names)
+        return {
+            "outcome": run.outcome,
+            "steps": run.steps,
+            "plan_ms": np.round(run.plan_ms, 2).tolist(),
+            "landed": np.bincount(labels, minlength=strata).tolist(),
+            "held": np.bincount(labels, weights=inside, minlength=strata).astype(int).tolist(),
+            "path": np.round(run.states[:, [0, 2]], 5).tolist(),
+        }
+
+    # -- reporting ----------------------------------------------------------------------------------------------------
+
+    def _row(self, map_name: str, name: str, episodes: list[Any]) -> dict[str, Any]:
+        n = len(episodes)
+        shares = {outcome: sum(run["outcome"] == outcome for run in episodes) for outcome in OUTCOMES}
+        steps = np.array([run["steps"] for run in episodes if run["outcome"] == "success"], float)
+        times = np.concatenate([run["plan_ms"] for run in episodes])
+        figures = None if self.variant else paper.MARBLE_PLANNING.get(map_name, {}).get(name)
+        return {
+            "task": "marble", "map": map_name, "method": name, "episodes": n,
+            "success": shares["success"] / n, "fell": shares["fell"] / n, "timed_out": shares["timed out"] / n,
+            "success_ci95": list(clopper_pearson(shares["success"], n)),
+            "steps_mean": float(steps.mean()) if len(steps) else None,
+            "steps_std": float(steps.std()) if len(steps) else None,
+            "plan_ms_median": float(np.median(times)), "plan_ms_p99": float(np.percentile(times, 99)),
+            "landed": np.sum([run["landed"] for run in episodes], axis=0).tolist(),
+            "held": np.sum([run["held"] for run in episodes], axis=0).tolist(),
+            "paper": None if figures is None else list(figures),
+        }  # fmt: skip
+
+    def _table(self, title: str, rows: list[dict[str, Any]]) -> Table:
+        table = Table(title=f"{title}: {self.episodes} episodes", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("%")
+        for row in rows:
+            table.add_column(row["method"], justify="right")
+        for i, key in enumerate(("success", "fell", "timed_out")):
+            table.add_row(key.replace("_", " "), *(_beside(f"{100 * row[key]:.0f}", row["paper"], i, ".0f") for row in rows))
+        intervals = [f"[dim]{100 * row['success_ci95'][0]:.0f}-{100 * row['success_ci95'][1]:.0f}[/dim]" for row in rows]
+        table.add_row("[dim]success, 95 %[/dim]", *intervals)
+        steps = ["-" if row["steps_mean"] is None else f"{row['steps_mean']:.1f}" for row in rows]
+        table.add_row("mean steps", *(_beside(text, row["paper"], 3, ".1f") for text, row in zip(steps, rows)))
+        table.add_row("plan (ms)", *(f"{row['plan_ms_median']:.0f}" for row in rows))
+        return table
+
+    def _summary(self, rows: list[dict[str, Any]]) -> Table:
+        title = "Mean success over maps (the paper's in brackets)"
+        table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+        cells = []
+        for name in self.methods:
+            table.add_column(name, justify="right")
+            own = [row for row in rows if row["method"] == name]
+            theirs = [row["paper"][0] for row in own if row["paper"] is not None]
+            beside = f" ({np.mean(theirs):.0f})" if len(theirs) == len(own) else ""
+            cells.append(f"{100 * np.mean([row['success'] for row in own]):.0f}{beside}")
+        table.add_row(*cells)
+        return table
+
+    def _on_policy_table(self, rows: list[dict[str, Any]]) -> Table:
+        caption = (
+            "Executed transitions inside their first-step region, per cent. No guarantee applies: the planner chooses the\n"
+            "states, which are not those of the calibration grid."
+        )
+        table = Table(title="In closed loop", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("method")
+        for column in ("all", "free", "edge", "corner"):
+            table.add_column(column, justify="right")
+        for name in self.methods:
+            landed = np.sum([row["landed"] for row in rows if row["method"] == name], axis=0)
+            held = np.sum([row["held"] for row in rows if row["method"] == name], axis=0)
+            pairs = [(held.sum(), landed.sum()), *zip(held, landed)]
+            table.add_row(name, *(_share(int(h), int(t)) for h, t in pairs))
+        return table
+
+
+def _beside(text: str, figures: Any, index: int, form: str) -> str:
+    return text if figures is None or len(figures) <= index else f"{text} ({figures[index]:{form}})"
+
+
+def _share(held: int, landed: int) -> str:
+    if landed == 0:
+        return "-"
+    low, high = clopper_pearson(held, landed)
+    return f"{100 * held / landed:.1f}\n[dim]{100 * low:.1f}-{100 * high:.1f}[/dim]"

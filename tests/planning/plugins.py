@@ -1,0 +1,73 @@
+"""Compiled plug-ins for the planning tests, and the same in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from capture_cp.kernels.random import normal_pair, stream
+from capture_cp.planning.rollout import Stage
+
+
+class Push(NamedTuple):
+    """Parameters of `capture_cp.planning.plugin`, the point that is pushed about."""
+
+    noise: float
+    goal: Any
+    hazard_weight: float
+
+
+class Fault(NamedTuple):
+    kind: int
+    at: int
+
+
+GOAL = np.array([0.9, 0.2])
+#: Large against any distance in the unit box, so that the cost's two parts can be told apart.
+WEIGHT = 1000.0
+RAISES, NAN, TELLS_NOISE_ROWS = range(3)
+
+
+def push(noise: float = 0.02) -> Push:
+    return Push(noise, GOAL, WEIGHT)
+
+
+def python_cost(stage: Stage) -> np.ndarray:
+    return ((stage.mean - GOAL) ** 2).sum(axis=1) + WEIGHT * stage.hazard
+
+
+class GivenNoise:
+    """The push model in Python with the noise of every step given: standard normals (H, N * L, 2)."""
+
+    def __init__(self, normals: np.ndarray, scale: float = 0.02) -> None:
+        self.normals, self.scale, self.h = normals, scale, 0
+
+    def __call__(self, states, actions, rng):
+        self.h += 1
+        return states + actions + self.scale * self.normals[self.h - 1]
+
+
+def kernel_noise(seed: int, samples: int, horizon: int, particles: int) -> np.ndarray:
+    """The two standard normals that the kernel draws for each step, sequence and particle: (H, N, L, 2)."""
+    keys = [stream(np.uint64(seed), i) for i in range(samples)]
+    return np.array(
+        [[[normal_pair(key, h * particles + l) for l in range(particles)] for key in keys] for h in range(horizon)]
+    )
+
+
+@njit(cache=True)
+def faulty_step(states, action, noise, params):
+    """Raises, returns NaN, or writes the number of its noise rows to the state."""
+    if params.kind == 0:
+        raise ValueError("the motor is on fire")
+    for axis in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            states[axis, l] = np.nan if params.kind == 1 else 1.0 * noise.shape[0]
+
+
+@njit(cache=True)
+def first_number(mean, action, hazard, h, horizon, params):
+    """The mean state's first number as cost."""
+    return mean[0] if h >= params.at else 0.0
