@@ -51,7 +51,7 @@ class GivenNoise:
 
 def kernel_noise(seed: int, samples: int, horizon: int, particles: int) -> np.ndarray:
     """The two standard normals that the kernel draws for each step, sequence and particle: (H, N, L, 2)."""
-    keys = [stream(np.uint64(seed), i) for i in range(samples)]
+    keys = [np.uint64(stream(np.uint64(seed), i)) for i in range(samples)]
     return np.array(
         [[[normal_pair(key, h * particles + l) for l in range(particles)] for key in keys] for h in range(horizon)]
     )

@@ -20,17 +20,17 @@ ORIGIN, SPACING = np.array([1.0, -2.0]), np.array([0.5, 0.25])
 mazes = arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.booleans() | st.just(True))
 
 
-def cells_passed(a, b):
-    """Cells that the open segment between two centres passes through, and those beside a corner that it passes."""
+def cells_passed(move):
+    """Cells, relative to the first, that a segment between two centres passes through or touches at a corner."""
     passed = set()
     for t in np.linspace(0, 1, 241):
-        x, y = a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1])
         for nudge in ((1e-6, 1e-6), (1e-6, -1e-6), (-1e-6, 1e-6), (-1e-6, -1e-6)):
-            passed.add((round(x + nudge[0]), round(y + nudge[1])))
+            passed.add((round(t * move[0] + nudge[0]), round(t * move[1] + nudge[1])))
     return passed
 
 
 MOVES = [(dx, dy) for dx in (-2, -1, 0, 1, 2) for dy in (-2, -1, 0, 1, 2) if math.gcd(dx, dy) == 1]
+PASSED = {move: cells_passed(move) for move in MOVES}
 
 
 def brute_force(free, goal):
@@ -44,7 +44,7 @@ def brute_force(free, goal):
             there = here[0] + dx, here[1] + dy
             if not all(0 <= c < n for c, n in zip(there, free.shape)):
                 continue
-            if all(free[cell] for cell in cells_passed(here, there)):
+            if all(free[here[0] + cx, here[1] + cy] for cx, cy in PASSED[dx, dy]):
                 new = length + math.hypot(dx, dy)
                 if new < best.get(there, math.inf):
                     best[there] = new

@@ -111,7 +111,7 @@ def _draw(rows: list[dict[str, Any]], alpha: float, file: Any) -> None:
         upper.axhline(100 * (1 - alpha), color="black", lw=0.8, ls="--")
         volumes = [_select(rows, "volume", map=name, method=method, calibration=size, stratum="all") for size in sizes]
         _band(lower, sizes, volumes, "black", "o", "all strata")
-        lower.set(xscale="log", yscale="log", xlabel="calibration transitions")
+        lower.set(xscale="log", xlabel="calibration transitions")
         upper.set_title(f"{name}: {method}")
     panels[0, 0].set_ylabel("coverage (%)")
     panels[1, 0].set_ylabel("mean region volume (cells)")
