@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
-import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any, Self
@@ -24,7 +22,6 @@ from capture_cp.checks import (
     finite_array,
     same_length,
     some_rows,
-    whole_number,
 )
 from capture_cp.conformal.coverage import Coverage, CoverageRow, tally
 from capture_cp.conformal.groups import Examples, Groups, Tree
@@ -33,6 +30,7 @@ from capture_cp.conformal.quantile import size_needed
 from capture_cp.conformal.scores import Model, NearestParticles, Score
 from capture_cp.conformal.thresholds import Thresholds
 from capture_cp.params import Params
+from capture_cp.preflight import callers_level, check_model, check_parts
 from capture_cp.region import Region, grid_of
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
@@ -95,7 +93,7 @@ class Capture(Params):
         m = self._index(Y)
         feasible("Y", m)
         if prediction is None:
-            self._check_model(X, Y.shape[1])
+            check_model(self.model, self._score, X, self.n_particles, Y.shape[1], self.deterministic_model)
         prediction = self._predict(X, prediction, self._rng(FIT_PARTICLES), Y.shape[1])
         R = self._checked_scores(self._score.score(prediction, Y), len(X))
         examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None))
@@ -293,7 +291,7 @@ class Capture(Params):
             f"too few calibration points for alpha = {alpha:g}: {shown}{more}; {needed} are needed. Their thresholds are "
             "infinite, so a region takes in the whole stratum there; collect more transitions, raise alpha or min_leaf.",
             CaptureWarning,
-            stacklevel=_callers_level(),
+            stacklevel=callers_level(),
         )
 
     def _index(self, Y: Floats) -> Ints:
@@ -318,51 +316,11 @@ class Capture(Params):
             raise CaptureError("this Capture is not calibrated yet; call fit(X, Y) or Capture.load(...) first.")
 
     def _check_parts(self, dims: int) -> None:
-        whole_number("n_particles", self.n_particles, 1)
-        whole_number("seed", self.seed, 0)
-        if not callable(self.model):
-            raise CaptureError(
-                f"the model is a {type(self.model).__name__}; expected a callable model(X, n_particles, rng)."
-            )
-        if not isinstance(self._score, Score):
-            raise CaptureError(f"the score is {self.score!r}; expected a Score such as NearestParticles(k=8).")
-        if not isinstance(self._groups, Groups):
-            raise CaptureError(f"the groups are {self.groups!r}; expected Groups such as Tree() or OneGroup().")
-        if not isinstance(self.strata, Strata):
-            raise CaptureError(f"the strata are a {type(self.strata).__name__}; expected an object with names and index(Y).")
-        grid = self.strata.grid if isinstance(self.strata, GriddedStrata) else None
-        if grid is not None and grid.dims != dims:
-            raise CaptureError(f"Y has {dims} columns, but the grid of the strata has {grid.dims} axes; they must agree.")
-        self._score.check(self.n_particles, dims, grid)
-
-    def _check_model(self, X: Floats, dims: int) -> None:
-        """Ask the model twice about a few inputs: does it take our arguments, and does it use its generator?"""
-        try:
-            inspect.signature(self.model).bind(X, self.n_particles, np.random.default_rng())
-        except TypeError as error:
-            raise CaptureError(f"the model must take (X, n_particles, rng), but {error}.") from None
-        except ValueError:
-            pass  # a compiled callable without a signature
-        # drawn, not spaced: on a regular grid of inputs spaced rows may all be ones where limits swallow the noise
-        rows = X[np.random.default_rng(0).choice(len(X), size=min(len(X), 64), replace=False)]
-        one, two = (self._predict(rows, None, np.random.default_rng(seed), dims) for seed in (1, 2))
-        if isinstance(one, np.ndarray) and not self.deterministic_model and np.array_equal(one, two):
-            raise CaptureError(
-                "the model returned the same particles for two different random generators; draw its noise from the rng "
-                "it is given, or pass deterministic_model=True if it is meant to have none."
-            )
+        check_parts(self.model, self.strata, self._score, self._groups, self.n_particles, self.seed, dims)
 
     @staticmethod
     def _checked_scores(R: Any, n: int) -> Floats:
         return finite_array("the scores", R, (n,), "(n,): one score a transition")
-
-
-def _callers_level() -> int:
-    """How far up the stack, from the function that warns, the user's code is."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("capture_cp."):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _digest(*arrays: Floats) -> str:
