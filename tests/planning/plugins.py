@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from numba import njit
 
 from capture_cp.kernels.random import normal_pair, stream
-from capture_cp.planning.rollout import Stage
+from capture_cp.planning.rollout import FusedRollout, Stage
 
 
 class Push(NamedTuple):
@@ -55,6 +56,12 @@ def kernel_noise(seed: int, samples: int, horizon: int, particles: int) -> np.nd
     return np.array(
         [[[normal_pair(key, h * particles + l) for l in range(particles)] for key in keys] for h in range(horizon)]
     )
+
+
+def guarded(rollout: FusedRollout) -> FusedRollout:
+    """The roll-out with its kernel out of reach: compiled code given the wrong arrays reads beyond their ends."""
+    rollout._kernel = lambda *given: pytest.fail("wrong input reached the compiled kernel")
+    return rollout
 
 
 @njit(cache=True)

@@ -163,3 +163,9 @@ def test_interpolation_is_constant_beyond_the_outer_centres(x, y):
 def test_interpolation_of_a_single_row_stays_inside_it():
     values = np.arange(5.0)[None]
     assert interpolate(values, ORIGIN, SPACING, 1.0, -2.0 + 2 * 0.25) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("place", [(np.nan, 0.0), (1.0, np.nan), (np.nan, np.nan)])
+def test_interpolation_nowhere_is_not_a_number(place):
+    """Otherwise a model that returns NaN would get a finite cost, and nobody would be told."""
+    assert np.isnan(interpolate(field(), ORIGIN, SPACING, *place))

@@ -21,7 +21,7 @@ from capture_cp.planning import plugin
 from capture_cp.planning.rollout import FusedRollout, PythonRollout
 from capture_cp.spaces.metrics import Euclidean, Metric
 from planning import plugins
-from planning.plugins import GOAL, WEIGHT, GivenNoise, kernel_noise, push, python_cost
+from planning.plugins import GOAL, WEIGHT, GivenNoise, guarded, kernel_noise, push, python_cost
 
 PARTICLES = 8
 START = np.array([0.35, 0.45])
@@ -224,7 +224,7 @@ def test_mahalanobis_of_one_step_is_the_regions_ellipsoid(world, fitted):
 
 
 def test_spread_that_is_shorter_than_the_horizon_is_refused(world, fitted):
-    rollout = fused(fitted["lucca"], masks(world.box)["block"], gaussian_scale=[0.02, 0.03])
+    rollout = guarded(fused(fitted["lucca"], masks(world.box)["block"], gaussian_scale=[0.02, 0.03]))
     with pytest.raises(CaptureError, match="gaussian_scale"):
         rollout(START, sequences(), SEED)
 
@@ -232,7 +232,7 @@ def test_spread_that_is_shorter_than_the_horizon_is_refused(world, fitted):
 @pytest.mark.parametrize("spread", [[0.02, np.nan, 0.1], [0.02, -0.1, 0.1], [[0.02, 0.1, 0.1]]])
 def test_spread_that_is_none_is_refused(world, fitted, spread):
     with pytest.raises(CaptureError, match="gaussian_scale"):
-        fused(fitted["lucca"], masks(world.box)["block"], gaussian_scale=spread)(START, sequences(), SEED)
+        guarded(fused(fitted["lucca"], masks(world.box)["block"], gaussian_scale=spread))(START, sequences(), SEED)
 
 
 def test_step_always_sees_as_many_rows_of_noise_as_it_asked_for(world, fitted):
@@ -329,21 +329,21 @@ def test_hazard_of_another_size_or_type_is_refused(world, cap, make, kind):
 
 
 @pytest.mark.parametrize("make", ["fused", "python"])
-@pytest.mark.parametrize("axes", [(0, 5), (0, -3), (0,)])
+@pytest.mark.parametrize("axes", [(0, 5), (0, -3), (0,), (0, 1, 1)])
 def test_axes_that_the_state_or_the_grid_does_not_have_are_refused(world, cap, make, axes):
     mask = masks(world.box)["block"]
+    make_rollout = {
+        "fused": lambda: guarded(fused(cap, mask, axes=axes)),
+        "python": lambda: PythonRollout(cap, late(None, 99), python_cost, mask, axes),
+    }[make]
     with pytest.raises(CaptureError, match="axes"):
-        if make == "fused":
-            fused(cap, mask, axes=axes, noise_dims=0)(START, sequences(), SEED)
-        else:
-            step = GivenNoise(np.zeros((3, 12 * PARTICLES, 2)))
-            PythonRollout(cap, step, python_cost, mask, axes)(START, sequences(), SEED)
+        make_rollout()(START, sequences(), SEED)
 
 
 @pytest.mark.parametrize("make", ["fused", "python"])
 def test_state_and_action_must_make_an_input_of_the_calibration(world, cap, make):
     mask, asked = masks(world.box)["block"], sequences()
-    rollout = fused(cap, mask) if make == "fused" else python(cap, mask, np.zeros((3, 12, PARTICLES, 2)))
+    rollout = guarded(fused(cap, mask)) if make == "fused" else python(cap, mask, np.zeros((3, 12, PARTICLES, 2)))
     for state, actions in ((np.zeros(1), asked), (START, asked[..., :1])):
         with pytest.raises(CaptureError):
             rollout(state, actions, SEED)

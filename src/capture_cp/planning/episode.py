@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats
+from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.files import Pathlike, existing_file, written_whole
 from capture_cp.planning.mppi import MPPI
 
@@ -50,7 +51,7 @@ class Episode:
 
     def save(self, path: Pathlike) -> None:
         """Write the episode to an .npz file, atomically."""
-        header = json.dumps({"format": _FORMAT, "outcome": self.outcome, "info": self.info})
+        header = json.dumps({"format": _FORMAT, "outcome": self.outcome, "info": self.info}, default=_plain)
         arrays = {name: getattr(self, name) for name in ("states", "actions", "plans", "costs", "plan_ms")}
         with written_whole(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, header=np.array(header), **arrays)
@@ -64,12 +65,20 @@ class Episode:
                 header = json.loads(str(archive["header"]))
                 if header["format"] != _FORMAT:
                     raise KeyError("format")
-                names = ("states", "actions", "plans", "costs", "plan_ms")
-                return cls(outcome=header["outcome"], info=header["info"], **{name: archive[name] for name in names})
-        except (ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile):
+                arrays = {name: archive[name] for name in ("states", "actions", "plans", "costs", "plan_ms")}
+                if len({len(arrays["states"]) - 1, *(len(arrays[name]) for name in list(arrays)[1:])}) != 1:
+                    raise ValueError("arrays of different lengths")
+                return cls(outcome=header["outcome"], info=header["info"], **arrays)
+        except (ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError, zlib.error, zipfile.BadZipFile):
             raise CaptureError(
                 f"{file} is not an episode of ours, or is damaged; expected one written by Episode.save."
             ) from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise CaptureError(f"info holds {value!r}, which a file cannot; use numbers, text, lists and dictionaries.")
 
 
 def run_episode(
@@ -79,9 +88,9 @@ def run_episode(
 
     `seed` fixes the true system's noise; the planner has a seed of its own.
     """
-    rng = np.random.default_rng(seed)
+    rng, max_steps = np.random.default_rng(seed), whole_number("max_steps", max_steps, 1)
     planner.reset()
-    state, outcome = np.asarray(start, dtype=np.float64), None
+    state, outcome = finite_array("start", start, (None,), "(ds,)"), None
     states: list[Floats] = [state]
     actions: list[Floats] = []
     plans: list[Floats] = []
@@ -93,7 +102,7 @@ def run_episode(
         plan_ms.append(1e3 * (time.perf_counter() - began))
         plans.append(planner.nominal.copy())
         costs.append(planner.costs.min())
-        state, outcome = system(state, action, rng)
+        state, outcome = system(state.copy(), action.copy(), rng)
         actions.append(action)
         states.append(state)
     return Episode(

@@ -47,7 +47,7 @@ class Cells(NamedTuple):
 
 
 @njit(cache=True)
-def _region_hazard(cloud, limits, largest, cal, cells, first, extent, centre):  # type: ignore[no-untyped-def]
+def _region_hazard(cloud, limits, largest, cal, cells, first, extent, centre, middle, near, far):  # type: ignore[no-untyped-def]
     """Hazard cells inside the region of particles `cloud` (L, dc) with squared thresholds `limits` (M,)."""
     for axis in range(cloud.shape[1]):
         low, high = cloud[0, axis], cloud[0, axis]
@@ -61,6 +61,12 @@ def _region_hazard(cloud, limits, largest, cal, cells, first, extent, centre):  
         if stop <= start:
             return 0
         first[axis], extent[axis] = start, stop - start
+    spread = _ball(cloud, middle)
+    for m in range(limits.shape[0]):
+        # a hair of margin: what rounding could turn is left to the exact count
+        q, sure = math.sqrt(max(limits[m], 0.0)), 1e-9 * (1.0 + spread)
+        near[m] = (q - spread - sure) ** 2 if limits[m] >= 0.0 and q > spread + sure else -1.0
+        far[m] = (q + spread + sure) ** 2
     count = 0
     for t in range(box_size(extent)):
         cell = box_cell(t, first, extent, cells.origin, cells.spacing, cells.shape, centre)
@@ -68,9 +74,32 @@ def _region_hazard(cloud, limits, largest, cal, cells, first, extent, centre):  
             m = cells.labels[cell]
             if m < 0 and cal.ambient:
                 m = 0
-            if m >= 0 and limits[m] >= 0.0 and enough_within(0, 1.0, cal.k, limits[m], centre, cloud):
-                count += 1
+            if m >= 0:
+                away = 0.0
+                for axis in range(centre.shape[0]):
+                    away += (centre[axis] - middle[axis]) ** 2
+                # from the ball around all particles most cells can be told inside or outside without counting
+                if away < near[m]:
+                    count += 1
+                elif away <= far[m] and limits[m] >= 0.0:
+                    count += enough_within(0, 1.0, cal.k, limits[m], centre, cloud)
     return count
+
+
+@njit(cache=True)
+def _ball(cloud, middle):  # type: ignore[no-untyped-def]
+    """Centre, written to `middle` (dc,), and radius of a ball that holds every particle of `cloud` (L, dc)."""
+    for axis in range(cloud.shape[1]):
+        middle[axis] = 0.0
+        for l in range(cloud.shape[0]):
+            middle[axis] += cloud[l, axis] / cloud.shape[0]
+    largest = 0.0
+    for l in range(cloud.shape[0]):
+        away = 0.0
+        for axis in range(cloud.shape[1]):
+            away += (cloud[l, axis] - middle[axis]) ** 2
+        largest = max(largest, away)
+    return math.sqrt(largest)
 
 
 @njit(cache=True)
@@ -89,11 +118,11 @@ def _particle_hazard(cloud, cells):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def roll_out(start, sequences, n_particles, noise_dims, seed, cal, cells, params):  # type: ignore[no-untyped-def]
+def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params):  # type: ignore[no-untyped-def]
     """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,).
 
     Particles are rolled through the model; at each step the region of (mean state, action, particles) is tested against the
-    hazard cells (Algorithm 2). Sequence i draws its noise from stream i of the seed; `noise_dims` = 0 draws none.
+    hazard cells (Algorithm 2). Sequence i draws its noise from stream i of the seed, unless `draws` is false.
     """
     samples, horizon, da = sequences.shape
     ds, dc, n_strata = start.shape[0], cells.axes.shape[0], cal.roots.shape[0]
@@ -103,7 +132,8 @@ def roll_out(start, sequences, n_particles, noise_dims, seed, cal, cells, params
         key = stream(seed, i)
         states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
         cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
-        limits, centre = np.empty(n_strata), np.empty(dc)
+        limits, near, far = np.empty(n_strata), np.empty(n_strata), np.empty(n_strata)
+        centre, middle = np.empty(dc), np.empty(dc)
         first, extent = np.empty(dc, dtype=np.int64), np.empty(dc, dtype=np.int64)
         for s in range(ds):
             states[s, :] = start[s]
@@ -116,7 +146,7 @@ def roll_out(start, sequences, n_particles, noise_dims, seed, cal, cells, params
                 q = cal.step_scale[h] * cal.thresholds[find_group(cal.nodes, cal.roots[m], cal.stratum_features, m, x)]
                 limits[m] = squared_limit(q)
                 largest = max(largest, q)
-            for pair in range(pairs):
+            for pair in range(pairs if draws else 0):
                 for l in range(n_particles):
                     counter = (h * pairs + pair) * n_particles + l
                     noise[2 * pair, l], noise[2 * pair + 1, l] = normal_pair(key, counter)
@@ -129,6 +159,8 @@ def roll_out(start, sequences, n_particles, noise_dims, seed, cal, cells, params
             if cal.count_particles:
                 hazard = _particle_hazard(cloud, cells)
             else:
-                hazard = _region_hazard(cloud, limits, largest, cal, cells, first, extent, centre)
-            costs[i, h] = stage_cost(mean, action, hazard, h + 1, horizon, params)
+                hazard = _region_hazard(cloud, limits, largest, cal, cells, first, extent, centre, middle, near, far)
+            # a model that yields NaN must not be mended by a cost that never looks at that number
+            lost = not math.isfinite(mean.sum())
+            costs[i, h] = math.nan if lost else stage_cost(mean, action, hazard, h + 1, horizon, params)
     return costs

@@ -51,16 +51,18 @@ class MPPI:
             raise CaptureError(
                 f"action bounds {self.low.tolist()} to {self.high.tolist()} are not an interval on each axis."
             )
-        if not (np.isfinite(temperature) and temperature > 0):
+        if not (isinstance(temperature, int | float | np.number) and np.isfinite(temperature) and temperature > 0):
             raise CaptureError(f"temperature is {temperature!r}; expected a positive number, in the unit of the cost.")
         self.temperature = float(temperature)
         da = len(self.low)
         covariance = finite_array("noise", noise, (da, da), "(da, da): covariance of the action perturbations")
         try:
+            if not np.allclose(covariance, covariance.T):
+                raise np.linalg.LinAlgError
             self._spread = np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
             raise CaptureError("noise is not a covariance: it must be symmetric and positive definite.") from None
-        self._seeds = np.random.SeedSequence(seed)
+        self._seeds = np.random.SeedSequence(whole_number("seed", seed, 0))
         self.reset()
 
     def reset(self) -> None:
@@ -71,25 +73,30 @@ class MPPI:
     def plan(self, state: Any) -> Floats:
         """The next action (da,) from a state (ds,); the whole plan is then in `nominal` (H, da)."""
         state = finite_array("state", state, (None,), "(ds,)")
-        self._warm_start()
+        plan = self._warm_start()
         for _ in range(self.iterations):
-            sequences = self._sample()
+            sequences = self._sample(plan)
             costs = self._total(state, sequences)
-            self._update(sequences, costs)
-        self.costs = costs
+            plan = self._average(sequences, costs)
+        self.nominal, self.costs = plan, costs
         return np.array(self.nominal[0])
 
-    def _warm_start(self) -> None:
-        """The last plan, one step further on."""
-        self.nominal = np.vstack([self.nominal[1:], self.nominal[-1:]])
+    def _warm_start(self) -> Floats:
+        """The last plan, one step further on: (H, da)."""
+        return np.vstack([self.nominal[1:], self.nominal[-1:]])
 
-    def _sample(self) -> Floats:
+    def _sample(self, plan: Floats) -> Floats:
         """Perturbed action sequences within bounds: (N, H, da)."""
         normals = self._rng.standard_normal((self.samples, self.horizon, len(self.low)))
-        return np.clip(self.nominal + normals @ self._spread.T, self.low, self.high)
+        return np.clip(plan + normals @ self._spread.T, self.low, self.high)
 
     def _total(self, state: Floats, sequences: Floats) -> Floats:
-        stages = np.asarray(self.rollout(state, sequences, int(self._rng.integers(2**62))))
+        try:
+            stages = np.asarray(self.rollout(state, sequences, int(self._rng.integers(2**62))), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, CaptureError):
+                raise
+            raise CaptureError(f"the roll-out raised {type(error).__name__}: {error}; expected costs (N, H).") from error
         if stages.shape != sequences.shape[:2]:
             raise CaptureError(
                 f"the roll-out returned costs of shape {stages.shape}; expected (N, H) = {sequences.shape[:2]}."
@@ -98,12 +105,12 @@ class MPPI:
         if bad.any():
             step = int(np.flatnonzero(bad.any(axis=0))[0]) + 1
             raise CaptureError(
-                f"the stage cost is NaN or infinite for {int(bad.any(axis=1).sum())} of {len(stages)} sequences, "
+                f"the roll-out's stage cost is NaN or infinite for {int(bad.any(axis=1).sum())} of {len(stages)} sequences, "
                 f"first at step {step} of {self.horizon}; check the model and the cost there."
             )
         return np.asarray(stages.sum(axis=1))
 
-    def _update(self, sequences: Floats, costs: Floats) -> None:
-        """Average of the sequences, weighted by exp(-cost / λ)."""
+    def _average(self, sequences: Floats, costs: Floats) -> Floats:
+        """Average of the sequences, weighted by exp(-cost / λ): (H, da)."""
         weights = np.exp((costs.min() - costs) / self.temperature)
-        self.nominal = np.tensordot(weights / weights.sum(), sequences, axes=1)
+        return np.asarray(np.tensordot(weights / weights.sum(), sequences, axes=1))

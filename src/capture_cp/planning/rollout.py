@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from capture_cp.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.checks import Bools, CaptureError, Floats, Ints, failure_rate, finite_array, whole_number
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.planning.kernel import Calibrated, Cells
@@ -67,14 +67,19 @@ class PythonRollout:
         axes: Sequence[int],
         alpha: float = 0.1,
     ) -> None:
+        cap._check_fitted()
         strata = grid_of(cap.strata)
         grid = strata.require_grid()
-        self.cap, self.step, self.cost, self.axes, self.alpha = cap, step, cost, list(axes), alpha
+        if cap._score.ambient:
+            raise CaptureError(f"no Python roll-out for {cap._score!r}, which has no particles; use FusedRollout.")
+        self.cap, self.step, self.cost, self.alpha = cap, step, cost, failure_rate(alpha)
+        self.axes = checked_axes(cap, axes).tolist()
         mask = checked_hazard(hazard, grid.size)
         self._hazards = GridStrata(grid, np.where(mask, strata.labels, -1), strata.names)
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
+        check_sizes(self.cap, state, sequences, self.axes)
         samples, horizon, _ = sequences.shape
         particles, rng = self.cap.n_particles, np.random.default_rng(seed)
         states = np.tile(state, (samples, particles, 1))
@@ -101,6 +106,9 @@ class PythonRollout:
         return after.reshape(states.shape)
 
     def _count(self, x: Floats, cloud: Floats) -> Ints:
+        if type(self.cap._score) is ParticleBox:
+            cells = self._hazards.index(cloud.reshape(-1, cloud.shape[-1])).reshape(cloud.shape[:2])
+            return np.asarray((cells >= 0).sum(axis=1))
         q = np.hstack([self.cap.thresholds(x, self.alpha), np.full((len(x), 1), -1.0)])
         return np.asarray(self.cap._score.count_cells(cloud, q, self._hazards).sum(axis=1))
 
@@ -144,41 +152,86 @@ class FusedRollout:
         alpha: float = 0.1,
         gaussian_scale: Any = None,
     ) -> None:
-        self._kernel = specialise(step, stage_cost)
-        self._params, self._noise_dims, self._particles = params, noise_dims, cap.n_particles
+        for name, function in (("step", step), ("stage_cost", stage_cost)):
+            if not hasattr(function, "py_func"):
+                raise CaptureError(f"{name} is {function!r}; expected a function compiled with numba.njit.")
+        cap._check_fitted()
+        self._kernel, self._step, self._stage_cost = specialise(step, stage_cost), step, stage_cost
+        self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
+        self._particles, self._k, self._draws = cap.n_particles, 1, True
+        self._scale: Floats | None = None
         score = cap._score
-        self._k, self._scale = 1, gaussian_scale
-        if isinstance(score, Mahalanobis):
+        if type(score) is Mahalanobis:
             # an isotropic Gaussian's ellipsoid is a ball around its mean: one noise-free particle, thresholds in σ
             if gaussian_scale is None:
-                raise CaptureError(
-                    "planning with Mahalanobis needs gaussian_scale: the standard deviation at each step, (H,)."
-                )
-            self._particles, self._noise_dims = 1, 0
-        elif isinstance(score, NearestParticles) and isinstance(score._metric, Euclidean):
+                raise CaptureError("planning with Mahalanobis needs gaussian_scale: the standard deviation at each step.")
+            self._scale = finite_array("gaussian_scale", gaussian_scale, (None,), "(H,): one standard deviation a step")
+            if (self._scale < 0).any():
+                raise CaptureError("gaussian_scale has negative standard deviations; expected (H,) of at least 0.")
+            self._particles, self._draws = 1, False
+        elif type(score) is NearestParticles and type(score._metric) is Euclidean:
             self._k = score.k
-        elif not isinstance(score, ParticleBox):
+        elif type(score) is not ParticleBox:
             raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
         self._table = cap.threshold_table(alpha)
         self._partition, self._ambient = cap.partition_, cap._ambient
-        self._boxes = isinstance(score, ParticleBox)
-        self._cells = hazard_cells(cap, hazard, axes)
+        self._boxes = type(score) is ParticleBox
+        self._axes = checked_axes(cap, axes)
+        self._cells = hazard_cells(cap, hazard, self._axes)
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
+        check_sizes(self._cap, state, sequences, self._axes)
         horizon = sequences.shape[1]
-        scale = np.ones(horizon) if self._scale is None else np.asarray(self._scale, dtype=np.float64)[:horizon]
+        scale = np.ones(horizon) if self._scale is None else self._scale
+        if len(scale) < horizon:
+            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one a step.")
         part = self._partition
         cal = Calibrated(
             part.nodes, part.roots, part.stratum_features, self._table.thresholds, self._k, self._ambient, self._boxes, scale
         )
-        seed64 = np.uint64(seed)
-        return np.asarray(
-            self._kernel(state, sequences, self._particles, self._noise_dims, seed64, cal, self._cells, self._params)
+        inputs = (np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences))
+        settings = self._particles, self._noise_dims, self._draws, np.uint64(seed)
+        try:
+            return np.asarray(self._kernel(*inputs, *settings, cal, self._cells, self._params))
+        except SystemError as error:
+            raise CaptureError(f"the compiled model or cost raised an error: {self._trouble(state, sequences)}") from error
+
+    def _trouble(self, state: Floats, sequences: Floats) -> str:
+        """What the compiled functions say when called once from Python, where their errors keep their words."""
+        states = np.repeat(np.asarray(state, dtype=np.float64)[:, None], self._particles, axis=1)
+        try:
+            self._step(states, sequences[0, 0], np.zeros((self._noise_dims + 2, self._particles)), self._params)
+        except Exception as error:
+            return f"the model at step 1 of the roll-out, {type(error).__name__}: {error}"
+        try:
+            self._stage_cost(states.mean(axis=1), sequences[0, 0], 0, 1, sequences.shape[1], self._params)
+        except Exception as error:
+            return f"the cost at step 1 of the roll-out, {type(error).__name__}: {error}"
+        return "not in the first step of the first sequence; try the functions in Python."
+
+
+def checked_axes(cap: Capture, axes: Sequence[int]) -> Ints:
+    """Which entries of the state are the configuration, one for each axis of the grid."""
+    dims, order = grid_of(cap.strata).require_grid().dims, np.asarray(axes)
+    sound = order.shape == (dims,) and order.dtype.kind in "iu" and len(set(order.tolist())) == dims
+    if not sound or order.min() < 0 or order.max() >= cap.n_inputs_:
+        raise CaptureError(
+            f"axes are {tuple(axes)}; expected {dims} different entries of the state, one an axis of the grid."
+        )
+    return order.astype(np.int64)
+
+
+def check_sizes(cap: Capture, state: Floats, sequences: Floats, axes: Any) -> None:
+    """Refuse a state and actions that are not the ones the calibration was made for."""
+    if state.ndim != 1 or sequences.ndim != 3 or len(state) + sequences.shape[2] != cap.n_inputs_ or max(axes) >= len(state):
+        raise CaptureError(
+            f"a state of shape {state.shape} and actions of shape {sequences.shape} do not make up the "
+            f"{cap.n_inputs_} inputs of the calibration, or the axes of the configuration lie outside the state."
         )
 
 
-def hazard_cells(cap: Capture, hazard: Any, axes: Sequence[int]) -> Cells:
+def hazard_cells(cap: Capture, hazard: Any, axes: Ints) -> Cells:
     """The grid as the kernel takes it, with the index box around all hazard cells."""
     strata = grid_of(cap.strata)
     grid = strata.require_grid()
@@ -187,8 +240,7 @@ def hazard_cells(cap: Capture, hazard: Any, axes: Sequence[int]) -> Cells:
     first = np.array([index.min() if len(index) else 0 for index in where], dtype=np.int64)
     last = np.array([index.max() if len(index) else -1 for index in where], dtype=np.int64)
     shape = np.array(grid.shape, dtype=np.int64)
-    order = np.array(axes, dtype=np.int64)
-    return Cells(strata.labels, mask, first, last - first + 1, grid.origin, grid.spacing, shape, order)
+    return Cells(strata.labels, mask, first, last - first + 1, grid.origin, grid.spacing, shape, axes)
 
 
 def checked_hazard(hazard: Any, cells: int) -> Bools:

@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -49,20 +50,34 @@ def _module_of(function: Any) -> str | None:
 def _fingerprint(*functions: Any) -> str:
     """Digest of every source file of ours and of the modules that the functions come from."""
     own = sorted(Path(kernel.__file__).parent.parent.rglob("*.py"))
-    theirs = sorted({Path(inspect.getfile(function.py_func)) for function in functions})
+    theirs = sorted({Path(inspect.getfile(function)) for function in _reachable(functions)})
     digest = hashlib.sha256()
     for file in [*own, *theirs]:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:24]
 
 
+def _reachable(functions: Any) -> list[Any]:
+    """The functions and every compiled function that they call by name, however deep."""
+    found: dict[int, Any] = {}
+    waiting = [function.py_func for function in functions]
+    while waiting:
+        function = waiting.pop()
+        if id(function) not in found:
+            found[id(function)] = function
+            names = function.__code__.co_names
+            called = [function.__globals__.get(name) for name in names]
+            called += [getattr(module, name, None) for module in called if isinstance(module, ModuleType) for name in names]
+            waiting += [part.py_func for part in called if hasattr(part, "py_func")]
+    return list(found.values())
+
+
 def _from_file(source: str, fingerprint: str) -> ModuleType:
     name = f"capture_rollout_{hashlib.sha256(source.encode()).hexdigest()[:12]}_{fingerprint}"
-    file = _cache_folder() / f"{name}.py"
-    if not file.exists():
-        temporary = file.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(source, encoding="utf-8")
-        temporary.replace(file)
+    try:
+        file = _written(_cache_folder() / f"{name}.py", source)
+    except OSError:
+        file = _written(Path(tempfile.mkdtemp(prefix="capture-cp-")) / f"{name}.py", source)
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
@@ -72,13 +87,16 @@ def _from_file(source: str, fingerprint: str) -> ModuleType:
     return module
 
 
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(base) / "capture-cp"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-    except OSError:
-        import tempfile
+def _written(file: Path, source: str) -> Path:
+    """The file, written whole unless it is there; its name tells its content."""
+    if not file.exists():
+        temporary = file.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(source, encoding="utf-8")
+        temporary.replace(file)
+    return file
 
-        return Path(tempfile.mkdtemp(prefix="capture-cp-"))
+
+def _cache_folder() -> Path:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "capture-cp"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

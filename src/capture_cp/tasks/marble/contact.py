@@ -52,7 +52,7 @@ def index_walls(bounds: Floats, walls: Floats, radius: float) -> tuple[npt.NDArr
     return near.astype(np.int32), np.nonzero(touches)[1].astype(np.int32), columns
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def wall_gap(x, y, walls, w, radius):  # type: ignore[no-untyped-def]
     """Gap between the centre and inflated wall number w (negative inside), and the outward normal: gap, nx, ny."""
     dx = x - min(max(x, walls[w, 0]), walls[w, 2])
@@ -75,7 +75,7 @@ def wall_gap(x, y, walls, w, radius):  # type: ignore[no-untyped-def]
     return -depth - radius, 0.0, 1.0
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def squared_gap(x, y, walls, w):  # type: ignore[no-untyped-def]
     """Squared distance to wall number w before inflation, 0 inside it."""
     dx = max(max(walls[w, 0] - x, x - walls[w, 2]), 0.0)
@@ -83,7 +83,7 @@ def squared_gap(x, y, walls, w):  # type: ignore[no-untyped-def]
     return dx * dx + dy * dy
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def clearance(x, y, g):  # type: ignore[no-untyped-def]
     """Signed distance to the nearest obstacle or side of the board; negative in collision."""
     gap = min(min(x - g.bounds[0], g.bounds[1] - x), min(y - g.bounds[2], g.bounds[3] - y))
@@ -92,7 +92,7 @@ def clearance(x, y, g):  # type: ignore[no-untyped-def]
     return gap
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def may_touch(x, y, g):  # type: ignore[no-untyped-def]
     """Whether a centre here can be in touch with anything: false is certain, true is a reason to look."""
     inside = x > g.bounds[0] + TOLERANCE and x < g.bounds[1] - TOLERANCE
@@ -102,7 +102,7 @@ def may_touch(x, y, g):  # type: ignore[no-untyped-def]
     return g.near[square] < g.near[square + 1]
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     """Move the centre out of everything it is in, along surface normals; drop the velocity into all that it touches.
 
@@ -110,17 +110,18 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     Returns x, y, vx, vy and whether it is out.
     """
     reach = (g.radius + TOLERANCE) * (g.radius + TOLERANCE)
-    out, touching = False, 0
+    out, touching, left = False, 0, -1
     for _ in range(_PASSES):
         x = min(max(x, g.bounds[0]), g.bounds[1])
         y = min(max(y, g.bounds[2]), g.bounds[3])
-        touching, deepest, nx, ny = 0, 0.0, 0.0, 0.0
+        touching, deepest, nx, ny, wall = 0, 0.0, 0.0, 0.0, -1
         square = int(x * _PER_PITCH) * g.columns + int(y * _PER_PITCH)
         for item in range(g.near[square], g.near[square + 1]):
             w = g.nearby[item]
             if squared_gap(x, y, g.walls, w) < reach:
                 touching += 1
                 gap, ax, ay = wall_gap(x, y, g.walls, w, g.radius)
+                wall = w
                 if gap < deepest:
                     deepest, nx, ny = gap, ax, ay
         if deepest > -_PUSHED:
@@ -129,6 +130,7 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
         x -= deepest * nx
         y -= deepest * ny
         vx, vy = _along(vx, vy, nx, ny)
+        left = wall if touching == 1 else -1
     if not out:
         return x, y, vx, vy, clearance(x, y, g) >= -TOLERANCE
     surfaces = touching
@@ -143,7 +145,7 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
             vy, surfaces = max(vy, 0.0), surfaces + 1
         if y > g.bounds[3] - TOLERANCE:
             vy, surfaces = min(vy, 0.0), surfaces + 1
-        if touching > 0:
+        if touching > 1 or (touching == 1 and (wall != left or again == 1)):
             square = int(x * _PER_PITCH) * g.columns + int(y * _PER_PITCH)
             for item in range(g.near[square], g.near[square + 1]):
                 w = g.nearby[item]
@@ -153,14 +155,14 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     return x, y, vx, vy, True
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def _along(vx, vy, nx, ny):  # type: ignore[no-untyped-def]
     """The velocity without its part against the normal."""
     inward = min(vx * nx + vy * ny, 0.0)
     return vx - inward * nx, vy - inward * ny
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def last_free(x0, y0, x1, y1, g):  # type: ignore[no-untyped-def]
     """The farthest point found free on the way from a free point (x0, y0) to (x1, y1), by bisection."""
     free, blocked = 0.0, 1.0

@@ -27,12 +27,12 @@ TRUE_GAIN = 2.0
 ROLLS, AT_GOAL, FELL = range(3)
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def _clip(value, bound):  # type: ignore[no-untyped-def]
     return min(max(value, -bound), bound)
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def stops(x, y, g):  # type: ignore[no-untyped-def]
     """What ends the motion here: nothing, the goal or a pit."""
     for p in range(g.pits.shape[0]):
@@ -43,7 +43,7 @@ def stops(x, y, g):  # type: ignore[no-untyped-def]
     return AT_GOAL if dx * dx + dy * dy <= g.goal[2] * g.goal[2] else ROLLS
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def contact(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     """Where a move from a free point (x0, y0) to (x, y) ends, walls considered, and the velocity then: x, y, vx, vy."""
     longest = max(abs(x - x0), abs(y - y0))
@@ -63,7 +63,7 @@ def contact(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     return x, y, vx, vy
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def _arrive(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     x1, y1, vx, vy, out_of_walls = push_out(x, y, vx, vy, g)
     if out_of_walls:
@@ -73,7 +73,7 @@ def _arrive(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     return x1, y1, 0.0, 0.0
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, inline="always")
 def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):  # type: ignore[no-untyped-def]
     """One control step of one marble under the noisy action (push0, push1): its next state, and the outcome.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from capture_cp.checks import Floats
+from capture_cp.checks import CaptureError, Floats
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import System
@@ -17,7 +17,8 @@ from capture_cp.planning.rollout import FusedRollout
 from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.contact import may_touch
+from capture_cp.tasks.marble.contact import TOLERANCE, may_touch
+from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.task import Marble
 
@@ -114,6 +115,8 @@ def marble_params(task: Marble, gain: float) -> Params:
 
 def marble_planner(cap: Capture, task: Marble, settings: PlannerSettings, alpha: float, seed: int) -> MPPI:
     """An MPPI planner for one map that uses the regions of `cap`."""
+    if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
+        raise CaptureError(f"the calibration was made for another map than {task.map.name}; calibrate on this one.")
     scale = position_spread(settings.horizon, settings.model_gain) if isinstance(cap.score, Mahalanobis) else None
     params = marble_params(task, settings.model_gain)
     rollout = FusedRollout(
@@ -121,7 +124,23 @@ def marble_planner(cap: Capture, task: Marble, settings: PlannerSettings, alpha:
     )
     bound = np.full(2, dynamics.MAX_ACTION)
     noise = [[1.0, 0.1], [0.1, 1.0]]
-    return MPPI(rollout, settings.horizon, settings.samples, settings.temperature, noise, -bound, bound, seed=seed)
+    return MPPI(
+        _OnTheBoard(rollout, task), settings.horizon, settings.samples, settings.temperature, noise, -bound, bound, seed=seed
+    )
+
+
+class _OnTheBoard:
+    """A roll-out that refuses states from which the marble's motion has no meaning."""
+
+    def __init__(self, rollout: FusedRollout, task: Marble) -> None:
+        self.rollout, self.task = rollout, task
+
+    def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
+        if len(state) != 6 or self.task.map.clearance(state[[0, 2]][None])[0] < -TOLERANCE:
+            raise CaptureError(
+                f"the state {state.tolist()} is not a marble on the map: x, vx, y, vy, alpha, beta, clear of walls."
+            )
+        return self.rollout(state, sequences, seed)
 
 
 def position_spread(horizon: int, gain: float) -> Floats:
