@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeRegressor
 import oracles
 from capture_cp import SE2, Euclidean, Grid, Mahalanobis, OneGroup, PerStratum, Tree, conformal_quantile, conformal_rank
 from capture_cp.conformal.groups import Examples, _tree_nodes
+from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.kernels import cells, distance, gaussian, nearest, tree
 
 seeds = st.integers(0, 2**32 - 1)
@@ -261,14 +262,13 @@ def test_every_tree_look_up_walks_the_same_way(seed, per_stratum, stratum_input)
     X, m = rng.normal(size=(40, 2)), rng.integers(0, 3, 40)
     everywhere = parts.groups_everywhere(X)
     thresholds = rng.random(parts.n_groups)
+    table = ThresholdTable(parts, thresholds)
     for i in range(len(X)):
         for s in range(3):
             group = oracles.walk(parts.nodes, parts.roots[s], X[i], parts.stratum_features[s])
             assert everywhere[i, s] == group
             assert tree.find_group(parts.nodes, parts.roots[s], parts.stratum_features, s, X[i]) == group
-            assert (
-                tree.threshold_of(parts.nodes, parts.roots, parts.stratum_features, thresholds, X[i], s) == thresholds[group]
-            )
+            assert table(X[i], s) == thresholds[group]
     assert np.array_equal(parts.groups(X, m), everywhere[np.arange(40), m])
 
 

@@ -113,12 +113,15 @@ class ThresholdTable:
     __slots__ = ("_arrays", "thresholds")
 
     def __init__(self, partition: Partition, thresholds: Floats) -> None:
-        self._arrays = (partition.nodes, partition.roots, partition.stratum_features, thresholds)
+        nodes = partition.nodes.copy()
+        leaf = nodes["feature"] < 0
+        nodes["threshold"][leaf] = thresholds[nodes["group"][leaf]]
+        self._arrays = (nodes, partition.roots, partition.stratum_features)
         self.thresholds = thresholds
 
     def __call__(self, x: Floats, m: int) -> float:
-        nodes, roots, features, thresholds = self._arrays
-        return threshold_of(nodes, roots, features, thresholds, x, m)  # type: ignore[no-any-return]
+        nodes, roots, features = self._arrays
+        return threshold_of(nodes, roots, features, x, m)  # type: ignore[no-any-return]
 
 
 def leaves(count: int, first_group: int = 0) -> npt.NDArray[Any]:

@@ -38,6 +38,8 @@ class PlanningStudy:
 
     Every step plans with the approximate model, builds a region for every sampled step and counts its pit cells, executes
     the first action on the true marble, and plans again. With the paper's figures beside ours (its Table 2).
+
+    In its beginnings: the temperature and the size of the tree are not settled, and success is below the paper's.
     """
 
     task: Annotated[tyro.conf.Positional[Literal["marble"]], tyro.conf.arg(help="The task to study.")]

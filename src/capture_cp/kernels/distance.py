@@ -11,7 +11,7 @@ EUCLIDEAN = 0
 SE2 = 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def squared_distance(metric, length, y, p):  # type: ignore[no-untyped-def]
     """Squared distance of configurations `y` and `p`, both (dc,).
 

@@ -9,22 +9,28 @@ from numba import njit, prange
 NODE = np.dtype([("threshold", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("group", "i4")])
 
 
-@njit(cache=True)
-def find_group(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-def]
-    """Group of input x (dx,) in stratum m; features from dx on are the stratum's own, (M, df)."""
+@njit(cache=True, inline="always")
+def find_leaf(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-def]
+    """Leaf of input x (dx,) in stratum m; features from dx on are the stratum's own, (M, df)."""
     i = root
     while nodes[i].feature >= 0:
         f = nodes[i].feature
         value = x[f] if f < x.shape[0] else stratum_features[m, f - x.shape[0]]
         # scikit-learn grows its trees on float32 inputs: comparing anything else would part from its leaves
         i = nodes[i].left if np.float32(value) <= nodes[i].threshold else nodes[i].right
-    return nodes[i].group
+    return i
+
+
+@njit(cache=True, inline="always")
+def find_group(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-def]
+    """Group of input x (dx,) in stratum m."""
+    return nodes[find_leaf(nodes, root, stratum_features, m, x)].group
 
 
 @njit(cache=True, nogil=True)
-def threshold_of(nodes, roots, stratum_features, thresholds, x, m):  # type: ignore[no-untyped-def]
-    """Conformal threshold of one input (dx,) in stratum m."""
-    return thresholds[find_group(nodes, roots[m], stratum_features, m, x)]
+def threshold_of(nodes, roots, stratum_features, x, m):  # type: ignore[no-untyped-def]
+    """Conformal threshold of one input (dx,) in stratum m, from leaves whose `threshold` is that of their group."""
+    return nodes[find_leaf(nodes, roots[m], stratum_features, m, x)].threshold
 
 
 @njit(cache=True, parallel=True, nogil=True)
