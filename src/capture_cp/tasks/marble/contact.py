@@ -93,8 +93,10 @@ def clearance(x, y, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def may_touch(x, y, g):  # type: ignore[no-untyped-def]
-    """Whether a centre here can be in touch with anything: false is certain, true is a reason to look."""
+def may_touch(x0, y0, x, y, g):  # type: ignore[no-untyped-def]
+    """Whether a move from (x0, y0) to (x, y) may have met anything: false is certain, true is a reason to look."""
+    if max(abs(x - x0), abs(y - y0)) > g.radius:
+        return True  # long enough to have passed a thin wall
     inside = x > g.bounds[0] + TOLERANCE and x < g.bounds[1] - TOLERANCE
     if not (inside and y > g.bounds[2] + TOLERANCE and y < g.bounds[3] - TOLERANCE):
         return True

@@ -88,7 +88,7 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):  # type: ign
         vx = _clip(vx - DT * gain * ROLLING * alpha, MAX_SPEED)
         vy = _clip(vy - DT * gain * ROLLING * beta, MAX_SPEED)
         alpha, beta = _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
-        if may_touch(x, y, g):
+        if may_touch(x0, y0, x, y, g):
             x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
         if absorb:
             outcome = stops(x, y, g)

@@ -71,7 +71,7 @@ def model_step(states, action, noise, params):  # type: ignore[no-untyped-def]
             beta[l] = min(max(beta[l] + rolls[l] * dynamics.DT * u1, -dynamics.MAX_TILT), dynamics.MAX_TILT)
         for l in range(n):
             if rolls[l] > 0.0:
-                if may_touch(x[l], y[l], params):
+                if may_touch(x0[l], y0[l], x[l], y[l], params):
                     x[l], y[l], vx[l], vy[l] = dynamics.contact(x0[l], y0[l], x[l], y[l], vx[l], vy[l], params)
                 if dynamics.stops(x[l], y[l], params) != dynamics.ROLLS:
                     rolls[l], vx[l], vy[l] = 0.0, 0.0, 0.0
