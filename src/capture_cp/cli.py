@@ -40,11 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, category, *_: errors.print(
-                f"warning: {message}", style="yellow" if issubclass(category, CaptureWarning) else "dim", highlight=False
+                f"warning: {message}",
+                style="yellow" if issubclass(category, CaptureWarning) else "dim",
+                highlight=False,
+                markup=False,
             )
             command.run(Console())
     except CaptureError as error:
-        errors.print(f"error: {error}", style="red", highlight=False, soft_wrap=True)
+        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         errors.print("stopped.")

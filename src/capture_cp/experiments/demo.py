@@ -56,13 +56,13 @@ class Demo:
             write_rows(self.json, rows, self)
         fitted["capture"].save(folder / "box.capture")
         region = fitted["capture"].region(PUSH, self.alpha)
-        console.print(f"\nOne region, for a push at the pillar's corner: {region}")
+        console.print(f"\nOne region, for a push at the pillar's corner: {region}", markup=False)
         console.print(f"Saved calibration: {folder / 'box.capture'}")
         try:
             self._draw(box, fitted, folder / "regions.png")
             console.print(f"Regions of all six methods: {folder / 'regions.png'}")
         except CaptureError as error:
-            console.print(f"No picture: {error}")
+            console.print(f"No picture: {error}", markup=False)
 
     def _calibrate(self, box: Box, console: Console) -> tuple[dict[str, Capture], dict[str, Coverage]]:
         rng = np.random.default_rng(self.seed)

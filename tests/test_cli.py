@@ -1,0 +1,55 @@
+"""The command line: bad input is one sentence on stderr and exit status 2."""
+
+import json
+
+import pytest
+
+from capture_cp import __version__
+from capture_cp.cli import main
+
+
+def refused(capsys, *arguments):
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert "Traceback" not in said
+    return " ".join(said.split())
+
+
+def test_version_is_told(capsys):
+    main(["--version"])
+    assert capsys.readouterr().out.strip() == f"capture-cp {__version__}"
+
+
+def test_demo_writes_rows_and_a_calibration(tmp_path, capsys):
+    main(["demo", "--transitions", "3000", "--out", str(tmp_path), "--json", str(tmp_path / "rows.json")])
+    assert (tmp_path / "box.capture").stat().st_size > 0
+    content = json.loads((tmp_path / "rows.json").read_text())
+    assert content["schema"] == 1
+    assert content["config"]["transitions"] == 3000
+    assert {row["method"] for row in content["rows"]} == {"particles", "pcp", "lucca", "no-strata", "capture-k1", "capture"}
+    assert set(content["rows"][0]) >= {"task", "map", "method", "stratum", "alpha", "coverage", "ci95", "n", "volume"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("demo", "--alpha", "2"), "error: alpha is 2.0; expected a number strictly between 0 and 1"),
+        (("demo", "--transitions", "0"), "error: transitions is 0; expected a whole number of at least 1"),
+        (("demo", "--json", "/no/such/folder/rows.json"), "error: cannot write /no/such/folder/rows.json"),
+        (("coverage", "marble", "--maps", "centre"), "Did you mean 'center'?"),
+        (("plan", "marble", "--methods", "captur"), "Did you mean 'capture'?"),
+        (("bench", "--rounds", "0"), "error: rounds is 0"),
+    ],
+)
+def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(capsys, *arguments)
+
+
+def test_brackets_in_a_sentence_are_printed_as_they_are(capsys, tmp_path):
+    """They are lists and extras, not the markup of the terminal library."""
+    file = tmp_path / "maze.json"
+    file.write_text(json.dumps({"size": [50, 50], "walls": [[1, 2, 3]], "start": [10, 10], "goal": [40, 40]}))
+    assert "found [1, 2, 3]" in refused(capsys, "coverage", "marble", "--maps", file)
