@@ -41,7 +41,7 @@ def _measure(study: CoverageStudy, name: str, task: Marble, console: Console) ->
     data = task.transitions(study.design, 2, study.rng(0))
     if max(study.sizes) > len(data):
         raise CaptureError(f"map {name} has {len(data):,} calibration transitions; sizes go up to {max(study.sizes):,}.")
-    X = task.inputs(study.design if study.test_design == "same" else study.test_design, study.rng(1))
+    X = study.test_inputs(task)
     X = X[rng.permutation(len(X))[:TEST_INPUTS]]
     rows = []
     jobs = [(size, subset) for size in study.sizes for subset in range(SUBSETS)]

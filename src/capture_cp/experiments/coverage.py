@@ -15,13 +15,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from capture_cp.checks import CaptureError, Floats, failure_rate, known_name, whole_number
+from capture_cp.checks import Floats, whole_number
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
 from capture_cp.experiments.montecarlo import Counts, count
-from capture_cp.experiments.output import check_writable, write_rows
+from capture_cp.experiments.output import write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
+from capture_cp.experiments.settings import check_settings
 from capture_cp.methods import METHODS, method
 from capture_cp.predictor import Capture
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
@@ -90,17 +91,7 @@ class CoverageStudy:
 
     def checked_tasks(self) -> dict[str, Marble]:
         """The maps by name, all settings checked."""
-        failure_rate(self.alpha)
-        for name in ("mc", "jobs", "particles", "min_leaf"):
-            whole_number(name, getattr(self, name), 1)
-        if whole_number("seed", self.seed, 0) >= 2**63:
-            raise CaptureError(f"seed is {self.seed}; expected a whole number below 2^63.")
-        for option in ("maps", "methods"):
-            if not getattr(self, option):
-                raise CaptureError(f"no {option} are given; name at least one, or leave --{option} out.")
-        check_writable(self.json)
-        for name in self.methods:
-            known_name("method", name, METHODS)
+        check_settings(self, ("mc", "jobs", "particles", "min_leaf"), (self.figures, self.state))
         for size in self.sizes:
             whole_number("sizes", size, 1)
         return {str(name): Marble(load_map(name), self.absorb) for name in self.maps}

@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from capture_cp.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
-from capture_cp.experiments.output import check_writable, output_folder, write_rows
+from capture_cp.experiments.output import output_folder, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
+from capture_cp.experiments.settings import check_settings
 from capture_cp.methods import METHODS, method
 from capture_cp.planning.episode import run_episode
 from capture_cp.predictor import Capture
@@ -82,19 +82,8 @@ class PlanningStudy:
             console.print(f"Figure: {file}")
 
     def _checked_tasks(self) -> dict[str, Marble]:
-        failure_rate(self.alpha)
-        for name in ("episodes", "samples", "horizon", "jobs", "particles"):
-            whole_number(name, getattr(self, name), 1)
-        if whole_number("seed", self.seed, 0) >= 2**63:
-            raise CaptureError(f"seed is {self.seed}; expected a whole number below 2^63.")
-        for name in self.methods:
-            known_name("method", name, METHODS)
-        for option in ("maps", "methods"):
-            if not getattr(self, option):
-                raise CaptureError(f"no {option} are given; name at least one, or leave --{option} out.")
-        check_writable(self.json)
-        if self.record is not None:
-            output_folder(self.record)
+        counts = ("episodes", "samples", "horizon", "jobs", "particles")
+        check_settings(self, counts, (self.figures, self.state, self.record))
         loaded = {str(name): load_map(name) for name in self.maps}
         return {
             name: Marble(tuning_variant(found) if self.variant else found, absorb=True) for name, found in loaded.items()

@@ -1,0 +1,35 @@
+"""Settings that the marble studies share, checked before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from capture_cp.checks import CaptureError, failure_rate, known_name, whole_number
+from capture_cp.experiments.output import check_writable, output_folder
+from capture_cp.methods import METHODS
+from capture_cp.plotting import pyplot
+
+
+def check_settings(study: Any, counts: Sequence[str], folders: Sequence[Path | None]) -> None:
+    """Refuse settings of a study that cannot be worked with.
+
+    `counts` names those that must be whole numbers of at least 1; `folders` are made if they are given.
+    """
+    failure_rate(study.alpha)
+    for name in counts:
+        whole_number(name, getattr(study, name), 1)
+    if whole_number("seed", study.seed, 0) >= 2**63:
+        raise CaptureError(f"seed is {study.seed}; expected a whole number below 2^63.")
+    for option in ("maps", "methods"):
+        if not getattr(study, option):
+            raise CaptureError(f"no {option} are given; name at least one, or leave --{option} out.")
+    for name in study.methods:
+        known_name("method", name, METHODS)
+    check_writable(study.json)
+    for folder in folders:
+        if folder is not None:
+            output_folder(folder)
+    if study.figures is not None:
+        pyplot()  # missing matplotlib is told now, not after the work
