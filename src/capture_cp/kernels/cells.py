@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def box_size(extent):  # type: ignore[no-untyped-def]
     """Number of cells in an index box of `extent` (dc,)."""
     total = 1
@@ -14,7 +14,7 @@ def box_size(extent):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def box_cell(t, first, extent, origin, spacing, shape, centre):  # type: ignore[no-untyped-def]
     """Flat index of the t-th cell of the box; its configuration is written to `centre` (dc,). Indices wrap."""
     cell = 0

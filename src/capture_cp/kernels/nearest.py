@@ -44,7 +44,7 @@ def kth_nearest(metric, length, k, Y, particles):  # type: ignore[no-untyped-def
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def enough_within(metric, length, k, limit, y, cloud):  # type: ignore[no-untyped-def]
     """Whether at least k particles of `cloud` (L, dc) lie within squared distance `limit` of y (dc,)."""
     count = 0

@@ -71,7 +71,7 @@ def _shift(region: tuple[slice, slice], dx: int, dy: int) -> tuple[slice, slice]
     return slice(rows.start + dx, rows.stop + dx), slice(columns.start + dy, columns.stop + dy)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def interpolate(field, origin, spacing, x, y):  # type: ignore[no-untyped-def]
     """Bilinear value of a field (nx, ny) given at cell centres, held constant beyond the outer ones."""
     u = min(max((x - origin[0]) / spacing[0], 0.0), field.shape[0] - 1.0)

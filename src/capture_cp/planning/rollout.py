@@ -11,7 +11,8 @@ import numpy as np
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, failure_rate, finite_array, whole_number
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
-from capture_cp.planning.kernel import Calibrated, Cells
+from capture_cp.planning.hazard import hazard_runs
+from capture_cp.planning.kernel import Calibrated
 from capture_cp.planning.specialise import specialise
 from capture_cp.predictor import Capture
 from capture_cp.region import grid_of
@@ -174,10 +175,14 @@ class FusedRollout:
         elif type(score) is not ParticleBox:
             raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
         self._table = cap.threshold_table(alpha)
-        self._partition, self._ambient = cap.partition_, cap._ambient
+        self._partition = cap.partition_
         self._boxes = type(score) is ParticleBox
         self._axes = checked_axes(cap, axes)
-        self._cells = hazard_cells(cap, hazard, self._axes)
+        strata = grid_of(cap.strata)
+        grid = strata.require_grid()
+        # a region that ignores the strata reaches into infeasible cells too, with the one threshold it has
+        labels = np.maximum(strata.labels, 0) if cap._ambient else strata.labels
+        self._cells = hazard_runs(grid, labels, checked_hazard(hazard, grid.size), self._axes)
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
@@ -187,9 +192,7 @@ class FusedRollout:
         if len(scale) < horizon:
             raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one a step.")
         part = self._partition
-        cal = Calibrated(
-            part.nodes, part.roots, part.stratum_features, self._table.thresholds, self._k, self._ambient, self._boxes, scale
-        )
+        cal = Calibrated(part.nodes, part.roots, part.stratum_features, self._table.thresholds, self._k, self._boxes, scale)
         inputs = (np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences))
         settings = self._particles, self._noise_dims, self._draws, np.uint64(seed)
         try:
@@ -229,18 +232,6 @@ def check_sizes(cap: Capture, state: Floats, sequences: Floats, axes: Any) -> No
             f"a state of shape {state.shape} and actions of shape {sequences.shape} do not make up the "
             f"{cap.n_inputs_} inputs of the calibration, or the axes of the configuration lie outside the state."
         )
-
-
-def hazard_cells(cap: Capture, hazard: Any, axes: Ints) -> Cells:
-    """The grid as the kernel takes it, with the index box around all hazard cells."""
-    strata = grid_of(cap.strata)
-    grid = strata.require_grid()
-    mask = checked_hazard(hazard, grid.size)
-    where = np.nonzero(mask.reshape(grid.shape))
-    first = np.array([index.min() if len(index) else 0 for index in where], dtype=np.int64)
-    last = np.array([index.max() if len(index) else -1 for index in where], dtype=np.int64)
-    shape = np.array(grid.shape, dtype=np.int64)
-    return Cells(strata.labels, mask, first, last - first + 1, grid.origin, grid.spacing, shape, axes)
 
 
 def checked_hazard(hazard: Any, cells: int) -> Bools:

@@ -48,11 +48,10 @@ def _module_of(function: Any) -> str | None:
 
 
 def _fingerprint(*functions: Any) -> str:
-    """Digest of every source file of ours and of the modules that the functions come from."""
-    own = sorted(Path(kernel.__file__).parent.parent.rglob("*.py"))
-    theirs = sorted({Path(inspect.getfile(function)) for function in _reachable(functions)})
+    """Digest of every source file that holds a function which the roll-out calls."""
+    files = {Path(inspect.getfile(function)) for function in _reachable([kernel.roll_out, *functions])}
     digest = hashlib.sha256()
-    for file in [*own, *theirs]:
+    for file in sorted(files):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:24]
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from numba import njit
 
 from capture_cp.checks import Floats
+from capture_cp.tasks.marble.squares import ANYTHING
 
 #: Penetration (m) that counts as none, and a gap that counts as touching: far below a grid cell, far above rounding.
 TOLERANCE = 1e-9
@@ -21,35 +22,20 @@ _PASSES = 12
 _HALVINGS = 40
 
 
-#: Side (m) of the squares in which walls near a position are looked up.
-PITCH = 4e-3
-_PER_PITCH = 1.0 / PITCH
-
-
 class Geometry(NamedTuple):
-    """A map as the kernels take it.
-
-    `near[square]` to `near[square + 1]` delimits the walls in `nearby` that can touch a centre in that square.
-    """
+    """A map as the kernels take it: its shapes, then the fields of its `Squares`."""
 
     bounds: Floats  # (4,): lowest and highest x, then y, of the centre
     walls: Floats  # (w, 4): boxes x0, y0, x1, y1 before inflation
     radius: float
     pits: Floats  # (p, 3): centre and radius
     goal: Floats  # (3,)
+    zones: npt.NDArray[np.int32]
+    boxes: Floats
     near: npt.NDArray[np.int32]
     nearby: npt.NDArray[np.int32]
-    columns: int
-
-
-def index_walls(bounds: Floats, walls: Floats, radius: float) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], int]:
-    """`near`, `nearby` and `columns` of a geometry."""
-    rows, columns = (int(math.floor(high * _PER_PITCH)) + 1 for high in (bounds[1], bounds[3]))
-    low = np.stack(np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij"), axis=-1).reshape(-1, 1, 2) * PITCH
-    grow = radius + 1e-6
-    touches = ((low + PITCH > walls[:, :2] - grow) & (low < walls[:, 2:] + grow)).all(axis=2)
-    near = np.concatenate([[0], np.cumsum(touches.sum(axis=1))])
-    return near.astype(np.int32), np.nonzero(touches)[1].astype(np.int32), columns
+    corner: Floats
+    per_pitch: float
 
 
 @njit(cache=True, inline="always")
@@ -83,7 +69,7 @@ def squared_gap(x, y, walls, w):  # type: ignore[no-untyped-def]
     return dx * dx + dy * dy
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def clearance(x, y, g):  # type: ignore[no-untyped-def]
     """Signed distance to the nearest obstacle or side of the board; negative in collision."""
     gap = min(min(x - g.bounds[0], g.bounds[1] - x), min(y - g.bounds[2], g.bounds[3] - y))
@@ -93,15 +79,30 @@ def clearance(x, y, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def may_touch(x0, y0, x, y, g):  # type: ignore[no-untyped-def]
-    """Whether a move from (x0, y0) to (x, y) may have met anything: false is certain, true is a reason to look."""
-    if max(abs(x - x0), abs(y - y0)) > g.radius:
-        return True  # long enough to have passed a thin wall
-    inside = x > g.bounds[0] + TOLERANCE and x < g.bounds[1] - TOLERANCE
-    if not (inside and y > g.bounds[2] + TOLERANCE and y < g.bounds[3] - TOLERANCE):
-        return True
-    square = int(x * _PER_PITCH) * g.columns + int(y * _PER_PITCH)
-    return g.near[square] < g.near[square + 1]
+def zone_at(x0, y0, x, y, g):  # type: ignore[no-untyped-def]
+    """What a move from (x0, y0) to (x, y) can have met: the zone of its end, see `Squares`."""
+    u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
+    on_the_squares = u >= 0.0 and v >= 0.0 and u < g.zones.shape[0] and v < g.zones.shape[1]
+    # a move longer than the radius may have passed a thin wall
+    if on_the_squares and max(abs(x - x0), abs(y - y0)) <= g.radius:
+        return g.zones[int(u), int(v)]
+    return ANYTHING
+
+
+@njit(cache=True, inline="always")
+def clamp(x, vx, low, high):  # type: ignore[no-untyped-def]
+    """A coordinate held between two flat surfaces, and its speed without the part into the one it touches: x, vx."""
+    # without branches: which marble touches what is as good as random, and costs more to guess than to work out
+    slowest = 0.0 if x < low + TOLERANCE else -math.inf
+    fastest = 0.0 if x > high - TOLERANCE else math.inf
+    return min(max(x, low), high), min(max(vx, slowest), fastest)
+
+
+@njit(cache=True, inline="always")
+def _square(x, y, g):  # type: ignore[no-untyped-def]
+    """Number of the square of a centre within bounds."""
+    u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
+    return int(u) * g.zones.shape[1] + int(v)
 
 
 @njit(cache=True, inline="always")
@@ -117,7 +118,7 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
         x = min(max(x, g.bounds[0]), g.bounds[1])
         y = min(max(y, g.bounds[2]), g.bounds[3])
         touching, deepest, nx, ny, wall = 0, 0.0, 0.0, 0.0, -1
-        square = int(x * _PER_PITCH) * g.columns + int(y * _PER_PITCH)
+        square = _square(x, y, g)
         for item in range(g.near[square], g.near[square + 1]):
             w = g.nearby[item]
             if squared_gap(x, y, g.walls, w) < reach:
@@ -148,7 +149,7 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
         if y > g.bounds[3] - TOLERANCE:
             vy, surfaces = min(vy, 0.0), surfaces + 1
         if touching > 1 or (touching == 1 and (wall != left or again == 1)):
-            square = int(x * _PER_PITCH) * g.columns + int(y * _PER_PITCH)
+            square = _square(x, y, g)
             for item in range(g.near[square], g.near[square + 1]):
                 w = g.nearby[item]
                 if squared_gap(x, y, g.walls, w) < reach:
@@ -164,7 +165,7 @@ def _along(vx, vy, nx, ny):  # type: ignore[no-untyped-def]
     return vx - inward * nx, vy - inward * ny
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def last_free(x0, y0, x1, y1, g):  # type: ignore[no-untyped-def]
     """The farthest point found free on the way from a free point (x0, y0) to (x1, y1), by bisection."""
     free, blocked = 0.0, 1.0

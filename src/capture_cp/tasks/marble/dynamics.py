@@ -12,7 +12,8 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.random import normal_pair, stream
-from capture_cp.tasks.marble.contact import clearance, last_free, may_touch, push_out
+from capture_cp.tasks.marble.contact import clamp, clearance, last_free, push_out, zone_at
+from capture_cp.tasks.marble.squares import ANYTHING, NOTHING
 
 SUBSTEPS = 5
 DT = 0.02
@@ -46,16 +47,10 @@ def stops(x, y, g):  # type: ignore[no-untyped-def]
 @njit(cache=True, inline="always")
 def contact(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     """Where a move from a free point (x0, y0) to (x, y) ends, walls considered, and the velocity then: x, y, vx, vy."""
-    longest = max(abs(x - x0), abs(y - y0))
-    if longest <= g.radius:
+    if max(abs(x - x0), abs(y - y0)) <= g.radius:
         x, y, vx, vy = _arrive(x0, y0, x, y, vx, vy, g)
     else:
-        # a move longer than the radius could pass a thin wall; with the paper's marble it never is
-        pieces = math.ceil(longest / g.radius)
-        dx, dy = (x - x0) / pieces, (y - y0) / pieces
-        x, y = x0, y0
-        for _ in range(pieces):
-            x, y, vx, vy = _arrive(x, y, x + dx, y + dy, vx, vy, g)
+        x, y, vx, vy = _arrive_in_pieces(x0, y0, x, y, vx, vy, g)
     # a round corner turns speed from one axis to the other: keep the direction, and the limit on each axis
     fastest = max(abs(vx), abs(vy))
     if fastest > MAX_SPEED:
@@ -73,6 +68,16 @@ def _arrive(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     return x1, y1, 0.0, 0.0
 
 
+@njit(cache=True)
+def _arrive_in_pieces(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
+    """A move longer than the radius, which could pass a thin wall; with the paper's marble it never is."""
+    pieces = math.ceil(max(abs(x - x0), abs(y - y0)) / g.radius)
+    dx, dy = (x - x0) / pieces, (y - y0) / pieces
+    for _ in range(pieces):
+        x0, y0, vx, vy = _arrive(x0, y0, x0 + dx, y0 + dy, vx, vy, g)
+    return x0, y0, vx, vy
+
+
 @njit(cache=True, inline="always")
 def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):  # type: ignore[no-untyped-def]
     """One control step of one marble under the noisy action (push0, push1): its next state, and the outcome.
@@ -88,10 +93,16 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):  # type: ign
         vx = _clip(vx - DT * gain * ROLLING * alpha, MAX_SPEED)
         vy = _clip(vy - DT * gain * ROLLING * beta, MAX_SPEED)
         alpha, beta = _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
-        if may_touch(x0, y0, x, y, g):
-            x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
-        if absorb:
-            outcome = stops(x, y, g)
+        zone = zone_at(x0, y0, x, y, g)
+        if zone != NOTHING:
+            if zone == ANYTHING:
+                x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
+            else:
+                box = zone >> 1
+                x, vx = clamp(x, vx, g.boxes[box, 0], g.boxes[box, 1])
+                y, vy = clamp(y, vy, g.boxes[box, 2], g.boxes[box, 3])
+            if absorb and (zone & 1):  # odd too where anything may be met
+                outcome = stops(x, y, g)
         substep += 1
     if outcome != ROLLS:
         vx, vy = 0.0, 0.0

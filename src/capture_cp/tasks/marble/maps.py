@@ -13,8 +13,9 @@ import numpy as np
 
 from capture_cp.checks import CaptureError, Floats, known_name
 from capture_cp.files import Pathlike, existing_file
-from capture_cp.tasks.marble.contact import Geometry, index_walls
+from capture_cp.tasks.marble.contact import Geometry
 from capture_cp.tasks.marble.dynamics import clearances
+from capture_cp.tasks.marble.squares import look_up
 
 SIDES = ("left", "right", "bottom", "top")
 MILLIMETRE = 1e-3
@@ -63,7 +64,7 @@ class Map:
         goal = np.array([*self.goal, self.goal_radius])
         radius = self.marble_radius * MILLIMETRE
         bounds_, walls_, pits_, goal_ = (np.array(part) * MILLIMETRE for part in (bounds, walls, pits, goal))
-        return Geometry(bounds_, walls_, radius, pits_, goal_, *index_walls(bounds_, walls_, radius))
+        return Geometry(bounds_, walls_, radius, pits_, goal_, *look_up(bounds_, walls_, radius, pits_, goal_))
 
     def clearance(self, points: Floats) -> Floats:
         """Signed distance (m) of each position (n, 2) to the nearest obstacle, negative in collision: (n,)."""

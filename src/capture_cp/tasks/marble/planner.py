@@ -17,7 +17,7 @@ from capture_cp.planning.rollout import FusedRollout
 from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.contact import TOLERANCE, may_touch
+from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.task import Marble
@@ -33,9 +33,12 @@ class Params(NamedTuple):
     radius: float
     pits: Any
     goal: Any
+    zones: Any
+    boxes: Any
     near: Any
     nearby: Any
-    columns: int
+    corner: Any
+    per_pitch: float
     gain: float
     field: Floats  # traversable distance (m) at cell centres, (nx, ny)
     origin: Floats
@@ -45,39 +48,19 @@ class Params(NamedTuple):
     pit_weight: float
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def model_step(states, action, noise, params):  # type: ignore[no-untyped-def]
-    """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
-
-    The same motion as `dynamics.step`, with the loops turned inside out: all particles take a substep together, and only
-    those that may touch something are looked at one by one.
-    """
-    n = states.shape[1]
-    rolls, x0, y0 = np.empty(n), np.empty(n), np.empty(n)
-    x, vx, y, vy, alpha, beta = states[0], states[1], states[2], states[3], states[4], states[5]
-    for l in range(n):
-        rolls[l] = 1.0 if dynamics.stops(x[l], y[l], params) == dynamics.ROLLS else 0.0
-    for _ in range(dynamics.SUBSTEPS):
-        for l in range(n):
-            x0[l], y0[l] = x[l], y[l]
-            x[l] += dynamics.DT * vx[l] * rolls[l]
-            y[l] += dynamics.DT * vy[l] * rolls[l]
-            push = dynamics.DT * params.gain * dynamics.ROLLING
-            vx[l] = rolls[l] * min(max(vx[l] - push * alpha[l], -dynamics.MAX_SPEED), dynamics.MAX_SPEED)
-            vy[l] = rolls[l] * min(max(vy[l] - push * beta[l], -dynamics.MAX_SPEED), dynamics.MAX_SPEED)
-            u0 = min(max(action[0] + dynamics.NOISE * noise[0, l], -dynamics.MAX_ACTION), dynamics.MAX_ACTION)
-            u1 = min(max(action[1] + dynamics.NOISE * noise[1, l], -dynamics.MAX_ACTION), dynamics.MAX_ACTION)
-            alpha[l] = min(max(alpha[l] + rolls[l] * dynamics.DT * u0, -dynamics.MAX_TILT), dynamics.MAX_TILT)
-            beta[l] = min(max(beta[l] + rolls[l] * dynamics.DT * u1, -dynamics.MAX_TILT), dynamics.MAX_TILT)
-        for l in range(n):
-            if rolls[l] > 0.0:
-                if may_touch(x0[l], y0[l], x[l], y[l], params):
-                    x[l], y[l], vx[l], vy[l] = dynamics.contact(x0[l], y0[l], x[l], y[l], vx[l], vy[l], params)
-                if dynamics.stops(x[l], y[l], params) != dynamics.ROLLS:
-                    rolls[l], vx[l], vy[l] = 0.0, 0.0, 0.0
+    """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle."""
+    for l in range(states.shape[1]):
+        x, vx, y, vy, alpha, beta, _ = dynamics.step(
+            states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
+            action[0] + dynamics.NOISE * noise[0, l], action[1] + dynamics.NOISE * noise[1, l], params.gain, True, params,
+        )  # fmt: skip
+        states[0, l], states[1, l], states[2, l] = x, vx, y
+        states[3, l], states[4, l], states[5, l] = vy, alpha, beta
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def marble_cost(mean, action, hazard, h, horizon, params):  # type: ignore[no-untyped-def]
     """The paper's marble objective: distance of the mean particle to the goal, and pit cells in the region."""
     away = interpolate(params.field, params.origin, params.spacing, mean[0], mean[2])

@@ -1,0 +1,143 @@
+"""Hazard cells inside a region of particles: rows of them at a time, and one by one only where it must be."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from capture_cp.checks import Bools, Ints
+from capture_cp.kernels.nearest import enough_within
+from capture_cp.spaces.grid import Grid
+
+
+class Cells(NamedTuple):
+    """Hazard cells of a grid as runs: neighbours along the last axis that lie in one stratum."""
+
+    hazard: Any  # bool (cells,)
+    first: Any  # (n0 + 1,): runs first[i] to first[i + 1] have index i on the first axis
+    place: Any  # (runs, dc - 1): configuration on all axes but the last
+    begin: Any  # (runs,): indices on the last axis, end excluded
+    end: Any
+    stratum: Any
+    origin: Any
+    spacing: Any
+    shape: Any
+    axes: Any  # (dc,): which entries of the state are the configuration
+
+
+def hazard_runs(grid: Grid, labels: Ints, hazard: Bools, axes: Ints) -> Cells:
+    """The cells where `hazard` holds and the label is a stratum, as a kernel takes them."""
+    counted = np.where(hazard & (labels >= 0), labels, -1).reshape(-1, grid.shape[-1])
+    rows = len(counted)
+    padded = np.hstack([np.full((rows, 1), -1), counted, np.full((rows, 1), -1)])
+    edges = padded[:, 1:] != padded[:, :-1]
+    row, begin = np.nonzero(edges[:, :-1] & (counted >= 0))
+    end = np.nonzero(edges[:, 1:] & (counted >= 0))[1] + 1
+    index = np.unravel_index(row, grid.shape[:-1]) if len(grid.shape) > 1 else ()
+    place = (
+        np.stack([grid.origin[axis] + part * grid.spacing[axis] for axis, part in enumerate(index)], axis=1)
+        if index
+        else (np.empty((len(row), 0)))
+    )
+    lead = index[0] if index else begin
+    order = np.argsort(lead, kind="stable")
+    first = np.searchsorted(lead[order], np.arange(grid.shape[0] + 1))
+    stratum = counted[row, begin]
+    return Cells(
+        hazard, first, place[order], begin[order], end[order], stratum[order].astype(np.int64),
+        grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64), axes,
+    )  # fmt: skip
+
+
+@njit(cache=True, inline="always")
+def region_hazard(cloud, limits, k, cells, centre, middle, away, near, far):  # type: ignore[no-untyped-def]
+    """Hazard cells inside the region of particles `cloud` (L, dc) with squared thresholds `limits` (M,).
+
+    How far the k-th and the k-th last particle are from their common middle tells most cells inside or outside. The last
+    five arguments are room to work in: (dc,), (dc,), (L,), (M,), (M,).
+    """
+    last = cloud.shape[1] - 1
+    _middle_and_distances(cloud, middle, away)
+    furthest = -1.0
+    for m in range(limits.shape[0]):
+        # a hair of margin: what rounding could turn is left to the exact count
+        q, hair = math.sqrt(max(limits[m], 0.0)), 1e-9 * (1.0 + away[away.shape[0] - 1])
+        near[m] = q - away[k - 1] - hair
+        far[m] = q + away[away.shape[0] - k] + hair if limits[m] >= 0.0 else -1.0
+        furthest = max(furthest, far[m])
+    count = 0
+    if furthest >= 0.0:
+        from_row = _between(math.ceil((middle[0] - furthest - cells.origin[0]) / cells.spacing[0]), cells.shape[0])
+        to_row = _between(math.floor((middle[0] + furthest - cells.origin[0]) / cells.spacing[0]) + 1.0, cells.shape[0])
+        column = (middle[last] - cells.origin[last]) / cells.spacing[last]
+        for run in range(cells.first[from_row], cells.first[max(from_row, to_row)]):
+            m = cells.stratum[run]
+            aside = 0.0
+            for axis in range(last):
+                aside += (cells.place[run, axis] - middle[axis]) ** 2
+            if far[m] >= 0.0 and far[m] * far[m] >= aside:
+                reach = math.sqrt(far[m] * far[m] - aside) / cells.spacing[last]
+                low, high = _overlap(column, reach, cells.begin[run], cells.end[run])
+                sure_low = sure_high = high
+                if near[m] > 0.0 and near[m] * near[m] > aside:
+                    reach = math.sqrt(near[m] * near[m] - aside) / cells.spacing[last]
+                    sure_low, sure_high = _overlap(column, reach, low, high)
+                count += sure_high - sure_low
+                for index in range(low, high - (sure_high - sure_low)):
+                    cell = index if index < sure_low else index + (sure_high - sure_low)
+                    for axis in range(last):
+                        centre[axis] = cells.place[run, axis]
+                    centre[last] = cells.origin[last] + cell * cells.spacing[last]
+                    count += enough_within(0, 1.0, k, limits[m], centre, cloud)
+    return count
+
+
+@njit(cache=True, inline="always")
+def _between(index, stop):  # type: ignore[no-untyped-def]
+    return int(min(max(index, 0.0), 1.0 * stop))
+
+
+@njit(cache=True, inline="always")
+def _overlap(column, reach, begin, end):  # type: ignore[no-untyped-def]
+    """Indices from `begin` to `end` that lie within `reach` of `column`: first, and one after the last."""
+    low = int(min(max(math.ceil(column - reach), 1.0 * begin), 1.0 * end))
+    high = int(min(max(math.floor(column + reach) + 1.0, 1.0 * low), 1.0 * end))
+    return low, high
+
+
+@njit(cache=True, inline="always")
+def _middle_and_distances(cloud, middle, away):  # type: ignore[no-untyped-def]
+    """Mean of the particles, written to `middle`, and their distances from it, smallest first, to `away`."""
+    for axis in range(cloud.shape[1]):
+        middle[axis] = 0.0
+        for l in range(cloud.shape[0]):
+            middle[axis] += cloud[l, axis] / cloud.shape[0]
+    for l in range(cloud.shape[0]):
+        squared = 0.0
+        for axis in range(cloud.shape[1]):
+            squared += (cloud[l, axis] - middle[axis]) ** 2
+        place = l
+        while place > 0 and away[place - 1] > squared:
+            away[place] = away[place - 1]
+            place -= 1
+        away[place] = squared
+    for l in range(cloud.shape[0]):
+        away[l] = math.sqrt(away[l])
+
+
+@njit(cache=True, inline="always")
+def particle_hazard(cloud, cells):  # type: ignore[no-untyped-def]
+    """Particles of `cloud` (L, dc) that lie on hazard cells."""
+    count = 0
+    for l in range(cloud.shape[0]):
+        cell, inside = 0, True
+        for axis in range(cloud.shape[1]):
+            index = math.floor((cloud[l, axis] - cells.origin[axis]) / cells.spacing[axis] + 0.5)
+            inside = inside and 0 <= index < cells.shape[axis]
+            cell = cell * cells.shape[axis] + int(index)
+        if inside and cells.hazard[cell]:
+            count += 1
+    return count

@@ -1,0 +1,64 @@
+"""What an insertion costs: the reward of the Factory simulation suite for a pose of the peg, with its sign turned."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, prange
+
+from capture_cp.checks import Floats, finite_rows
+from capture_cp.spaces.grid import Grid
+from capture_cp.tasks.peg.geometry import shape_of
+from capture_cp.tasks.peg.settings import PegSettings
+
+#: Keypoints (m) along the peg's axis from its base.
+_KEYPOINTS = (-75e-3, -25e-3, 25e-3, 75e-3)
+
+
+@njit(cache=True)
+def insertion_cost(x, z, theta, g):  # type: ignore[no-untyped-def]
+    """Ψ of a pose: -Σ 1 / (e^{ad} + b + e^{-ad}), d (m) the mean distance of the peg's keypoints to where they belong.
+
+    `g` has the fields of a `Shape`. Three terms of growing sharpness pull from afar, near the hole and inside it.
+    """
+    c, s = math.cos(theta), math.sin(theta)
+    base_x, base_z = x + s * g.half_length, z - c * g.half_length + g.depth
+    d = 0.0
+    for o in _KEYPOINTS:
+        d += 0.25 * math.hypot(base_x - o * s, base_z + o * (c - 1.0))
+    cost = 0.0
+    for a, b in ((5.0, 4.0), (50.0, 2.0), (100.0, 0.0)):
+        grown = math.exp(min(a * d, 700.0))  # beyond, the term is 0 to the last bit, and the exponential overflows
+        cost -= 1.0 / (grown + b + 1.0 / grown)
+    return cost
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _costs(poses, g):  # type: ignore[no-untyped-def]
+    costs = np.empty(poses.shape[0])
+    for i in prange(poses.shape[0]):
+        costs[i] = insertion_cost(poses[i, 0], poses[i, 1], poses[i, 2], g)
+    return costs
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _cell_costs(origin, spacing, shape, g):  # type: ignore[no-untyped-def]
+    costs = np.empty(shape, dtype=np.float32)
+    for i in prange(shape[0]):
+        for j in range(shape[1]):
+            for k in range(shape[2]):
+                x, z, theta = origin[0] + i * spacing[0], origin[1] + j * spacing[1], origin[2] + k * spacing[2]
+                costs[i, j, k] = insertion_cost(x, z, theta, g)
+    return costs.ravel()
+
+
+def insertion_costs(poses: Floats, settings: PegSettings) -> Floats:
+    """Ψ of each pose (n, 3) in metres and radians: (n,)."""
+    return np.asarray(_costs(finite_rows("poses", poses, 3, "(n, 3): x, z, theta"), shape_of(settings)))
+
+
+def cell_costs(grid: Grid, settings: PegSettings) -> npt.NDArray[np.float32]:
+    """Ψ at the centre of every cell of a grid of poses: float32 (cells,), for averages over regions."""
+    return np.asarray(_cell_costs(grid.origin, grid.spacing, grid.shape, shape_of(settings)))

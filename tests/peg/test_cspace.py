@@ -1,0 +1,294 @@
+"""The peg's strata: the grid against brute force, strata against hand-picked poses, starts, and what is kept on disk."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shapely import Polygon, unary_union
+
+from capture_cp import CaptureError
+from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.strata import INFEASIBLE
+from capture_cp.tasks.peg import cspace
+from capture_cp.tasks.peg.cspace import FEATURES, PegStrata, peg_grid
+from capture_cp.tasks.peg.geometry import MAX_OVERLAP, TOUCH
+from capture_cp.tasks.peg.settings import PegSettings
+from peg.test_geometry import columns, corners, distances
+
+MIRROR = [1, 0, 3, 2, 4, 7, 6, 5]  # where each bit of a fingerprint goes
+SMALL = Grid.between((-0.03, -0.01, -0.6), (0.03, 0.05, 0.6), (2e-3, 2e-3, 0.1))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """A cache folder of our own."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder / "capture-cp"
+
+
+@pytest.fixture(scope="module")
+def literal():
+    return PegStrata()
+
+
+@pytest.fixture(scope="module")
+def trimmed():
+    return PegStrata(trim=1.5e-3)
+
+
+@pytest.fixture(scope="module", params=["literal", "trimmed"])
+def strata(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def small():
+    """So coarse that many fingerprints occur in no cell."""
+    return PegStrata(grid=SMALL)
+
+
+# -- the grid -------------------------------------------------------------------------------------------------------------
+
+
+def test_grid_is_the_papers():
+    grid = peg_grid()
+    assert grid.shape == (241, 241, 161)
+    assert grid.centre([0, grid.size - 1]) == pytest.approx(
+        np.array([[-0.03, -0.01, -math.radians(40)], [0.03, 0.05, math.radians(40)]])
+    )
+
+
+def test_cells_have_the_fingerprint_of_their_centre_by_brute_force(strata):
+    rng = np.random.default_rng(0)
+    touching = np.flatnonzero(strata.labels > 0)
+    cells = np.concatenate([rng.integers(strata.grid.size, size=300), rng.choice(touching, 300)])
+    world = unary_union(columns(strata.settings))
+    for cell, pose in zip(cells, strata.grid.centre(cells)):
+        area = Polygon(corners(pose, strata.settings)).intersection(world).area
+        away = distances(pose, strata.settings, strata.trim)
+        if abs(area - MAX_OVERLAP) > 1e-13 and (np.abs(away - TOUCH) > 1e-12).all():
+            name = " ".join(np.array(FEATURES)[away < TOUCH]) or "free"
+            found = strata.labels[cell]
+            assert (found == INFEASIBLE) == (area > MAX_OVERLAP)
+            assert found == INFEASIBLE or strata.names[found] == name
+
+
+def test_index_of_a_centre_is_the_label_of_its_cell(strata):
+    cells = np.random.default_rng(1).integers(strata.grid.size, size=100_000)
+    assert np.array_equal(strata.index(strata.grid.centre(cells)), strata.labels[cells])
+
+
+def test_grid_is_its_own_mirror_image(strata):
+    swapped = {tuple(bits): m for m, bits in enumerate(strata.features[:, MIRROR].astype(bool))}
+    partner = np.array([swapped[tuple(bits)] for bits in strata.features.astype(bool)] + [INFEASIBLE])
+    labels = strata.labels.reshape(strata.grid.shape)
+    assert np.array_equal(partner[labels], labels[::-1, :, ::-1])
+
+
+def test_upright_peg_has_an_open_channel_and_a_tilted_one_only_a_notch(literal):
+    feasible = literal.labels.reshape(literal.grid.shape) != INFEASIBLE
+    x, z = (literal.grid.origin[axis] + np.arange(241) * literal.grid.spacing[axis] for axis in (0, 1))
+    upright = feasible[120, :, 80]
+    assert np.array_equal(upright, z > 0.99e-3)
+    for turn in (50, 110):  # -15 and 15 degrees
+        notch = feasible[:, :, turn]
+        low = z[np.argmax(notch, axis=1)]
+        assert low.min() > 20e-3
+        assert np.count_nonzero(low < 24e-3) * 0.25e-3 < 10e-3
+        assert (np.abs(x[low < 24e-3]) > 2e-3).all()
+
+
+# -- strata ---------------------------------------------------------------------------------------------------------------
+
+
+def test_every_stratum_occurs_and_free_space_is_first(strata):
+    assert strata.names[0] == "free"
+    assert (strata.sizes > 0).all()
+    assert [" ".join(np.array(FEATURES)[bits]) or "free" for bits in strata.features.astype(bool)] == list(strata.names)
+
+
+def test_there_are_about_a_dozen_strata_and_more_with_trimmed_tubes(literal, trimmed):
+    assert 10 <= len(literal.names) <= 14
+    assert 24 <= len(trimmed.names) <= 32
+
+
+def test_goal_is_told_from_the_rim_by_trimmed_tubes_only(literal, trimmed):
+    on_the_rim = np.array([[0.02, 0.025, 0.0], [0.0, 0.025, 0.0]])
+    assert (literal.index(on_the_rim) == literal.goal_stratum).all()
+    assert (trimmed.index(on_the_rim) != trimmed.goal_stratum).all()
+
+
+@pytest.mark.parametrize(
+    ("pose", "regime"),
+    [
+        ((0.02, 0.04, 0.0), "free"),
+        ((0.02, 0.0252, -0.35), "point"),  # a corner on the block
+        ((0.004, 0.0253, 0.2), "point"),  # a bare edge on the rim
+        ((0.02, 0.025, 0.0), "edge"),  # flush
+        ((-0.008, 0.02275, 0.358), "other"),  # a corner and an edge, wedged in the mouth
+    ],
+)
+def test_regimes_of_known_poses(strata, pose, regime):
+    index = strata.index(np.array([pose]))[0]
+    assert index != INFEASIBLE
+    assert strata.regimes[index] == regime
+
+
+def test_regimes_follow_the_papers_categories(literal):
+    """Point: a vertex with its two tubes, or a bare edge; edge: two adjacent vertices with three tubes."""
+    for name, regime in zip(literal.names, literal.regimes):
+        vertices, edges = (sum(part[0] == kind for part in name.split()) for kind in "ve")
+        expected = {(1, 2): "point", (0, 1): "point", (2, 3): "edge"}.get((vertices, edges), "other")
+        assert regime == ("free" if name == "free" else expected)
+
+
+def test_hamming_distance_counts_bits(strata):
+    goal = strata.features[strata.goal_stratum]
+    assert np.array_equal(strata.hamming_to_goal, (strata.features != goal).sum(axis=1))
+
+
+def test_fingerprint_of_no_cell_counts_as_the_nearest_that_occurs(small, literal):
+    poses = literal.sample_starts(20_000, np.random.default_rng(0))
+    bits = literal.features[literal.index(poses)]
+    rare = ~(bits[:, None] == small.features).all(axis=2).any(axis=1)
+    assert rare.any()
+    changed = (bits[:, None] != small.features).sum(axis=2)
+    index = small.index(poses)
+    assert np.array_equal(changed[np.arange(len(poses)), index], changed.min(axis=1))
+    assert (index[literal.index(poses) == 0] == 0).all()
+
+
+def test_index_works_off_the_grid(literal):
+    assert literal.index(np.array([[0.5, 1.0, 3.0], [0.5, 0.025, 0.0], [0.5, 0.0, 0.0]])).tolist() == [
+        0,
+        literal.goal_stratum,
+        INFEASIBLE,
+    ]
+
+
+@given(st.floats(-0.006, 0.006), st.floats(-0.03, 0.03), st.floats(-0.3, 0.3))
+def test_success_is_measured_at_the_base(literal, x, up, theta):
+    """Within 2.5 mm of the axis, at most 0.96 mm above the bottom."""
+    base_x, base_z = x, -0.024 + up
+    pose = [base_x - 0.025 * math.sin(theta), base_z + 0.025 * math.cos(theta), theta]
+    if abs(abs(x) - 2.5e-3) > 1e-9 and abs(up - 0.96e-3) > 1e-9:
+        assert literal.success(np.array([pose]))[0] == (abs(x) < 2.5e-3 and up < 0.96e-3)
+
+
+def test_goal_is_a_success_and_the_mouth_is_not(literal):
+    assert literal.goal == pytest.approx([0, 0.001, 0])
+    assert literal.success(np.stack([literal.goal, [0, 0.025, 0]])).tolist() == [True, False]
+
+
+# -- starts ---------------------------------------------------------------------------------------------------------------
+
+INNER = np.array([[-0.0255, -0.0055, -math.radians(35.5)], [0.0255, 0.0455, math.radians(35.5)]])
+
+
+def test_starts_are_uniform_over_strata_and_inside_the_grid(strata):
+    n = 28_000
+    poses = strata.sample_starts(n, np.random.default_rng(0))
+    counts = np.bincount(strata.index(poses), minlength=len(strata.names))
+    expected = n / len(strata.names)
+    assert (np.abs(counts - expected) < 5 * math.sqrt(expected)).all()
+    assert (poses >= INNER[0]).all()
+    assert (poses <= INNER[1]).all()
+
+
+def test_starts_follow_the_generator_and_are_not_cell_centres(strata):
+    first, again = (strata.sample_starts(500, np.random.default_rng(3)) for _ in range(2))
+    assert np.array_equal(first, again)
+    centred = np.isclose(first, strata.grid.centre(strata.grid.cell(first)), atol=1e-12).all(axis=1)
+    assert centred.mean() < 0.5
+
+
+def test_halton_starts_are_feasible_fixed_and_apart(strata):
+    poses = strata.halton_starts(50)
+    assert poses.shape == (50, 3)
+    assert (strata.index(poses) != INFEASIBLE).all()
+    assert (poses >= INNER[0]).all()
+    assert (poses <= INNER[1]).all()
+    assert len(np.unique(poses, axis=0)) == 50
+    assert np.array_equal(strata.halton_starts(50), poses)
+    assert np.array_equal(strata.halton_starts(20), poses[:20])
+    assert not strata.success(poses).any()
+
+
+# -- what is kept on disk -------------------------------------------------------------------------------------------------
+
+
+def refuse(*_):
+    raise AssertionError("computed again")
+
+
+def test_strata_are_computed_once(small, monkeypatch):
+    monkeypatch.setattr(cspace, "_codes_of_cells", refuse)
+    again = PegStrata(grid=SMALL)
+    assert again.names == small.names
+    assert np.array_equal(again.labels, small.labels)
+
+
+@pytest.mark.parametrize("other", [{"trim": 1e-3}, {"settings": PegSettings(hole_width=9.5e-3)}])
+def test_other_settings_are_computed_anew(small, other, monkeypatch):
+    monkeypatch.setattr(cspace, "_codes_of_cells", refuse)
+    with pytest.raises(AssertionError, match="computed again"):
+        PegStrata(grid=SMALL, **other)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda raw: raw[:-1],
+        lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]),
+        lambda raw: b"not a cache",
+        lambda raw: b"",
+    ],
+)
+def test_damaged_file_is_replaced(damage, small, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    PegStrata(grid=SMALL)
+    (file,) = (tmp_path / "capture-cp").iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert np.array_equal(PegStrata(grid=SMALL).labels, small.labels)
+    assert file.read_bytes() == whole
+
+
+def test_without_a_cache_folder_it_works_as_well(small, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert np.array_equal(PegStrata(grid=SMALL).labels, small.labels)
+
+
+# -- bad input ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [np.zeros(3), np.zeros((2, 2)), [[0, math.nan, 0]], [[0, math.inf, 0]], "pose"])
+def test_bad_poses_are_refused(small, bad):
+    for ask in (small.index, small.success):
+        with pytest.raises(CaptureError, match="poses"):
+            ask(bad)
+
+
+@pytest.mark.parametrize("trim", [-1e-3, 4e-3, math.nan])
+def test_bad_trim_is_refused(trim):
+    with pytest.raises(CaptureError, match="trim"):
+        PegStrata(grid=SMALL, trim=trim)
+
+
+def test_grid_inside_the_table_is_refused():
+    with pytest.raises(CaptureError, match="no pose"):
+        PegStrata(grid=Grid.between((-0.01, -0.5, -0.1), (0.01, -0.4, 0.1), (0.01, 0.01, 0.1)))
+
+
+def test_bad_starts_are_refused(small):
+    with pytest.raises(CaptureError, match="margin"):
+        small.sample_starts(5, np.random.default_rng(0), margin=20)
+    with pytest.raises(CaptureError, match="n is 0"):
+        small.halton_starts(0)
