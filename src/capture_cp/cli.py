@@ -15,18 +15,27 @@ from capture_cp.checks import CaptureError, CaptureWarning
 from capture_cp.experiments.benchmarks import Bench
 from capture_cp.experiments.coverage import CoverageStudy
 from capture_cp.experiments.demo import Demo
+from capture_cp.experiments.peg_coverage import PegCoverageStudy
+from capture_cp.experiments.peg_simulator import SimulatorCheck
 from capture_cp.experiments.planning import PlanningStudy
-
-Command = (
-    Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[CoverageStudy, tyro.conf.subcommand("coverage")]
-    | Annotated[PlanningStudy, tyro.conf.subcommand("plan")]
-    | Annotated[Bench, tyro.conf.subcommand("bench")]
-)
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
 
 Start with: capture demo"""
+
+COVERAGE = "Empirical coverage of the methods on a task, stratum by stratum, beside the paper's figures."
+
+CoverageCommand = (
+    Annotated[CoverageStudy, tyro.conf.subcommand("marble")] | Annotated[PegCoverageStudy, tyro.conf.subcommand("peg")]
+)
+
+Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[CoverageCommand, tyro.conf.subcommand("coverage", description=COVERAGE)]
+    | Annotated[PlanningStudy, tyro.conf.subcommand("plan")]
+    | Annotated[SimulatorCheck, tyro.conf.subcommand("simulator")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

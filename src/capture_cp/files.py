@@ -13,6 +13,11 @@ from capture_cp.checks import CaptureError
 Pathlike = str | os.PathLike[str]
 
 
+def cache_folder() -> Path:
+    """Where things that can be made again are kept between runs; it may not exist yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "capture-cp"
+
+
 @contextmanager
 def written_whole(path: Pathlike) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place when the block ends well; otherwise nothing changes."""

@@ -16,11 +16,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from capture_cp.checks import Floats, whole_number
-from capture_cp.conformal.coverage import Coverage, CoverageRow
+from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
 from capture_cp.experiments.montecarlo import Counts, count
-from capture_cp.experiments.output import write_rows
+from capture_cp.experiments.output import cell_beside_paper, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.experiments.settings import check_settings
 from capture_cp.methods import METHODS, method
@@ -41,7 +41,7 @@ class CoverageStudy:
     of the true system show how much of them the region holds. With the paper's figures beside ours (its Tables 1 and 5).
     """
 
-    task: Annotated[tyro.conf.Positional[Literal["marble"]], tyro.conf.arg(help="The task to study.")]
+    task: Annotated[Literal["marble"], tyro.conf.Suppress] = "marble"
     maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
     methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = paper.COVERAGE_METHODS
     mc: Annotated[int, tyro.conf.arg(help="Monte-Carlo next states per test input; the paper uses 10,000.")] = 10
@@ -173,7 +173,8 @@ class CoverageStudy:
         first = next(iter(results.values()))
         for i, row in enumerate(first):
             cells = [
-                _cell(list(result)[i], paper.marble_coverage(map_name, name, row.name)) for name, result in results.items()
+                cell_beside_paper(list(result)[i], paper.marble_coverage(map_name, name, row.name))
+                for name, result in results.items()
             ]
             table.add_row(row.name, *cells)
         table.add_section()
@@ -201,14 +202,6 @@ def _total(parts: list[dict[str, Any]], methods: tuple[str, ...]) -> dict[str, C
 
 def _nothing() -> Counts:
     return Counts(0, np.zeros(()), np.zeros(()))
-
-
-def _cell(row: CoverageRow, figure: float | None) -> str:
-    if row.n == 0:
-        return "-"
-    low, high = row.ci95
-    beside = "" if figure is None else f" ({100 * figure:.1f})"
-    return f"{100 * row.coverage:.1f}{beside}\n[dim]{100 * low:.1f}-{100 * high:.1f}[/dim]"
 
 
 def _volume(map_name: str, name: str, results: dict[str, Coverage]) -> str:

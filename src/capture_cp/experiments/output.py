@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from capture_cp.checks import CaptureError
-from capture_cp.conformal.coverage import Coverage, CoverageRow
+from capture_cp.conformal.coverage import Coverage, CoverageRow, clopper_pearson
 from capture_cp.files import Pathlike, written_whole
 
 #: Points of coverage off target from which a table cell is marked.
@@ -62,6 +62,15 @@ def coverage_table(title: str, results: Mapping[str, Coverage], reference: str) 
     return table
 
 
+def cell_beside_paper(row: CoverageRow, figure: float | None) -> str:
+    """Coverage in per cent with the paper's `figure` in brackets, and the 95 % interval under it."""
+    if row.n == 0:
+        return "-"
+    low, high = row.ci95
+    beside = "" if figure is None else f" ({100 * figure:.1f})"
+    return f"{100 * row.coverage:.1f}{beside}\n[dim]{100 * low:.1f}-{100 * high:.1f}[/dim]"
+
+
 def _caption(alpha: float, reference: str) -> str:
     return (
         f"Per cent of next configurations inside the region, target {100 * (1 - alpha):g}.\n"
@@ -76,3 +85,16 @@ def _cell(row: CoverageRow, target: float) -> str:
     low, high = row.ci95
     mark = "▼ " if row.coverage < target - MARGIN else "▲ " if row.coverage > target + MARGIN else ""
     return f"{mark}{100 * row.coverage:.1f}\n[dim]{100 * low:.1f} - {100 * high:.1f}[/dim]"
+
+
+def beside(text: str, figures: Sequence[float] | None, index: int, form: str) -> str:
+    """A figure of ours with the paper's in brackets, where it gives one."""
+    return text if figures is None or len(figures) <= index else f"{text} ({figures[index]:{form}})"
+
+
+def share_with_interval(held: int, of: int) -> str:
+    """A share in per cent with its exact 95 % interval below."""
+    if of == 0:
+        return "-"
+    low, high = clopper_pearson(held, of)
+    return f"{100 * held / of:.1f}\n[dim]{100 * low:.1f}-{100 * high:.1f}[/dim]"

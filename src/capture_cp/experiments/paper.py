@@ -81,6 +81,29 @@ def marble_volume_ratio(map_name: str, method: str) -> float | None:
     return None if figures is None else figures[4]
 
 
+#: Peg coverage: all, free, point, edge; then the volume ratio (the paper's Table 3).
+PEG_COVERAGE: _Figures = {
+    "lucca": (90.3, 83.8, 96.6, 93.5, 1.03),
+    "pcp": (89.9, 83.1, 96.7, 93.1, 0.70),
+    "no-strata": (91.1, 84.9, 97.3, 94.5, 1.09),
+    "capture-k1": (90.9, 91.4, 91.0, 90.3, 0.81),
+    "capture": (90.4, 91.0, 90.1, 90.3, 1.00),
+}
+PEG_REGIMES = ("all", "free", "point", "edge")
+
+
+def peg_coverage(method: str, regime: str) -> float | None:
+    """The paper's coverage of the peg (0 to 1), where it gives one."""
+    figures = PEG_COVERAGE.get(method)
+    return None if figures is None or regime not in PEG_REGIMES else figures[PEG_REGIMES.index(regime)] / 100
+
+
+def peg_volume_ratio(method: str) -> float | None:
+    """The paper's mean volume of the peg's regions as a ratio to CaPTURe's, where it gives one."""
+    figures = PEG_COVERAGE.get(method)
+    return None if figures is None else figures[4]
+
+
 #: Columns of the paper's planning table, in its order.
 PLANNING_METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
 
@@ -134,4 +157,14 @@ MARBLE_PLANNING: dict[str, _Figures] = {
         "capture-k1": (100, 0, 0, 13.7, 2.3),
         "capture": (93, 7, 0, 16.2, 4.4),
     },
+}
+
+#: Peg planning (the paper's Table 4, 50 starts): success in per cent; then the mean steps to insertion and their deviation.
+PEG_PLANNING: _Figures = {
+    "particles": (14, 39.9, 13.3),
+    "pcp": (48, 38.4, 13.9),
+    "lucca": (48, 41.5, 16.6),
+    "no-strata": (48, 43.1, 15.9),
+    "capture-k1": (20, 36.2, 16.4),
+    "capture": (78, 28.7, 8.9),
 }

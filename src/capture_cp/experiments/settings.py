@@ -1,4 +1,4 @@
-"""Settings that the marble studies share, checked before any work is done."""
+"""Settings that the studies share, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_settings(study: Any, counts: Sequence[str], folders: Sequence[Path | N
     if whole_number("seed", study.seed, 0) >= 2**63:
         raise CaptureError(f"seed is {study.seed}; expected a whole number below 2^63.")
     for option in ("maps", "methods"):
-        if not getattr(study, option):
+        if not getattr(study, option, True):
             raise CaptureError(f"no {option} are given; name at least one, or leave --{option} out.")
     for name in study.methods:
         known_name("method", name, METHODS)

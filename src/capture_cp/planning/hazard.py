@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from capture_cp.checks import Bools, Ints
@@ -28,7 +29,7 @@ class Cells(NamedTuple):
     axes: Any  # (dc,): which entries of the state are the configuration
 
 
-def hazard_runs(grid: Grid, labels: Ints, hazard: Bools, axes: Ints) -> Cells:
+def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints) -> Cells:
     """The cells where `hazard` holds and the label is a stratum, as a kernel takes them."""
     counted = np.where(hazard & (labels >= 0), labels, -1).reshape(-1, grid.shape[-1])
     rows = len(counted)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, failure_rate, finite_array, whole_number
 from capture_cp.conformal.gaussian import Mahalanobis
@@ -197,7 +198,12 @@ class FusedRollout:
         settings = self._particles, self._noise_dims, self._draws, np.uint64(seed)
         try:
             return np.asarray(self._kernel(*inputs, *settings, cal, self._cells, self._params))
-        except SystemError as error:
+        except NumbaError as error:
+            raise CaptureError(
+                "the model or cost does not compile for these arguments; expected step(states, action, noise, params) and "
+                f"stage_cost(mean, action, hazard, h, horizon, params). Numba says: {str(error).strip().splitlines()[-1]}"
+            ) from error
+        except Exception as error:  # of any kind, or a SystemError where two threads raise at once
             raise CaptureError(f"the compiled model or cost raised an error: {self._trouble(state, sequences)}") from error
 
     def _trouble(self, state: Floats, sequences: Floats) -> str:

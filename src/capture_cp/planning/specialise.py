@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from capture_cp.files import cache_folder
 from capture_cp.planning import kernel
 
 _PLUGIN = "from capture_cp.planning.plugin import stage_cost, step"
@@ -74,7 +75,8 @@ def _reachable(functions: Any) -> list[Any]:
 def _from_file(source: str, fingerprint: str) -> ModuleType:
     name = f"capture_rollout_{hashlib.sha256(source.encode()).hexdigest()[:12]}_{fingerprint}"
     try:
-        file = _written(_cache_folder() / f"{name}.py", source)
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        file = _written(cache_folder() / f"{name}.py", source)
     except OSError:
         file = _written(Path(tempfile.mkdtemp(prefix="capture-cp-")) / f"{name}.py", source)
     spec = importlib.util.spec_from_file_location(name, file)
@@ -93,9 +95,3 @@ def _written(file: Path, source: str) -> Path:
         temporary.write_text(source, encoding="utf-8")
         temporary.replace(file)
     return file
-
-
-def _cache_folder() -> Path:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "capture-cp"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -50,12 +50,17 @@ class Params(NamedTuple):
 
 @njit(cache=True, inline="always")
 def model_step(states, action, noise, params):  # type: ignore[no-untyped-def]
-    """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle."""
+    """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
+
+    One that has reached the goal is put at its centre: nothing is left to go, wherever on the rim it came in.
+    """
     for l in range(states.shape[1]):
-        x, vx, y, vy, alpha, beta, _ = dynamics.step(
+        x, vx, y, vy, alpha, beta, outcome = dynamics.step(
             states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
             action[0] + dynamics.NOISE * noise[0, l], action[1] + dynamics.NOISE * noise[1, l], params.gain, True, params,
         )  # fmt: skip
+        if outcome == dynamics.AT_GOAL:
+            x, y = params.goal[0], params.goal[1]
         states[0, l], states[1, l], states[2, l] = x, vx, y
         states[3, l], states[4, l], states[5, l] = vy, alpha, beta
 

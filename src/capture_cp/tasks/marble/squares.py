@@ -78,15 +78,15 @@ def _faces(low: Floats, high: Floats, bounds: Floats, walls: Floats, radius: flo
         np.where(start <= bounds[::2], -np.inf, start - _HAIR),
         np.where(stop >= bounds[1::2], np.inf, stop + _HAIR),
     )
-    beside = ((lo >= first) & (hi <= last))[:, :, ::-1] & touches[:, :, None]
+    beside = np.flip((lo >= first) & (hi <= last), axis=2) & touches[:, :, None]
     above, below = beside & (lo > stop), beside & (hi < start)
     box = np.empty((len(low), 4))
     box[:, ::2] = np.maximum(np.where(above, stop + radius, -np.inf).max(axis=1, initial=-np.inf), bounds[::2])
     box[:, 1::2] = np.minimum(np.where(below, start - radius, np.inf).min(axis=1, initial=np.inf), bounds[1::2])
     # a wall behind a face of the box is never the first to be met
     behind = ((stop + radius <= box[:, None, ::2]) | (start - radius >= box[:, None, 1::2])).any(axis=2)
-    inside = ((hi >= start) & (lo <= stop)).all(axis=2)
-    flat = (above | below).any(axis=2)
+    inside = np.all((hi >= start) & (lo <= stop), axis=2)
+    flat = np.any(above | below, axis=2)
     unclear = (touches & ~flat & (inside | ~behind)).any(axis=1) | (box[:, ::2] > box[:, 1::2]).any(axis=1)
     return touches, unclear, box
 

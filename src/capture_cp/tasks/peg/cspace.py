@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from functools import cached_property
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
-from capture_cp.files import written_whole
+from capture_cp.files import cache_folder, written_whole
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
 from capture_cp.tasks.peg import geometry
@@ -232,7 +231,7 @@ def _cached_codes(grid: Grid, trim: float, shape: Shape) -> Codes:
     digest = hashlib.sha256(repr(content).encode())
     for source in (geometry.__file__, __file__):
         digest.update(Path(source).read_bytes())
-    file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "capture-cp" / f"peg-{digest.hexdigest()[:24]}"
+    file = cache_folder() / f"peg-{digest.hexdigest()[:24]}"
     codes = _read(file, grid.size)
     if codes is None:
         codes = np.asarray(_codes_of_cells(grid.origin, grid.spacing, grid.shape, trim, shape))

@@ -41,7 +41,7 @@ _MARGIN = 1e-5  # m, on the peg alone: the same whether MuJoCo adds the margins 
 def planar_model(settings: PegSettings) -> str:
     """The peg on two slides and a hinge, each held by a critically damped position actuator."""
     # Without gravity the mass cancels from all motion; only the ratio of the inertias matters.
-    turn = INERTIA_RATIO
+    turn, frequency = INERTIA_RATIO, settings.frequency or PLANAR_FREQUENCY
     body = f"""
     <body name="peg">
       <inertial pos="0 0 0" mass="1" diaginertia="{turn} {turn} {turn}"/>
@@ -51,7 +51,7 @@ def planar_model(settings: PegSettings) -> str:
       {_peg(settings)}
     </body>"""
     actuators = "\n".join(
-        f'    <position joint="{joint}" kp="{inertia * PLANAR_FREQUENCY**2}" kv="{2 * inertia * PLANAR_FREQUENCY}"/>'
+        f'    <position joint="{joint}" kp="{inertia * frequency**2}" kv="{2 * inertia * frequency}"/>'
         for joint, inertia in (("x", 1.0), ("z", 1.0), ("theta", turn))
     )
     return _scene(settings, body, f"<actuator>\n{actuators}\n  </actuator>")
@@ -67,11 +67,11 @@ def arm_model(settings: PegSettings, panda: dict[str, Any], base: float, grip: f
         grip: from the flange to the middle of the peg (m).
         shape: (7, 7); tendon i is the combination shape[:, i] of the joints, driven like a unit mass.
     """
-    tendons, actuators = [], []
+    tendons, actuators, frequency = [], [], settings.frequency or ARM_FREQUENCY
     for i, column in enumerate(shape.T):
         parts = "".join(f'<joint joint="joint{j + 1}" coef="{c!r}"/>' for j, c in enumerate(map(float, column)) if c)
         tendons.append(f'    <fixed name="mode{i + 1}">{parts}</fixed>')
-        actuators.append(f'    <position tendon="mode{i + 1}" kp="{ARM_FREQUENCY**2}" kv="{2 * ARM_FREQUENCY}"/>')
+        actuators.append(f'    <position tendon="mode{i + 1}" kp="{frequency**2}" kv="{2 * frequency}"/>')
     control = "<tendon>\n{}\n  </tendon>\n  <actuator>\n{}\n  </actuator>".format("\n".join(tendons), "\n".join(actuators))
     return _scene(settings, _arm(settings, panda, base, grip), control)
 

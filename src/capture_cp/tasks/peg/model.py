@@ -190,6 +190,8 @@ def _settle_all(poses, g):  # type: ignore[no-untyped-def]
         x, z, theta = poses[i, 0], poses[i, 1], poses[i, 2]
         if not is_feasible(x, z, math.cos(theta), math.sin(theta), g):
             x1, z1, theta1, out[i] = _push_out(x, z, theta, x, z, theta, g)
+            if out[i]:  # wedged, the way out of all contacts is long: go no farther than it takes
+                x1, z1, theta1 = _last_feasible(x1, z1, theta1, x - x1, z - z1, theta - theta1, g)
             out[i] &= math.hypot(x1 - x, z1 - z) + g.radius * abs(theta1 - theta) <= _STRIDE
             settled[i, 0], settled[i, 1], settled[i, 2] = x1, z1, theta1
     return settled, out
@@ -198,7 +200,7 @@ def _settle_all(poses, g):  # type: ignore[no-untyped-def]
 def settle(poses: Floats, settings: PegSettings) -> Floats:
     """Poses (n, 3) with those that overlap the surroundings pushed out; feasible ones stay as they are.
 
-    For measured poses, which contact may leave a little too deep.
+    For measured poses, which contact may leave a little too deep. A pose is pushed until it is feasible and no farther.
     """
     given = finite_array("poses", poses, (None, 3), "(n, 3): x, z, theta in metres and radians")
     settled, out = _settle_all(given, shape_of(settings))

@@ -15,6 +15,9 @@ from capture_cp.tasks.peg.settings import PegSettings
 
 #: Keypoints (m) along the peg's axis from its base.
 _KEYPOINTS = (-75e-3, -25e-3, 25e-3, 75e-3)
+#: How far (m) the base of an inserted or engaged peg may be from the hole's axis, and how far above the bottom, as a share
+#: of the hole's depth.
+CENTRED, INSERTED, ENGAGED = 2.5e-3, 0.04, 0.9
 
 
 @njit(cache=True)
@@ -35,30 +38,42 @@ def insertion_cost(x, z, theta, g):  # type: ignore[no-untyped-def]
     return cost
 
 
+@njit(cache=True)
+def pose_cost(x, z, theta, bonuses, g):  # type: ignore[no-untyped-def]
+    """Ψ of a pose, less the suite's bonuses if asked for: 1 once the peg is engaged and 1 more when it is inserted."""
+    cost = insertion_cost(x, z, theta, g)
+    if bonuses:
+        c, s = math.cos(theta), math.sin(theta)
+        above = z - c * g.half_length + g.depth
+        if abs(x + s * g.half_length) <= CENTRED:
+            cost -= (above <= ENGAGED * g.depth) + (above <= INSERTED * g.depth)
+    return cost
+
+
 @njit(cache=True, parallel=True, nogil=True)
-def _costs(poses, g):  # type: ignore[no-untyped-def]
+def _costs(poses, bonuses, g):  # type: ignore[no-untyped-def]
     costs = np.empty(poses.shape[0])
     for i in prange(poses.shape[0]):
-        costs[i] = insertion_cost(poses[i, 0], poses[i, 1], poses[i, 2], g)
+        costs[i] = pose_cost(poses[i, 0], poses[i, 1], poses[i, 2], bonuses, g)
     return costs
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def _cell_costs(origin, spacing, shape, g):  # type: ignore[no-untyped-def]
+def _cell_costs(origin, spacing, shape, bonuses, g):  # type: ignore[no-untyped-def]
     costs = np.empty(shape, dtype=np.float32)
     for i in prange(shape[0]):
         for j in range(shape[1]):
             for k in range(shape[2]):
                 x, z, theta = origin[0] + i * spacing[0], origin[1] + j * spacing[1], origin[2] + k * spacing[2]
-                costs[i, j, k] = insertion_cost(x, z, theta, g)
+                costs[i, j, k] = pose_cost(x, z, theta, bonuses, g)
     return costs.ravel()
 
 
-def insertion_costs(poses: Floats, settings: PegSettings) -> Floats:
-    """Ψ of each pose (n, 3) in metres and radians: (n,)."""
-    return np.asarray(_costs(finite_rows("poses", poses, 3, "(n, 3): x, z, theta"), shape_of(settings)))
+def insertion_costs(poses: Floats, settings: PegSettings, bonuses: bool = False) -> Floats:
+    """Ψ of each pose (n, 3) in metres and radians: (n,). The paper's has no bonuses."""
+    return np.asarray(_costs(finite_rows("poses", poses, 3, "(n, 3): x, z, theta"), bonuses, shape_of(settings)))
 
 
-def cell_costs(grid: Grid, settings: PegSettings) -> npt.NDArray[np.float32]:
+def cell_costs(grid: Grid, settings: PegSettings, bonuses: bool = False) -> npt.NDArray[np.float32]:
     """Ψ at the centre of every cell of a grid of poses: float32 (cells,), for averages over regions."""
-    return np.asarray(_cell_costs(grid.origin, grid.spacing, grid.shape, shape_of(settings)))
+    return np.asarray(_cell_costs(grid.origin, grid.spacing, grid.shape, bonuses, shape_of(settings)))

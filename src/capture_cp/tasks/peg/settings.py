@@ -31,6 +31,8 @@ class PegSettings:
         noise: standard deviation of the disturbance added to an action before it is clipped (mm, mm, degrees).
         gain: what the true system makes of an action; the model believes in 1.
         friction: of the true system's contacts; the model has none.
+        frequency: natural frequency of the true system's controller (rad/s), which is critically damped: how stiffly it
+            goes where it is sent. None is the system's own, stiff enough to settle within a control step.
     """
 
     peg_width: float = 7.986e-3
@@ -42,11 +44,17 @@ class PegSettings:
     noise: float = 1.5
     gain: float = 1.5
     friction: float = 0.75
+    frequency: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("peg_width", "peg_length", "hole_width", "hole_depth", "block_width", "bound"):
             if not getattr(self, name) > 0:
                 raise CaptureError(f"the peg's {name} is {getattr(self, name)!r}; expected a positive number.")
+        for name in ("noise", "gain", "friction"):
+            if not 0 <= getattr(self, name) < inf:
+                raise CaptureError(f"the peg's {name} is {getattr(self, name)!r}; expected a number of at least 0.")
+        if self.frequency is not None and not 0 < self.frequency < inf:
+            raise CaptureError(f"the controller's frequency is {self.frequency!r}; expected a positive number or None.")
         if self.hole_width <= self.peg_width:
             raise CaptureError(
                 f"the hole is {self.hole_width * 1e3:.3f} mm wide and the peg {self.peg_width * 1e3:.3f} mm; "

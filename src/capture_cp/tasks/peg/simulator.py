@@ -16,8 +16,9 @@ from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 
 #: Poses (x, z, theta) that the peg may start from and be sent to: the paper's grid with 1 cm and 10 degrees to spare.
 REACH: Floats = np.array([[-0.04, -0.02, -np.radians(50)], [0.04, 0.06, np.radians(50)]])
-#: A start may overlap the receptacle by this much (m): the depth of a corner that overlaps by the 0.01 mm² the paper allows.
-DEEPEST_START = 1e-4
+#: A start may overlap the receptacle by this much (m). The 0.01 mm² that the paper allows are a corner 0.10 mm deep in a
+#: face, or 0.11 mm deep in another corner.
+DEEPEST_START = 1.2e-4
 #: The scene has room for a peg and a hole of this size (m).
 LARGEST = 0.1
 

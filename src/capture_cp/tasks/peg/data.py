@@ -1,0 +1,132 @@
+"""Transitions of the peg by the ten thousand: simulated in parts, kept on disk, never simulated twice.
+
+Part i of a data set depends on the configuration, the seed and i alone: not on threads, nor on how many parts there are, so
+that fewer transitions are always the first of more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from capture_cp.checks import CaptureError, Floats, whole_number
+from capture_cp.files import Pathlike, cache_folder, written_whole
+from capture_cp.tasks.peg.simulator import PegSystem
+from capture_cp.tasks.peg.task import Peg, as_transitions
+from capture_cp.transitions import Transitions
+
+#: Transitions a part; it also fixes which random numbers they get, so it is no setting.
+PART = 5000
+CALIBRATION, TEST = range(2)
+#: What the numbers come from: the geometry of starts and landings, the scene and its controllers.
+_SOURCES = (
+    "arm.py cspace.py data.py geometry.py mjcf.py model.py panda.json planar.py settings.py simulator.py task.py".split()
+)
+
+Part = tuple[Floats, Floats, int]
+
+
+@dataclass(frozen=True)
+class PegData:
+    """Transitions, and how many of their landings had to be pushed out of an overlap to be feasible."""
+
+    transitions: Transitions
+    pushed_out: int
+
+
+def peg_data(
+    task: Peg,
+    n: int,
+    seed: int = 0,
+    purpose: int = CALIBRATION,
+    threads: int | None = None,
+    folder: Pathlike | None = None,
+    advance: Callable[[int], object] | None = None,
+) -> PegData:
+    """n transitions of the task's true system, from disk where they were simulated before.
+
+    Args:
+        seed: same seed, same transitions.
+        purpose: CALIBRATION or TEST, which never share random numbers.
+        threads: of the simulator, all cores unless told; the transitions do not depend on them.
+        folder: where to keep them, the user's cache unless given. Stopped halfway, the same call goes on from there.
+        advance: called with the number of transitions done, a part at a time.
+    """
+    n, seed = whole_number("n", n, 1), whole_number("seed", seed, 0)
+    system = task.true_system(threads)
+    fingerprint = _fingerprint(task, seed, purpose)
+    kept = _made_folder(Path(folder) if folder is not None else cache_folder(), f"peg-{task.system}-{fingerprint[:16]}")
+    parts = []
+    for number, first in enumerate(range(0, n, PART)):
+        rows = min(PART, n - first)
+        file = kept / f"part-{number:04}-{rows}.safetensors"
+        part = _read(file, fingerprint)
+        if part is None:
+            part = _simulate(task, system, rows, [seed, purpose, number])
+            _write(file, part, fingerprint)
+        parts.append(part)
+        if advance is not None:
+            advance(rows)
+    X, Y = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
+    return PegData(as_transitions(X, Y), sum(part[2] for part in parts))
+
+
+def _simulate(task: Peg, system: PegSystem, rows: int, key: list[int]) -> Part:
+    """The first rows of one part; starts and noise have streams of their own, so that a shorter part is a beginning."""
+    X = task.inputs(PART, np.random.default_rng([*key, 0]))[:rows]
+    Y, pushed_out = task.outcomes(X, np.random.default_rng([*key, 1]), system)
+    return X, Y, pushed_out
+
+
+def _fingerprint(task: Peg, seed: int, purpose: int) -> str:
+    """Digest of everything that the transitions depend on."""
+    digest = hashlib.sha256(repr((task, seed, purpose, PART, version("mujoco"))).encode())
+    for source in _SOURCES:
+        digest.update(resources.files("capture_cp.tasks.peg").joinpath(source).read_bytes())
+    return digest.hexdigest()
+
+
+def _made_folder(parent: Path, name: str) -> Path:
+    folder = parent / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CaptureError(
+            f"cannot keep transitions in {parent}: {error.strerror}; choose a folder that can be written to."
+        ) from None
+    return folder
+
+
+def _write(file: Path, part: Part, fingerprint: str) -> None:
+    X, Y, pushed_out = part
+    about = {"fingerprint": fingerprint, "sha256": _checksum(X, Y), "pushed_out": str(pushed_out)}
+    with written_whole(file) as temporary:
+        save_file({"X": np.ascontiguousarray(X), "Y": Y}, temporary, about)
+
+
+def _read(file: Path, fingerprint: str) -> Part | None:
+    """A part from disk; None if it is missing or damaged, and is to be simulated again."""
+    try:
+        with safe_open(file, "numpy") as stored:
+            about, X, Y = stored.metadata() or {}, stored.get_tensor("X"), stored.get_tensor("Y")
+    except (OSError, SafetensorError):
+        return None
+    if about.get("sha256") != _checksum(X, Y):
+        return None
+    if about.get("fingerprint") != fingerprint:
+        raise CaptureError(
+            f"{file} holds transitions of another configuration of the peg; delete it, or choose another folder."
+        )
+    return X, Y, int(about["pushed_out"])
+
+
+def _checksum(X: Floats, Y: Floats) -> str:
+    return hashlib.sha256(X.tobytes() + Y.tobytes()).hexdigest()

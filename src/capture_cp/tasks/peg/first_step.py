@@ -1,0 +1,149 @@
+"""What a first-step region looks like to the objective: mean cost, share outside the goal's stratum, distance in contacts.
+
+The regions themselves are those of `Capture.region`, at 128 inputs a plan instead of one: see `region_cells`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from capture_cp.checks import CaptureError, Floats, Ints, failure_rate, known_name
+from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
+from capture_cp.conformal.scores import NearestParticles, ParticleBox
+from capture_cp.predictor import Capture
+from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.metrics import SE2
+from capture_cp.tasks.peg.cspace import FEATURES, PegStrata
+from capture_cp.tasks.peg.objective import cell_costs, insertion_costs
+from capture_cp.tasks.peg.region_cells import box_cells, ellipsoid_cells, nearest_cells
+
+Infeasible = Literal["outside", "worst", "nothing"]
+
+
+class FirstStep(NamedTuple):
+    """Statistics of n regions, each (n,)."""
+
+    cost: Floats  # mean Ψ over the region
+    outside: Floats  # ρ₀: share of the region outside the goal's stratum
+    hamming: Floats  # h₀: mean share of the fingerprint's bits that differ from the goal's
+    cells: Ints  # cells of the region
+
+
+class FirstStepRegions:
+    """Statistics of the regions of a calibrated predictor over the cells of the peg's grid.
+
+    - Particle methods: feasible cells whose k-th nearest particle is within the threshold of the cell's stratum.
+    - `particles`, which has no region: feasible cells in the axis-aligned box of its particles.
+    - `lucca`: cells in the ellipsoid of its Gaussian, infeasible ones too, as its region knows nothing of contact. They
+      count in the mean cost and as outside the goal's stratum. They have no fingerprint, and the paper does not say what
+      becomes of them in h₀: see `infeasible`.
+
+    A region without a cell (a box thinner than one, a region beyond the grid) is stood for by the particles themselves, or
+    by the Gaussian's mean. Where nothing of a region has a fingerprint, h₀ is 1.
+
+    Args:
+        cap: calibrated predictor of the peg, by one of the six methods.
+        strata: the strata it was calibrated on.
+        alpha: failure rate of the regions.
+        bonuses: whether Ψ has the Factory suite's bonuses.
+        infeasible: what infeasible cells of LUCCa's ellipsoids count as: "outside" the goal's stratum, and not in h₀;
+            "worst", outside it and with all bits different; or "nothing", as if the region ended where it is infeasible.
+    """
+
+    def __init__(
+        self,
+        cap: Capture,
+        strata: PegStrata,
+        alpha: float = 0.1,
+        bonuses: bool = False,
+        infeasible: Infeasible = "outside",
+    ) -> None:
+        score = cap._score
+        metric = getattr(score, "_metric", None)
+        if not (type(metric) is SE2 or type(score) in (ParticleBox, Mahalanobis)):
+            raise CaptureError(f"no first-step statistics for {score!r}; expected one of the six methods on the SE2 metric.")
+        self._length = metric.length if metric is not None else 0.0
+        self.cap, self.strata, self.alpha, self.bonuses = cap, strata, failure_rate(alpha), bonuses
+        self.infeasible = known_name("infeasible", infeasible, get_args(Infeasible))
+        self._hamming = strata.hamming_to_goal / len(FEATURES)
+        self._cells = _cells_of(strata, bonuses)
+
+    def __call__(self, X: Floats, particles: Floats) -> FirstStep:
+        """Statistics of the regions at inputs X (n, 6), with particles (n, L, 3) of the first step."""
+        q, score = self.cap.thresholds(X, self.alpha), self.cap._score
+        if isinstance(score, Mahalanobis):
+            prediction = self.cap.predict(X)
+            counts, costs = self._ellipsoids(prediction, q[:, 0])
+            particles = prediction.mean[:, None]
+        elif isinstance(score, NearestParticles):
+            counts, costs = self._nearest(score, particles, q)
+        else:
+            counts, costs = self._boxes(particles)
+        empty = counts.sum(axis=1) == 0
+        if empty.any():
+            counts[empty], costs[empty] = self._of_poses(particles[empty])
+        return self._statistics(counts, costs)
+
+    def _nearest(self, score: NearestParticles, particles: Floats, q: Floats) -> tuple[Ints, Floats]:
+        whole = np.isinf(q)  # strata with too few calibration points, which belong to the region entirely
+        q = np.where(whole, -1.0, q)
+        grid = self.strata.require_grid()
+        box = grid.box(*score.box(particles, np.maximum(q.max(axis=1), 0.0), 3))
+        cells, present = self._cells.arrays(), self._cells.present
+        counts, costs = nearest_cells(particles, q, score.k, self._length, present, *box, *cells)
+        counts[:, :-1] += np.where(whole, self.strata.sizes, 0)
+        return counts, costs + np.where(whole, self._cells.totals, 0.0).sum(axis=1)
+
+    def _boxes(self, particles: Floats) -> tuple[Ints, Floats]:
+        low, high = particles.min(axis=1), particles.max(axis=1)
+        box = self.strata.require_grid().box(low, high)
+        counts, costs = box_cells(low, high, len(self._hamming), *box, *self._cells.arrays())
+        return counts, costs
+
+    def _ellipsoids(self, prediction: Gaussians, q: Floats) -> tuple[Ints, Floats]:
+        half = q[:, None] * np.sqrt(np.diagonal(prediction.cov, axis1=1, axis2=2))
+        box = self.strata.require_grid().box(prediction.mean - half, prediction.mean + half)
+        cells = self.infeasible == "nothing", len(self._hamming), *box, *self._cells.arrays()
+        counts, costs = ellipsoid_cells(prediction.mean, prediction.whiten, q, *cells)
+        return counts, costs
+
+    def _of_poses(self, poses: Floats) -> tuple[Ints, Floats]:
+        """Poses (n, r, 3) in place of cells: their number by stratum, infeasible ones last, (n, M + 1), and summed cost."""
+        n, each, _ = poses.shape
+        flat = poses.reshape(-1, 3)
+        counts = np.zeros((n, len(self._hamming) + 1), dtype=np.int64)
+        np.add.at(counts, (np.repeat(np.arange(n), each), self.strata.index(flat)), 1)
+        return counts, insertion_costs(flat, self.strata.settings, self.bonuses).reshape(n, each).sum(axis=1)
+
+    def _statistics(self, counts: Ints, costs: Floats) -> FirstStep:
+        cells, differing, fingerprints = counts.sum(axis=1), counts[:, :-1] @ self._hamming, counts[:, :-1].sum(axis=1)
+        if self.infeasible == "worst":
+            differing, fingerprints = differing + counts[:, -1], cells
+        hamming = np.divide(differing, fingerprints, out=np.ones(len(cells)), where=fingerprints > 0)
+        return FirstStep(costs / cells, 1.0 - counts[:, self.strata.goal_stratum] / cells, hamming, cells)
+
+
+class _Cells(NamedTuple):
+    """Cells as `region_cells` takes them."""
+
+    labels: Any  # int16 (columns, angles)
+    costs: Any  # float32 (columns, angles)
+    present: Any  # bool (columns, M): which strata a column has
+    totals: Floats  # summed cost of each stratum, (M,)
+    grid: Grid
+
+    def arrays(self) -> tuple[Any, ...]:
+        return self.labels, self.costs, self.grid.origin, self.grid.spacing, self.grid.shape[1]
+
+
+@lru_cache(maxsize=2)  # all methods share one grid
+def _cells_of(strata: PegStrata, bonuses: bool) -> _Cells:
+    grid, names = strata.require_grid(), range(len(strata.names))
+    labels = strata.labels.astype(np.int16).reshape(-1, grid.shape[2])
+    costs = cell_costs(grid, strata.settings, bonuses).reshape(labels.shape)
+    present = np.stack([(labels == m).any(axis=1) for m in names], axis=1)
+    totals = np.array([costs[labels == m].sum(dtype=np.float64) for m in names])
+    return _Cells(labels, costs, present, totals, grid)

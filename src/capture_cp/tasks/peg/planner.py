@@ -1,0 +1,158 @@
+"""Planning for the peg (Appendix B.4 of the paper): roll-out, objective, planner, and the true system in closed loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit, prange
+
+from capture_cp.checks import CaptureError, Floats, finite_array
+from capture_cp.kernels.random import normal_pair, stream
+from capture_cp.planning.episode import System
+from capture_cp.planning.mppi import MPPI
+from capture_cp.predictor import Capture
+from capture_cp.spaces.strata import INFEASIBLE
+from capture_cp.tasks.peg.cspace import PegStrata
+from capture_cp.tasks.peg.first_step import FirstStepRegions, Infeasible
+from capture_cp.tasks.peg.model import peg_step, settle
+from capture_cp.tasks.peg.objective import pose_cost
+from capture_cp.tasks.peg.simulator import REACH, PegSystem
+from capture_cp.tasks.peg.task import Peg
+
+#: Weights of the paper's objective.
+DISCOUNT, ACTION_WEIGHT, OUTSIDE_WEIGHT, HAMMING_WEIGHT, HAMMING_FREE = 0.95, 0.005, 20.0, 0.6, 0.5
+MAX_STEPS = 75
+#: The controller sends the peg no farther than REACH; inertia and contact may take it a little beyond (m, m, rad).
+SLACK: Floats = np.array([5e-3, 5e-3, 0.2])
+
+
+@dataclass(frozen=True)
+class PlannerSettings:
+    """MPPI settings of the peg; the paper's where it gives them.
+
+    Attributes:
+        horizon: steps of a plan.
+        samples: action sequences a plan.
+        temperature: in the unit of the cost.
+        spread: standard deviation of the action perturbations (mm, mm, degrees), independent. The paper does not give it;
+            here it is that of the disturbance, half the bound.
+    """
+
+    horizon: int = 15
+    samples: int = 128
+    temperature: float = 0.1
+    spread: float = 1.5
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def roll_particles(start, sequences, n_particles, seed, bonuses, params):  # type: ignore[no-untyped-def]
+    """Particles (N, L, 3) after the first step of sequences (N, H, 3) from a pose (3,), and mean Ψ (N, H) after every step.
+
+    Sequence i draws its noise from stream i of the seed.
+    """
+    samples, horizon, _ = sequences.shape
+    first, costs = np.empty((samples, n_particles, 3)), np.zeros((samples, horizon))
+    for i in prange(samples):
+        key = stream(seed, i)
+        states, noise = np.empty((3, n_particles)), np.empty((4, n_particles))
+        for axis in range(3):
+            states[axis, :] = start[axis]
+        for h in range(horizon):
+            for l in range(n_particles):
+                counter = 2 * (h * n_particles + l)
+                noise[0, l], noise[1, l] = normal_pair(key, counter)
+                noise[2, l], noise[3, l] = normal_pair(key, counter + 1)
+            peg_step(states, sequences[i, h], noise, params)
+            for l in range(n_particles):
+                costs[i, h] += pose_cost(states[0, l], states[1, l], states[2, l], bonuses, params) / n_particles
+            if h == 0:
+                for l in range(n_particles):
+                    first[i, l, 0], first[i, l, 1], first[i, l, 2] = states[0, l], states[1, l], states[2, l]
+    return first, costs
+
+
+class PegRollout:
+    """Stage costs of the paper's peg objective, with a region for the first step only.
+
+    J = Σ γᵗ [Ψ̃ₜ + 0.005 ‖aₜ‖²] + 20 ρ₀ + 0.6 [h₀ - 0.5]₊ ‖a₀‖², t from 0 to H, actions in mm, mm, degrees.
+
+    Ψ̃₀, ρ₀ and h₀ are taken over the region of the configuration that a₀ leads to; Ψ̃ₜ for t ≥ 1 over the particles after t
+    steps, which carry on from the particles of that region. So the configuration after a₀ counts twice, as region and as
+    particles, and the one after the last action is the terminal state t = H, which has no action. Its term is added to the
+    last stage.
+
+    Args:
+        cap: predictor of the peg, calibrated by one of the six methods.
+        task: the peg.
+        alpha: failure rate of the regions.
+        bonuses: whether Ψ has the Factory suite's bonuses; the paper's has not.
+        infeasible: what infeasible cells of LUCCa's regions count as, see `FirstStepRegions`.
+    """
+
+    def __init__(
+        self, cap: Capture, task: Peg, alpha: float = 0.1, bonuses: bool = False, infeasible: Infeasible = "outside"
+    ) -> None:
+        cap._check_fitted()
+        strata, settings = cap.strata, getattr(cap.model, "settings", None)
+        same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
+        if not same or settings != task.settings:
+            raise CaptureError(
+                f"the calibration was made for another peg, hole, bound or noise than {task!r}; calibrate on this one."
+            )
+        self.task, self.cap, self.bonuses = task, cap, bonuses
+        self.regions = FirstStepRegions(cap, task.strata, alpha, bonuses, infeasible)
+
+    def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
+        """Stage costs (N, H) of sequences (N, H, 3) from a pose (3,)."""
+        pose, actions = self._checked(state, sequences)
+        params, particles = self.task.model.params, self.cap.n_particles
+        first, clouds = roll_particles(pose, actions, particles, np.uint64(seed), self.bonuses, params)
+        X = np.hstack([np.tile(pose, (len(actions), 1)), actions[:, 0]])
+        region = self.regions(X, first)
+        effort = (actions**2).sum(axis=2)
+        discount = DISCOUNT ** np.arange(actions.shape[1] + 1)
+        costs: Floats = np.hstack([region.cost[:, None], clouds[:, :-1]]) + ACTION_WEIGHT * effort
+        costs *= discount[:-1]
+        costs[:, -1] += discount[-1] * clouds[:, -1]
+        contact = HAMMING_WEIGHT * np.maximum(region.hamming - HAMMING_FREE, 0.0) * effort[:, 0]
+        costs[:, 0] += OUTSIDE_WEIGHT * region.outside + contact
+        return costs
+
+    def _checked(self, state: Floats, sequences: Floats) -> tuple[Floats, Floats]:
+        pose = finite_array("state", state, (3,), "(3,): x, z, theta in metres and radians")
+        actions = finite_array("sequences", sequences, (None, None, 3), "(N, H, 3): actions in mm, mm, degrees")
+        if (pose < REACH[0] - SLACK).any() or (pose > REACH[1] + SLACK).any():
+            raise CaptureError(
+                f"the state {pose.tolist()} is out of reach; expected x, z, theta (m, m, rad) between {REACH[0].tolist()} "
+                f"and {REACH[1].tolist()}."
+            )
+        if self.task.strata.index(pose[None])[0] == INFEASIBLE:
+            raise CaptureError(
+                f"the state {pose.tolist()} lies in the receptacle or the table; settle measured poses before planning."
+            )
+        return pose, actions
+
+
+def peg_planner(rollout: PegRollout, settings: PlannerSettings, seed: int) -> MPPI:
+    """An MPPI planner for the peg."""
+    bound = np.full(3, rollout.task.settings.bound)
+    noise = np.eye(3) * settings.spread**2
+    return MPPI(rollout, settings.horizon, settings.samples, settings.temperature, noise, -bound, bound, seed=seed)
+
+
+def closed_loop(task: Peg, system: PegSystem, start: Floats) -> System:
+    """The true system, placed at a feasible pose (3,) and ready to step; the episode ends when the peg is inserted.
+
+    The simulator keeps its own state. What the planner is told is the measured pose, pushed out of the micrometres by which
+    contact may leave it too deep.
+    """
+    task.check_poses(np.asarray(start, dtype=np.float64)[None])
+    system.reset(start)
+
+    def act(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
+        measured = system.step(action, rng)[None]
+        inserted = bool(task.strata.success(measured)[0])
+        return settle(measured, task.settings)[0], "success" if inserted else None
+
+    return act

@@ -1,0 +1,244 @@
+"""Planning for the peg: the roll-out against its model, the objective term by term, and the closed loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numba
+import numpy as np
+import pytest
+from numba import njit
+
+from capture_cp import Capture, CaptureError
+from capture_cp.kernels.random import normal_pair, stream
+from capture_cp.planning.episode import Episode, run_episode
+from capture_cp.tasks.peg.objective import insertion_costs
+from capture_cp.tasks.peg.planner import (
+    MAX_STEPS,
+    SLACK,
+    PegRollout,
+    PlannerSettings,
+    closed_loop,
+    peg_planner,
+    roll_particles,
+)
+from capture_cp.tasks.peg.simulator import REACH
+from capture_cp.tasks.peg.task import Peg
+from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, place
+
+SEED, DEFAULT = 5, PlannerSettings()
+
+
+def sequences(n=6, horizon=4, seed=0):
+    return np.random.default_rng(seed).uniform(-3, 3, size=(n, horizon, 3))
+
+
+def rolled(start, actions, seed=SEED, bonuses=False):
+    return roll_particles(start, actions, PARTICLES, np.uint64(seed), bonuses, TASK.model.params)
+
+
+class GivenNoise:
+    """Stands for a generator whose standard normals are known."""
+
+    def __init__(self, normals):
+        self.normals = normals
+
+    def standard_normal(self, shape):
+        assert self.normals.shape == shape
+        return self.normals
+
+
+@njit
+def kernel_noise(seed, samples, horizon, particles):
+    """The standard normals (N, H, L, 3) of the roll-out."""
+    noise = np.empty((samples, horizon, particles, 3))
+    for i in range(samples):
+        key = stream(seed, i)
+        for h in range(horizon):
+            for l in range(particles):
+                counter = 2 * (h * particles + l)
+                noise[i, h, l, 0], noise[i, h, l, 1] = normal_pair(key, counter)
+                noise[i, h, l, 2] = normal_pair(key, counter + 1)[0]
+    return noise
+
+
+# -- the roll-out ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_particles_follow_the_model_step_by_step(where):
+    actions = sequences()
+    samples, horizon, _ = actions.shape
+    noise = kernel_noise(np.uint64(SEED), samples, horizon, PARTICLES)
+    first, costs = rolled(place(where), actions)
+    for i in range(samples):
+        cloud = np.tile(place(where), (PARTICLES, 1))
+        for h in range(horizon):
+            X = np.hstack([cloud, np.tile(actions[i, h], (PARTICLES, 1))])
+            cloud = TASK.model(X, 1, GivenNoise(noise[i, h][:, None]))[:, 0]
+            assert costs[i, h] == pytest.approx(insertion_costs(cloud, TASK.settings).mean(), rel=1e-12)
+            if h == 0:
+                np.testing.assert_array_equal(first[i], cloud)
+
+
+def test_noise_is_standard_normal_and_differs_everywhere():
+    noise = kernel_noise(np.uint64(0), 50, 10, 8).ravel()
+    assert len(np.unique(noise)) == len(noise)
+    assert abs(noise.mean()) < 4 / np.sqrt(len(noise))
+    assert abs(noise.std() - 1) < 4 / np.sqrt(2 * len(noise))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_total_cost_is_the_papers_objective(name):
+    rollout, actions, start = PegRollout(calibrated(name), TASK), sequences(), place("mouth")
+    found = rollout(start, actions, SEED)
+    first, clouds = rolled(start, actions)
+    X = np.hstack([np.tile(start, (len(actions), 1)), actions[:, 0]])
+    region, horizon = rollout.regions(X, first), actions.shape[1]
+    for i, sequence in enumerate(actions):
+        total = 0.0
+        for t in range(horizon + 1):
+            psi = region.cost[i] if t == 0 else clouds[i, t - 1]
+            action = sequence[t] if t < horizon else np.zeros(3)
+            total += 0.95**t * (psi + 0.005 * action @ action)
+        total += 20 * region.outside[i] + 0.6 * max(region.hamming[i] - 0.5, 0) * sequence[0] @ sequence[0]
+        assert found[i].sum() == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_costs_are_finite_everywhere(name):
+    rollout = PegRollout(calibrated(name), TASK)
+    for where in PLACES:
+        assert np.isfinite(rollout(place(where), sequences(), SEED)).all()
+    assert np.isfinite(rollout(REACH[1] + SLACK, sequences(), SEED)).all()
+
+
+def test_costs_depend_on_the_seed_and_not_on_threads():
+    rollout, found = PegRollout(calibrated(), TASK), []
+    before = numba.get_num_threads()
+    try:
+        for threads in (1, min(2, numba.config.NUMBA_NUM_THREADS)):
+            numba.set_num_threads(threads)
+            found.append(rollout(place("corner"), sequences(16), SEED))
+    finally:
+        numba.set_num_threads(before)
+    np.testing.assert_array_equal(*found)
+    assert (rollout(place("corner"), sequences(16), SEED + 1) != found[0]).any()
+
+
+def test_going_down_from_the_mouth_costs_less_than_going_up():
+    rollout = PegRollout(calibrated(), TASK)
+    down, up = (np.tile([0.0, z, 0.0], (32, 15, 1)) for z in (-2.0, 2.0))
+    costs = [rollout(place("mouth"), actions, SEED).sum(axis=1).mean() for actions in (down, up)]
+    assert costs[0] < costs[1] - 1.0
+
+
+# -- the planner ----------------------------------------------------------------------------------------------------------
+
+
+def test_planner_has_the_papers_settings():
+    mppi = peg_planner(PegRollout(calibrated(), TASK), PlannerSettings(), seed=0)
+    assert (mppi.horizon, mppi.samples, mppi.temperature) == (15, 128, 0.1)
+    np.testing.assert_allclose(mppi._spread @ mppi._spread.T, 1.5**2 * np.eye(3))
+    np.testing.assert_array_equal([mppi.low, mppi.high], [[-3.0] * 3, [3.0] * 3])
+
+
+# -- the closed loop ------------------------------------------------------------------------------------------------------
+
+
+def episode(system, start, max_steps=MAX_STEPS, seed=0, settings=DEFAULT):
+    mppi = peg_planner(PegRollout(calibrated(), TASK), settings, seed=0)
+    return run_episode(mppi, closed_loop(TASK, system, start), start, max_steps, seed)
+
+
+@pytest.fixture(scope="module")
+def planar():
+    pytest.importorskip("mujoco")
+    return TASK.true_system(threads=1)
+
+
+@pytest.fixture(scope="module")
+def inserted(planar):
+    """A successful episode from above the hole."""
+    return episode(planar, np.array([0.003, 0.03, 0.05]))
+
+
+def test_planner_inserts_the_peg(inserted):
+    assert inserted.outcome == "success"
+    assert TASK.strata.success(inserted.states[-1:])[0]
+    assert not TASK.strata.success(inserted.states[:-1]).any()
+    assert (np.abs(inserted.actions) <= TASK.settings.bound).all()
+
+
+def test_costs_fall_along_a_successful_episode(inserted):
+    assert inserted.costs[0] > inserted.costs[len(inserted.costs) // 2 :].mean() > inserted.costs[-1]
+
+
+def test_planner_is_told_feasible_poses_only(inserted):
+    assert (TASK.strata.index(inserted.states) >= 0).all()
+
+
+def test_episode_can_be_recorded_and_run_again(inserted, planar, tmp_path):
+    inserted.save(tmp_path / "episode.npz")
+    loaded = Episode.load(tmp_path / "episode.npz")
+    again = episode(planar, inserted.states[0], max_steps=5)
+    np.testing.assert_array_equal(loaded.states, inserted.states)
+    np.testing.assert_array_equal(again.states, inserted.states[:6])
+    np.testing.assert_array_equal(again.actions, inserted.actions[:5])
+
+
+def test_other_noise_leads_elsewhere(inserted, planar):
+    other = episode(planar, inserted.states[0], max_steps=2, seed=1)
+    assert (other.states[1] != inserted.states[1]).all()
+
+
+def test_hopeless_episode_times_out(planar):
+    run = episode(planar, place("air"), max_steps=2, settings=PlannerSettings(samples=4, horizon=2))
+    assert (run.outcome, run.steps) == ("timed out", 2)
+
+
+# -- bad input ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ([0.0, 0.02, 0.3], "receptacle"),
+        ([0.01, 0.0, 0.0], "receptacle"),
+        ([0.0, 0.5, 0.0], "reach"),
+        ([0.0, 0.04, 3.0], "reach"),
+        ([0.0, 0.04], "state"),
+        ([0.0, np.nan, 0.0], "state"),
+    ],
+)
+def test_pose_that_no_plan_can_start_from_is_refused(state, message):
+    with pytest.raises(CaptureError, match=message):
+        PegRollout(calibrated(), TASK)(np.array(state), sequences(), 0)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 2, 2), (4, 2, 4)])
+def test_actions_of_another_shape_are_refused(shape):
+    with pytest.raises(CaptureError, match="sequences"):
+        PegRollout(calibrated(), TASK)(place("air"), np.zeros(shape), 0)
+
+
+@pytest.mark.parametrize("change", [{"bound": 4.0}, {"noise": 1.0}, {"hole_width": 9.5e-3}])
+def test_calibration_of_another_peg_is_refused(change):
+    with pytest.raises(CaptureError, match="another peg"):
+        PegRollout(calibrated(), Peg(replace(TASK.settings, **change)))
+
+
+def test_calibration_on_other_strata_is_refused():
+    with pytest.raises(CaptureError, match="another peg"):
+        PegRollout(calibrated(), Peg(trim=1.5e-3))
+
+
+def test_uncalibrated_predictor_is_refused():
+    with pytest.raises(CaptureError, match="not calibrated"):
+        PegRollout(Capture(TASK, TASK.strata), TASK)
+
+
+@pytest.mark.parametrize("start", [(0.0, 0.02, 0.3), (0.05, 0.04, 0.0)])
+def test_closed_loop_refuses_starts_outside_the_space(planar, start):
+    with pytest.raises(CaptureError, match="poses lie"):
+        closed_loop(TASK, planar, np.array(start))
