@@ -6,13 +6,16 @@ import contextlib
 import os
 import pickle
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError
+from capture_cp import CaptureError, method
+from capture_cp.methods import METHODS
 from capture_cp.planning.episode import TIMED_OUT, Episode, run_episode
 from capture_cp.planning.mppi import MPPI
+from capture_cp.tasks.box import Box
 
 GOAL = np.array([1.0, -0.5])
 
@@ -239,3 +242,32 @@ def test_save_replaces_a_file_whole_or_not_at_all(saved, monkeypatch):
 def test_save_into_a_folder_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(CaptureError, match="cannot write"):
         episode().save(tmp_path / "none" / "run.npz")
+
+
+# -- regions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_recorded_regions_are_those_of_the_executed_steps(name, tmp_path):
+    box = Box()
+    data = box.transitions(2000, np.random.default_rng(0))
+    cap = method(name, box, box.strata, n_particles=8).fit(data.X, data.Y)
+    plain = run_episode(planner(), system, np.array([0.2, 0.2]), 6, 0)
+    inside_box = replace(plain, states=np.clip(plain.states, 0.0, 1.0))
+    run = inside_box.with_regions(cap, (0, 1), alpha=0.2)
+    run.save(tmp_path / "run.npz")
+    again = Episode.load(tmp_path / "run.npz")
+    assert again.particles.shape[0] == again.steps
+    np.testing.assert_array_equal(again.thresholds, cap.thresholds(again.inputs, 0.2))
+    np.testing.assert_array_equal(again.inside, run.inside)
+    if name != "lucca":
+        for t in range(again.steps):
+            region = cap.region(again.inputs[t], 0.2, prediction=again.particles[t])
+            assert region.contains(again.states[t + 1][None])[0] == again.inside[t]
+
+
+def test_file_with_regions_of_some_steps_only_is_refused(tmp_path):
+    run = replace(episode(), particles=np.zeros((1, 2, 2)), thresholds=np.zeros((1, 3)), inside=np.zeros(1, dtype=bool))
+    run.save(tmp_path / "run.npz")
+    with pytest.raises(CaptureError, match="damaged"):
+        Episode.load(tmp_path / "run.npz")

@@ -246,3 +246,14 @@ def test_a_failed_plan_leaves_the_last_plan_alone():
     with pytest.raises(CaptureError):
         mppi.plan(np.zeros(3))
     np.testing.assert_array_equal(mppi.nominal, before)
+
+
+def test_temperature_may_depend_on_the_state():
+    fixed, varying = planner(effort, temperature=0.3), planner(temperature=lambda s: 0.1 * s[0])
+    state = np.array([3.0, 0.0])
+    np.testing.assert_array_equal(fixed.plan(state), varying.plan(state))
+
+
+def test_temperature_function_that_yields_nonsense_is_told():
+    with pytest.raises(CaptureError, match=r"temperature is -1\.0"):
+        planner(effort, temperature=lambda s: -1.0).plan(np.zeros(2))

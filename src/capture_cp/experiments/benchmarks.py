@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,29 +16,16 @@ from rich.table import Table
 from capture_cp.checks import Floats, whole_number
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
+from capture_cp.experiments.comparison import Comparison
+from capture_cp.experiments.numpy_marble import numpy_marble_step
 from capture_cp.experiments.output import check_writable, write_rows
+from capture_cp.experiments.planning_benchmarks import plan_comparisons, plan_times
 from capture_cp.predictor import Capture
 from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
 
-Job = Callable[[], Any]
-
 MARBLES = 200_000
-FACES = np.array([[-1.0, 0.0], [0.0, -1.0], [1.0, 0.0], [0.0, 1.0]])
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two jobs that give the same answer; `calls` of them are timed together. `wanted` is the ratio to reach."""
-
-    name: str
-    ours: Job
-    alternative: str
-    theirs: Job
-    wanted: float
-    calls: int = 1
 
 
 @dataclass(frozen=True)
@@ -60,7 +46,8 @@ class Bench:
         check_writable(self.json)
         pairs = list(self._comparisons())
         rows = [
-            self._time(pair) for pair in track(pairs, description="Timing pairs of jobs", console=console, transient=True)
+            pair.time(self.rounds)
+            for pair in track(pairs, description="Timing pairs of jobs", console=console, transient=True)
         ]
         table = Table(title=f"Speed-up over the alternative, median of {self.rounds} interleaved rounds (lowest - highest)")
         for column in ("job", "alternative", "speed-up", "wanted", "ours, per call"):
@@ -71,25 +58,25 @@ class Bench:
             mark = "" if row["speed_up"] >= row["wanted"] else "  missed"
             table.add_row(row["job"], row["alternative"], ratio, f"{row['wanted']:g}{mark}", _time_text(row["seconds"]))
         console.print(table)
+        rows.append(self._plan_row(console))
         if self.json is not None:
             write_rows(self.json, rows, self)
 
-    def _time(self, pair: Comparison) -> dict[str, Any]:
-        pair.ours(), pair.theirs()  # compile, warm caches
-        times = np.array([[_seconds(job, pair.calls) for job in (pair.ours, pair.theirs)] for _ in range(self.rounds)])
-        ratios = times[:, 1] / times[:, 0]
-        return {
-            "job": pair.name,
-            "alternative": pair.alternative,
-            "speed_up": float(np.median(ratios)),
-            "range": [float(ratios.min()), float(ratios.max())],
-            "wanted": pair.wanted,
-            "seconds": float(np.median(times[:, 0])) / pair.calls,
-        }
+    def _plan_row(self, console: Console) -> dict[str, Any]:
+        """Time of every plan of a run on each map: one control period is 100 ms."""
+        with console.status("Planning on the six maps"):
+            times = plan_times(self.seed)
+        median, tail = float(np.median(times)), float(np.percentile(times, 99))
+        console.print(
+            f"{len(times)} plans on the six maps: median {median:.0f} ms (wanted 40), 99th percentile {tail:.0f} ms "
+            "(wanted 100), on free cores."
+        )
+        return {"job": "plan on the six maps", "plans": len(times), "plan_ms_median": median, "plan_ms_p99": tail}
 
     def _comparisons(self) -> Iterator[Comparison]:
         yield from self._core()
         yield from self._marble()
+        yield from plan_comparisons(self.seed)
 
     def _core(self) -> Iterator[Comparison]:
         box, rng = Box(), np.random.default_rng(self.seed)
@@ -140,13 +127,6 @@ class Bench:
         )  # fmt: skip
 
 
-def _seconds(job: Job, calls: int) -> float:
-    start = time.perf_counter()
-    for _ in range(calls):
-        job()
-    return time.perf_counter() - start
-
-
 def _time_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds > 1e-4 else f"{seconds * 1e6:.2g} us"
 
@@ -169,40 +149,3 @@ def _cart(tree: Tree, inputs: Floats, R: Floats) -> Any:
     part = int(len(R) * tree.partition_share)
     cart = DecisionTreeRegressor(min_samples_leaf=tree.min_leaf, max_leaf_nodes=tree.max_leaves, random_state=0)
     return cart.fit(inputs[:part], R[:part])
-
-
-def numpy_marble_step(states: Floats, pushes: Floats, gain: float, geometry: Any) -> Floats:
-    """The marble's control step, whole arrays at a time: what one would write first."""
-    bounds = geometry.bounds
-    x, v, tilt = states[:, [0, 2]].copy(), states[:, [1, 3]].copy(), states[:, 4:6].copy()
-    u = np.clip(pushes, -dynamics.MAX_ACTION, dynamics.MAX_ACTION)
-    for _ in range(dynamics.SUBSTEPS):
-        x, v, tilt = (
-            x + dynamics.DT * v,
-            np.clip(v - dynamics.DT * gain * dynamics.ROLLING * tilt, -dynamics.MAX_SPEED, dynamics.MAX_SPEED),
-            np.clip(tilt + dynamics.DT * u, -dynamics.MAX_TILT, dynamics.MAX_TILT),
-        )
-        for _ in range(3):  # leaving one wall may lead into another
-            x = np.clip(x, bounds[[0, 2]], bounds[[1, 3]])
-            gaps, normals = _numpy_gaps(x, geometry)
-            deepest = np.minimum(gaps.min(axis=0), 0)[:, None]
-            x = x - deepest * normals[gaps.argmin(axis=0), np.arange(len(x))]
-        v = np.where(x < bounds[[0, 2]] + 1e-9, np.maximum(v, 0), v)
-        v = np.where(x > bounds[[1, 3]] - 1e-9, np.minimum(v, 0), v)
-        gaps, normals = _numpy_gaps(x, geometry)
-        for gap, normal in zip(gaps, normals):
-            inward = np.minimum((v * normal).sum(axis=1), 0)[:, None]
-            v = np.where((gap < 1e-9)[:, None], v - inward * normal, v)
-        v = v / np.maximum(np.abs(v).max(axis=1) / dynamics.MAX_SPEED, 1)[:, None]
-    return np.stack([x[:, 0], v[:, 0], x[:, 1], v[:, 1], tilt[:, 0], tilt[:, 1]], axis=1)
-
-
-def _numpy_gaps(x: Floats, geometry: Any) -> tuple[Floats, Floats]:
-    """Gaps (w, n) to inflated walls, and normals (w, n, 2)."""
-    low, high = geometry.walls[:, None, :2], geometry.walls[:, None, 2:]
-    away = x - np.clip(x, low, high)
-    distance = np.linalg.norm(away, axis=2)
-    depths = np.concatenate([x - low, high - x], axis=2)
-    core = distance == 0
-    normals = np.where(core[..., None], FACES[depths.argmin(axis=2)], away / np.where(core, 1, distance)[..., None])
-    return np.where(core, -depths.min(axis=2), distance) - geometry.radius, normals

@@ -6,8 +6,11 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numba
 
 from capture_cp.checks import CaptureError
 from capture_cp.experiments.output import output_folder
@@ -65,7 +68,16 @@ def run_parts(work: Callable[[int], Any], parts: Sequence[int], jobs: int) -> It
 
 
 def _with_threads(work: Callable[[int], Any], part: int, threads: int) -> Any:
-    import numba
+    with kernel_threads(threads):
+        return work(part)
 
-    numba.set_num_threads(min(threads, numba.get_num_threads()))
-    return work(part)
+
+@contextmanager
+def kernel_threads(threads: int | None) -> Iterator[None]:
+    """Compiled loops on at most so many threads, while the block lasts."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(before if threads is None else min(threads, before))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numba
 import numpy as np
 import tyro
 from rich import box
@@ -21,6 +20,7 @@ from capture_cp.conformal.coverage import Coverage, CoverageRow, tally
 from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import cell_beside_paper, write_rows
+from capture_cp.experiments.parts import kernel_threads
 from capture_cp.experiments.settings import check_settings
 from capture_cp.methods import METHODS
 from capture_cp.predictor import Capture
@@ -53,9 +53,9 @@ class PegCoverageStudy:
     """
 
     task: Annotated[Literal["peg"], tyro.conf.Suppress] = "peg"
-    system: Annotated[
-        SystemName, tyro.conf.arg(help="The true system: a peg on rails, or in the hand of a Panda arm.")
-    ] = "planar"
+    system: Annotated[SystemName, tyro.conf.arg(help="The true system: a peg on rails, or in the hand of a Panda arm.")] = (
+        "planar"
+    )
     methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = paper.COVERAGE_METHODS
     calibration: Annotated[int, tyro.conf.arg(help="Calibration transitions; the paper has 70,000.")] = 70_000
     test: Annotated[int, tyro.conf.arg(help="Test transitions; the paper has 90,000.")] = 90_000
@@ -64,7 +64,7 @@ class PegCoverageStudy:
     ] = 3_000
     bound: Annotated[float, tyro.conf.arg(help="Largest action, a component (mm, mm, degrees).")] = PegSettings.bound
     noise: Annotated[float, tyro.conf.arg(help="Deviation of the actions' noise (mm, mm, degrees).")] = PegSettings.noise
-    gain: Annotated[float, tyro.conf.arg(help="What the true system makes of an action; the model has 1.")] = PegSettings.gain
+    gain: Annotated[float, tyro.conf.arg(help="By which the true system stretches an action.")] = PegSettings.gain
     friction: Annotated[float, tyro.conf.arg(help="Of the true system; the model has none.")] = PegSettings.friction
     hole: Annotated[float, tyro.conf.arg(help="Diameter of the hole (mm); the peg has 7.986.")] = (
         PegSettings.hole_width * 1e3
@@ -125,9 +125,7 @@ class PegCoverageStudy:
         with _progress(console) as progress:
             for name, (n, purpose) in wanted.items():
                 bar = progress.add_task(f"{self.system}: {name} transitions", total=n)
-                data[name] = peg_data(
-                    task, n, self.seed, purpose, self.threads, self.data, lambda rows, bar=bar: progress.advance(bar, rows)
-                )
+                data[name] = peg_data(task, n, self.seed, purpose, self.threads, self.data, partial(progress.advance, bar))
         return data["calibration"], data["test"]
 
     def measure(self, task: Peg, calibration: Transitions, test: Transitions, console: Console) -> dict[str, Result]:
@@ -153,7 +151,8 @@ class PegCoverageStudy:
                     rows = slice(first, min(first + BLOCK, counted))
                     cells[rows] = cap.count_cells(test.X[rows], self.alpha, prediction=prediction[rows])
                     progress.advance(bar, rows.stop - first)
-                results[name] = Result(cap, _coverage(self.alpha, regimes[labels], inside, cells, regimes), cells.sum(axis=1))
+                coverage = _coverage(self.alpha, regimes[labels], inside, cells, regimes)
+                results[name] = Result(cap, coverage, cells.sum(axis=1))
         return results
 
     # -- reporting ----------------------------------------------------------------------------------------------------
@@ -204,17 +203,6 @@ CAPTION = (
     "{beyond:.0%} of the landings touch in several places at once and count in the first row only.\n"
     "{pushed:,} of {all:,} landings overlapped by more than 0.01 mm² and were pushed out."
 )
-
-
-@contextmanager
-def kernel_threads(threads: int | None) -> Iterator[None]:
-    """Compiled loops on at most so many threads, while the block lasts."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(before if threads is None else min(threads, before))
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
 
 
 def _progress(console: Console) -> Progress:

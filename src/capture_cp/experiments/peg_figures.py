@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 
-from capture_cp.checks import Floats, Ints
+from capture_cp.checks import Floats
 from capture_cp.experiments.output import output_folder
 from capture_cp.experiments.peg_planning_figures import draw_peg, draw_receptacle
 from capture_cp.plotting import INFEASIBLE_COLOUR, pyplot
@@ -56,7 +57,9 @@ def draw_spaces(task: Peg, file: Path) -> None:
         _show_slice(task, below, _layer(task, np.radians(angle)), opacity=0.8)
         below.plot(*(_lowest(task, angle)[:2] * _MM), ".", color="black")
         below.set(xlabel="x of the middle (mm)")
-    panels[1][ANGLES.index(0)].plot(*(task.strata.goal[:2] * _MM), "*", color="white", markeredgecolor="black", markersize=13)
+    panels[1][ANGLES.index(0)].plot(
+        *(task.strata.goal[:2] * _MM), "*", color="white", markeredgecolor="black", markersize=13
+    )
     panels[0][0].set_ylabel("workspace, z (mm)")
     panels[1][0].set_ylabel("slice, z of the middle (mm)")
     _regime_legend(figure, [("*", "white", "goal"), (".", "black", "pose drawn above"), ("s", "#cccccc", "infeasible")])
@@ -208,7 +211,7 @@ def _show_outcomes(task: Peg, axis: Any, after: Floats, layer: int) -> None:
     axis.plot(x[near], z[near], "x", color="black", markersize=4)
 
 
-def _picture(task: Peg, labels: Ints, picture: Floats, opacity: float) -> Floats:
+def _picture(task: Peg, labels: npt.NDArray[np.integer[Any]], picture: Floats, opacity: float) -> Floats:
     for m, regime in enumerate(task.strata.regimes):
         picture[labels == m] = (*_rgb(REGIME_COLOURS[regime]), opacity)
     return picture
@@ -218,9 +221,7 @@ def _show(task: Peg, axis: Any, picture: Floats) -> None:
     grid = task.strata.require_grid()
     low = (grid.origin - grid.spacing / 2) * _MM
     high = low + grid.spacing * np.array(grid.shape) * _MM
-    axis.imshow(
-        picture.swapaxes(0, 1), origin="lower", extent=(low[0], high[0], low[1], high[1]), interpolation="nearest"
-    )
+    axis.imshow(picture.swapaxes(0, 1), origin="lower", extent=(low[0], high[0], low[1], high[1]), interpolation="nearest")
 
 
 def _regime_legend(figure: Any, others: list[tuple[str, str, str]]) -> None:

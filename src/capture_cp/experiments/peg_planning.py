@@ -29,7 +29,7 @@ from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.first_step import Infeasible
 from capture_cp.tasks.peg.planner import MAX_STEPS, PegRollout, PlannerSettings, closed_loop, peg_planner
 from capture_cp.tasks.peg.settings import PegSettings
-from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName
+from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName, peg_tree
 
 #: What does not change an episode.
 _UNIMPORTANT = ("methods", "episodes", "jobs", "state", "json", "record", "figures")
@@ -123,7 +123,8 @@ class PegPlanningStudy:
 
     def _identity(self, task: Peg, name: str) -> dict[str, Any]:
         settings = {key: value for key, value in asdict(self).items() if key not in _UNIMPORTANT}
-        return settings | {"peg": repr(task), "method": name, "version": version("capture-cp")}
+        made_with = {"peg": repr(task), "tree": repr(peg_tree()), "version": version("capture-cp")}
+        return settings | made_with | {"method": name}
 
     def rollout(self, task: Peg, name: str) -> PegRollout:
         """What a method plans with: the method, fitted to the task's calibration transitions, and the objective."""

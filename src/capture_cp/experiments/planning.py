@@ -25,7 +25,7 @@ from capture_cp.methods import METHODS, method
 from capture_cp.planning.episode import run_episode
 from capture_cp.predictor import Capture
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
-from capture_cp.tasks.marble.planner import PlannerSettings, marble_planner, start_state, true_system
+from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
 
 MAX_STEPS = 100
@@ -38,8 +38,6 @@ class PlanningStudy:
 
     Every step plans with the approximate model, builds a region for every sampled step and counts its pit cells, executes
     the first action on the true marble, and plans again. With the paper's figures beside ours (its Table 2).
-
-    In its beginnings: the temperature and the size of the tree are not settled, and success is below the paper's.
     """
 
     task: Annotated[tyro.conf.Positional[Literal["marble"]], tyro.conf.arg(help="The task to study.")]
@@ -48,7 +46,9 @@ class PlanningStudy:
     episodes: Annotated[int, tyro.conf.arg(help="Runs a map and method; the paper has 30.")] = 30
     samples: Annotated[int, tyro.conf.arg(help="Action sequences a plan.")] = 4096
     horizon: Annotated[int, tyro.conf.arg(help="Steps of a plan, 0.1 s each.")] = 6
-    temperature: Annotated[float, tyro.conf.arg(help="MPPI's lambda; the cost counts distance in metres.")] = 0.4
+    temperature: Annotated[float, tyro.conf.arg(help="MPPI's lambda, as a share of what standing still costs.")] = (
+        PlannerSettings.temperature
+    )
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves of the calibration's tree.")] = 10
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
@@ -129,19 +129,18 @@ class PlanningStudy:
         planner = marble_planner(cap, task, settings, self.alpha, int(seeds[0]))
         info = {"map": map_name, "method": name, "episode": episode} | asdict(settings)
         run = run_episode(planner, true_system(task), start_state(task), MAX_STEPS, int(seeds[1]), info)
+        run = run.with_regions(cap, POSITION, self.alpha)
         if self.record is not None:
             run.save(self.record / f"{Path(map_name).stem}-{name}-{episode:03d}.npz")
-        Y = run.states[1:, [0, 2]]
-        labels = task.strata.index(Y)
-        inside = cap.contains(np.hstack([run.states[:-1], run.actions]), Y, self.alpha, labels=labels)
-        strata = len(task.strata.names)
+        path, strata = run.states[:, POSITION], len(task.strata.names)
+        labels = task.strata.index(path[1:])
         return {
             "outcome": run.outcome,
             "steps": run.steps,
             "plan_ms": np.round(run.plan_ms, 2).tolist(),
             "landed": np.bincount(labels, minlength=strata).tolist(),
-            "held": np.bincount(labels, weights=inside, minlength=strata).astype(int).tolist(),
-            "path": np.round(run.states[:, [0, 2]], 5).tolist(),
+            "held": np.bincount(labels, weights=run.inside, minlength=strata).astype(int).tolist(),
+            "path": np.round(path, 5).tolist(),
         }
 
     # -- reporting ----------------------------------------------------------------------------------------------------

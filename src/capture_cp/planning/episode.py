@@ -6,21 +6,25 @@ import json
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.checks import Bools, CaptureError, Floats, finite_array, whole_number
+from capture_cp.conformal.gaussian import Gaussians
 from capture_cp.files import Pathlike, existing_file, written_whole
 from capture_cp.planning.mppi import MPPI
+from capture_cp.predictor import Capture
 
 #: The true system: (state (ds,), action (da,), rng) -> next state (ds,), and the outcome once the episode has ended.
 System = Callable[[Floats, Floats, np.random.Generator], tuple[Floats, str | None]]
 
 TIMED_OUT = "timed out"
 _FORMAT = "capture-cp episode"
+_ALWAYS = ("states", "actions", "plans", "costs", "plan_ms")
+_WITH_REGIONS = ("particles", "thresholds", "inside")
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,11 @@ class Episode:
         costs: cost of the best sampled sequence at each step, (T,).
         plan_ms: time spent planning at each step, (T,).
         info: what it was a run of: map, method, seed and the like.
+        particles: what the model predicted for each executed step, (T, L, dc); the mean, L = 1, of a Gaussian.
+        thresholds: of the region of each executed step, by stratum, (T, M).
+        inside: whether the region of each executed step held the configuration that followed, (T,).
+
+    The last three are empty until `with_regions` fills them.
     """
 
     outcome: str
@@ -44,15 +53,33 @@ class Episode:
     costs: Floats
     plan_ms: Floats
     info: dict[str, Any] = field(default_factory=dict)
+    particles: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
+    thresholds: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    inside: Bools = field(default_factory=lambda: np.empty(0, dtype=bool))
 
     @property
     def steps(self) -> int:
         return len(self.actions)
 
+    @property
+    def inputs(self) -> Floats:
+        """State and action of each executed step: (T, ds + da)."""
+        return np.hstack([self.states[:-1], self.actions])
+
+    def with_regions(self, cap: Capture, axes: Sequence[int], alpha: float = 0.1) -> Episode:
+        """The episode with the regions of its executed steps; `axes` are the state's entries that `cap` predicts.
+
+        `cap.region(inputs[t], alpha, prediction=particles[t])` is then the region of step t.
+        """
+        X, Y, prediction = self.inputs, self.states[1:, list(axes)], cap.predict(self.inputs)
+        particles = prediction.mean[:, None] if isinstance(prediction, Gaussians) else prediction
+        inside = cap.contains(X, Y, alpha, prediction=prediction)
+        return replace(self, particles=particles, thresholds=cap.thresholds(X, alpha), inside=inside)
+
     def save(self, path: Pathlike) -> None:
         """Write the episode to an .npz file, atomically."""
         header = json.dumps({"format": _FORMAT, "outcome": self.outcome, "info": self.info}, default=_plain)
-        arrays = {name: getattr(self, name) for name in ("states", "actions", "plans", "costs", "plan_ms")}
+        arrays = {name: getattr(self, name) for name in (*_ALWAYS, *_WITH_REGIONS)}
         with written_whole(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, header=np.array(header), **arrays)
 
@@ -65,9 +92,12 @@ class Episode:
                 header = json.loads(str(archive["header"]))
                 if header["format"] != _FORMAT:
                     raise KeyError("format")
-                arrays = {name: archive[name] for name in ("states", "actions", "plans", "costs", "plan_ms")}
-                if len({len(arrays["states"]) - 1, *(len(arrays[name]) for name in list(arrays)[1:])}) != 1:
+                arrays = {name: archive[name] for name in (*_ALWAYS, *_WITH_REGIONS)}
+                steps = len(arrays["states"]) - 1
+                if any(len(arrays[name]) != steps for name in _ALWAYS[1:]):
                     raise ValueError("arrays of different lengths")
+                if {len(arrays[name]) for name in _WITH_REGIONS} not in ({0}, {steps}):
+                    raise ValueError("regions of some steps only")
                 return cls(outcome=header["outcome"], info=header["info"], **arrays)
         except (ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError, zlib.error, zipfile.BadZipFile):
             raise CaptureError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,7 +24,8 @@ class MPPI:
         rollout: stage costs of action sequences; `PythonRollout` for any Python model, `FusedRollout` for compiled ones.
         horizon: steps H of a plan.
         samples: action sequences N tried at each step.
-        temperature: λ; small follows the best samples, large averages over many. Its unit is the cost's.
+        temperature: λ; small follows the best samples, large averages over many. Its unit is the cost's. A function of the
+            state (ds,) where costs shrink on the way, for example with the distance to a goal.
         noise: covariance (da, da) of the action perturbations.
         low, high: bounds of the action, (da,).
         iterations: how often sampling and averaging are repeated in one plan.
@@ -35,7 +37,7 @@ class MPPI:
         rollout: Rollout,
         horizon: int,
         samples: int,
-        temperature: float,
+        temperature: float | Callable[[Floats], float],
         noise: Any,
         low: Any,
         high: Any,
@@ -51,9 +53,9 @@ class MPPI:
             raise CaptureError(
                 f"action bounds {self.low.tolist()} to {self.high.tolist()} are not an interval on each axis."
             )
-        if not (isinstance(temperature, int | float | np.number) and np.isfinite(temperature) and temperature > 0):
-            raise CaptureError(f"temperature is {temperature!r}; expected a positive number, in the unit of the cost.")
-        self.temperature = float(temperature)
+        self.temperature = temperature
+        if not callable(temperature):
+            self._temperature(self.low)
         da = len(self.low)
         covariance = finite_array("noise", noise, (da, da), "(da, da): covariance of the action perturbations")
         try:
@@ -73,11 +75,11 @@ class MPPI:
     def plan(self, state: Any) -> Floats:
         """The next action (da,) from a state (ds,); the whole plan is then in `nominal` (H, da)."""
         state = finite_array("state", state, (None,), "(ds,)")
-        plan = self._warm_start()
+        plan, temperature = self._warm_start(), self._temperature(state)
         for _ in range(self.iterations):
             sequences = self._sample(plan)
             costs = self._total(state, sequences)
-            plan = self._average(sequences, costs)
+            plan = self._average(sequences, costs, temperature)
         self.nominal, self.costs = plan, costs
         return np.array(self.nominal[0])
 
@@ -110,7 +112,13 @@ class MPPI:
             )
         return np.asarray(stages.sum(axis=1))
 
-    def _average(self, sequences: Floats, costs: Floats) -> Floats:
+    def _temperature(self, state: Floats) -> float:
+        given = self.temperature(state) if callable(self.temperature) else self.temperature
+        if not (isinstance(given, int | float | np.number) and np.isfinite(given) and given > 0):
+            raise CaptureError(f"temperature is {given!r}; expected a positive number, in the unit of the cost.")
+        return float(given)
+
+    def _average(self, sequences: Floats, costs: Floats, temperature: float) -> Floats:
         """Average of the sequences, weighted by exp(-cost / λ): (H, da)."""
-        weights = np.exp((costs.min() - costs) / self.temperature)
+        weights = np.exp((costs.min() - costs) / temperature)
         return np.asarray(np.tensordot(weights / weights.sum(), sequences, axes=1))

@@ -22,6 +22,7 @@ from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.task import Marble
 
+POSITION = [0, 2]  # the configuration within the state
 OUTCOMES = {dynamics.AT_GOAL: "success", dynamics.FELL: "fell"}
 
 
@@ -82,22 +83,23 @@ class PlannerSettings:
     Attributes:
         horizon: steps of a plan.
         samples: action sequences a plan.
-        temperature: in the unit of the cost, which counts distance in metres. The paper's 0.2 leaves that unit open.
+        temperature: MPPI's λ as a share of what standing still would cost. The paper's 0.2 leaves the unit of cost open;
+            with any fixed one, a plan that is careful far from the goal can no longer tell millimetres near it.
         model_gain: acceleration that the planner's model believes in; the true system has twice as much.
     """
 
     horizon: int = 6
     samples: int = 4096
-    temperature: float = 0.4
+    temperature: float = 0.08
     model_gain: float = dynamics.MODEL_GAIN
 
 
 def marble_params(task: Marble, gain: float) -> Params:
-    """Model and cost of one map."""
+    """Model and cost of one map. A way that a marble can travel leads neither through walls nor through pits."""
     grid = task.strata.require_grid()
     goal = np.unravel_index(task.strata.goal_cell(), grid.shape)
-    passable = (task.strata.labels != INFEASIBLE).reshape(grid.shape)
-    field = traversable_distance(passable, (int(goal[0]), int(goal[1])), float(grid.spacing[0]))
+    passable = (task.strata.labels != INFEASIBLE) & ~task.strata.pit_cells
+    field = traversable_distance(passable.reshape(grid.shape), (int(goal[0]), int(goal[1])), float(grid.spacing[0]))
     return Params(*task.map.geometry, gain, field, grid.origin, grid.spacing, 50.0, 30.0, 250.0)
 
 
@@ -108,13 +110,17 @@ def marble_planner(cap: Capture, task: Marble, settings: PlannerSettings, alpha:
     scale = position_spread(settings.horizon, settings.model_gain) if isinstance(cap.score, Mahalanobis) else None
     params = marble_params(task, settings.model_gain)
     rollout = FusedRollout(
-        cap, model_step, marble_cost, params, task.strata.pit_cells, (0, 2), 2, alpha, gaussian_scale=scale
+        cap, model_step, marble_cost, params, task.strata.pit_cells, POSITION, 2, alpha, gaussian_scale=scale
     )
+    at_rest = params.stage_weight * settings.horizon + params.final_weight
+
+    def temperature(state: Floats) -> float:
+        away = interpolate(params.field, params.origin, params.spacing, state[0], state[2])
+        return float(settings.temperature * at_rest * max(away, params.spacing[0]))
+
     bound = np.full(2, dynamics.MAX_ACTION)
     noise = [[1.0, 0.1], [0.1, 1.0]]
-    return MPPI(
-        _OnTheBoard(rollout, task), settings.horizon, settings.samples, settings.temperature, noise, -bound, bound, seed=seed
-    )
+    return MPPI(_OnTheBoard(rollout, task), settings.horizon, settings.samples, temperature, noise, -bound, bound, seed=seed)
 
 
 class _OnTheBoard:

@@ -72,13 +72,11 @@ def _faces(low: Floats, high: Floats, bounds: Floats, walls: Floats, radius: flo
     """Which walls can touch in each square (s, w), whether clamping is not all there is to it (s,), the box (s, 4)."""
     lo, hi = low[:, None], high[:, None]
     start, stop = walls[:, :2], walls[:, 2:]
-    touches = ((hi > start - radius - _HAIR) & (lo < stop + radius + _HAIR)).all(axis=2)
+    touches = np.all((hi > start - radius - _HAIR) & (lo < stop + radius + _HAIR), axis=2)
     # a wall is met flatly where the square lies between its ends along the other axis; the board ends every move
-    first, last = (
-        np.where(start <= bounds[::2], -np.inf, start - _HAIR),
-        np.where(stop >= bounds[1::2], np.inf, stop + _HAIR),
-    )
-    beside = np.flip((lo >= first) & (hi <= last), axis=2) & touches[:, :, None]
+    first = np.where(start <= bounds[::2], -np.inf, start - _HAIR)
+    last = np.where(stop >= bounds[1::2], np.inf, stop + _HAIR)
+    beside = np.flip((lo >= first) & (hi <= last), axis=2) & touches[..., None]
     above, below = beside & (lo > stop), beside & (hi < start)
     box = np.empty((len(low), 4))
     box[:, ::2] = np.maximum(np.where(above, stop + radius, -np.inf).max(axis=1, initial=-np.inf), bounds[::2])

@@ -28,7 +28,8 @@ PART = 5000
 CALIBRATION, TEST = range(2)
 #: What the numbers come from: the geometry of starts and landings, the scene and its controllers.
 _SOURCES = (
-    "arm.py cspace.py data.py geometry.py mjcf.py model.py panda.json planar.py settings.py simulator.py task.py".split()
+    *("cspace.py", "data.py", "geometry.py", "model.py", "settings.py", "task.py"),
+    *("arm.py", "mjcf.py", "panda.json", "planar.py", "simulator.py"),
 )
 
 Part = tuple[Floats, Floats, int]

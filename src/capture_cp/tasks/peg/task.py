@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -45,7 +45,7 @@ class Peg:
         trim: metres by which tubes are cut at their ends, see `PegStrata`; 0 is the paper's.
     """
 
-    settings: PegSettings = PegSettings()
+    settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
     trim: float = 0.0
 

@@ -1,0 +1,50 @@
+"""Two ways to do one job, timed side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Job = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two jobs that give the same answer; `calls` of them are timed together. `wanted` is the ratio to reach.
+
+    `rounds` caps how often a slow alternative is run.
+    """
+
+    name: str
+    ours: Job
+    alternative: str
+    theirs: Job
+    wanted: float
+    calls: int = 1
+    rounds: int | None = None
+
+    def time(self, rounds: int) -> dict[str, Any]:
+        """Both jobs in turn, `rounds` times: the ratio of their times, its range, and our median time a call."""
+        self.ours(), self.theirs()  # compile, warm caches
+        rounds = min(rounds, self.rounds or rounds)
+        times = np.array([[_seconds(job, self.calls) for job in (self.ours, self.theirs)] for _ in range(rounds)])
+        ratios = times[:, 1] / times[:, 0]
+        return {
+            "job": self.name,
+            "alternative": self.alternative,
+            "speed_up": float(np.median(ratios)),
+            "range": [float(ratios.min()), float(ratios.max())],
+            "wanted": self.wanted,
+            "seconds": float(np.median(times[:, 0])) / self.calls,
+        }
+
+
+def _seconds(job: Job, calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        job()
+    return time.perf_counter() - start

@@ -1,0 +1,223 @@
+"""The peg's coverage study and the check of its simulator: what they must show, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from capture_cp import CaptureWarning
+from capture_cp.cli import main
+from capture_cp.experiments import paper
+from capture_cp.experiments.peg_coverage import PegCoverageStudy
+
+pytest.importorskip("mujoco")
+
+# a single tree: for one a stratum, the rarest strata would have too few transitions
+SMALL = ["--calibration=3000", "--test=300", "--volume=20", "--tree=label", "--min-leaf=300", "--threads=1"]
+
+
+CALIBRATION, TEST = 9000, 4000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Keeps the transitions that the tests of this file share."""
+    return tmp_path_factory.mktemp("transitions")
+
+
+@pytest.fixture
+def run(folder, tmp_path, capsys):
+    """Runs the command on few transitions: its JSON and what it printed."""
+
+    def command(*options):
+        file = tmp_path / "rows.json"
+        main(["coverage", "peg", *SMALL, "--data", str(folder), "--json", str(file), *map(str, options)])
+        return json.loads(file.read_text()), capsys.readouterr().out
+
+    return command
+
+
+def refused(capsys, *arguments):
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert "Traceback" not in said
+    return " ".join(said.split())
+
+
+# -- what it must show ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["planar", "arm"])
+def shown(request, folder):
+    study = PegCoverageStudy(system=request.param, calibration=CALIBRATION, test=TEST, volume=60, data=folder)
+    quiet = Console(quiet=True)
+    task = study.checked_task()
+    calibration, test = study.transitions(task, quiet)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureWarning)  # the rarest strata may have too few transitions
+        return study.measure(task, calibration.transitions, test.transitions, quiet)
+
+
+def deviation(row, held_out=0.3):
+    """Standard deviation of coverage, from both draws: the calibration scores of a regime are as rare as its landings."""
+    return np.sqrt(0.09 / row.n + 0.09 / (row.n / TEST * CALIBRATION * held_out))
+
+
+@pytest.mark.parametrize("name", ["capture", "capture-k1"])
+def test_capture_covers_every_regime(shown, name):
+    for row in (shown[name].coverage.all, *shown[name].coverage.strata):
+        assert abs(row.coverage - 0.9) < 0.01 + 4 * deviation(row)
+
+
+def test_every_method_covers_overall(shown):
+    assert all(abs(found.coverage.all.coverage - 0.9) < 0.03 for found in shown.values())
+
+
+@pytest.mark.parametrize("name", ["pcp", "no-strata"])
+def test_methods_that_ignore_strata_undercover_free_space(shown, name):
+    free = shown[name].coverage["free"]
+    assert free.coverage < 0.9 - 3 * deviation(free)
+    assert shown[name].coverage["edge"].coverage > 0.9
+
+
+def test_smallest_and_largest_regions_are_whose_they_should_be(shown):
+    volumes = {name: found.coverage.all.volume for name, found in shown.items()}
+    assert min(volumes, key=volumes.get) == "pcp"
+    assert all(np.isclose(found.cells.mean(), found.coverage.all.volume) for found in shown.values())
+
+
+def test_only_lucca_has_infeasible_cells(shown):
+    for name, found in shown.items():
+        inside = sum(row.volume for row in found.coverage.strata)
+        assert (found.coverage.all.volume - inside > 1) == (name == "lucca")
+
+
+# -- the command ----------------------------------------------------------------------------------------------------------
+
+
+def test_rows_follow_the_schema(run):
+    content, printed = run("--methods", "pcp", "capture")
+    assert content["schema"] == 1
+    assert content["config"]["calibration"] == 3000
+    assert [(row["method"], row["stratum"]) for row in content["rows"]] == [
+        (name, regime) for name in ("pcp", "capture") for regime in ("all", "free", "point", "edge")
+    ]
+    first = content["rows"][0]
+    assert (first["task"], first["map"], first["n"], first["paper"]) == ("peg", "planar", 300, 0.899)
+    assert first["ci95"][0] < first["coverage"] < first["ci95"][1]
+    assert first["volume_ratio_ci95"][0] < first["volume_ratio"] < first["volume_ratio_ci95"][1]
+    assert "(89.9)" in printed
+    assert "landings overlapped" in " ".join(printed.split())
+
+
+def test_rows_do_not_depend_on_threads_or_on_where_transitions_come_from(run, tmp_path):
+    rows = run("--methods", "capture")[0]["rows"]
+    assert run("--methods", "capture", "--threads", 3)[0]["rows"] == rows
+    assert run("--methods", "capture", "--data", tmp_path / "new")[0]["rows"] == rows
+
+
+def test_tree_seed_and_alpha_matter(run):
+    rows = run("--methods", "capture")[0]["rows"]
+    for option in (("--tree", "features"), ("--alpha", 0.2), ("--seed", 1)):
+        assert run("--methods", "capture", *option)[0]["rows"] != rows
+
+
+def test_volumes_can_be_left_out(run):
+    content, printed = run("--methods", "capture", "--volume", 0)
+    assert {row["volume"] for row in content["rows"]} == {None}
+    assert content["rows"][0]["volume_ratio"] is None
+    assert "volume" in printed
+
+
+def test_without_capture_volumes_are_cells(run):
+    content, printed = run("--methods", "pcp")
+    assert content["rows"][0]["volume_ratio"] is None
+    assert "cells" in printed
+
+
+def test_figures_are_written(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    run("--methods", "lucca", "capture", "--volume", 0, "--figures", tmp_path / "new" / "figures")
+    names = {file.name for file in (tmp_path / "new" / "figures").iterdir()}
+    assert names == {"peg-spaces.png", "peg-contacts.png", "peg-starts.png", "peg-planar-regions.png"}
+
+
+def test_papers_table_is_whole():
+    assert set(paper.PEG_COVERAGE) == set(paper.COVERAGE_METHODS)
+    assert paper.peg_coverage("capture", "free") == 0.91
+    assert paper.peg_coverage("capture", "other") is None
+    assert paper.peg_coverage("particles", "all") is None
+    assert paper.peg_volume_ratio("no-strata") == 1.09
+
+
+@pytest.mark.parametrize("words", [("coverage",), ("coverage", "marble"), ("coverage", "peg"), ("simulator",)])
+def test_help_teaches(capsys, words):
+    with pytest.raises(SystemExit) as stop:
+        main([*words, "--help"])
+    said = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert "peg" in said or "marble" in said
+    assert len(said) > 500
+
+
+# -- the simulator's check ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("system", "named"), [("planar", {"planar"}), ("both", {"planar", "arm", "planar - arm"})])
+def test_simulator_is_measured(capsys, tmp_path, system, named):
+    file = tmp_path / "measures.json"
+    main(["simulator", "peg", "--system", system, "--steps", "60", "--threads", "1", "--json", str(file)])
+    rows = json.loads(file.read_text())["rows"]
+    assert {row["system"] for row in rows} == named
+    assert set(rows[0]) == {"task", "system", "name", "value", "unit"}
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("penetration", "off the plane", "rows that differ", "time a transition"))
+
+
+# -- bad input ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--hole", 5), "error: the hole is 5.000 mm wide and the peg 7.986 mm; the peg must be narrower than the hole."),
+        (("--bound", 40), "error: margin is 1.5"),
+        (("--trim", 9), "error: trim is 0.009"),
+        (("--noise", -1), "error: the peg's noise is -1.0"),
+        (("--methods", "captur"), "Did you mean 'capture'?"),
+        (("--methods",), "error: no methods are given"),
+        (("--alpha", 0), "error: alpha is 0.0"),
+        (("--calibration", 0), "error: calibration is 0"),
+        (("--volume", -1), "error: volume is -1"),
+        (("--threads", 0), "error: threads is 0"),
+        (("--seed", -1), "error: seed is -1"),
+        (("--json", "/no/such/folder/rows.json"), "error: cannot write /no/such/folder/rows.json"),
+        (("--figures", "/dev/null/figures"), "error: cannot make the folder /dev/null/figures"),
+        (("--data", "/dev/null/data"), "error: cannot keep transitions in /dev/null/data"),
+    ],
+)
+def test_bad_input_is_one_sentence(capsys, options, sentence):
+    assert sentence in refused(capsys, "coverage", "peg", *SMALL, *options)
+
+
+def test_transitions_of_another_configuration_are_refused(capsys, folder, run, tmp_path):
+    run("--methods", "pcp", "--volume", 0, "--data", tmp_path)
+    run("--methods", "pcp", "--volume", 0, "--data", tmp_path, "--seed", 1)
+    parts = sorted(tmp_path.rglob("*-3000.safetensors"))
+    first = parts[0].read_bytes()
+    parts[0].write_bytes(parts[1].read_bytes())
+    parts[1].write_bytes(first)
+    assert "another configuration" in refused(capsys, "coverage", "peg", *SMALL, "--data", tmp_path)
+
+
+@pytest.mark.parametrize("command", [("coverage", "peg"), ("simulator", "peg")])
+def test_missing_mujoco_is_told_with_its_extra(capsys, monkeypatch, command):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    assert "pip install 'capture-cp[sim]'" in refused(capsys, *command)

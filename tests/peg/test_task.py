@@ -1,0 +1,158 @@
+"""The peg task as the library sees it: a model, strata, transitions, and methods that share them."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from capture_cp import METHODS, CaptureError, Mahalanobis, NearestParticles, Tree
+from capture_cp.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
+from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
+from capture_cp.tasks.peg.task import ACTION_NAMES, NEXT_NAMES, STATE_NAMES, Peg, as_transitions
+
+TASK = Peg()
+PARTICLE_METHODS = [name for name in METHODS if name != "lucca"]
+
+
+@pytest.fixture(scope="module")
+def moved():
+    """Transitions without a simulator: the model, sent 1.5 times as far, stands for the truth."""
+    rng = np.random.default_rng(3)
+    X = TASK.inputs(8000, rng)
+    return X, TASK(np.hstack([X[:, :3], 1.5 * X[:, 3:]]), 1, rng)[:, 0]
+
+
+# -- inputs and model -----------------------------------------------------------------------------------------------------
+
+
+def test_starts_are_uniform_over_strata_and_actions_within_the_bound():
+    X = TASK.inputs(4000, np.random.default_rng(0))
+    shares = np.bincount(TASK.strata.index(X[:, :3]), minlength=len(TASK.strata.names)) / len(X)
+    assert np.abs(shares - 1 / len(TASK.strata.names)).max() < 0.03
+    assert np.abs(X[:, 3:]).max() <= TASK.settings.bound
+    assert np.abs(X[:, 3:].mean(axis=0)).max() < 0.1
+
+
+def test_every_landing_within_reach_is_on_the_grid():
+    starts = TASK.inputs(4000, np.random.default_rng(1))[:, :3]
+    reach = TASK.settings.gain * TASK.settings.bound * ACTION_UNIT
+    for corner in (starts - reach, starts + reach):
+        assert (TASK.strata.require_grid().cell(corner) >= 0).all()
+
+
+def test_particles_are_feasible_whatever_the_input():
+    X = TASK.inputs(2000, np.random.default_rng(2))
+    particles = TASK(X, 8, np.random.default_rng(3))
+    assert particles.shape == (2000, 8, 3)
+    assert (TASK.strata.index(particles.reshape(-1, 3)) >= 0).all()
+
+
+def test_tasks_with_the_same_settings_are_equal():
+    assert Peg() == Peg(PegSettings(), "planar", 0.0)
+    assert len({repr(Peg()), repr(Peg(system="arm")), repr(Peg(trim=1e-3)), repr(Peg(PegSettings(bound=5.0)))}) == 4
+
+
+# -- methods --------------------------------------------------------------------------------------------------------------
+
+
+def test_methods_are_the_papers():
+    caps = {name: TASK.method(name) for name in METHODS}
+    assert {cap.n_particles for cap in caps.values()} == {8}
+    assert {name: cap.score.k for name, cap in caps.items() if isinstance(cap.score, NearestParticles)} == {
+        "pcp": 1, "no-strata": 4, "capture-k1": 1, "capture": 4,
+    }  # fmt: skip
+    assert caps["capture"].score.metric.length == pytest.approx(0.0253, abs=5e-5)
+    assert isinstance(caps["lucca"].score, Mahalanobis)
+    assert tuple(caps["lucca"].score.angles) == (2,)
+
+
+@pytest.mark.parametrize("name", PARTICLE_METHODS)
+def test_particle_regions_hold_nothing_infeasible(name, moved):
+    cap = TASK.method(name, tree=Tree(min_leaf=150)).fit(*moved)
+    counts = cap.count_cells(moved[0][:60])
+    assert counts.sum() > 0
+    assert not counts[:, -1].any()
+    cells = np.concatenate([cap.region(x).cells() for x in moved[0][:5]])
+    assert overlaps(TASK.strata.require_grid().centre(cells), shape_of(TASK.settings)).max() <= MAX_OVERLAP
+
+
+def test_lucca_shows_what_the_others_avoid(moved):
+    cap = TASK.method("lucca", tree=Tree(min_leaf=150)).fit(*moved)
+    assert cap.count_cells(moved[0][:60])[:, -1].any()
+
+
+# -- the true system ------------------------------------------------------------------------------------------------------
+
+
+def test_transitions_have_names_and_feasible_landings():
+    pytest.importorskip("mujoco")
+    data, pushed_out = TASK.transitions(200, np.random.default_rng(4), TASK.true_system(1))
+    assert (data.state_names, data.action_names, data.next_names) == (STATE_NAMES, ACTION_NAMES, NEXT_NAMES)
+    assert (TASK.strata.index(data.Y) >= 0).all()
+    assert 0 <= pushed_out <= 4
+
+
+class Sunk:
+    """A true system whose landings are all a little too deep in the receptacle."""
+
+    def applied(self, actions, rng):
+        return actions * ACTION_UNIT
+
+    def transitions(self, poses, displacements):
+        return np.tile([0.02, 0.025 - 20e-6, 0.0], (len(poses), 1))
+
+
+def test_landing_too_deep_is_pushed_out_by_no_more_than_it_takes_and_counted():
+    Y, pushed_out = TASK.outcomes(TASK.inputs(3, np.random.default_rng(5)), np.random.default_rng(6), Sunk())
+    assert pushed_out == 3
+    area = overlaps(Y, shape_of(TASK.settings))
+    assert area.max() <= MAX_OVERLAP
+    assert area.min() > 0.9 * MAX_OVERLAP
+    assert np.abs(Y[:, 1] - 0.025).max() < 20e-6
+
+
+def test_columns_are_told_apart():
+    X = np.arange(6.0)[None]
+    data = as_transitions(X, np.zeros((1, 3)))
+    assert np.array_equal(data.X, X)
+    assert np.array_equal(data.columns()["turn"], [5.0])
+
+
+# -- bad input ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pose", "sentence"),
+    [
+        ([0.05, 0.04, 0.0], r"1 of 2 poses lie outside the grid .* first in row 1: \[0.05, 0.04, 0.0\]"),
+        ([0.0, 0.04, 1.0], "outside the grid"),
+        ([0.02, 0.01, 0.0], r"1 of 2 poses lie in the receptacle or the table, first in row 1"),
+    ],
+)
+def test_impossible_pose_is_refused(pose, sentence):
+    X = np.zeros((2, 6))
+    X[:, :3] = [[0.0, 0.04, 0.0], pose]
+    with pytest.raises(CaptureError, match=sentence):
+        TASK.check_poses(X[:, :3])
+    with pytest.raises(CaptureError, match=sentence):
+        TASK.outcomes(X, np.random.default_rng(0))
+
+
+def test_unknown_system_is_refused():
+    with pytest.raises(CaptureError, match="Did you mean 'planar'"):
+        Peg(system="planer")
+
+
+def test_missing_mujoco_is_told_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(CaptureError, match=r"pip install 'capture-cp\[sim\]'"):
+        TASK.transitions(10, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", ["noise", "gain", "friction"])
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_impossible_setting_is_refused(name, value):
+    with pytest.raises(CaptureError, match=name):
+        PegSettings(**{name: value})

@@ -1,0 +1,36 @@
+"""The alternatives that speed is measured against give the answers that our kernels give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from capture_cp.experiments.planning_benchmarks import _calibrated
+from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marble_planner
+
+STATES = {
+    "at rest": lambda task: np.array([*_xy(task.map.start, 0), *_xy(task.map.start, 1), 0.0, 0.0]),
+    "rolling, board tilted": lambda task: np.array([task.map.start[0] / 1e3, 0.1, task.map.start[1] / 1e3, -0.05, 0.1, -0.1]),
+}
+
+
+def _xy(point, axis):
+    return point[axis] / 1e3, 0.0
+
+
+@pytest.mark.parametrize("where", STATES)
+def test_torch_rollout_costs_what_ours_costs(where):
+    pytest.importorskip("torch")
+    from capture_cp.experiments.torch_plan import TorchRollout
+
+    task, cap = _calibrated("center", 0)
+    state = STATES[where](task)
+    sequences = np.random.default_rng(0).uniform(-0.5, 0.5, (64, 4, 2))
+    ours = marble_planner(cap, task, PlannerSettings(horizon=4, samples=64), 0.1, 0).rollout
+    theirs = TorchRollout(cap, task, marble_params(task, dynamics.MODEL_GAIN), 0.1)
+    # each draws noise of its own: compare averages over draws, in units of their spread
+    a, b = (np.array([rollout(state, sequences, seed) for seed in range(12)]) for rollout in (ours, theirs))
+    error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 12) + 1e-4 * (1 + np.abs(a.mean(axis=0)))
+    assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) / error).max() < 6
+    assert a.std() > 0
