@@ -188,7 +188,7 @@ def test_simulator_is_measured(capsys, tmp_path, system, named):
     ("options", "sentence"),
     [
         (("--hole", 5), "error: the hole is 5.000 mm wide and the peg 7.986 mm; the peg must be narrower than the hole."),
-        (("--bound", 40), "error: margin is 1.5"),
+        (("--bound", 40), "error: margin is 1.5 times a bound of 40.0"),
         (("--trim", 9), "error: trim is 0.009"),
         (("--noise", -1), "error: the peg's noise is -1.0"),
         (("--methods", "captur"), "Did you mean 'capture'?"),

@@ -11,7 +11,9 @@ from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marb
 
 STATES = {
     "at rest": lambda task: np.array([*_xy(task.map.start, 0), *_xy(task.map.start, 1), 0.0, 0.0]),
-    "rolling, board tilted": lambda task: np.array([task.map.start[0] / 1e3, 0.1, task.map.start[1] / 1e3, -0.05, 0.1, -0.1]),
+    "rolling, board tilted": lambda task: np.array(
+        [task.map.start[0] / 1e3, 0.1, task.map.start[1] / 1e3, -0.05, 0.1, -0.1]
+    ),
 }
 
 

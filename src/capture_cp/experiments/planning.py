@@ -49,7 +49,7 @@ class PlanningStudy:
     temperature: Annotated[float, tyro.conf.arg(help="MPPI's lambda, as a share of what standing still costs.")] = (
         PlannerSettings.temperature
     )
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves of the calibration's tree.")] = 10
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves of the calibration's tree.")] = 20
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     model_gain: Annotated[float, tyro.conf.arg(help="Acceleration the planner believes in; the truth is 2.")] = 1.0

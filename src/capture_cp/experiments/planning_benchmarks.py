@@ -73,7 +73,7 @@ def plan_times(seed: int) -> Floats:
 def _calibrated(name: str, seed: int) -> tuple[Marble, Capture]:
     task = Marble(load_map(name), absorb=True)
     data = task.transitions("grid", 2, np.random.default_rng(seed))
-    cap = method("capture", task, task.strata, n_particles=16, tree=Tree(per_stratum=False, max_leaves=10), seed=seed)
+    cap = method("capture", task, task.strata, n_particles=16, tree=Tree(per_stratum=False, max_leaves=20), seed=seed)
     return task, cap.fit(data.X, data.Y)
 
 

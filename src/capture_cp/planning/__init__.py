@@ -1,1 +1,20 @@
 """Planning with regions: MPPI, roll-outs with a region a step, traversable distance, closed-loop episodes."""
+
+from capture_cp.planning.distance import interpolate, traversable_distance
+from capture_cp.planning.episode import Episode, System, run_episode
+from capture_cp.planning.mppi import MPPI, Rollout
+from capture_cp.planning.rollout import BatchedStep, FusedRollout, PythonRollout, Stage
+
+__all__ = [
+    "MPPI",
+    "BatchedStep",
+    "Episode",
+    "FusedRollout",
+    "PythonRollout",
+    "Rollout",
+    "Stage",
+    "System",
+    "interpolate",
+    "run_episode",
+    "traversable_distance",
+]

@@ -172,7 +172,10 @@ class PegStrata(GriddedStrata):
         inset = margin * self.settings.bound * ACTION_UNIT
         lower, upper = grid.origin + inset, grid.origin + grid.spacing * (np.array(grid.shape) - 1) - inset
         if margin < 0 or (lower > upper).any():
-            raise CaptureError(f"margin is {margin!r}; expected at least 0, and so small that some of the grid is left.")
+            raise CaptureError(
+                f"margin is {margin!r} times a bound of {self.settings.bound!r} (mm, mm, degrees); expected at least 0, "
+                "and so small that some of the grid is left inside."
+            )
         return lower, upper
 
     def _inner_cells(self, margin: float) -> list[Ints]:
