@@ -16,6 +16,8 @@ from capture_cp.experiments.benchmarks import Bench
 from capture_cp.experiments.coverage import CoverageStudy
 from capture_cp.experiments.demo import Demo
 from capture_cp.experiments.peg_coverage import PegCoverageStudy
+from capture_cp.experiments.peg_planning import PegPlanningStudy
+from capture_cp.experiments.peg_sensitivity import PegSensitivity
 from capture_cp.experiments.peg_simulator import SimulatorCheck
 from capture_cp.experiments.planning import PlanningStudy
 
@@ -25,6 +27,14 @@ Start with: capture demo"""
 
 COVERAGE = "Empirical coverage of the methods on a task, stratum by stratum, beside the paper's figures."
 
+PLAN = "Closed-loop planning with the regions of each method on a task, beside the paper's figures."
+
+PlanCommand = (
+    Annotated[PlanningStudy, tyro.conf.subcommand("marble")]
+    | Annotated[PegPlanningStudy, tyro.conf.subcommand("peg")]
+    | Annotated[PegSensitivity, tyro.conf.subcommand("peg-sensitivity")]
+)
+
 CoverageCommand = (
     Annotated[CoverageStudy, tyro.conf.subcommand("marble")] | Annotated[PegCoverageStudy, tyro.conf.subcommand("peg")]
 )
@@ -32,7 +42,7 @@ CoverageCommand = (
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[CoverageCommand, tyro.conf.subcommand("coverage", description=COVERAGE)]
-    | Annotated[PlanningStudy, tyro.conf.subcommand("plan")]
+    | Annotated[PlanCommand, tyro.conf.subcommand("plan", description=PLAN)]
     | Annotated[SimulatorCheck, tyro.conf.subcommand("simulator")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )

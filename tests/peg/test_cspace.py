@@ -228,7 +228,7 @@ def refuse(*_):
 
 
 def test_strata_are_computed_once(small, monkeypatch):
-    monkeypatch.setattr(cspace, "_codes_of_cells", refuse)
+    monkeypatch.setattr(cspace, "codes_of_cells", refuse)
     again = PegStrata(grid=SMALL)
     assert again.names == small.names
     assert np.array_equal(again.labels, small.labels)
@@ -236,7 +236,7 @@ def test_strata_are_computed_once(small, monkeypatch):
 
 @pytest.mark.parametrize("other", [{"trim": 1e-3}, {"settings": PegSettings(hole_width=9.5e-3)}])
 def test_other_settings_are_computed_anew(small, other, monkeypatch):
-    monkeypatch.setattr(cspace, "_codes_of_cells", refuse)
+    monkeypatch.setattr(cspace, "codes_of_cells", refuse)
     with pytest.raises(AssertionError, match="computed again"):
         PegStrata(grid=SMALL, **other)
 

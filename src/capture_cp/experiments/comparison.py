@@ -43,6 +43,11 @@ class Comparison:
         }
 
 
+def limited(job: str, value: float, limit: float | None) -> dict[str, Any]:
+    """A row of the table of absolute times, with the time it should take on free cores if there is one."""
+    return {"job": job, "value": value, "limit": limit}
+
+
 def _seconds(job: Job, calls: int) -> float:
     start = time.perf_counter()
     for _ in range(calls):

@@ -40,7 +40,7 @@ class PlanningStudy:
     the first action on the true marble, and plans again. With the paper's figures beside ours (its Table 2).
     """
 
-    task: Annotated[tyro.conf.Positional[Literal["marble"]], tyro.conf.arg(help="The task to study.")]
+    task: Annotated[Literal["marble"], tyro.conf.Suppress] = "marble"
     maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
     methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = paper.PLANNING_METHODS
     episodes: Annotated[int, tyro.conf.arg(help="Runs a map and method; the paper has 30.")] = 30

@@ -11,7 +11,7 @@ import numpy as np
 
 from capture_cp.checks import Floats
 from capture_cp.conformal.groups import Tree
-from capture_cp.experiments.comparison import Comparison
+from capture_cp.experiments.comparison import Comparison, limited
 from capture_cp.experiments.numpy_marble import numpy_marble_step
 from capture_cp.methods import method
 from capture_cp.planning.distance import interpolate
@@ -51,7 +51,16 @@ def plan_comparisons(seed: int) -> Iterator[Comparison]:
         yield Comparison(size, lambda: planner.plan(state), "PyTorch eager, CPU", lambda: eager.plan(state), 10, rounds=3)
 
 
-def plan_times(seed: int) -> Floats:
+def plan_measures(seed: int) -> list[dict[str, Any]]:
+    """Median and 99th percentile of a plan in closed loop; the control period is 100 ms."""
+    times = _plan_times(seed)
+    return [
+        limited("plan of the marble, median (ms)", float(np.median(times)), 40),
+        limited("plan of the marble, 99th percentile (ms)", float(np.percentile(times, 99)), 100),
+    ]
+
+
+def _plan_times(seed: int) -> Floats:
     """Milliseconds of every plan of one closed-loop run on each of the six maps, compilation excluded."""
     times = []
     for name in MAP_NAMES:

@@ -51,7 +51,8 @@ def _codes_of(poses, trim, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def _codes_of_cells(origin, spacing, shape, trim, g):  # type: ignore[no-untyped-def]
+def codes_of_cells(origin, spacing, shape, trim, g):  # type: ignore[no-untyped-def]
+    """Fingerprint of every cell of a grid, -1 where infeasible: (cells,)."""
     codes = np.empty(shape, dtype=np.int16)
     for row in prange(shape[0] * shape[1]):
         i, j = row // shape[1], row % shape[1]
@@ -237,7 +238,7 @@ def _cached_codes(grid: Grid, trim: float, shape: Shape) -> Codes:
     file = cache_folder() / f"peg-{digest.hexdigest()[:24]}"
     codes = _read(file, grid.size)
     if codes is None:
-        codes = np.asarray(_codes_of_cells(grid.origin, grid.spacing, grid.shape, trim, shape))
+        codes = np.asarray(codes_of_cells(grid.origin, grid.spacing, grid.shape, trim, shape))
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(file) as temporary:
