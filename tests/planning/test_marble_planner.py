@@ -52,6 +52,13 @@ def random_states(task, n, rng):
     return states
 
 
+def arrived(states, outcomes, task):
+    """States with those that have reached the goal at its centre."""
+    moved = states.copy()
+    moved[np.ix_(outcomes == dynamics.AT_GOAL, [0, 2])] = np.array(task.map.goal) * MM
+    return moved
+
+
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
@@ -67,7 +74,7 @@ def test_model_step_is_the_dynamics_of_every_particle(name, gain):
         wanted, outcomes = task.step(states, np.tile(action, (len(states), 1)), dynamics.NOISE * noise, gain)
         found = np.ascontiguousarray(states.T)
         model_step(found, action, np.ascontiguousarray(noise.T), params)
-        np.testing.assert_allclose(found.T, wanted, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.T, arrived(wanted, outcomes, task), rtol=0, atol=1e-12)
         seen |= set(outcomes.tolist())
     assert seen == {dynamics.ROLLS, dynamics.AT_GOAL, dynamics.FELL}
 
@@ -80,7 +87,7 @@ def test_model_step_follows_the_dynamics_over_a_horizon():
     found = np.ascontiguousarray(wanted.T)
     for action in rng.uniform(-0.5, 0.5, size=(6, 2)):
         noise = rng.standard_normal((500, 2))
-        wanted, _ = task.step(wanted, np.tile(action, (500, 1)), dynamics.NOISE * noise, 1.0)
+        wanted = arrived(*task.step(wanted, np.tile(action, (500, 1)), dynamics.NOISE * noise, 1.0), task)
         model_step(found, action, np.ascontiguousarray(noise.T), params)
     np.testing.assert_allclose(found.T, wanted, rtol=0, atol=1e-9)
 
@@ -93,7 +100,7 @@ def test_fused_rollout_equals_python_on_the_marble(name):
     sequences, start = rng.uniform(-0.5, 0.5, size=(30, 4, 2)), np.array([0.02, 0.0, 0.04, 0.1, 0.0, -0.1])
 
     def step(states, actions, rng):
-        return task.step(states, actions, np.zeros((len(states), 2)), 1.0)[0]
+        return arrived(*task.step(states, actions, np.zeros((len(states), 2)), 1.0), task)
 
     def cost(stage):
         away = [planner.interpolate(params.field, params.origin, params.spacing, x, y) for x, y in stage.mean[:, [0, 2]]]
@@ -154,7 +161,28 @@ def test_distance_is_zero_at_the_goal_and_leads_around_walls():
     assert taut - 2 * MM < away(10, 10) < 1.028 * taut + 2 * MM
 
 
+def test_distance_leads_around_pits():
+    straight = {"size": (80, 80), "start": (10, 10), "goal": (70, 10)}
+    with_pit = Marble(board(**straight, pits=((40, 10),), pit_radius=12.0))
+    field = marble_params(with_pit, 1.0)
+    away = planner.interpolate(field.field, field.origin, field.spacing, 10 * MM, 10 * MM)
+    # two tangents to the pit and the arc between them
+    taut = (2 * np.sqrt(30**2 - 12**2) + 12 * 2 * np.arcsin(12 / 30)) * MM
+    assert taut - 2 * MM < away < 1.028 * taut + 2 * MM
+
+
 # -- the planner ------------------------------------------------------------------------------------------------------
+
+
+def test_temperature_falls_with_the_distance_left():
+    mppi = marble_planner(calibrated(), ROOM, PlannerSettings(samples=4), 0.1, seed=0)
+    start = planner.start_state(ROOM)
+    params = marble_params(ROOM, 1.0)
+    away = planner.interpolate(params.field, params.origin, params.spacing, start[0], start[2])
+    assert mppi.temperature(start) == pytest.approx(0.08 * (6 * 30 + 50) * away)
+    there = start.copy()
+    there[[0, 2]] = np.array(ROOM.map.goal) * MM
+    assert 0 < mppi.temperature(there) < 0.1 * mppi.temperature(start)
 
 
 def test_start_is_at_rest_on_a_level_board():

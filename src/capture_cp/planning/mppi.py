@@ -75,11 +75,11 @@ class MPPI:
     def plan(self, state: Any) -> Floats:
         """The next action (da,) from a state (ds,); the whole plan is then in `nominal` (H, da)."""
         state = finite_array("state", state, (None,), "(ds,)")
-        plan, temperature = self._warm_start(), self._temperature(state)
+        plan = self._warm_start()
         for _ in range(self.iterations):
             sequences = self._sample(plan)
             costs = self._total(state, sequences)
-            plan = self._average(sequences, costs, temperature)
+            plan = self._average(sequences, costs, self._temperature(state))
         self.nominal, self.costs = plan, costs
         return np.array(self.nominal[0])
 
