@@ -107,8 +107,9 @@ def draw_trajectories(tasks: dict[str, Marble], results: dict[tuple[str, str], l
     plt = pyplot()
     methods = list(dict.fromkeys(name for _, name in results))
     figure, panels = plt.subplots(
-        len(tasks), len(methods), figsize=(2.3 * len(methods), 2.5 * len(tasks)), squeeze=False, layout="constrained"
-    )
+        len(tasks), len(methods), figsize=(max(2.3 * len(methods), 6.0), 2.5 * len(tasks) + 0.4), squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
     styles = {"success": ("#0072B2", "-"), "fell": ("#D55E00", "--"), "timed out": ("#555555", ":")}
     for row, (map_name, task) in zip(panels, tasks.items()):
         for axis, name in zip(row, methods):
@@ -122,7 +123,7 @@ def draw_trajectories(tasks: dict[str, Marble], results: dict[tuple[str, str], l
         row[0].set_ylabel(task.map.name)
     for axis, name in zip(panels[0], methods):
         axis.set_title(name, fontsize=10)
-    figure.suptitle("Paths of the marble: to the goal (solid), into a pit (dashed), timed out (dotted)")
+    figure.suptitle("Paths of the marble: to the goal (solid), into a pit (dashed), timed out (dotted)", fontsize=10)
     figure.savefig(file, dpi=110)
     plt.close(figure)
 

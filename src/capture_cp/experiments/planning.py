@@ -18,7 +18,7 @@ from rich.table import Table
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
-from capture_cp.experiments.output import output_folder, write_rows
+from capture_cp.experiments.output import beside, output_folder, share_with_interval, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.experiments.settings import check_settings
 from capture_cp.methods import METHODS, method
@@ -169,11 +169,11 @@ class PlanningStudy:
         for row in rows:
             table.add_column(row["method"], justify="right")
         for i, key in enumerate(("success", "fell", "timed_out")):
-            table.add_row(key.replace("_", " "), *(_beside(f"{100 * row[key]:.0f}", row["paper"], i, ".0f") for row in rows))
+            table.add_row(key.replace("_", " "), *(beside(f"{100 * row[key]:.0f}", row["paper"], i, ".0f") for row in rows))
         intervals = [f"[dim]{100 * row['success_ci95'][0]:.0f}-{100 * row['success_ci95'][1]:.0f}[/dim]" for row in rows]
         table.add_row("[dim]success, 95 %[/dim]", *intervals)
         steps = ["-" if row["steps_mean"] is None else f"{row['steps_mean']:.1f}" for row in rows]
-        table.add_row("mean steps", *(_beside(text, row["paper"], 3, ".1f") for text, row in zip(steps, rows)))
+        table.add_row("mean steps", *(beside(text, row["paper"], 3, ".1f") for text, row in zip(steps, rows)))
         table.add_row("plan (ms)", *(f"{row['plan_ms_median']:.0f}" for row in rows))
         return table
 
@@ -185,8 +185,8 @@ class PlanningStudy:
             table.add_column(name, justify="right")
             own = [row for row in rows if row["method"] == name]
             theirs = [row["paper"][0] for row in own if row["paper"] is not None]
-            beside = f" ({np.mean(theirs):.0f})" if len(theirs) == len(own) else ""
-            cells.append(f"{100 * np.mean([row['success'] for row in own]):.0f}{beside}")
+            mean = [float(np.mean(theirs))] if len(theirs) == len(own) else None
+            cells.append(beside(f"{100 * np.mean([row['success'] for row in own]):.0f}", mean, 0, ".0f"))
         table.add_row(*cells)
         return table
 
@@ -203,16 +203,5 @@ class PlanningStudy:
             landed = np.sum([row["landed"] for row in rows if row["method"] == name], axis=0)
             held = np.sum([row["held"] for row in rows if row["method"] == name], axis=0)
             pairs = [(held.sum(), landed.sum()), *zip(held, landed)]
-            table.add_row(name, *(_share(int(h), int(t)) for h, t in pairs))
+            table.add_row(name, *(share_with_interval(int(h), int(t)) for h, t in pairs))
         return table
-
-
-def _beside(text: str, figures: Any, index: int, form: str) -> str:
-    return text if figures is None or len(figures) <= index else f"{text} ({figures[index]:{form}})"
-
-
-def _share(held: int, landed: int) -> str:
-    if landed == 0:
-        return "-"
-    low, high = clopper_pearson(held, landed)
-    return f"{100 * held / landed:.1f}\n[dim]{100 * low:.1f}-{100 * high:.1f}[/dim]"
