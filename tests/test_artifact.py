@@ -29,6 +29,7 @@ from capture_cp import (
     PerStratum,
     Tree,
     artifact,
+    method,
 )
 from capture_cp.tasks.box import Box
 from worlds import PARTICLES, fit
@@ -502,3 +503,34 @@ def test_metrics_are_saved_with_their_scores(path):
     cap = Capture(Planar(), strata, score=NearestParticles(2, SE2(0.25)), groups=OneGroup(), n_particles=4).fit(Y[:, :1], Y)
     cap.save(path)
     assert Capture.load(path, Planar(), strata).score == NearestParticles(2, SE2(0.25))
+
+
+# -- the model's fingerprint ------------------------------------------------------------------------------------------
+
+
+class Marked:
+    """The box with a fingerprint of its own."""
+
+    def __init__(self, box, mark):
+        self.box, self.mark = box, mark
+
+    def __call__(self, X, n_particles, rng):
+        return self.box(X, n_particles, rng)
+
+    def fingerprint(self):
+        return self.mark
+
+
+def test_calibration_of_another_model_is_refused(box, tmp_path):
+    data = box.transitions(500, np.random.default_rng(0))
+    method("pcp", Marked(box, "gain 1"), box.strata).fit(data.X, data.Y).save(tmp_path / "a.capture")
+    Capture.load(tmp_path / "a.capture", model=Marked(box, "gain 1"), strata=box.strata)
+    for other in (Marked(box, "gain 2"), box):
+        with pytest.raises(CaptureError, match="another model"):
+            Capture.load(tmp_path / "a.capture", model=other, strata=box.strata)
+
+
+def test_model_without_fingerprint_is_taken_at_its_word(box, tmp_path):
+    data = box.transitions(500, np.random.default_rng(0))
+    method("pcp", box, box.strata).fit(data.X, data.Y).save(tmp_path / "a.capture")
+    Capture.load(tmp_path / "a.capture", model=Marked(box, "anything"), strata=box.strata)

@@ -54,6 +54,7 @@ def save(cap: Capture, path: Pathlike) -> None:
         "n_outputs": cap.n_outputs_,
         "strata": list(cap.strata.names),
         "strata_sha256": _strata_fingerprint(cap.strata),
+        "model_fingerprint": _model_fingerprint(cap.model),
         "data": cap.data_,
         "group_sizes": cap.calibration_.sizes.tolist(),
         "versions": {name: version(name) for name in ("capture-cp", "numpy", "scikit-learn", "safetensors")},
@@ -118,6 +119,8 @@ def _restore(
             f"it was made for other strata ({', '.join(header['strata'])}) than the ones given "
             f"({', '.join(strata.names)}), or for another grid; load it with the strata it was fitted with."
         )
+    if header.get("model_fingerprint") is not None and _model_fingerprint(model) != header["model_fingerprint"]:
+        raise CaptureError("it was made for another model, or other settings of it; load it with the model it was fitted with.")
     cap = Capture(
         model,
         strata,
@@ -210,6 +213,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise CaptureError(f"a parameter {value!r} cannot be saved; use plain numbers, text or None.")
+
+
+def _model_fingerprint(model: Model) -> str | None:
+    """Digest of a model that offers one, by a method `fingerprint()`."""
+    fingerprint = getattr(model, "fingerprint", None)
+    return str(fingerprint()) if callable(fingerprint) else None
 
 
 def _strata_fingerprint(strata: Strata) -> str:

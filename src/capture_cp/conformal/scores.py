@@ -20,7 +20,10 @@ from capture_cp.spaces.strata import GriddedStrata
 
 
 class Model(Protocol):
-    """An approximate model of the robot: any callable with this signature."""
+    """An approximate model of the robot: any callable with this signature.
+
+    A model with a method `fingerprint()` (text that changes with its settings) is recognised when a calibration is loaded.
+    """
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """Sampled next configurations, (n, L, dc), of inputs X (n, dx), with all randomness drawn from `rng`."""
