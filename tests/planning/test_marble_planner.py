@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -22,6 +23,10 @@ GAINS = [dynamics.MODEL_GAIN, dynamics.TRUE_GAIN]
 PARTICLES = 8
 #: A small room with a pit in the far corner, out of the way.
 ROOM = Marble(board(size=(80, 60), start=(15, 15), goal=(60, 20), pits=((20, 50),), pit_radius=6.0))
+
+
+#: The same room with a model that has the true gain.
+KNOWING = replace(ROOM, model_gain=dynamics.TRUE_GAIN)
 
 
 @cache
@@ -221,7 +226,7 @@ def test_true_system_is_the_true_dynamics():
 
 @pytest.mark.parametrize("name", ["particles", "lucca", "capture"])
 def test_planner_with_the_true_gain_reaches_an_easy_goal(name):
-    mppi = marble_planner(calibrated(name), ROOM, PlannerSettings(samples=256, model_gain=2.0), 0.1, seed=0)
+    mppi = marble_planner(calibrated(name, KNOWING), KNOWING, PlannerSettings(samples=256), 0.1, seed=0)
     run = run_episode(mppi, planner.true_system(ROOM), planner.start_state(ROOM), 100, seed=0)
     assert run.outcome == "success"
     assert (np.abs(run.actions) <= dynamics.MAX_ACTION).all()
@@ -260,7 +265,14 @@ def test_state_of_another_length_is_refused(state):
         mppi.plan(state)
 
 
+def test_calibration_of_another_model_is_refused():
+    with pytest.raises(CaptureError, match="gain 1, the planner's has 2"):
+        marble_planner(calibrated(), KNOWING, PlannerSettings(samples=4), 0.1, seed=0)
+    assert KNOWING.fingerprint() != ROOM.fingerprint()
+
+
 def test_model_that_is_no_number_is_told_at_its_step():
-    mppi = marble_planner(calibrated(), ROOM, PlannerSettings(samples=4, model_gain=np.nan), 0.1, seed=0)
+    mppi = marble_planner(calibrated(), ROOM, PlannerSettings(samples=4), 0.1, seed=0)
+    mppi.rollout.rollout._params = mppi.rollout.rollout._params._replace(gain=np.nan)
     with pytest.raises(CaptureError, match="step 1 of 6"):
         mppi.plan(planner.start_state(ROOM))

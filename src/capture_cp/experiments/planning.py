@@ -22,7 +22,7 @@ from capture_cp.experiments.output import beside, output_folder, share_with_inte
 from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.experiments.settings import check_settings
 from capture_cp.methods import METHODS, method
-from capture_cp.planning.episode import run_episode
+from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.predictor import Capture
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
@@ -65,11 +65,11 @@ class PlanningStudy:
 
     def run(self, console: Console) -> None:
         """Run the episodes and print their tables."""
-        tasks = self._checked_tasks()
-        results = self._run_all(tasks, console)
-        rows = [self._row(map_name, name, found) for (map_name, name), found in results.items()]
+        tasks = self.checked_tasks()
+        results = self.results(tasks, console)
+        rows = [self.row(map_name, name, found) for (map_name, name), found in results.items()]
         for map_name, task in tasks.items():
-            console.print(self._table(task.map.name, [row for row in rows if row["map"] == map_name]))
+            console.print(self.table(task.map.name, [row for row in rows if row["map"] == map_name]))
         console.print(self._summary(rows))
         console.print(self._on_policy_table(rows))
         if self.json is not None:
@@ -81,15 +81,16 @@ class PlanningStudy:
             draw_trajectories(tasks, results, file)
             console.print(f"Figure: {file}")
 
-    def _checked_tasks(self) -> dict[str, Marble]:
+    def checked_tasks(self) -> dict[str, Marble]:
+        """The maps by name, all settings checked."""
         counts = ("episodes", "samples", "horizon", "jobs", "particles")
         check_settings(self, counts, (self.figures, self.state, self.record))
-        loaded = {str(name): load_map(name) for name in self.maps}
-        return {
-            name: Marble(tuning_variant(found) if self.variant else found, absorb=True) for name, found in loaded.items()
-        }
+        maps = {str(name): load_map(name) for name in self.maps}
+        maps = {name: tuning_variant(found) if self.variant else found for name, found in maps.items()}
+        return {name: Marble(found, absorb=True, model_gain=self.model_gain) for name, found in maps.items()}
 
-    def _run_all(self, tasks: dict[str, Marble], console: Console) -> dict[tuple[str, str], list[Any]]:
+    def results(self, tasks: dict[str, Marble], console: Console) -> dict[tuple[str, str], list[Any]]:
+        """The summaries of every episode by map and method."""
         results: dict[tuple[str, str], list[Any]] = {}
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         with Progress(*columns, console=console, transient=True) as progress:
@@ -123,29 +124,25 @@ class PlanningStudy:
         return cap.fit(data.X, data.Y)
 
     def _episode(self, cap: Capture, task: Marble, map_name: str, name: str, episode: int) -> dict[str, Any]:
-        settings = PlannerSettings(self.horizon, self.samples, self.temperature, self.model_gain)
+        run = self.play(cap, task, map_name, name, episode)
+        if self.record is not None:
+            run.save(self.record / f"{Path(map_name).stem}-{name}-{episode:03d}.npz")
+        return summary(run, task)
+
+    def play(self, cap: Capture, task: Marble, map_name: str, name: str, episode: int) -> Episode:
+        """One closed-loop run with a calibrated method, and the regions of its executed steps."""
+        settings = PlannerSettings(self.horizon, self.samples, self.temperature)
         # every method meets the same noise in the same episode
         seeds = np.random.SeedSequence([self.seed, 1, episode]).generate_state(2, np.uint64)
         planner = marble_planner(cap, task, settings, self.alpha, int(seeds[0]))
         info = {"map": map_name, "method": name, "episode": episode} | asdict(settings)
         run = run_episode(planner, true_system(task), start_state(task), MAX_STEPS, int(seeds[1]), info)
-        run = run.with_regions(cap, POSITION, self.alpha)
-        if self.record is not None:
-            run.save(self.record / f"{Path(map_name).stem}-{name}-{episode:03d}.npz")
-        path, strata = run.states[:, POSITION], len(task.strata.names)
-        labels = task.strata.index(path[1:])
-        return {
-            "outcome": run.outcome,
-            "steps": run.steps,
-            "plan_ms": np.round(run.plan_ms, 2).tolist(),
-            "landed": np.bincount(labels, minlength=strata).tolist(),
-            "held": np.bincount(labels, weights=run.inside, minlength=strata).astype(int).tolist(),
-            "path": np.round(path, 5).tolist(),
-        }
+        return run.with_regions(cap, POSITION, self.alpha)
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
-    def _row(self, map_name: str, name: str, episodes: list[Any]) -> dict[str, Any]:
+    def row(self, map_name: str, name: str, episodes: list[Any]) -> dict[str, Any]:
+        """The JSON row of a map and method, from the summaries of its episodes."""
         n = len(episodes)
         shares = {outcome: sum(run["outcome"] == outcome for run in episodes) for outcome in OUTCOMES}
         steps = np.array([run["steps"] for run in episodes if run["outcome"] == "success"], float)
@@ -163,7 +160,8 @@ class PlanningStudy:
             "paper": None if figures is None else list(figures),
         }  # fmt: skip
 
-    def _table(self, title: str, rows: list[dict[str, Any]]) -> Table:
+    def table(self, title: str, rows: list[dict[str, Any]]) -> Table:
+        """The rows of one map as a table, the paper's figures in brackets."""
         table = Table(title=f"{title}: {self.episodes} episodes", box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("%")
         for row in rows:
@@ -205,3 +203,17 @@ class PlanningStudy:
             pairs = [(held.sum(), landed.sum()), *zip(held, landed)]
             table.add_row(name, *(share_with_interval(int(h), int(t)) for h, t in pairs))
         return table
+
+
+def summary(run: Episode, task: Marble) -> dict[str, Any]:
+    """What the tables need of an episode, and its path."""
+    path, strata = run.states[:, POSITION], len(task.strata.names)
+    labels = task.strata.index(path[1:])
+    return {
+        "outcome": run.outcome,
+        "steps": run.steps,
+        "plan_ms": np.round(run.plan_ms, 2).tolist(),
+        "landed": np.bincount(labels, minlength=strata).tolist(),
+        "held": np.bincount(labels, weights=run.inside, minlength=strata).astype(int).tolist(),
+        "path": np.round(path, 5).tolist(),
+    }

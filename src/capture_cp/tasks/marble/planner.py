@@ -85,13 +85,11 @@ class PlannerSettings:
         samples: action sequences a plan.
         temperature: MPPI's λ as a share of what standing still would cost. The paper's 0.2 leaves the unit of cost open;
             with any fixed one, a plan that is careful far from the goal can no longer tell millimetres near it.
-        model_gain: acceleration that the planner's model believes in; the true system has twice as much.
     """
 
     horizon: int = 6
     samples: int = 4096
     temperature: float = 0.08
-    model_gain: float = dynamics.MODEL_GAIN
 
 
 def marble_params(task: Marble, gain: float) -> Params:
@@ -107,8 +105,13 @@ def marble_planner(cap: Capture, task: Marble, settings: PlannerSettings, alpha:
     """An MPPI planner for one map that uses the regions of `cap`."""
     if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
         raise CaptureError(f"the calibration was made for another map than {task.map.name}; calibrate on this one.")
-    scale = position_spread(settings.horizon, settings.model_gain) if isinstance(cap.score, Mahalanobis) else None
-    params = marble_params(task, settings.model_gain)
+    if isinstance(cap.model, Marble) and cap.model.model_gain != task.model_gain:
+        raise CaptureError(
+            f"the calibration was made for a model of gain {cap.model.model_gain:g}, the planner's has {task.model_gain:g}; "
+            "calibrate with the model that plans."
+        )
+    scale = position_spread(settings.horizon, task.model_gain) if isinstance(cap.score, Mahalanobis) else None
+    params = marble_params(task, task.model_gain)
     rollout = FusedRollout(
         cap, model_step, marble_cost, params, task.strata.pit_cells, POSITION, 2, alpha, gaussian_scale=scale
     )

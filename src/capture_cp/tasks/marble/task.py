@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -35,10 +36,12 @@ class Marble:
         map: walls, pits, start and goal.
         absorb: whether pits and the goal stop the marble (as in planning) or count as floor (as in the paper's coverage
             study, whose grid of start positions includes the pits).
+        model_gain: acceleration that the approximate model believes in; the true system has twice the default.
     """
 
     map: Map
     absorb: bool = False
+    model_gain: float = dynamics.MODEL_GAIN
 
     @cached_property
     def strata(self) -> MarbleStrata:
@@ -70,7 +73,7 @@ class Marble:
         """The approximate model: particles (n, L, 2) of the next position, with half the true acceleration."""
         rows = np.repeat(X, n_particles, axis=0)
         noise = dynamics.NOISE * rng.standard_normal((len(rows), 2))
-        after, _ = self.step(rows[:, :6], rows[:, 6:], noise, dynamics.MODEL_GAIN)
+        after, _ = self.step(rows[:, :6], rows[:, 6:], noise, self.model_gain)
         return after[:, [0, 2]].reshape(len(X), n_particles, 2)
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
@@ -81,10 +84,14 @@ class Marble:
 
         Action noise reaches the position through tilt, speed and position: after n substeps with weight C(n, 3) Δt³.
         """
-        after, _ = self.step(X[:, :6], X[:, 6:], np.zeros((len(X), 2)), dynamics.MODEL_GAIN)
-        weight = comb(dynamics.SUBSTEPS, 3) * dynamics.DT**3 * dynamics.MODEL_GAIN * dynamics.ROLLING
+        after, _ = self.step(X[:, :6], X[:, 6:], np.zeros((len(X), 2)), self.model_gain)
+        weight = comb(dynamics.SUBSTEPS, 3) * dynamics.DT**3 * self.model_gain * dynamics.ROLLING
         variance = (weight * dynamics.NOISE) ** 2
         return after[:, [0, 2]], np.tile(variance * np.eye(2), (len(X), 1, 1))
+
+    def fingerprint(self) -> str:
+        """Digest of everything that the model depends on."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
