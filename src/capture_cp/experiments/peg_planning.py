@@ -19,7 +19,7 @@ from rich.table import Table
 from capture_cp.checks import Floats
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.experiments import paper
-from capture_cp.experiments.output import beside, output_folder, share_with_interval, write_rows
+from capture_cp.experiments.output import output_folder, share_with_interval, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.experiments.settings import check_settings
 from capture_cp.methods import METHODS
@@ -177,20 +177,29 @@ class PegPlanningStudy:
         }  # fmt: skip
 
     def _table(self, rows: list[dict[str, Any]]) -> Table:
-        title = f"Peg insertion, {self.system}: {self.episodes} Halton starts, {MAX_STEPS} steps (the paper's in brackets)"
-        table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("")
+        title = f"Peg insertion, {self.system}: per cent of {self.episodes} Halton starts inserted"
+        table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("", no_wrap=True)
         for row in rows:
-            table.add_column(row["method"], justify="right")
-        table.add_row("success, %", *(beside(f"{100 * row['success']:.0f}", row["paper"], 0, ".0f") for row in rows))
-        intervals = [f"[dim]{100 * row['success_ci95'][0]:.0f}-{100 * row['success_ci95'][1]:.0f}[/dim]" for row in rows]
-        table.add_row("[dim]95 %[/dim]", *intervals)
-        for title, key, i in (("mean steps", "steps_mean", 1), ("their deviation", "steps_std", 2)):
-            texts = ["-" if row[key] is None else f"{row[key]:.1f}" for row in rows]
-            table.add_row(title, *(beside(text, row["paper"], i, ".1f") for text, row in zip(texts, rows)))
-        table.add_row("plan, median (ms)", *(f"{row['plan_ms_median']:.0f}" for row in rows))
-        table.add_row("plan, 99 % (ms)", *(f"{row['plan_ms_p99']:.0f}" for row in rows))
+            table.add_column(row["method"], justify="right", no_wrap=True)
+        papers = [row["paper"] or (None, None, None) for row in rows]
+        table.add_row("success", *(f"{100 * row['success']:.0f}" for row in rows))
+        table.add_row("[dim]  95 %[/dim]", *(_interval(row) for row in rows))
+        table.add_row("[dim]  paper[/dim]", *("-" if share is None else f"[dim]{share:.0f}[/dim]" for share, *_ in papers))
+        table.add_row("steps", *(_spread(row["steps_mean"], row["steps_std"]) for row in rows))
+        table.add_row("[dim]  paper[/dim]", *(f"[dim]{_spread(*steps)}[/dim]" for _, *steps in papers))
+        table.add_row("plan ms", *(f"{row['plan_ms_median']:.0f}" for row in rows))
+        table.add_row("[dim]  99 %[/dim]", *(f"[dim]{row['plan_ms_p99']:.0f}[/dim]" for row in rows))
         return table
+
+
+def _interval(row: dict[str, Any]) -> str:
+    low, high = row["success_ci95"]
+    return f"[dim]{100 * low:.0f}-{100 * high:.0f}[/dim]"
+
+
+def _spread(mean: float | None, deviation: float | None) -> str:
+    return "-" if mean is None else f"{mean:.1f}±{deviation:.1f}"
 
 
 def _on_policy_table(rows: list[dict[str, Any]]) -> Table:
