@@ -120,7 +120,9 @@ def _restore(
             f"({', '.join(strata.names)}), or for another grid; load it with the strata it was fitted with."
         )
     if header.get("model_fingerprint") is not None and _model_fingerprint(model) != header["model_fingerprint"]:
-        raise CaptureError("it was made for another model, or other settings of it; load it with the model it was fitted with.")
+        raise CaptureError(
+            "it was made for another model, or other settings of it; load it with the model it was fitted with."
+        )
     cap = Capture(
         model,
         strata,

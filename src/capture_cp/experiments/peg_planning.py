@@ -137,22 +137,22 @@ class PegPlanningStudy:
         # every method meets the same noise in the same episode
         seeds = np.random.SeedSequence([self.seed, 1, episode]).generate_state(2, np.uint64)
         system = closed_loop(task, task.true_system(threads=1), starts[episode])
-        info = {"task": "peg", "system": self.system, "method": name, "episode": episode} | asdict(settings)
+        chosen = {key: getattr(self, key) for key in ("system", "bound", "width", "trim", "alpha")}
+        info = {"task": "peg", "method": name, "episode": episode} | chosen | asdict(settings)
         planner = peg_planner(rollout, settings, int(seeds[0]))
         planner.plan(starts[episode])  # compiles what is not yet compiled, so that no plan is timed with it
         run = run_episode(planner, system, starts[episode], MAX_STEPS, int(seeds[1]), info)
+        run = run.with_regions(rollout.cap, (0, 1, 2), self.alpha)
         if self.record is not None:
             run.save(self.record / f"peg-{self.system}-{name}-{episode:03d}.npz")
-        Y = run.states[1:]
-        labels = task.strata.index(Y)
-        inside = rollout.cap.contains(np.hstack([run.states[:-1], run.actions]), Y, self.alpha, labels=labels)
+        labels = task.strata.index(run.states[1:])
         regimes = np.array(task.strata.regimes)[labels]
         return {
             "outcome": run.outcome,
             "steps": run.steps,
             "plan_ms": np.round(run.plan_ms, 2).tolist(),
             "landed": [int((regimes == regime).sum()) for regime in REGIMES],
-            "held": [int(inside[regimes == regime].sum()) for regime in REGIMES],
+            "held": [int(run.inside[regimes == regime].sum()) for regime in REGIMES],
             "path": np.round(run.states, 6).tolist(),
         }
 
@@ -204,7 +204,7 @@ def _spread(mean: float | None, deviation: float | None) -> str:
 
 def _on_policy_table(rows: list[dict[str, Any]]) -> Table:
     caption = (
-        "Executed transitions inside their region, per cent. No guarantee applies: the planner chooses the poses,\n"
+        "Executed transitions run.inside their region, per cent. No guarantee applies: the planner chooses the poses,\n"
         "which are not those of the calibration."
     )
     table = Table(title="In closed loop", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)

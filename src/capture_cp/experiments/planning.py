@@ -135,7 +135,8 @@ class PlanningStudy:
         # every method meets the same noise in the same episode
         seeds = np.random.SeedSequence([self.seed, 1, episode]).generate_state(2, np.uint64)
         planner = marble_planner(cap, task, settings, self.alpha, int(seeds[0]))
-        info = {"map": map_name, "method": name, "episode": episode} | asdict(settings)
+        chosen = {"variant": self.variant, "model_gain": self.model_gain, "alpha": self.alpha}
+        info = {"task": "marble", "map": map_name, "method": name, "episode": episode} | chosen | asdict(settings)
         run = run_episode(planner, true_system(task), start_state(task), MAX_STEPS, int(seeds[1]), info)
         return run.with_regions(cap, POSITION, self.alpha)
 

@@ -1,0 +1,18 @@
+"""Writes docs/assets/pushes.csv, the log that the page on your own data works with: 2,000 pushes of the box.
+
+Five decimals, as a sensor would give them. `python docs/make_pushes.py`
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from capture_cp import Transitions, write_transitions
+from capture_cp.tasks.box import Box
+
+log = Box().transitions(2000, np.random.default_rng(0))
+rounded = (np.round(part, 5) for part in (log.state, log.action, log.next))
+write_transitions(
+    Path(__file__).parent / "assets" / "pushes.csv",
+    Transitions.from_arrays(*rounded, log.state_names, log.action_names, log.next_names),
+)

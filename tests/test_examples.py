@@ -1,0 +1,50 @@
+"""Every example runs from start to end, and says what it set out to show."""
+
+import re
+import runpy
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+#: A size that makes it fast, and what must be among its words.
+RUNS = {
+    "01_quick_start": ("3000", "corner"),
+    "02_your_model_and_data": (None, "Region(alpha=0.1: free"),
+    "03_strata_from_a_grid": ("1500", "corner"),
+    "04_poses_in_the_plane": ("2500", "right end"),
+    "05_six_methods": ("3000", "capture-k1"),
+    "06_save_load_control_loop": ("3000", "regions held"),
+    "07_planning_in_python": ("120", "arrived after"),
+    "08_marble_planner": ("512", "ms a plan"),
+    "09_peg": ("2500", "free"),
+}
+FILES = {"06_save_load_control_loop": "box.capture", "07_planning_in_python": "run.npz", "08_marble_planner": "marble.npz"}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_example_runs(script, tmp_path, monkeypatch, capsys):
+    if script.stem == "09_peg" and find_spec("mujoco") is None:
+        pytest.skip("needs MuJoCo")
+    size, words = RUNS[script.stem]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script), *([size] if size else [])])
+    runpy.run_path(str(script), run_name="__main__")
+    assert words in capsys.readouterr().out
+    assert [file.name for file in tmp_path.iterdir()] == ([FILES[script.stem]] if script.stem in FILES else [])
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_example_is_short_and_says_what_one_learns(script):
+    text = script.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 65
+    assert text.startswith('"""Learn: ')
+    assert f"Run: python examples/{script.name}" in text
+
+
+def test_the_list_names_every_example_in_order():
+    listed = re.findall(r"^\| \[`(\S+)`\]", (FOLDER / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert listed == [script.name for script in SCRIPTS] == [f"{name}.py" for name in RUNS]

@@ -1,0 +1,232 @@
+"""Videos of recorded episodes: every step drawn from what the file holds, and bad input told in one sentence."""
+
+import sys
+import zipfile
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from capture_cp import METHODS, CaptureError, Tree, method
+from capture_cp.cli import main
+from capture_cp.experiments.board_drawing import VIEW, back_to_front, board_polygons
+from capture_cp.experiments.recorded import recorded_region
+from capture_cp.experiments.video import storyboard
+from capture_cp.planning.episode import Episode
+from capture_cp.tasks.marble.maps import load_map
+from capture_cp.tasks.marble.planner import POSITION, start_state, true_system
+from capture_cp.tasks.marble.scene import Shape, board_scene
+from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.peg.task import Peg, peg_tree
+from test_cli import refused
+
+STEPS = 4
+
+
+@cache
+def marble_caps():
+    task = Marble(load_map("center"), absorb=True)
+    data = task.transitions("random", 1, np.random.default_rng(0))
+    tree = Tree(per_stratum=False, max_leaves=8)
+    caps = {name: method(name, task, task.strata, tree=tree) for name in METHODS}
+    return {name: cap.fit(data.X[:3000], data.Y[:3000]) for name, cap in caps.items()}
+
+
+def bare(states, actions, **info):
+    steps, dims = actions.shape
+    return Episode("success", states, actions, np.zeros((steps, 6, dims)), np.zeros(steps), np.zeros(steps), info)
+
+
+@cache
+def marble_episode(name="capture"):
+    """The true marble under random tilting, with the regions of a method."""
+    cap, rng = marble_caps()[name], np.random.default_rng(1)
+    act, states, actions = true_system(cap.model), [start_state(cap.model)], rng.uniform(-0.5, 0.5, (STEPS, 2))
+    for action in actions:
+        states.append(act(states[-1], action, rng)[0])
+    return bare(np.array(states), actions, map="center", method=name).with_regions(cap, POSITION)
+
+
+@cache
+def peg_episode(name="capture"):
+    """The peg, moved by its own model in place of a simulator, with the regions of a method."""
+    task, rng = Peg(), np.random.default_rng(2)
+    X = task.inputs(6000, rng)
+    cap = task.method(name, tree=peg_tree().set_params(min_leaf=200)).fit(X, task(X, 1, rng)[:, 0])
+    states, actions = [np.array([-0.012, 0.027, 0.1])], rng.uniform(-3, 3, (STEPS, 3))
+    for action in actions:
+        states.append(task(np.hstack([states[-1], action])[None], 1, rng)[0, 0])
+    run = bare(np.array(states), actions, task="peg", system="planar", method=name)
+    return cap, run.with_regions(cap, (0, 1, 2))
+
+
+def saved(folder, episode):
+    episode.save(folder / "run.npz")
+    return folder / "run.npz"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_recorded_regions_are_those_of_the_calibrated_method(name):
+    cap, episode = marble_caps()[name], marble_episode(name)
+    board = storyboard(episode)
+    for step in range(STEPS):
+        prediction = None if name == "lucca" else episode.particles[step]
+        wanted = cap.region(episode.inputs[step], prediction=prediction)
+        found = recorded_region(episode, board.cap, step)
+        assert found.cells().tolist() == wanted.cells().tolist()
+        assert found.contains(episode.states[step + 1][POSITION])[0] == episode.inside[step]
+    assert recorded_region(episode, board.cap, STEPS) is None
+
+
+@pytest.mark.parametrize("ending", ["gif", "webp"])
+def test_a_video_has_a_picture_of_every_state_at_the_control_rate(tmp_path, capsys, ending):
+    out = tmp_path / f"run.{ending}"
+    main(["video", str(saved(tmp_path, marble_episode())), "--out", str(out)])
+    assert f"Video of {STEPS} steps" in capsys.readouterr().out
+    with Image.open(out) as video:
+        assert video.n_frames == STEPS + 1
+        video.seek(1)
+        video.load()
+        assert video.info["duration"] == 100  # ms: the marble is controlled ten times a second
+    assert {file.name for file in tmp_path.iterdir()} == {"run.npz", out.name}
+
+
+def test_mp4_is_the_default_and_lies_beside_the_episode(tmp_path):
+    pytest.importorskip("imageio_ffmpeg")
+    main(["video", str(saved(tmp_path, marble_episode())), "--speed", "0.5"])
+    assert b"ftyp" in (tmp_path / "run.mp4").read_bytes()[:16]
+
+
+def test_the_picture_shows_the_region():
+    """The close-up of a step differs between two methods by their regions only."""
+    pictures = [storyboard(marble_episode(name)).draw(2) for name in ("capture", "lucca")]
+    assert pictures[0].shape == pictures[1].shape
+    assert pictures[0].dtype == np.uint8
+    assert (pictures[0] != pictures[1]).any()
+
+
+def test_pictures_do_not_depend_on_those_before():
+    board = storyboard(marble_episode())
+    first = board.draw(1)
+    board.draw(3)
+    assert (board.draw(1) == first).all()
+
+
+@pytest.mark.parametrize("name", ["capture", "lucca"])
+def test_peg_episodes_are_drawn_with_their_regions(name):
+    cap, episode = peg_episode(name)
+    board = storyboard(episode)
+    pictures = [board.draw(step) for step in (0, STEPS)]
+    assert pictures[0].shape == pictures[1].shape
+    wanted = cap.region(episode.inputs[0], prediction=None if name == "lucca" else episode.particles[0])
+    assert recorded_region(episode, board.cap, 0).cells().tolist() == wanted.cells().tolist()
+
+
+def test_an_episode_without_regions_is_drawn_without_them(tmp_path, capsys):
+    whole = marble_episode()
+    file = saved(tmp_path, bare(whole.states, whole.actions, map="center", method="capture"))
+    main(["video", str(file), "--out", str(tmp_path / "run.gif")])
+    assert "recorded without regions" in capsys.readouterr().out
+
+
+# -- the board ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_in_front_is_drawn_later():
+    far, near = (
+        Shape(name, "box", (0, y, 5e-3), (0.1, 0.01, 0.01), "#000000") for name, y in (("far", 0.03), ("near", -0.03))
+    )
+    marble = Shape("marble", "sphere", (0, 0, 5e-3), (5e-3,) * 3, "#ffffff")
+    floor = Shape("floor", "box", (0, 0, -1e-3), (0.2, 0.2, 2e-3), "#888888")
+    order = [shape.name for shape in back_to_front([near, marble, far, floor], VIEW)]
+    assert order == ["floor", "far", "marble", "near"]
+
+
+@pytest.mark.parametrize("tilt", [(0, 0), (0.175, -0.175)])
+def test_every_shape_of_the_board_is_drawn(tilt):
+    found = load_map("center")
+    state = np.array([0.05, 0, 0.05, 0, *tilt])
+    polygons = board_polygons(found, state)
+    assert len(polygons) > len(board_scene(found))
+    assert all(
+        np.isfinite(polygon.corners).all() and 0 <= min(polygon.colour) <= max(polygon.colour) <= 1 for polygon in polygons
+    )
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path):
+    return saved(tmp_path, marble_episode())
+
+
+def test_unknown_endings_are_refused(capsys, run, tmp_path):
+    assert "a video ends in .mp4, .webp, .gif" in refused(capsys, "video", run, "--out", tmp_path / "run.avi")
+
+
+def test_unwritable_places_are_refused(capsys, run):
+    assert "cannot write /no/such/folder/run.gif" in refused(capsys, "video", run, "--out", "/no/such/folder/run.gif")
+
+
+def test_missing_episodes_are_refused(capsys, tmp_path):
+    assert "does not exist" in refused(capsys, "video", tmp_path / "none.npz", "--out", tmp_path / "run.gif")
+
+
+def test_damaged_episodes_are_refused(capsys, run, tmp_path):
+    run.write_bytes(run.read_bytes()[:-400])
+    assert "is not an episode of ours, or is damaged" in refused(capsys, "video", run, "--out", tmp_path / "run.gif")
+    assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_foreign_archives_are_refused(capsys, tmp_path):
+    with zipfile.ZipFile(tmp_path / "run.npz", "w") as archive:
+        archive.writestr("states.npy", b"not an array")
+    assert "is not an episode" in refused(capsys, "video", tmp_path / "run.npz", "--out", tmp_path / "run.gif")
+
+
+def test_missing_ffmpeg_is_told_with_a_way_out(capsys, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    assert 'pip install "capture-cp[view]", or choose .webp or .gif' in refused(capsys, "video", run)
+
+
+def test_missing_matplotlib_is_told(capsys, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    assert "plots need matplotlib" in refused(capsys, "video", run, "--out", "run.gif")
+
+
+@pytest.mark.parametrize("speed", ["0", "-1", "nan", "1000"])
+def test_speeds_without_meaning_are_refused(capsys, run, speed):
+    assert "expected a number from 0.01 to 10" in refused(capsys, "video", run, "--speed", speed)
+
+
+@pytest.mark.parametrize(
+    ("info", "sentence"),
+    [
+        ({}, "does not say what it is a run of"),
+        ({"map": "centre", "method": "capture"}, "Did you mean 'center'?"),
+        ({"task": "peg", "method": "capture"}, "says it is of the peg, but its states are"),
+    ],
+)
+def test_episodes_of_something_else_are_refused(info, sentence):
+    whole = marble_episode()
+    with pytest.raises(CaptureError) as error:
+        storyboard(bare(whole.states, whole.actions, **info))
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"thresholds": np.ones((STEPS, 5))}, "its task has 3 strata in 2 dimensions"),
+        ({"particles": np.ones((STEPS, 16, 3))}, "its task has 3 strata in 2 dimensions"),
+        ({"states": np.full((STEPS + 1, 6), np.nan)}, "holds NaN"),
+        ({"info": {"map": "center"}}, "unknown method 'None'"),
+    ],
+)
+def test_contents_that_do_not_fit_are_refused(changes, sentence):
+    with pytest.raises(CaptureError) as error:
+        storyboard(replace(marble_episode(), **changes)).draw(0)
+    assert sentence in str(error.value)
