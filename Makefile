@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs bench wheel clean
+.PHONY: demo test browser lint docs bench wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.view  ## calibrate the six methods on the built-in example
@@ -11,6 +11,10 @@ demo: $(VENV)/.view  ## calibrate the six methods on the built-in example
 
 test: $(VENV)/.dev  ## every test, and every code block of the README and the docs
 	$(BIN)/pytest -n auto --dist worksteal
+
+browser: $(VENV)/.browser  ## the live page, driven in Debian's Chromium, which root also installs
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq && apt-get install -y -qq chromium; }
+	$(BIN)/pytest -m browser tests/viewer
 
 lint: $(VENV)/.dev  ## style, types, layering
 	$(BIN)/ruff check .

@@ -22,16 +22,6 @@ def test_version_is_told(capsys):
     assert capsys.readouterr().out.strip() == f"capture-cp {__version__}"
 
 
-def test_demo_writes_rows_and_a_calibration(tmp_path, capsys):
-    main(["demo", "--transitions", "3000", "--out", str(tmp_path), "--json", str(tmp_path / "rows.json")])
-    assert (tmp_path / "box.capture").stat().st_size > 0
-    content = json.loads((tmp_path / "rows.json").read_text())
-    assert content["schema"] == 1
-    assert content["config"]["transitions"] == 3000
-    assert {row["method"] for row in content["rows"]} == {"particles", "pcp", "lucca", "no-strata", "capture-k1", "capture"}
-    assert set(content["rows"][0]) >= {"task", "map", "method", "stratum", "alpha", "coverage", "ci95", "n", "volume"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -20,6 +20,9 @@ from capture_cp.experiments.peg_planning import PegPlanningStudy
 from capture_cp.experiments.peg_sensitivity import PegSensitivity
 from capture_cp.experiments.peg_simulator import SimulatorCheck
 from capture_cp.experiments.planning import PlanningStudy
+from capture_cp.experiments.reproduce import Reproduce
+from capture_cp.experiments.video import Video
+from capture_cp.viewer.settings import MarbleView, PegView
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
 
@@ -28,6 +31,8 @@ Start with: capture demo"""
 COVERAGE = "Empirical coverage of the methods on a task, stratum by stratum, beside the paper's figures."
 
 PLAN = "Closed-loop planning with the regions of each method on a task, beside the paper's figures."
+
+VIEW = "A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay."
 
 PlanCommand = (
     Annotated[PlanningStudy, tyro.conf.subcommand("marble")]
@@ -39,10 +44,15 @@ CoverageCommand = (
     Annotated[CoverageStudy, tyro.conf.subcommand("marble")] | Annotated[PegCoverageStudy, tyro.conf.subcommand("peg")]
 )
 
+ViewCommand = Annotated[MarbleView, tyro.conf.subcommand("marble")] | Annotated[PegView, tyro.conf.subcommand("peg")]
+
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[CoverageCommand, tyro.conf.subcommand("coverage", description=COVERAGE)]
     | Annotated[PlanCommand, tyro.conf.subcommand("plan", description=PLAN)]
+    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
+    | Annotated[Video, tyro.conf.subcommand("video")]
+    | Annotated[ViewCommand, tyro.conf.subcommand("view", description=VIEW, default=MarbleView())]
     | Annotated[SimulatorCheck, tyro.conf.subcommand("simulator")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )

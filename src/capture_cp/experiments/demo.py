@@ -1,90 +1,152 @@
-"""The demo: all six methods on the built-in box, coverage by stratum, a picture and a saved calibration."""
+"""The demo: six methods on one marble map, their coverage, two of them planning, and one page that shows it all."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 from rich.console import Console
-from rich.progress import track
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from capture_cp.checks import CaptureError, failure_rate, whole_number
+from capture_cp.checks import Floats, failure_rate, known_name, whole_number
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
+from capture_cp.experiments import paper
 from capture_cp.experiments.output import check_writable, coverage_table, output_folder, write_rows
+from capture_cp.experiments.planning import PlanningStudy, summary
+from capture_cp.experiments.report import report_trouble
 from capture_cp.methods import METHODS, method
-from capture_cp.plotting import plot_strata, pyplot
+from capture_cp.planning.episode import Episode
 from capture_cp.predictor import Capture
-from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble.maps import load_map
+from capture_cp.tasks.marble.task import Marble
 
-#: A push at the pillar's corner: the point may slide along either face or pass it by.
-PUSH = (0.42, 0.8, 0.18, -0.24)
+OURS = "capture"
+#: Methods without strata, the strongest first where the paper says nothing about a map.
+RIVALS = ("no-strata", "pcp", "lucca", "particles")
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Calibrate the six methods on a point in a box, and show who covers free space, edges and corners.
+    """See what this is about: calibrate six methods on a marble labyrinth, watch two of them plan, read the report.
 
-    The true point moves 1.5 times as far as the model believes. Every method gets the same model and the same logged
-    transitions; fresh transitions then show how often the next position is inside the region.
+    A marble rolls on a tilting board between pits, and accelerates twice as hard as the model believes. Every method gets
+    the same model and the same logged transitions. Fresh transitions show how often the next position is inside the
+    region, in free space, along walls and in corners; closed-loop episodes show what that is worth.
     """
 
-    transitions: Annotated[int, tyro.conf.arg(help="Logged transitions to calibrate on, and as many to test on.")] = 40_000
+    map: Annotated[str, tyro.conf.arg(help="Name of a map, or a .json file of your own.")] = "top-center"
+    rival: Annotated[
+        str | None, tyro.conf.arg(help="Method to plan beside capture; the best of the paper's Table 2 unless told.")
+    ] = None
+    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop runs of each of the two methods.")] = 5
+    transitions: Annotated[
+        int, tyro.conf.arg(help="Logged transitions to calibrate on, and as many fresh ones to test on.")
+    ] = 60_000
+    samples: Annotated[int, tyro.conf.arg(help="Action sequences a plan.")] = 4096
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
     particles: Annotated[int, tyro.conf.arg(help="Particles L from the model; CaPTURe scores the L/2-th nearest.")] = 16
     per_stratum: Annotated[
         bool, tyro.conf.arg(help="One tree a stratum: coverage by stratum is then a theorem. Off: the paper's single tree.")
     ] = True
     seed: Annotated[int, tyro.conf.arg(help="Same seed, same figures.")] = 0
-    out: Annotated[Path, tyro.conf.arg(help="Folder for the picture and the saved calibration.")] = Path("capture-demo")
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the table's rows to this file.")] = None
+    out: Annotated[Path, tyro.conf.arg(help="Folder for the report and the saved calibration.")] = Path("capture-demo")
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows of both tables to this file.")] = None
 
     def run(self, console: Console) -> None:
-        """Run the demo and print what it found."""
-        failure_rate(self.alpha)
-        whole_number("transitions", self.transitions, 1)
-        check_writable(self.json)
+        """Run the demo, print what it found and say where the report is."""
+        task, rival = self._checked()
         folder = output_folder(self.out)
-        box = Box()
-        fitted, results = self._calibrate(box, console)
-        console.print(coverage_table("A point in a box: coverage by where the point ends up", results, "capture"))
-        rows = [row for name, result in results.items() for row in result.rows(task="box", map="box", method=name)]
+        report, calibration = folder / "report.html", folder / f"{Path(self.map).stem}.capture"
+        check_writable(report)
+        fitted, coverage = self._calibrate(task, console)
+        title = f"{task.map.name}: coverage by where the marble ends up"
+        console.print(coverage_table(title, coverage, OURS))
+        episodes = {name: self._plan(fitted[name], task, name, console) for name in (rival, OURS)}
+        study = self._study((rival, OURS))
+        summaries = {name: [summary(run, task) for run in runs] for name, runs in episodes.items()}
+        planning = [study.row(self.map, name, found) for name, found in summaries.items()]
+        console.print(study.table(task.map.name, planning))
+        rows = [row for name, found in coverage.items() for row in found.rows(task="marble", map=self.map, method=name)]
+        fitted[OURS].save(calibration)
+        console.print(f"Saved calibration: {calibration}", markup=False)
         if self.json is not None:
-            write_rows(self.json, rows, self)
-        fitted["capture"].save(folder / "box.capture")
-        region = fitted["capture"].region(PUSH, self.alpha)
-        console.print(f"\nOne region, for a push at the pillar's corner: {region}", markup=False)
-        console.print(f"Saved calibration: {folder / 'box.capture'}")
-        try:
-            self._draw(box, fitted, folder / "regions.png")
-            console.print(f"Regions of all six methods: {folder / 'regions.png'}")
-        except CaptureError as error:
-            console.print(f"No picture: {error}", markup=False)
+            write_rows(self.json, [*rows, *planning], self)
+        trouble = report_trouble()
+        if trouble is not None:
+            console.print(f"No report: {trouble}", markup=False)
+            return
+        self._write_report(report, task, fitted, rows, planning, episodes, console)
+        console.print(f"Report: {report} (one file; open it in any browser)", markup=False)
 
-    def _calibrate(self, box: Box, console: Console) -> tuple[dict[str, Capture], dict[str, Coverage]]:
-        rng = np.random.default_rng(self.seed)
-        calibration, test = (box.transitions(self.transitions, rng) for _ in range(2))
+    def _checked(self) -> tuple[Marble, str]:
+        failure_rate(self.alpha)
+        for name in ("transitions", "episodes", "samples", "particles"):
+            whole_number(name, getattr(self, name), 1)
+        whole_number("seed", self.seed, 0)
+        if self.rival is not None:
+            known_name("method", self.rival, METHODS)
+        check_writable(self.json)
+        task = Marble(load_map(self.map), absorb=True)
+        return task, self.rival or best_rival(self.map)
+
+    def _calibrate(self, task: Marble, console: Console) -> tuple[dict[str, Capture], dict[str, Coverage]]:
         fitted, results = {}, {}
-        for name in track(METHODS, description="Calibrating six methods", console=console, transient=True):
-            tree = Tree(per_stratum=self.per_stratum)
-            cap = method(name, box, box.strata, n_particles=self.particles, tree=tree, seed=self.seed)
-            fitted[name] = cap.fit(calibration.X, calibration.Y)
-            results[name] = cap.coverage(test.X, test.Y, self.alpha)
+        calibration, test = (self._logged(task, purpose) for purpose in range(2))
+        with _progress(console) as progress:
+            for name in progress.track(METHODS, description="Calibrating and testing six methods"):
+                tree = Tree(per_stratum=self.per_stratum, max_leaves=PlanningStudy.max_leaves)
+                cap = method(name, task, task.strata, n_particles=self.particles, tree=tree, seed=self.seed)
+                fitted[name] = cap.fit(*calibration)
+                results[name] = cap.coverage(*test, self.alpha)
         return fitted, results
 
-    def _draw(self, box: Box, fitted: dict[str, Capture], file: Path) -> None:
-        figure, panels = pyplot().subplots(2, 3, figsize=(10, 7), sharex=True, sharey=True, layout="constrained")
-        x = np.array(PUSH)
-        for panel, (name, cap) in zip(panels.flat, fitted.items()):
-            plot_strata(box.strata, panel)
-            cap.region(x, self.alpha).plot(panel)
-            panel.annotate("", x[:2] + x[2:], x[:2], arrowprops={"arrowstyle": "->", "lw": 1.5})
-            panel.plot(*x[:2], "o", color="black", markerfacecolor="white", markersize=7, label="state")
-            panel.set_title(name)
-            panel.legend(fontsize=7, loc="lower left")
-        figure.suptitle(f"Where will the point be after this push? Regions at {1 - self.alpha:.0%}; grey is solid.")
-        figure.savefig(file, dpi=110)
-        pyplot().close(figure)
+    def _logged(self, task: Marble, purpose: int) -> tuple[Floats, Floats]:
+        """X (n, 8) and Y (n, 2) of transitions from random feasible states and actions."""
+        rng = np.random.default_rng([self.seed, purpose])
+        logs = [task.transitions("random", 1, rng)]
+        while sum(len(log) for log in logs) < self.transitions:
+            logs.append(task.transitions("random", 1, rng))
+        X, Y = np.concatenate([log.X for log in logs]), np.concatenate([log.Y for log in logs])
+        return X[: self.transitions], Y[: self.transitions]
+
+    def _study(self, methods: tuple[str, ...]) -> PlanningStudy:
+        shared = {name: getattr(self, name) for name in ("episodes", "samples", "alpha", "particles", "seed")}
+        return PlanningStudy(maps=(self.map,), methods=methods, **shared)
+
+    def _plan(self, cap: Capture, task: Marble, name: str, console: Console) -> list[Episode]:
+        study = self._study((name,))
+        with _progress(console) as progress:
+            numbers = progress.track(range(self.episodes), description=f"Planning with {name}")
+            return [study.play(cap, task, self.map, name, episode) for episode in numbers]
+
+    def _write_report(
+        self,
+        report: Path,
+        task: Marble,
+        fitted: dict[str, Capture],
+        rows: list[dict[str, Any]],
+        planning: list[dict[str, Any]],
+        episodes: dict[str, list[Episode]],
+        console: Console,
+    ) -> None:
+        from capture_cp.experiments.demo_page import DemoResults, write_demo_page
+
+        results = DemoResults(self, task, fitted, rows, planning, episodes)
+        with TemporaryDirectory() as scratch, _progress(console) as progress:
+            write_demo_page(report, results, Path(scratch), progress)
+
+
+def best_rival(map: str) -> str:
+    """The method without strata that reaches the goal most often in the paper's Table 2."""
+    figures = paper.MARBLE_PLANNING.get(map, {})
+    return max(RIVALS, key=lambda name: figures.get(name, (0.0,))[0])
+
+
+def _progress(console: Console) -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=console, transient=True)

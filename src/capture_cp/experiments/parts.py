@@ -23,7 +23,8 @@ class PartStore:
 
     def __init__(self, folder: Path | None, name: str, settings: Mapping[str, Any]) -> None:
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]
-        self.file = None if folder is None else output_folder(folder) / f"{name}-{digest}.jsonl"
+        self.name = f"{name}-{digest}"
+        self.file = None if folder is None else output_folder(folder) / f"{self.name}.jsonl"
 
     def load(self) -> dict[int, Any]:
         """Finished parts by number; a line cut short by a crash is left out."""
@@ -55,16 +56,24 @@ def run_parts(work: Callable[[int], Any], parts: Sequence[int], jobs: int) -> It
     """`work(part)` for every part, on `jobs` processes: pairs of part and result, in order.
 
     With one job the work stays in this process and its kernels use every core; with more, each process gets its share.
+    Inside `backends.workers` the processes are those of the cluster.
     """
-    if jobs == 1:
+    from joblib import Parallel, delayed
+    from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
+
+    backend, _ = get_active_backend()
+    if jobs == 1 and type(backend) is BACKENDS[DEFAULT_BACKEND]:
         for part in parts:
             yield part, work(part)
         return
-    from joblib import Parallel, delayed
-
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    results = Parallel(n_jobs=jobs, return_as="generator")(delayed(_with_threads)(work, part, threads) for part in parts)
-    yield from zip(parts, results)
+    # a backend that cannot hand results over one by one gets a few parts at a time, so that they are kept as they come
+    one_by_one = backend.supports_return_generator
+    size = max(len(parts), 1) if one_by_one else 4 * jobs
+    for first in range(0, len(parts), size):
+        batch = parts[first : first + size]
+        run = Parallel(n_jobs=jobs, return_as="generator" if one_by_one else "list")
+        yield from zip(batch, run(delayed(_with_threads)(work, part, threads) for part in batch))
 
 
 def _with_threads(work: Callable[[int], Any], part: int, threads: int) -> Any:

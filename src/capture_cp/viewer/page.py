@@ -1,0 +1,286 @@
+"""The page: controls on the right, the configuration space on the left, the scene between; all in viser's client."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numba
+import numpy as np
+
+from capture_cp.checks import CaptureError
+from capture_cp.planning.episode import Episode
+from capture_cp.viewer.canvas import beside
+from capture_cp.viewer.controls import add_control, controls_of
+from capture_cp.viewer.frame import Frame
+from capture_cp.viewer.loop import Loop
+from capture_cp.viewer.session import Session
+from capture_cp.viewer.settings import PageSettings
+from capture_cp.viewer.stage import Dial, Stage, lens_window
+from capture_cp.viewer.words import counts_table, legend, regions_table, status_line
+
+#: Shortest time between two frames (s), and how long a finished episode stays in view at speed 1.
+FRAME, OVER = 1 / 40, 1.0
+#: Time (s) a step takes at speed 1.
+STEP = 0.1
+#: How long (s) after a person's last move sliders are left alone: what was true a moment ago must not push them back.
+HANDS_OFF = 0.4
+LIVE = "none: live"
+LARGEST_UPLOAD = 50_000_000  # bytes
+
+
+class Page:
+    """One server, one session, two threads: one plans and calibrates, one draws.
+
+    Args:
+        server: viser's.
+        session: what is looked at.
+        stage: class that draws its task.
+        episodes: recordings to choose from, by name; the session shows the last of them.
+    """
+
+    def __init__(self, server: Any, session: Session, stage: Callable[..., Stage], episodes: dict[str, Episode]) -> None:
+        self.server, self.session, self.episodes = server, session, dict(episodes)
+        self._shown: Any = None
+        # numba's plainest threads, used where it finds no others, must not be called by two threads at once
+        alone = numba.threading_layer() == "workqueue"  # type: ignore[attr-defined]
+        self._kernels: AbstractContextManager[Any] = RLock() if alone else nullcontext()
+        self._once, self._touched = False, 0.0
+        self.stage = stage(server, session, lambda state: self._do(lambda: session.place(state)))
+        self._lay_out()
+        self._drawing = Loop("drawing", self._draw, self._failed, FRAME)
+        self._working = Loop("planning", self._work, self._failed)
+        server.on_client_connect(lambda client: self._wake())
+        self._wake()  # calibrate before anyone looks
+
+    @property
+    def address(self) -> str:
+        host = self.server.get_host()
+        return f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{self.server.get_port()}"
+
+    def stop(self) -> None:
+        """End both threads and the server."""
+        self._working.stop()
+        self._drawing.stop()
+        self.server.stop()
+
+    # -- layout -------------------------------------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        gui, scene = self.server.gui, self.server.scene
+        gui.configure_theme(show_logo=False, show_share_button=False, control_width="large", brand_color=(0, 114, 178))
+        scene.configure_environment_map(None)
+        self.server.initial_camera.position, self.server.initial_camera.look_at = map(tuple, self.stage.camera)
+        gui.main_panel.dock_right()
+        gui.main_panel.set_width(330)
+        self._status = gui.add_markdown("")
+        self._add_settings()
+        self._add_planning()
+        with gui.add_folder("State and action"):
+            self._dials = [self._add_dial(dial) for dial in self.stage.dials()]
+        self._add_replay()
+        panel = gui.add_panel()
+        with panel.add_tab("Configuration space"):
+            self._image = gui.add_image(np.full((8, 8, 3), 255, np.uint8), label="", format="jpeg", jpeg_quality=92)
+            gui.add_html(legend(self.stage.legend))
+            self._lens = gui.add_image(
+                np.full((8, 8, 3), 255, np.uint8), label="Enlarged, around the next step", format="jpeg"
+            )
+            self._regions = gui.add_markdown("")
+            self._counts = gui.add_markdown("")
+        panel.dock_left()
+        panel.set_width(500)
+
+    def _add_settings(self) -> None:
+        gui, page = self.server.gui, {entry.name for entry in fields(PageSettings)}
+        self._controls: dict[str, Any] = {}
+        folders = {"": gui.add_folder("Regions"), "planner": gui.add_folder("Planner settings", expand_by_default=False)}
+        for control in controls_of(
+            self.session.settings, skip=page | {"particles", "calibration", "seed", "task", "system"}
+        ):
+            with folders[control.path.rpartition(".")[0]]:
+                self._controls[control.path] = add_control(gui, control, self._change)
+
+    def _change(self, path: str, value: Any) -> None:
+        self._do(lambda: self.session.change(path, value))
+
+    def _add_planning(self) -> None:
+        gui, session = self.server.gui, self.session
+        with gui.add_folder("Planning live"):
+            deeds = {"Start": session.play, "Pause": session.pause, "Step": self._step, "Reset": session.reset}
+            buttons = gui.add_button_group("", tuple(deeds))
+            buttons.on_click(lambda event: self._do(deeds[event.target.value]))
+            self._speed = gui.add_slider("speed", 0.1, 10.0, 0.1, 1.0, hint="Steps of a tenth of a second in real time.")
+            from_here = gui.add_checkbox("from the state shown", False, hint="Else from the task's own start.")
+            from_here.on_update(lambda event: setattr(session, "from_here", event.target.value))
+
+    def _add_dial(self, dial: Dial) -> tuple[Dial, Any]:
+        low, high = dial.low, dial.high
+        slider = self.server.gui.add_slider(dial.label, low, high, dial.step, 0.0 if low < 0 < high else low, hint=dial.hint)
+
+        def moved(event: Any) -> None:
+            if event.client is None:
+                return
+            moment = self.session.moment()
+            by_hand = moment.state if dial.of == "state" else moment.plan[0] if len(moment.plan) else self.session.action
+            numbers = by_hand.copy()
+            numbers[dial.index] = event.target.value / dial.unit
+            self._do(lambda: self.session.place(numbers) if dial.of == "state" else self.session.aim(numbers))
+
+        slider.on_update(moved)
+        return dial, slider
+
+    def _add_replay(self) -> None:
+        gui = self.server.gui
+        with gui.add_folder("Replay", expand_by_default=bool(self.episodes)):
+            shown = list(self.episodes)[-1] if self.episodes else LIVE
+            self._recordings = gui.add_dropdown("episode", (LIVE, *self.episodes), initial_value=shown)
+            self._timeline = gui.add_slider("time (steps)", 0, 1, 1, 0)
+            upload = gui.add_upload_button("Open a recording", mime_type=".npz", hint="A file of capture plan --record.")
+        self._recordings.on_update(lambda event: self._asked(event, self._choose))
+        self._timeline.on_update(lambda event: self._asked(event, self.session.seek))
+        upload.on_upload(lambda event: self._do(lambda: self._uploaded(event.target.value)))
+
+    # -- deeds --------------------------------------------------------------------------------------------------------
+
+    def _do(self, deed: Callable[[], object]) -> None:
+        """What a person asked for; a refusal is told on the page."""
+        self._touched = time.monotonic()
+        try:
+            with self._kernels:
+                deed()
+        except CaptureError as error:
+            self._failed(error)
+        self._wake()
+
+    def _asked(self, event: Any, deed: Callable[[Any], object]) -> None:
+        """What a person, not a program, chose with a control."""
+        if event.client is not None:
+            self._do(lambda: deed(event.target.value))
+
+    def _wake(self) -> None:
+        self._drawing.wake()
+        self._working.wake()
+
+    def _step(self) -> None:
+        self.session.pause()
+        self._once = True
+
+    def _choose(self, name: str) -> None:
+        if name == LIVE:
+            self.session.reset()
+        else:
+            self.session.open(self.episodes[name])
+
+    def _uploaded(self, file: Any) -> None:
+        if len(file.content) > LARGEST_UPLOAD:
+            raise CaptureError(f"{file.name} is larger than {LARGEST_UPLOAD // 1_000_000} MB; an episode is not.")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / (Path(file.name).name or "episode.npz")
+            path.write_bytes(file.content)
+            episode = Episode.load(path)
+        self.session.open(episode)
+        name = Path(file.name).name
+        self.episodes[name] = episode
+        self._recordings.options = (LIVE, *self.episodes)
+        self._recordings.value = name
+
+    def _failed(self, error: Exception) -> None:
+        told = str(error) if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
+        if not isinstance(error, CaptureError):
+            traceback.print_exception(error)  # a fault of ours, for whoever started the page
+        self.session.pause()
+        for client in self.server.get_clients().values():
+            client.add_notification("This cannot be done", told, color="red", auto_close_seconds=8.0)
+
+    # -- the two threads ----------------------------------------------------------------------------------------------
+
+    def _work(self) -> float | None:
+        """Calibrate what is missing; then, if playing, do one step. Returns how long to wait until the next."""
+        began = time.perf_counter()
+        once, self._once = self._once, False
+        with self._kernels:
+            if self.session.prepare():
+                self._once = once
+                self._drawing.wake()
+                return 0.0
+            if not (self.session.playing or once):
+                return None
+            self.session.advance()
+        self._drawing.wake()
+        if not self.session.playing:
+            return None
+        over = self.session.moment().outcome is not None
+        wait = (OVER if over else STEP) / float(self._speed.value)
+        return max(0.0, wait - (time.perf_counter() - began))
+
+    def _draw(self) -> float | None:
+        """Show what there is now; while a calibration is under way, again in a second."""
+        numba.set_num_threads(1)  # of this thread: waking others costs more than these small loops
+        with self._kernels:
+            frame = self.session.frame()
+            with self.server.atomic():
+                if self._shown is not frame.world:
+                    self.stage.build(frame)
+                    self._shown = frame.world
+                self.stage.draw(frame)
+                self._picture(frame)
+                self._tell(frame)
+        if self._held():
+            return HANDS_OFF
+        return 1.0 if frame.waiting else None
+
+    def _held(self) -> bool:
+        """Whether a person has just moved something."""
+        return time.monotonic() - self._touched < HANDS_OFF
+
+    def _picture(self, frame: Frame) -> None:
+        """The configuration space, method beside method, and the same enlarged around the next step."""
+        plans = list(frame.ahead.values()) or [[]]
+        _set(self._image, "label", " (left), ".join(frame.ahead) + " (right)" * (len(plans) > 1))
+        self._image.image = beside([self.stage.picture(frame, ahead) for ahead in plans])
+        window = lens_window(frame, self.stage.axes, self.stage.smallest_lens, wide=len(plans) == 1)
+        _set(self._lens, "visible", window is not None)
+        if window is not None:
+            canvas = self.stage.lens_canvas(frame, *window)
+            self._lens.image = beside([self.stage.lens(canvas, frame, ahead) for ahead in plans])
+
+    def _tell(self, frame: Frame) -> None:
+        """Bring texts, and what shows values, up to date."""
+        _set(self._status, "content", f"**{status_line(frame)}**  \n{self.stage.reading(frame)}")
+        _set(self._regions, "content", regions_table(frame))
+        _set(self._counts, "content", counts_table(frame))
+        if not self._held():
+            self._follow(frame)
+
+    def _follow(self, frame: Frame) -> None:
+        """Put sliders and menus where their values are."""
+        moment = frame.moment
+        action = moment.plan[0] if len(moment.plan) else self.session.action
+        for (dial, slider), now in zip(self._dials, self.stage.dials()):
+            _set(slider, "max", now.high)
+            value = (moment.state if dial.of == "state" else action)[dial.index] * dial.unit
+            _set(slider, "value", float(np.clip(round(value / dial.step) * dial.step, now.low, now.high)))
+        for path, handle in self._controls.items():
+            value = frame.settings
+            for name in path.split("."):
+                value = getattr(value, name)
+            _set(handle, "value", value)
+        replaying = frame.mode == "replay"
+        _set(self._timeline, "max", max(1, frame.steps if replaying else 1))
+        _set(self._timeline, "value", frame.time if replaying else 0)
+        if not replaying:
+            _set(self._recordings, "value", LIVE)
+
+
+def _set(handle: Any, name: str, value: Any) -> None:
+    """Send a value only if it is new."""
+    if getattr(handle, name) != value:
+        setattr(handle, name, value)

@@ -1,0 +1,97 @@
+"""`capture view`: the server of the page. It binds to this machine alone unless told, and asks nothing of any other."""
+
+from __future__ import annotations
+
+import errno
+import io
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from typing import Any
+
+from rich.console import Console
+
+from capture_cp.checks import CaptureError
+from capture_cp.viewer.settings import MarbleView, View
+from capture_cp.viewer.stage import Stage
+from capture_cp.viewer.world import World
+
+HIGHEST_PORT = 65535
+
+
+def serve(settings: View, console: Console) -> None:
+    """Serve the page until the program is stopped."""
+    page = open_page(settings, console)
+    console.print(f"The page is at {page.address} (Ctrl+C stops).", highlight=False)
+    if settings.open:
+        webbrowser.open(page.address)
+    try:
+        threading.Event().wait()
+    finally:
+        page.stop()
+
+
+def open_page(settings: View, console: Console) -> Any:
+    """A page that is being served; `stop()` ends it."""
+    viser = _viser()
+    settings.check()
+    # everything that can be refused is, before a port is taken
+    episodes = settings.episodes()
+    from capture_cp.viewer.page import Page
+    from capture_cp.viewer.session import Session
+
+    world, stage = _task(settings)
+    session = Session(settings, world)
+    for episode in episodes.values():
+        session.open(episode)
+    port = free_port(settings.host, settings.port)
+    if port != settings.port:
+        console.print(f"Port {settings.port} is taken; the page uses {port}.", highlight=False)
+
+    class LocalServer(viser.ViserServer):  # type: ignore[misc, name-defined]
+        """A server without viser's public tunnel: a message from any page could otherwise ask for one."""
+
+        def request_share_url(self, verbose: bool = True) -> None:
+            return None
+
+    with redirect_stdout(io.StringIO()):  # viser's own banner; the address is told once, by us
+        server = LocalServer(settings.host, port, label=f"capture view {settings.task}", verbose=False)
+    return Page(server, session, stage, episodes)
+
+
+def _task(settings: View) -> tuple[Callable[[Any], World], type[Stage]]:
+    """The world and the stage of a task."""
+    if isinstance(settings, MarbleView):
+        from capture_cp.viewer.marble_stage import MarbleStage
+        from capture_cp.viewer.marble_world import MarbleWorld
+
+        return MarbleWorld, MarbleStage
+    from capture_cp.viewer.peg_stage import PegStage
+    from capture_cp.viewer.peg_world import PegWorld
+
+    return PegWorld, PegStage
+
+
+def free_port(host: str, wanted: int) -> int:
+    """The first free port from `wanted` on; an address that cannot be bound at all is refused."""
+    for port in range(wanted, HIGHEST_PORT + 1):
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+            return port
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise CaptureError(f"cannot serve the page on host {host!r}: {error.strerror}.") from None
+    raise CaptureError(f"no port from {wanted} to {HIGHEST_PORT} is free; choose a lower one with --port.")
+
+
+def _viser() -> Any:
+    try:
+        import viser
+    except ImportError:
+        raise CaptureError("the live page needs viser; install it with: pip install 'capture-cp[view]'") from None
+    return viser

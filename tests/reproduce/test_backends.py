@@ -1,0 +1,73 @@
+"""A sweep gives the same results to the last bit on processes, on a local Dask cluster and on a local Ray."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from capture_cp import CaptureError
+from capture_cp.cli import main
+from capture_cp.experiments import backends
+from capture_cp.experiments.backends import workers
+from capture_cp.experiments.parts import run_parts
+from capture_cp.experiments.planning import PlanningStudy
+from marble.boards import write_map
+from reproduce.small import shrink
+
+
+def test_parts_come_in_order_on_loky():
+    with workers("loky", 2):
+        assert list(run_parts(abs, [-3, -1, -2], 2)) == [(-3, 3), (-1, 1), (-2, 2)]
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_missing_backend_is_named_with_its_extra(backend, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "--backend", backend, "--out", str(tmp_path / "results")])
+    assert stop.value.code == 2
+    assert f'pip install "capture-cp[{backend}]"' in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(("backend", "package"), [("dask", "distributed"), ("ray", "ray")])
+def test_results_are_the_same_on_a_cluster(backend, package, tmp_path, monkeypatch):
+    pytest.importorskip(package)
+    map = write_map(tmp_path)
+    shrink(monkeypatch, map)
+    tables = {}
+    for name in ("loky", backend):
+        out = tmp_path / name
+        main(["reproduce", "--only", "marble-coverage", "--backend", name, "--jobs", "2", "--out", str(out)])
+        tables[name] = (out / "table-5.json").read_text()
+    assert tables[backend] == tables["loky"]
+    assert json.loads(tables[backend])["rows"]
+
+    study = PlanningStudy(maps=(str(map),), methods=("capture",), episodes=2, samples=32, horizon=2, jobs=2)
+    local = _episodes(study)
+    with workers(backend, 2):
+        assert list(run_parts(abs, list(range(-20, 0)), 2)) == [(part, -part) for part in range(-20, 0)]
+        assert list(run_parts(abs, [-1], 1)) == [(-1, 1)]
+        assert _episodes(study) == local
+
+
+def _episodes(study):
+    results = study.results(study.checked_tasks(), Console(file=io.StringIO()))
+    return [{key: value for key, value in run.items() if key != "plan_ms"} for runs in results.values() for run in runs]
+
+
+def test_cluster_that_does_not_answer_is_one_sentence(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", "tcp://127.0.0.1:9")
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
+    import dask
+
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        pytest.raises(CaptureError, match="no Dask cluster answers"),
+        workers("dask", 2),
+    ):
+        pass

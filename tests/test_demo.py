@@ -1,0 +1,132 @@
+"""The demo: its tables, its calibration, and a report that needs nothing but a browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from capture_cp import METHODS, Capture
+from capture_cp.cli import main
+from capture_cp.experiments import animation, demo, report
+from capture_cp.experiments.demo import Demo, best_rival
+from capture_cp.experiments.report_tables import coverage_page_table
+from capture_cp.tasks.marble.maps import load_map
+from capture_cp.tasks.marble.task import Marble
+from pages import assert_self_contained, needs_browser, shown_by_browser
+
+TINY = ["--transitions", "3000", "--episodes", "2", "--samples", "64"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """The folder of one small demo."""
+    folder = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("capture_cp.experiments.planning.MAX_STEPS", 6)
+        main(["demo", *TINY, "--out", str(folder), "--json", str(folder / "rows.json")])
+    return folder
+
+
+def test_rows_of_coverage_and_planning(made):
+    content = json.loads((made / "rows.json").read_text())
+    assert content["schema"] == 1
+    assert content["config"]["transitions"] == 3000
+    coverage = [row for row in content["rows"] if "coverage" in row]
+    assert [row["method"] for row in coverage if row["stratum"] == "all"] == list(METHODS)
+    assert set(coverage[0]) >= {"task", "map", "method", "stratum", "alpha", "coverage", "ci95", "n", "volume"}
+    assert sum(row["n"] for row in coverage if row["method"] == "capture" and row["stratum"] != "all") == 3000
+    planning = [row for row in content["rows"] if "episodes" in row]
+    assert [(row["method"], row["episodes"]) for row in planning] == [("pcp", 2), ("capture", 2)]
+
+
+def test_calibration_can_be_loaded(made):
+    task = Marble(load_map("top-center"), absorb=True)
+    cap = Capture.load(made / "top-center.capture", model=task, strata=task.strata)
+    assert cap.region(task.inputs("grid", np.random.default_rng(0))[0], alpha=0.1).volume() >= 0
+
+
+def test_report_needs_nothing_from_elsewhere(made):
+    assert_self_contained(made / "report.html")
+
+
+def test_report_has_tables_settings_and_versions(made):
+    text = (made / "report.html").read_text(encoding="utf-8")
+    assert text.count("<table>") == 2
+    assert text.count("<img ") == text.count('alt="') == 4
+    for word in (*METHODS, "numba", "3,000", "viewport", "@media print"):
+        assert word in text
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1200, 390])
+def test_report_plays_in_a_browser(made, width):
+    shown = shown_by_browser(made / "report.html", width)
+    assert shown.count("<canvas") == 2
+    assert "1 of 2" in shown
+    assert "the regions held" in shown
+
+
+@pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
+def test_without_the_extra_the_tables_are_printed_and_it_is_named(missing, tmp_path, monkeypatch, capsys):
+    there = report.find_spec
+    monkeypatch.setattr(report, "find_spec", lambda name: None if name == missing else there(name))
+    monkeypatch.setattr("capture_cp.experiments.planning.MAX_STEPS", 1)
+    main(["demo", *TINY, "--episodes", "1", "--out", str(tmp_path)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert f'No report: it needs {missing}; install with: pip install "capture-cp[view]".' in said
+    assert "capture-k1" in said
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("map", "rival"), [("center", "no-strata"), ("top-center", "pcp"), ("top-left", "no-strata"), ("mine.json", "no-strata")]
+)
+def test_rival_is_the_best_of_the_papers_table(map, rival):
+    assert best_rival(map) == rival
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--map", "centre"), "Did you mean 'center'?"),
+        (("--rival", "lucka"), "Did you mean 'lucca'?"),
+        (("--episodes", "0"), "episodes is 0"),
+        (("--samples", "0"), "samples is 0"),
+        (("--seed", "-1"), "seed is -1"),
+        (("--out", "taken"), "cannot make the folder taken"),
+    ],
+)
+def test_bad_input_is_told_before_any_work(arguments, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("taken").touch()
+    monkeypatch.setattr(Demo, "_calibrate", None)
+    with pytest.raises(SystemExit) as stop:
+        main(["demo", *arguments])
+    assert stop.value.code == 2
+    assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+def test_transitions_are_as_many_as_asked_and_differ_by_purpose():
+    task = Marble(load_map("top-center"), absorb=True)
+    study = demo.Demo(transitions=80_000)  # more than the inputs of one design
+    (X, Y), (other, _) = (study._logged(task, purpose) for purpose in (0, 1))
+    assert X.shape == (80_000, 8)
+    assert Y.shape == (80_000, 2)
+    assert not np.array_equal(X, other)
+
+
+@pytest.mark.parametrize("cells", [[], [3], [3, 4, 5], [0, 1, 7, 9, 10]])
+def test_runs_hold_every_cell_once(cells):
+    runs = animation._runs(np.array(cells, dtype=np.int64))
+    assert [cell for first, n in zip(runs[::2], runs[1::2]) for cell in range(first, first + n)] == cells
+
+
+def test_table_marks_what_is_off_target():
+    row = {"method": "pcp", "alpha": 0.1, "ci95": [0.0, 1.0], "n": 9, "volume": None, "paper": 0.5}
+    shares = {"all": 0.9, "free": 0.87, "edge": 0.93, "corner": 0.881}
+    table = coverage_page_table("t", [row | {"stratum": stratum, "coverage": share} for stratum, share in shares.items()])
+    assert [cell.mark for cell in table.lines["pcp"]] == ["", "under", "over", "", ""]
+    assert [cell.paper for cell in table.lines["pcp"][:4]] == ["50.0"] * 4

@@ -1,0 +1,27 @@
+"""A small marble session that the tests of this folder share."""
+
+from dataclasses import replace
+
+from capture_cp.tasks.marble.planner import PlannerSettings
+from capture_cp.viewer.marble_world import MarbleWorld
+from capture_cp.viewer.session import Session
+from capture_cp.viewer.settings import MarbleView
+
+VIEW = MarbleView(map="bottom-right", planner=PlannerSettings(samples=256), port=8731)
+
+
+def ready(**changes):
+    """A session whose methods are calibrated."""
+    session = Session(replace(VIEW, **changes), MarbleWorld)
+    while session.prepare():
+        pass
+    return session
+
+
+def played(session, steps=100):
+    """The outcome after so many steps at most, or None."""
+    for _ in range(steps + 1):
+        session.advance()
+        if session.moment().outcome is not None:
+            break
+    return session.moment().outcome

@@ -1,0 +1,262 @@
+"""The real page in a real browser: Debian's Chromium, headless, clicks through the controls (`make browser`)."""
+
+import io
+import shutil
+import time
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from viewer.sessions import VIEW, played, ready
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SOFTWARE_GL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+PATIENCE = 30.0
+
+
+@pytest.fixture(scope="module")
+def served():
+    pytest.importorskip("viser", reason="viser is not installed (extra view)")
+    from capture_cp.viewer.serve import open_page
+
+    page = open_page(VIEW, Console(file=io.StringIO()))
+    yield page
+    page.stop()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra browser)")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE_GL)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def visit(served, browser):
+    """The open page, and every address that it asked for."""
+    page = browser.new_page(viewport={"width": 1200, "height": 800})
+    asked, errors = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda connection: asked.append(connection.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(served.address)
+    says(page, "by hand")
+    yield page, asked
+    assert errors == []
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"after {PATIENCE:g} s, still not: {what}")
+
+
+def says(page, text):
+    page.get_by_text(text).first.wait_for(timeout=1e3 * PATIENCE)
+
+
+COPY = """(image) => {
+    const copy = document.createElement("canvas");
+    [copy.width, copy.height] = [image.naturalWidth, image.naturalHeight];
+    if (copy.width) copy.getContext("2d").drawImage(image, 0, 0);
+    return copy.toDataURL();
+}"""
+
+
+def overlay(page):
+    """The pictures of the configuration space, whole and enlarged, as the browser shows them."""
+    return page.evaluate(f"() => Array.from(document.querySelectorAll('img[src^=blob]')).map({COPY})")
+
+
+def changes(page, deed, what):
+    """Do something, and see the picture change."""
+    before = overlay(page)
+    deed()
+    wait_until(lambda: overlay(page) != before, f"the picture changes with {what}")
+
+
+def slider(page, label):
+    return page.locator(
+        f'xpath=//label[normalize-space()="{label}"]/ancestor::*[.//*[@role="slider"]][1]//*[@role="slider"]'
+    ).first
+
+
+def push(page, label, key, times=1):
+    slider(page, label).focus()
+    for _ in range(times):
+        page.keyboard.press(key)
+
+
+def choose(page, label, option):
+    page.get_by_label(label, exact=True).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def click(page, name):
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_no_request_leaves_this_machine(visit, served):
+    _, asked = visit
+    home = urlsplit(served.address).netloc
+    assert asked
+    for address in asked:
+        assert urlsplit(address.removeprefix("blob:")).netloc in (home, ""), address
+
+
+def test_the_page_offers_no_public_link_and_only_its_own_file(visit, served):
+    page, _ = visit
+    assert page.get_by_text("Share").count() == 0
+    assert page.request.get(f"{served.address}/../../setup.py").status == 404
+    assert page.request.get(f"{served.address}/package.json").status == 404
+
+
+def test_the_board_is_drawn(visit):
+    page, _ = visit
+    scene = page.locator("canvas[data-engine]")
+
+    def colours():
+        import imageio.v3
+
+        picture = imageio.v3.imread(scene.screenshot())[..., :3]
+        return len(np.unique(picture.reshape(-1, 3), axis=0))
+
+    wait_until(lambda: colours() > 100, "something is drawn in 3D")
+
+
+@pytest.mark.parametrize(
+    ("label", "key"), [("x (mm)", "End"), ("velocity x (m/s)", "End"), ("tilt y (rad)", "Home"), ("alpha", "End")]
+)
+def test_sliders_change_the_overlay(visit, label, key):
+    page, _ = visit
+    changes(page, lambda: push(page, label, key), label)
+
+
+def test_the_action_changes_the_overlay(visit, served):
+    page, _ = visit
+    before = served.session.action[0]
+    push(page, "action x (rad/s)", "Home")
+    wait_until(lambda: served.session.action[0] != before, "the action follows its slider")
+
+
+def test_menus_change_method_and_map(visit, served):
+    page, _ = visit
+    click(page, "Reset")
+    says(page, "by hand")
+    changes(page, lambda: choose(page, "method", "pcp"), "the method")
+    changes(page, lambda: choose(page, "beside", "no-strata"), "the second method")
+    says(page, "pcp (left), no-strata (right)")
+    changes(page, lambda: choose(page, "map", "top-left"), "the map")
+    wait_until(lambda: served.session.world.task.map.name == "Top Left", "the map is another")
+    choose(page, "map", VIEW.map)
+    choose(page, "beside", "none")
+    choose(page, "method", "capture")
+    wait_until(lambda: served.session.settings.method == VIEW.method, "all is as it was")
+
+
+def test_k_calibrates_anew(visit, served):
+    page, _ = visit
+    push(page, "k", "ArrowLeft")
+    wait_until(lambda: served.session.settings.k == 7 and not served.session.frame().waiting, "k = 7 is calibrated")
+    push(page, "k", "ArrowRight")
+
+
+def test_dragging_the_gizmo_moves_the_marble(visit, served):
+    page, _ = visit
+    click(page, "Reset")
+    says(page, "by hand")
+    before = served.session.moment().state.copy()
+    handle = served.stage._handle
+
+    def drag():
+        """Aim at the square of the gizmo: find it by colour, wherever the camera puts it."""
+        import imageio.v3
+
+        scene = page.locator("canvas[data-engine]")
+        picture, box = imageio.v3.imread(scene.screenshot())[..., :3].astype(int), scene.bounding_box()
+        blue = (picture[..., 2] > 180) & (picture[..., 0] < 110) & (picture[..., 1] < 170) & (picture[..., 1] > 90)
+        rows, columns = np.nonzero(blue)
+        if len(rows) < 10:
+            return False
+        x, y = box["x"] + np.median(columns), box["y"] + np.median(rows)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x - 30, y - 5, steps=5)
+        page.mouse.up()
+        time.sleep(0.5)
+        return bool((served.session.moment().state[[0, 2]] != before[[0, 2]]).any())
+
+    wait_until(drag, "the marble follows the gizmo")
+    assert handle.visible
+
+
+def test_live_planning_starts_pauses_steps_and_resets(visit, served):
+    page, _ = visit
+    click(page, "Reset")
+    says(page, "by hand")
+    click(page, "Step")
+    wait_until(lambda: served.session.mode == "live", "an episode has begun")
+    changes(page, lambda: click(page, "Start"), "planning")
+    wait_until(lambda: served.session.frame().steps >= 3, "steps are taken")
+    click(page, "Pause")
+    wait_until(lambda: not served.session.playing, "it pauses")
+    time.sleep(0.5)
+    steps = served.session.frame().steps
+    click(page, "Step")
+    wait_until(lambda: served.session.frame().steps != steps, "one step is taken, or the next episode begun")
+    says(page, "Counts so far")
+    click(page, "Reset")
+    wait_until(lambda: served.session.mode == "by hand", "it is reset")
+
+
+def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
+    page, _ = visit
+    session = ready()
+    played(session)
+    from capture_cp.planning.episode import Episode
+
+    trail, cap = session.moment().trail, session._caps[("bottom-right", "capture", 8, 16, 0)]
+    steps = len(trail) - 1
+    run = Episode(session.moment().outcome, trail, np.zeros((steps, 2)), np.zeros((steps, 6, 2)), np.zeros(steps),
+                  np.zeros(steps), {"map": "bottom-right", "method": "capture"})  # fmt: skip
+    run.with_regions(cap, [0, 2]).save(tmp_path / "episode.npz")
+    page.get_by_text("Replay", exact=True).click()
+    page.locator("input[type=file]").set_input_files(tmp_path / "episode.npz")
+    wait_until(lambda: served.session.mode == "replay", "the recording is open")
+    wait_until(lambda: slider(page, "time (steps)").get_attribute("aria-valuemax") == str(steps), "the timeline is as long")
+    changes(page, lambda: push(page, "time (steps)", "ArrowRight", 4), "the timeline")
+    wait_until(lambda: served.session.time == 4, "the timeline is where it was put")
+    (tmp_path / "bad.npz").write_bytes(b"no episode")
+    page.locator("input[type=file]").set_input_files(tmp_path / "bad.npz")
+    says(page, "is not an episode of ours")
+
+
+def test_the_peg_has_its_page(browser, monkeypatch):
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
+    from capture_cp.tasks.peg.planner import PlannerSettings
+    from capture_cp.viewer.peg_world import PegWorld
+    from capture_cp.viewer.serve import open_page
+    from capture_cp.viewer.settings import PegView
+    from peg.calibrated import calibrated
+
+    monkeypatch.setattr(PegWorld, "calibrated", lambda world, name, settings: calibrated(name))
+    served = open_page(PegView(port=8741, planner=PlannerSettings(samples=16)), Console(file=io.StringIO()))
+    page = browser.new_page(viewport={"width": 1200, "height": 800})
+    page.goto(served.address)
+    says(page, "contact:")
+    changes(page, lambda: push(page, "angle (°)", "End"), "the angle")
+    click(page, "Start")
+    wait_until(lambda: served.session.moment().trail.shape[0] >= 3, "steps are taken")
+    page.close()
+    served.stop()

@@ -1,0 +1,162 @@
+"""The parts of the page that need no browser: controls from dataclasses, pictures, background loops, ports, bad input."""
+
+import socket
+import sys
+import threading
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from capture_cp import CaptureError
+from capture_cp.cli import main
+from capture_cp.plotting import STRATA_COLOURS
+from capture_cp.viewer.canvas import Canvas, beside, rgb
+from capture_cp.viewer.controls import Choices, Range, controls_of, replaced
+from capture_cp.viewer.loop import Loop
+from capture_cp.viewer.serve import free_port
+from capture_cp.viewer.settings import MarbleView, PageSettings, PegView
+from capture_cp.viewer.words import counts_table, regions_table, status_line
+from viewer.sessions import ready
+
+
+def refused(capsys, *arguments):
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert stop.value.code == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+# -- controls ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", [MarbleView(), PegView()])
+def test_every_setting_of_the_command_line_has_a_control_with_help(view):
+    found = {control.path: control for control in controls_of(view, skip=[entry.name for entry in fields(PageSettings)])}
+    assert {"method", "beside", "alpha", "k", "planner.horizon", "planner.samples", "planner.temperature"} <= set(found)
+    assert all(control.help for control in found.values())
+    assert isinstance(found["alpha"].marks, Range)
+    assert isinstance(found["method"].marks, Choices)
+
+
+def test_a_nested_setting_is_replaced_without_touching_the_rest():
+    view = replaced(MarbleView(), "planner.horizon", 3)
+    assert view.planner.horizon == 3
+    assert replaced(view, "planner.horizon", 6) == MarbleView()
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def frame():
+    session = ready()
+    session.place([0.05, 0.1, 0.06, -0.1, 0.12, 0.12])
+    return session.frame()
+
+
+def test_the_picture_has_the_strata_where_they_are(frame):
+    strata = frame.world.strata
+    canvas = Canvas(strata, np.zeros(2), np.array(frame.world.task.map.size) * 1e-3, 200)
+    labels, picture = canvas.ground(np.zeros(2))
+    points = canvas.points(slice(None), slice(None), np.zeros(2))
+    np.testing.assert_array_equal(labels.ravel(), strata.index(points))
+    np.testing.assert_allclose(canvas.pixel(points), np.indices(canvas.shape).reshape(2, -1).T, atol=1e-9)
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) == 4
+
+
+def test_painted_pixels_are_those_of_the_region_in_the_colours_of_the_figures(frame):
+    region = frame.ahead["capture"][0].region
+    canvas = Canvas(frame.world.strata, np.zeros(2), np.array(frame.world.task.map.size) * 1e-3, 200)
+    labels, ground = canvas.ground(np.zeros(2))
+    picture = ground.copy()
+    canvas.region(picture, region, np.zeros(2), 1.0)
+    painted = (picture != ground).any(axis=2)
+    inside = region.contains(canvas.points(slice(None), slice(None), np.zeros(2))).reshape(canvas.shape)
+    np.testing.assert_array_equal(painted, inside)
+    for m in range(3):
+        assert (picture[inside & (labels == m)] == rgb(STRATA_COLOURS[m])).all()
+
+
+def test_circles_and_dots_outside_the_picture_are_left_out(frame):
+    canvas = Canvas(frame.world.strata, np.zeros(2), np.array([0.02, 0.01]), 20)
+    picture = canvas.ground(np.zeros(2))[1].copy()
+    canvas.circle(picture, np.array([1.0, -1.0]), 0.01, "#000000")
+    canvas.dots(picture, np.array([[1.0, 1.0], [-1.0, 0.0]]), "#000000")
+    np.testing.assert_array_equal(picture, canvas.ground(np.zeros(2))[1])
+    assert beside([picture, picture], gap=4).shape == (10, 44, 3)
+
+
+def test_words_tell_method_state_and_counts():
+    session = ready()
+    assert "press Start" in status_line(session.frame())
+    assert "| capture |" in regions_table(session.frame())
+    for _ in range(3):
+        session.advance()
+    assert "episode 1, step 2" in status_line(session.frame())
+    assert "0 / 0" in counts_table(session.frame())
+
+
+# -- the background ---------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_survives_an_error_and_does_the_latest_work():
+    done, failed, calls = threading.Event(), [], []
+
+    def work():
+        calls.append(1)
+        if len(calls) == 1:
+            raise CaptureError("once")
+        done.set()
+
+    loop = Loop("test", work, failed.append)
+    loop.wake()
+    for _ in range(100):
+        if failed:
+            break
+        done.wait(0.05)
+    loop.wake()
+    assert done.wait(5)
+    loop.stop()
+    assert [str(error) for error in failed] == ["once"]
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_a_taken_port_gives_the_next_free_one():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert free_port("127.0.0.1", port) > port
+
+
+def test_a_host_that_is_not_ours_is_refused():
+    with pytest.raises(CaptureError, match=r"cannot serve the page on host '192\.0\.2\.1'"):
+        free_port("192.0.2.1", 8080)
+
+
+def test_a_missing_extra_is_one_sentence(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "viser", None)
+    assert "pip install 'capture-cp[view]'" in refused(capsys, "view", "marble")
+
+
+def test_an_unreadable_episode_is_one_sentence(capsys, tmp_path):
+    (tmp_path / "bad.npz").write_bytes(b"no episode")
+    assert "bad.npz is not an episode of ours" in refused(capsys, "view", "marble", "--replay", tmp_path / "bad.npz")
+    assert "no-such.npz" in refused(capsys, "view", "marble", "--replay", "no-such.npz")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--map", "centre", "Did you mean 'center'?"),
+        ("--port", "70000", "port is 70000"),
+        ("--alpha", "1.5", "alpha is 1.5"),
+        ("--beside", "pcpp", "Did you mean 'pcp'?"),
+        ("--horizon", "0", "horizon is 0"),
+    ],
+)
+def test_bad_flags_are_one_sentence(capsys, option, value, sentence):
+    assert sentence in refused(capsys, "view", "marble", option, value)

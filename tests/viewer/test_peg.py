@@ -1,0 +1,63 @@
+"""The peg behind the page, calibrated without a simulator; only the episode needs MuJoCo."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from capture_cp import CaptureError
+from capture_cp.tasks.peg.planner import PlannerSettings
+from capture_cp.viewer.peg_world import PegWorld
+from capture_cp.viewer.session import Session
+from capture_cp.viewer.settings import PegView
+from peg.calibrated import calibrated
+
+pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
+
+VIEW = PegView(planner=PlannerSettings(samples=16, horizon=4))
+
+
+@pytest.fixture
+def session(monkeypatch):
+    monkeypatch.setattr(PegWorld, "calibrated", lambda world, name, settings: calibrated(name))
+    session = Session(VIEW, PegWorld)
+    while session.prepare():
+        pass
+    return session
+
+
+def test_only_the_next_step_has_a_region_and_every_step_its_particles(session):
+    session.advance()
+    steps = session.frame().ahead["capture"]
+    assert [step.region is not None for step in steps] == [True, False, False, False]
+    assert all(step.cloud.shape == (8, 3) for step in steps)
+    assert steps[0].cells.sum() == len(steps[0].region.cells())
+
+
+def test_a_live_episode_is_counted_by_regime(session):
+    for _ in range(4):
+        session.advance()
+    tally = session.frame().tallies["capture"]
+    assert tally.landed.sum() == 3
+    assert len(tally.landed) == len(session.world.kinds) == 4
+
+
+def test_a_peg_dragged_into_the_receptacle_is_lifted_out(session):
+    session.place([0.015, -0.01, 0.3])
+    assert session.world.strata.index(session.state[None])[0] >= 0
+
+
+def test_an_episode_of_a_marble_is_refused(session):
+    session.advance()
+    from capture_cp.planning.episode import Episode
+
+    marble = Episode("success", np.zeros((2, 6)), np.zeros((1, 2)), np.zeros((1, 6, 2)), np.zeros(1), np.zeros(1))
+    with pytest.raises(CaptureError, match="not of a peg"):
+        session.open(marble)
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(CaptureError, match="choose k from 1 to 8"):
+        replace(VIEW, k=9).check()
+    with pytest.raises(CaptureError, match="calibration is 0"):
+        replace(VIEW, calibration=0).check()

@@ -1,0 +1,185 @@
+"""The session behind the page: what is shown by hand, live and in replay, and what is counted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from capture_cp import CaptureError
+from capture_cp.experiments.planning import MAX_STEPS
+from capture_cp.planning.episode import Episode, run_episode
+from capture_cp.tasks.marble.planner import POSITION, marble_planner, start_state, true_system
+from capture_cp.viewer.marble_world import MarbleWorld
+from capture_cp.viewer.session import Session
+from capture_cp.viewer.world import episode_seeds
+from viewer.sessions import VIEW, played, ready
+
+
+@pytest.fixture(scope="module")
+def session():
+    return ready(beside="pcp")
+
+
+@pytest.fixture(scope="module")
+def recorded(session):
+    """An episode as `capture plan marble` records it."""
+    world, cap = session.world, session._caps["bottom-right", "capture", 8, 16, 0]
+    noise = episode_seeds(0, 0)
+    planner = marble_planner(cap, world.task, VIEW.planner, VIEW.alpha, noise[0])
+    info = {"map": "bottom-right", "method": "capture"}
+    run = run_episode(planner, true_system(world.task), start_state(world.task), MAX_STEPS, noise[1], info)
+    return run.with_regions(cap, POSITION, VIEW.alpha)
+
+
+@pytest.fixture(autouse=True)
+def _fresh(session):
+    for name in ("map", "method", "beside", "alpha", "k", "planner"):
+        session.change(name, getattr(replace(VIEW, beside="pcp"), name))
+    session.from_here = False
+    session.reset()
+
+
+def cells(frame, method="capture"):
+    return frame.ahead[method][0].region.cells()
+
+
+def test_a_method_is_shown_once_it_is_calibrated():
+    session = Session(VIEW, MarbleWorld)
+    assert session.frame().waiting == ("capture",)
+    assert session.prepare()
+    assert not session.prepare()
+    assert session.frame().waiting == ()
+    assert list(session.frame().ahead) == ["capture"]
+
+
+def test_calibrations_are_kept(session):
+    session.change("k", 3)
+    assert session.prepare()
+    session.change("k", 8)
+    assert not session.prepare()
+
+
+def test_the_region_follows_state_action_alpha_and_method(session):
+    session.place([0.05, 0.1, 0.06, -0.1, 0.12, 0.12])
+    before = cells(session.frame())
+    assert len(before)
+    session.change("alpha", 0.3)
+    assert len(cells(session.frame())) < len(before)
+    session.change("alpha", 0.1)
+    session.place([0.06, 0.1, 0.06, -0.1, 0.12, 0.12])
+    assert not np.array_equal(cells(session.frame()), before)
+    assert not np.array_equal(cells(session.frame(), "pcp"), cells(session.frame()))
+
+
+def test_a_marble_dragged_into_a_wall_stays_outside(session):
+    clearance = session.world.task.map.clearance
+    for place in np.random.default_rng(0).uniform(-0.05, 0.15, (50, 2)):
+        session.place([place[0], 0, place[1], 0, 0.5, 0])
+        assert clearance(session.state[POSITION][None])[0] >= 0
+        assert abs(session.state[4]) <= 0.175
+
+
+def test_an_episode_on_the_page_is_that_of_the_study(session, recorded):
+    assert played(session) == recorded.outcome
+    np.testing.assert_array_equal(session.moment().trail, recorded.states)
+
+
+def test_steps_and_episodes_are_counted(session):
+    outcomes = [played(session) for _ in range(2)]
+    tally = session.frame().tallies["capture"]
+    assert sum(tally.outcomes.values()) == 2
+    assert tally.outcomes[outcomes[0]] >= 1
+    assert tally.landed.sum() >= session.frame().steps
+    assert (tally.held <= tally.landed).all()
+    session.reset()
+    assert session.frame().tallies == {}
+
+
+def test_a_plan_shows_a_cloud_and_a_region_a_step(session):
+    session.advance()
+    steps = session.frame().ahead["capture"]
+    assert len(steps) == VIEW.planner.horizon
+    assert all(step.cloud.shape == (16, 2) and step.region is not None for step in steps)
+
+
+@pytest.mark.parametrize("method", ["particles", "lucca", "no-strata", "capture-k1"])
+def test_every_method_has_its_regions(method):
+    session = ready(method=method)
+    session.advance()
+    assert len(session.frame().ahead[method]) == VIEW.planner.horizon
+
+
+def test_settings_changed_on_the_way_take_effect_but_are_not_counted(session):
+    session.advance()
+    session.advance()
+    session.change("planner.horizon", 3)
+    session.advance()
+    assert len(session.moment().plan) == 3
+    assert played(session)
+    assert sum(session.frame().tallies["capture"].outcomes.values()) == 0
+
+
+def test_an_episode_may_start_from_the_state_shown(session):
+    session.place([0.05, 0.1, 0.06, 0.0, 0.0, 0.0])
+    session.from_here = True
+    session.advance()
+    np.testing.assert_array_equal(session.moment().trail[0], session.state)
+    assert session.state[1] == 0.1
+
+
+def test_placing_the_marble_ends_what_was_running(session):
+    session.advance()
+    session.play()
+    session.aim([0.1, 0.1])
+    assert session.mode == "by hand"
+    assert not session.playing
+
+
+def test_a_recording_is_shown_step_by_step(session, recorded, tmp_path):
+    recorded.save(tmp_path / "episode.npz")
+    session.open(Episode.load(tmp_path / "episode.npz"))
+    assert session.mode == "replay"
+    session.seek(4)
+    frame = session.frame()
+    np.testing.assert_array_equal(frame.moment.state, recorded.states[4])
+    np.testing.assert_array_equal(frame.ahead["capture"][0].cloud, recorded.particles[4])
+    assert frame.tallies["capture"].held.sum() == recorded.inside[:4].sum()
+    session.seek(10_000)
+    assert session.frame().moment.outcome == recorded.outcome
+    assert session.frame().ahead["capture"] == []
+    session.play()
+    session.advance()
+    assert (session.time, session.playing) == (1, True)
+
+
+def test_a_recording_of_another_map_or_task_is_refused(session, recorded):
+    with pytest.raises(CaptureError, match="recorded on another map"):
+        session.open(replace(recorded, info={"map": "center"}))
+    with pytest.raises(CaptureError, match="not of a marble"):
+        session.open(replace(recorded, states=recorded.states[:, :3]))
+    assert session.mode == "by hand"
+    assert session.settings.map == "bottom-right"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ("k", 17, "choose k from 1 to 16"),
+        ("alpha", 0.0, "alpha is 0.0"),
+        ("method", "captur", "Did you mean 'capture'"),
+        ("map", "centre", "Did you mean 'center'"),
+        ("planner.horizon", 0, "horizon is 0"),
+        ("planner.temperature", 0.0, "temperature is 0.0"),
+    ],
+)
+def test_bad_settings_are_refused_and_change_nothing(session, path, value, sentence):
+    before = session.settings
+    with pytest.raises(CaptureError, match=sentence):
+        session.change(path, value)
+    assert session.settings == before
+
+
+def test_another_map_is_another_world(session):
+    session.change("map", "top-left")
+    assert session.world.task.map.name == "Top Left"
+    assert session.frame().waiting == ("capture", "pcp")
