@@ -155,6 +155,8 @@ def test_a_recording_is_shown_step_by_step(session, recorded, tmp_path):
 def test_a_recording_of_another_map_or_task_is_refused(session, recorded):
     with pytest.raises(CaptureError, match="recorded on another map"):
         session.open(replace(recorded, info={"map": "center"}))
+    with pytest.raises(CaptureError, match="variant of its map"):
+        session.open(replace(recorded, info=recorded.info | {"variant": True}))
     with pytest.raises(CaptureError, match="not of a marble"):
         session.open(replace(recorded, states=recorded.states[:, :3]))
     assert session.mode == "by hand"

@@ -114,5 +114,7 @@ class MarbleWorld:
         sound = episode.states.shape[1:] == (6,) and episode.plans.shape[2:] == (2,) and episode.actions.shape[1:] == (2,)
         if not sound or not all(np.isfinite(part).all() for part in (episode.states, episode.plans, episode.particles)):
             raise CaptureError("the episode is not of a marble; expected one recorded by capture plan marble --record.")
+        if episode.info.get("variant"):
+            raise CaptureError("the episode was recorded on a variant of its map (--variant); capture video can show it.")
         if (self.task.map.clearance(episode.states[:, POSITION]) < -TOLERANCE).any():
             raise CaptureError(f"the episode leads through walls of {self.task.map.name}; it was recorded on another map.")
