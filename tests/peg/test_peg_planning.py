@@ -48,7 +48,8 @@ def without_times(results):
 def test_rows_and_tables(tmp_path):
     study = PegPlanningStudy(**QUICK, json=tmp_path / "rows.json", record=tmp_path / "runs", figures=tmp_path / "figures")
     text = run(study)
-    assert "0 (48)" in text
+    assert "paper" in text
+    assert "48" in text
     assert "In closed loop" in text
     written = json.loads((tmp_path / "rows.json").read_text())
     assert written["schema"] == 1
