@@ -204,7 +204,7 @@ def _spread(mean: float | None, deviation: float | None) -> str:
 
 def _on_policy_table(rows: list[dict[str, Any]]) -> Table:
     caption = (
-        "Executed transitions run.inside their region, per cent. No guarantee applies: the planner chooses the poses,\n"
+        "Executed transitions inside their region, per cent. No guarantee applies: the planner chooses the poses,\n"
         "which are not those of the calibration."
     )
     table = Table(title="In closed loop", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
