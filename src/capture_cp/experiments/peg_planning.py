@@ -21,7 +21,7 @@ from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import output_folder, share_with_interval, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
-from capture_cp.experiments.settings import check_settings
+from capture_cp.experiments.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.methods import METHODS
 from capture_cp.planning.episode import run_episode
 from capture_cp.tasks.peg.cspace import REGIMES
@@ -62,13 +62,11 @@ class PegPlanningStudy:
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = PARTICLES
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     calibration: Annotated[int, tyro.conf.arg(help="Calibration transitions.")] = 70_000
-    jobs: Annotated[int, tyro.conf.arg(help="Processes; the episodes are the same for any number.")] = 1
-    seed: Annotated[int, tyro.conf.arg(help="Same seed, same episodes.")] = 0
-    state: Annotated[
-        Path | None, tyro.conf.arg(help="Folder for finished episodes: the same command goes on from there.")
-    ] = None
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
-    record: Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")] = None
+    jobs: Jobs = 1
+    seed: Seed = 0
+    state: StateFolder = None
+    json: RowsFile = None
+    record: RecordFolder = None
     figures: Annotated[Path | None, tyro.conf.arg(help="Folder for figures of trajectories and of plans.")] = None
 
     def run(self, console: Console) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
@@ -14,6 +13,7 @@ from rich.table import Table
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import write_rows
 from capture_cp.experiments.peg_planning import PegPlanningStudy
+from capture_cp.experiments.settings import Jobs, RowsFile, Seed, StateFolder
 from capture_cp.methods import METHODS
 from capture_cp.tasks.peg.task import SystemName
 
@@ -44,12 +44,10 @@ class PegSensitivity:
     methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = paper.PLANNING_METHODS
     episodes: Annotated[int, tyro.conf.arg(help="Halton starts a method and choice.")] = 20
     calibration: Annotated[int, tyro.conf.arg(help="Calibration transitions a choice.")] = 70_000
-    jobs: Annotated[int, tyro.conf.arg(help="Processes; the episodes are the same for any number.")] = 1
-    seed: Annotated[int, tyro.conf.arg(help="Same seed, same episodes.")] = 0
-    state: Annotated[
-        Path | None, tyro.conf.arg(help="Folder for finished episodes: the same command goes on from there.")
-    ] = None
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
+    jobs: Jobs = 1
+    seed: Seed = 0
+    state: StateFolder = None
+    json: RowsFile = None
 
     def run(self, console: Console) -> None:
         """Run every choice and print one table."""

@@ -20,7 +20,7 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import beside, output_folder, share_with_interval, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
-from capture_cp.experiments.settings import check_settings
+from capture_cp.experiments.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.methods import METHODS, method
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.predictor import Capture
@@ -54,13 +54,11 @@ class PlanningStudy:
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     model_gain: Annotated[float, tyro.conf.arg(help="Acceleration the planner believes in; the truth is 2.")] = 1.0
     variant: Annotated[bool, tyro.conf.arg(help="Mirrored maps with moved pits, made for choosing settings.")] = False
-    jobs: Annotated[int, tyro.conf.arg(help="Processes; the episodes are the same for any number.")] = 1
-    seed: Annotated[int, tyro.conf.arg(help="Same seed, same episodes.")] = 0
-    state: Annotated[
-        Path | None, tyro.conf.arg(help="Folder for finished episodes: the same command goes on from there.")
-    ] = None
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
-    record: Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")] = None
+    jobs: Jobs = 1
+    seed: Seed = 0
+    state: StateFolder = None
+    json: RowsFile = None
+    record: RecordFolder = None
     figures: Annotated[Path | None, tyro.conf.arg(help="Folder for a figure of all trajectories.")] = None
 
     def run(self, console: Console) -> None:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
 
 from capture_cp.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.experiments.output import check_writable, output_folder
 from capture_cp.methods import METHODS
 from capture_cp.plotting import pyplot
+
+# Options that several studies have, with one help text each.
+Jobs = Annotated[int, tyro.conf.arg(help="Processes; the episodes are the same for any number.")]
+Seed = Annotated[int, tyro.conf.arg(help="Same seed, same episodes.")]
+StateFolder = Annotated[
+    Path | None, tyro.conf.arg(help="Folder for finished episodes: the same command goes on from there.")
+]
+RowsFile = Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")]
+RecordFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")]
 
 
 def check_settings(study: Any, counts: Sequence[str], folders: Sequence[Path | None]) -> None:

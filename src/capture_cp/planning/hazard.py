@@ -35,22 +35,16 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
     rows = len(counted)
     padded = np.hstack([np.full((rows, 1), -1), counted, np.full((rows, 1), -1)])
     edges = padded[:, 1:] != padded[:, :-1]
+    if len(grid.shape) == 1:
+        edges[:] = True  # rows are cells here: a longer run could begin before the rows that are looked at
     row, begin = np.nonzero(edges[:, :-1] & (counted >= 0))
     end = np.nonzero(edges[:, 1:] & (counted >= 0))[1] + 1
-    index = np.unravel_index(row, grid.shape[:-1]) if len(grid.shape) > 1 else ()
-    place = (
-        np.stack([grid.origin[axis] + part * grid.spacing[axis] for axis, part in enumerate(index)], axis=1)
-        if index
-        else (np.empty((len(row), 0)))
-    )
-    lead = index[0] if index else begin
-    order = np.argsort(lead, kind="stable")
-    first = np.searchsorted(lead[order], np.arange(grid.shape[0] + 1))
-    stratum = counted[row, begin]
-    return Cells(
-        hazard, first, place[order], begin[order], end[order], stratum[order].astype(np.int64),
-        grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64), axes,
-    )  # fmt: skip
+    index = np.stack(np.unravel_index(row * grid.shape[-1] + begin, grid.shape), axis=1)
+    first = np.searchsorted(index[:, 0], np.arange(grid.shape[0] + 1))
+    place = np.ascontiguousarray(grid.origin[:-1] + index[:, :-1] * grid.spacing[:-1])
+    shape = np.array(grid.shape, dtype=np.int64)
+    stratum = counted[row, begin].astype(np.int64)
+    return Cells(hazard, first, place, begin, end, stratum, grid.origin, grid.spacing, shape, axes)
 
 
 @njit(cache=True, inline="always")
