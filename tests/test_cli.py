@@ -6,15 +6,7 @@ import pytest
 
 from capture_cp import __version__
 from capture_cp.cli import main
-
-
-def refused(capsys, *arguments):
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    said = capsys.readouterr().err
-    assert stop.value.code == 2
-    assert "Traceback" not in said
-    return " ".join(said.split())
+from commands import refused
 
 
 def test_version_is_told(capsys):

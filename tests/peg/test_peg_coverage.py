@@ -14,6 +14,7 @@ from capture_cp import CaptureWarning
 from capture_cp.cli import main
 from capture_cp.experiments import paper
 from capture_cp.experiments.peg_coverage import PegCoverageStudy
+from commands import refused
 
 pytest.importorskip("mujoco")
 
@@ -40,15 +41,6 @@ def run(folder, tmp_path, capsys):
         return json.loads(file.read_text()), capsys.readouterr().out
 
     return command
-
-
-def refused(capsys, *arguments):
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    said = capsys.readouterr().err
-    assert stop.value.code == 2
-    assert "Traceback" not in said
-    return " ".join(said.split())
 
 
 # -- what it must show ----------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.cli import main
 from capture_cp.plotting import STRATA_COLOURS
 from capture_cp.viewer.canvas import Canvas, beside, rgb
 from capture_cp.viewer.controls import Choices, Range, controls_of, replaced
@@ -17,15 +16,8 @@ from capture_cp.viewer.loop import Loop
 from capture_cp.viewer.serve import free_port
 from capture_cp.viewer.settings import MarbleView, PageSettings, PegView
 from capture_cp.viewer.words import counts_table, regions_table, status_line
+from commands import refused
 from viewer.sessions import ready
-
-
-def refused(capsys, *arguments):
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert stop.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
-
 
 # -- controls ---------------------------------------------------------------------------------------------------------
 
