@@ -25,6 +25,7 @@ class Examples(NamedTuple):
     R: Floats
     n_strata: int
     stratum_features: Floats | None  # (M, df)
+    units: Ints | None = None  # (n,): rows of one unit, such as an episode or a roll-out, are never parted
 
 
 class Groups(Params, ABC):
@@ -105,9 +106,7 @@ class Tree(Groups):
         self._check()
         if np.abs(examples.X).max() > np.finfo(np.float32).max:
             raise CaptureError("X has numbers beyond 3.4e38, which a tree cannot split on; rescale its columns.")
-        n = len(examples.R)
-        held_out = np.ones(n, dtype=bool)
-        held_out[rng.permutation(n)[: int(n * self.partition_share)]] = False
+        held_out = self._held_out(examples, rng)
         rows = np.flatnonzero(~held_out)
         if self.per_stratum:
             trees = [self._grow(examples, rows[examples.m[rows] == m], None, rng) for m in range(examples.n_strata)]
@@ -119,6 +118,14 @@ class Tree(Groups):
         if not self.per_stratum:
             roots = np.repeat(roots, examples.n_strata)
         return Partition(nodes, roots, features, examples.X.shape[1]), held_out
+
+    def _held_out(self, examples: Examples, rng: np.random.Generator) -> Bools:
+        """Rows that the tree does not see: a random share of the rows, or of whole units."""
+        unit = np.arange(len(examples.R)) if examples.units is None else np.unique(examples.units, return_inverse=True)[1]
+        n = int(unit.max()) + 1
+        held_out = np.ones(n, dtype=bool)
+        held_out[rng.permutation(n)[: int(n * self.partition_share)]] = False
+        return np.asarray(held_out[unit])
 
     def _stratum_features(self, examples: Examples) -> Floats:
         own, choice = examples.stratum_features, self.stratum_input
