@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import lzma
-import warnings
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from capture_cp.checks import CaptureError, Floats, finite_array, known_name, same_length
-from capture_cp.files import Pathlike, existing_file, written_whole
+from capture_cp.conformal.units import split_rows, unit_numbers
+from capture_cp.files import Pathlike
+from capture_cp.tables import Table, read_table, write_table
 
 Columns = str | Sequence[str]
 
 
 @dataclass(frozen=True)
 class Transitions:
-    """Logged transitions: `state` (n, ds), `action` (n, da), `next` (n, dc), and the names of their columns."""
+    """Logged transitions: `state` (n, ds), `action` (n, da), `next` (n, dc), and the names of their columns.
+
+    `episode` (n,), numbers or text, says which run each belongs to, `time` (n,) when it happened; None where unknown.
+    """
 
     state: Floats
     action: Floats
@@ -31,6 +30,10 @@ class Transitions:
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
     next_names: tuple[str, ...]
+    episode: npt.NDArray[Any] | None = None
+    time: Floats | None = None
+    episode_name: str = "episode"
+    time_name: str = "time"
 
     @classmethod
     def from_arrays(
@@ -41,8 +44,15 @@ class Transitions:
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         next_names: Sequence[str] | None = None,
+        episode: Any = None,
+        time: Any = None,
+        episode_name: str = "episode",
+        time_name: str = "time",
     ) -> Transitions:
-        """Transitions from arrays; columns without names are called state_0, action_0, next_0 and so on."""
+        """Transitions from arrays; columns without names are called state_0, action_0, next_0 and so on.
+
+        `episode` (n,) and `time` (n,) are optional; within an episode, rows must be in the order of time.
+        """
         s, a, c = (finite_array(n, v, (None, None), "(n, d)") for n, v in zip(_ROLES, (state, action, next)))
         same_length("state", s, "action", a)
         same_length("state", s, "next", c)
@@ -51,7 +61,12 @@ class Transitions:
         every = s_names + a_names + c_names
         if len(set(every)) != len(every):
             raise CaptureError(f"column names {list(every)} repeat; state, action and next need names of their own.")
-        return cls(s, a, c, s_names, a_names, c_names)
+        units = None if episode is None else unit_numbers(episode, len(s))
+        when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time a transition")
+        if when is not None:
+            _check_order(when, np.zeros(len(s), dtype=np.int64) if units is None else units, time_name)
+        kept = None if episode is None else np.asarray(episode)
+        return cls(s, a, c, s_names, a_names, c_names, kept, when, episode_name, time_name)
 
     @property
     def X(self) -> Floats:
@@ -70,10 +85,27 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.state)
 
-    def columns(self) -> dict[str, Floats]:
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Every column by name, (n,) each."""
         names = self.state_names + self.action_names + self.next_names
-        return dict(zip(names, np.hstack([self.state, self.action, self.next]).T))
+        found: dict[str, npt.NDArray[Any]] = dict(zip(names, np.hstack([self.state, self.action, self.next]).T))
+        for name, column in ((self.episode_name, self.episode), (self.time_name, self.time)):
+            if column is not None and name not in found:  # the time may be part of the state
+                found[name] = column
+        return found
+
+    def rows(self, index: Any) -> Transitions:
+        """Some of the transitions: those at `index`, row numbers or a mask (n,)."""
+        parts: dict[str, Any] = {
+            name: None if part is None else part[index]
+            for name in (*_ROLES, "episode", "time")
+            for part in [getattr(self, name)]
+        }
+        return replace(self, **parts)
+
+    def split(self, shares: Sequence[float], seed: int = 0) -> tuple[Transitions, ...]:
+        """Random parts with the given shares, at most 1 in sum; of whole episodes, where the transitions have any."""
+        return tuple(self.rows(rows) for rows in split_rows(len(self), shares, self.episode, seed))
 
 
 _ROLES = ("state", "action", "next")
@@ -86,7 +118,23 @@ def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, .
     return names
 
 
-def read_transitions(path: Pathlike, state: Columns, action: Columns, next: Columns) -> Transitions:
+def _check_order(time: Floats, units: npt.NDArray[np.int64], name: str) -> None:
+    """Refuse a time that goes backwards within an episode: rows are then missing, mixed up, or of several runs."""
+    order = np.argsort(units, kind="stable")
+    backwards = (np.diff(time[order]) < 0) & (np.diff(units[order]) == 0)
+    if backwards.any():
+        later = order[1:][backwards]
+        row = int(later.min())
+        before = int(order[:-1][backwards][np.argmin(later)])
+        raise CaptureError(
+            f"{name} goes backwards within an episode in data row {row + 1}: {time[row]:g} after {time[before]:g} in data "
+            f"row {before + 1}; sort the log by time, or say which episode each row belongs to."
+        )
+
+
+def read_transitions(
+    path: Pathlike, state: Columns, action: Columns, next: Columns, episode: str | None = None, time: str | None = None
+) -> Transitions:
     """Transitions from a .parquet, .npz or .csv file.
 
     Args:
@@ -95,29 +143,27 @@ def read_transitions(path: Pathlike, state: Columns, action: Columns, next: Colu
             whose columns are then called name_0, name_1 and so on.
         action: names of the action's columns.
         next: names of the next configuration's columns.
+        episode: name of the column that says which run a row belongs to, in numbers or text.
+        time: name of the column of times, which must not go backwards within an episode.
     """
-    file = existing_file(path, "transition file")
-    table = _format(file)[0](file)
-    lengths = {len(column) for column in table.values()}
-    if not table or lengths == {0}:
-        raise CaptureError(f"transition file {file} holds no transitions; expected named columns with at least one row.")
-    if len(lengths) > 1:
-        raise CaptureError(
-            f"transition file {file} has columns of different lengths {sorted(lengths)}; expected one length."
-        )
-    s, a, c = (_expand(file, role, given, table) for role, given in zip(_ROLES, (state, action, next)))
-    arrays = [_columns(file, part, table) for part in (s, a, c)]
-    return Transitions.from_arrays(arrays[0], arrays[1], arrays[2], s, a, c)
+    table = read_table(path, episode)
+    s, a, c = (_expand(path, role, given, table) for role, given in zip(_ROLES, (state, action, next)))
+    arrays = [_columns(path, part, table) for part in (s, a, c)]
+    extra: dict[str, Any] = {}
+    if episode is not None:
+        extra |= {"episode": table[known_name(f"column in {path}", episode, table)], "episode_name": episode}
+    if time is not None:
+        column = _columns(path, [known_name(f"column in {path}", time, table)], table)
+        extra |= {"time": column[:, 0], "time_name": time}
+    return Transitions.from_arrays(arrays[0], arrays[1], arrays[2], s, a, c, **extra)
 
 
 def write_transitions(path: Pathlike, transitions: Transitions) -> None:
     """Write transitions to a .parquet, .npz or .csv file, atomically."""
-    write = _format(Path(path))[1]
-    with written_whole(path) as temporary:
-        write(temporary, transitions.columns())
+    write_table(path, transitions.columns())
 
 
-def _expand(file: Path, role: str, given: Columns, table: Mapping[str, npt.NDArray[Any]]) -> list[str]:
+def _expand(file: Pathlike, role: str, given: Columns, table: Table) -> list[str]:
     """Column names of one part, with the names of two-dimensional npz arrays replaced by those of their columns."""
     wanted = [given] if isinstance(given, str) else list(given)
     if not wanted:
@@ -129,7 +175,7 @@ def _expand(file: Path, role: str, given: Columns, table: Mapping[str, npt.NDArr
     return names
 
 
-def _columns(file: Path, names: Iterable[str], table: Mapping[str, npt.NDArray[Any]]) -> Floats:
+def _columns(file: Pathlike, names: Iterable[str], table: Table) -> Floats:
     parts = []
     for name in names:
         if table[name].dtype.kind not in "biuf":
@@ -143,114 +189,3 @@ def _columns(file: Path, names: Iterable[str], table: Mapping[str, npt.NDArray[A
             )
         parts.append(column)
     return np.stack(parts, axis=1)
-
-
-def _read_csv(file: Path) -> dict[str, npt.NDArray[Any]]:
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as text:
-            names = [name.strip() for name in next(csv.reader(text), [])]
-            if len(set(names)) != len(names):
-                raise CaptureError(f"transition file {file} repeats a column name in its first line: {names}.")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # an empty table is refused below, in our words
-                rows = np.loadtxt(text, delimiter=",", ndmin=2, dtype=np.float64) if names else np.empty((0, 0))
-    except (UnicodeDecodeError, csv.Error):
-        raise CaptureError(f"transition file {file} is not CSV text; expected a line of names, then numbers.") from None
-    except ValueError as error:
-        if isinstance(error, CaptureError):
-            raise
-        trouble = _csv_trouble(file) or error
-        raise CaptureError(f"transition file {file} is not a CSV of numbers under one line of names: {trouble}.") from None
-    if rows.size and rows.shape[1] != len(names):
-        raise CaptureError(f"transition file {file} names {len(names)} columns, but its rows have {rows.shape[1]} values.")
-    return dict(zip(names, rows.T)) if rows.size else {}
-
-
-def _csv_trouble(file: Path) -> str | None:
-    """Where a CSV file first stops being a table of numbers, in words."""
-    with file.open(newline="", encoding="utf-8-sig") as text:
-        rows = csv.reader(text)
-        names = next(rows, [])
-        for row in rows:
-            if len(row) != len(names):
-                return f"line {rows.line_num} has {len(row)} values under {len(names)} names"
-            for name, value in zip(names, row):
-                try:
-                    float(value)
-                except ValueError:
-                    return f"line {rows.line_num}, column {name.strip()!r} holds {value!r}"
-    return None
-
-
-def _write_csv(file: Path, table: Mapping[str, Floats]) -> None:
-    with file.open("w", newline="", encoding="utf-8") as text:
-        writer = csv.writer(text)
-        writer.writerow(table)
-        writer.writerows(zip(*(column.tolist() for column in table.values())))
-
-
-def _read_npz(file: Path) -> dict[str, npt.NDArray[Any]]:
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, AttributeError, TypeError, RuntimeError, zlib.error, lzma.LZMAError,
-            zipfile.BadZipFile):  # fmt: skip
-        raise CaptureError(f"transition file {file} is not an npz file of plain arrays, or is damaged.") from None
-    table: dict[str, npt.NDArray[Any]] = {}
-    for name, array in arrays.items():
-        if array.ndim not in (1, 2):
-            raise CaptureError(f"array {name!r} of {file} has shape {array.shape}; expected (n,) or (n, d).")
-        columns = {name: array} if array.ndim == 1 else {f"{name}_{i}": column for i, column in enumerate(array.T)}
-        for column in columns.keys() & table.keys():
-            raise CaptureError(f"two arrays of {file} claim the column {column!r}; rename one.")
-        table |= columns
-    return table
-
-
-def _write_npz(file: Path, table: Mapping[str, Floats]) -> None:
-    # not np.savez, which takes column names as keyword arguments and so cannot write one called "file"
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, column in table.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.ascontiguousarray(column), allow_pickle=False)
-
-
-def _parquet() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise CaptureError('Parquet files need pyarrow; install it with: pip install "capture-cp[data]".') from None
-    return pyarrow
-
-
-def _read_parquet(file: Path) -> dict[str, npt.NDArray[Any]]:
-    pyarrow = _parquet()
-    try:
-        names = pyarrow.parquet.read_schema(file).names
-        if len(set(names)) != len(names):
-            raise CaptureError(f"transition file {file} repeats a column name: {names}.")
-        table = pyarrow.parquet.ParquetFile(file).read()
-        return {name: table.column(name).to_numpy() for name in table.column_names}
-    except CaptureError:
-        raise
-    except (pyarrow.ArrowException, OSError, ValueError):
-        raise CaptureError(f"transition file {file} is not a Parquet file, or is damaged.") from None
-
-
-def _write_parquet(file: Path, table: Mapping[str, Floats]) -> None:
-    pyarrow = _parquet()
-    pyarrow.parquet.write_table(pyarrow.table(dict(table)), file)
-
-
-Reader = Callable[[Path], dict[str, npt.NDArray[Any]]]
-Writer = Callable[[Path, Mapping[str, Floats]], None]
-
-FORMATS: Mapping[str, tuple[Reader, Writer]] = {
-    ".parquet": (_read_parquet, _write_parquet),
-    ".npz": (_read_npz, _write_npz),
-    ".csv": (_read_csv, _write_csv),
-}
-
-
-def _format(file: Path) -> tuple[Reader, Writer]:
-    return FORMATS[known_name(f"ending of {file},", file.suffix.lower(), FORMATS)]

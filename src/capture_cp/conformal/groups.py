@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.conformal.partition import Partition, leaves
-from capture_cp.conformal.thresholds import FixedThreshold, GroupScores, Thresholds
+from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
 from capture_cp.kernels.tree import NODE
 from capture_cp.params import Params
 
@@ -43,7 +43,13 @@ class Groups(Params, ABC):
             # a stratum without a single calibration score has no business borrowing another's threshold; regions only grow
             # by this, so the guarantee of the leaf it would have shared stands
             partition = partition.isolate(np.setdiff1d(np.arange(examples.n_strata), m))
-        return partition, GroupScores.from_groups(R, partition.groups(examples.X[held_out], m), partition.n_groups)
+        group = partition.groups(examples.X[held_out], m)
+        if examples.units is None:
+            return partition, GroupScores.from_groups(R, group, partition.n_groups)
+        units = examples.units[held_out]
+        if np.isin(units, examples.units[~held_out]).any():
+            raise CaptureError(f"{type(self).__name__}.split parts rows of one unit; keep those of examples.units together.")
+        return partition, EpisodeScores.from_groups(R, group, partition.n_groups, units, rng)
 
 
 class OneGroup(Groups):

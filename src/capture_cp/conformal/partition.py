@@ -61,6 +61,19 @@ class Partition:
                 return " and ".join([where, *(_interval(names[f], *ends) for f, ends in leaf.intervals.items())])
         raise CaptureError(f"group {group} does not exist; groups run from 0 to {self.n_groups - 1}.")
 
+    def components(self, strata: Sequence[str]) -> dict[str, Ints]:
+        """Sets of strata that share groups, by name, and the groups of each: what coverage is promised for, and no finer."""
+        found: list[tuple[set[int], set[int]]] = []
+        for leaf in self._leaves():
+            here, groups = set(leaf.strata.tolist()), {leaf.group}
+            for other in [known for known in found if known[0] & here or known[1] & groups]:
+                found.remove(other)
+                here, groups = here | other[0], groups | other[1]
+            found.append((here, groups))
+        found.sort(key=lambda one: min(one[0]))
+        names = ["all" if len(here) == len(strata) else ", ".join(strata[m] for m in sorted(here)) for here, _ in found]
+        return {name: np.array(sorted(groups), dtype=np.int64) for name, (_, groups) in zip(names, found)}
+
     def _compact(self) -> Partition:
         """The same partition without the groups that no stratum leads to."""
         used = sorted({leaf.group for leaf in self._leaves()})
@@ -71,25 +84,31 @@ class Partition:
         return Partition(nodes, self.roots, self.stratum_features, self.n_inputs)
 
     def _leaves(self) -> Iterator[_Leaf]:
-        """Every leaf that some stratum leads to."""
-        for root in np.unique(self.roots):
-            yield from self._below(int(root), np.flatnonzero(self.roots == root), {})
+        """Every leaf that some stratum leads to, from left to right."""
+        # a list of what is left to do instead of recursion: a tree may be as deep as it likes
+        todo = [_Below(int(root), np.flatnonzero(self.roots == root), {}) for root in np.unique(self.roots)[::-1]]
+        while todo:
+            node, strata, intervals = todo.pop()
+            record = self.nodes[node]
+            feature, threshold, right, left = (record[name].item() for name in ("feature", "threshold", "right", "left"))
+            if len(strata) == 0:
+                continue
+            if feature < 0:
+                yield _Leaf(int(record["group"]), strata, intervals)
+            elif feature < self.n_inputs:
+                low, high = intervals.get(feature, (-np.inf, np.inf))
+                todo.append(_Below(right, strata, intervals | {feature: (max(low, threshold), high)}))
+                todo.append(_Below(left, strata, intervals | {feature: (low, min(high, threshold))}))
+            else:
+                goes_left = np.float32(self.stratum_features[strata, feature - self.n_inputs]) <= threshold
+                todo.append(_Below(right, strata[~goes_left], intervals))
+                todo.append(_Below(left, strata[goes_left], intervals))
 
-    def _below(self, node: int, strata: Ints, intervals: dict[int, tuple[float, float]]) -> Iterator[_Leaf]:
-        record = self.nodes[node]
-        feature, threshold = int(record["feature"]), float(record["threshold"])
-        if len(strata) == 0:
-            return
-        if feature < 0:
-            yield _Leaf(int(record["group"]), strata, intervals)
-        elif feature < self.n_inputs:
-            low, high = intervals.get(feature, (-np.inf, np.inf))
-            yield from self._below(int(record["left"]), strata, intervals | {feature: (low, min(high, threshold))})
-            yield from self._below(int(record["right"]), strata, intervals | {feature: (max(low, threshold), high)})
-        else:
-            left = np.float32(self.stratum_features[strata, feature - self.n_inputs]) <= threshold
-            yield from self._below(int(record["left"]), strata[left], intervals)
-            yield from self._below(int(record["right"]), strata[~left], intervals)
+
+class _Below(NamedTuple):
+    node: int
+    strata: Ints
+    intervals: dict[int, tuple[float, float]]
 
 
 class _Leaf(NamedTuple):
@@ -110,17 +129,17 @@ class ThresholdTable:
     `x` is a contiguous float64 array (dx,) and `m` a stratum number; nothing is checked.
     """
 
-    __slots__ = ("_arrays", "thresholds")
+    __slots__ = ("arrays", "thresholds")
 
     def __init__(self, partition: Partition, thresholds: Floats) -> None:
         nodes = partition.nodes.copy()
         leaf = nodes["feature"] < 0
         nodes["threshold"][leaf] = thresholds[nodes["group"][leaf]]
-        self._arrays = (nodes, partition.roots, partition.stratum_features)
+        self.arrays = (nodes, partition.roots, partition.stratum_features)
         self.thresholds = thresholds
 
     def __call__(self, x: Floats, m: int) -> float:
-        nodes, roots, features = self._arrays
+        nodes, roots, features = self.arrays
         return threshold_of(nodes, roots, features, x, m)  # type: ignore[no-any-return]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ def size_needed(alpha: float, confidence: float | None = None) -> int:
     return needed
 
 
+@lru_cache(maxsize=64)  # asked once for every group, and at every step where alpha moves
 def as_fraction(alpha: float) -> Fraction:
     """The simple fraction that the user meant: 0.1, and also 1 - 0.9, is one tenth.
 

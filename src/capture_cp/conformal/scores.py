@@ -23,6 +23,7 @@ class Model(Protocol):
     """An approximate model of the robot: any callable with this signature.
 
     A model with a method `fingerprint()` (text that changes with its settings) is recognised when a calibration is loaded.
+    One with a method `trained_on(X, Y) -> bool (n,)` is never calibrated on transitions that it was trained on.
     """
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:

@@ -1,0 +1,96 @@
+"""Betting against exchangeability: conformal p-values of a growing bag of scores, and a martingale that they feed.
+
+As long as the scores of a group, old and new, could have come in any order, the p-values are independent and uniform, and no
+way of betting on them makes money: capital that starts at 1 reaches c with probability at most 1 / c, ever (Ville).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+
+import numpy as np
+
+from capture_cp.checks import CaptureError, Floats
+from capture_cp.conformal.thresholds import GroupScores
+from capture_cp.params import Params
+
+
+class OnlineRanks:
+    """Smoothed conformal p-values of new scores, one after the other, among all earlier scores of the same group.
+
+    A score joins the bag of its group after it was ranked. Against a fixed calibration set p-values are not independent:
+    they share its luck, and any test over time would raise false alarms.
+    """
+
+    def __init__(self, calibration: GroupScores, rng: np.random.Generator) -> None:
+        starts = calibration.starts
+        self._bags = [calibration.scores[a:b].tolist() for a, b in pairwise(starts)]
+        self._rng = rng
+
+    def p_value(self, group: int, score: float) -> float:
+        """Share of scores of the group, this one included, that are larger; ties are broken at random."""
+        bag = self._bags[group]
+        first, last = bisect_left(bag, score), bisect_right(bag, score)
+        equal = last - first + 1
+        p = (len(bag) - last + self._rng.random() * equal) / (len(bag) + 1)
+        bag.insert(last, score)
+        return p
+
+
+class JumperMartingale(Params):
+    """A conformal test martingale: it bets on p-values being too small or too large, and changes its mind at some rate.
+
+    Each of several rates has an equal share of the capital, so no rate need be known beforehand (the composite jumper of
+    Vovk and others). Feed it p-values by `update`; compare its capital with `alarm`.
+
+    Args:
+        rates: shares of the capital that are dealt out anew among the three bets at each step.
+
+    >>> calm = JumperMartingale()
+    >>> for p in [0.5, 0.2, 0.9, 0.4] * 50:
+    ...     capital = calm.update(p)
+    >>> calm.alarm(0.01)
+    False
+    >>> for p in [0.1, 0.02, 0.3, 0.05] * 10:
+    ...     capital = calm.update(p)
+    >>> calm.alarm(0.01)
+    True
+    """
+
+    def __init__(self, rates: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)) -> None:
+        self.rates = rates
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin again with a capital of 1."""
+        self._rates = np.asarray(self.rates, dtype=np.float64)[:, None]
+        if self._rates.size == 0 or not ((self._rates >= 0) & (self._rates <= 1)).all():
+            raise CaptureError(f"rates are {self.rates!r}; expected numbers from 0 to 1, such as (0.001, 0.01, 0.1).")
+        self._bets: Floats = np.full((len(self._rates), 3), 1 / (3 * len(self._rates)))  # shares of the capital
+        self.log_capital = 0.0
+        self.log_largest = 0.0
+        self.steps = 0
+
+    def update(self, p: float) -> float:
+        """Bet on one p-value; the capital afterwards."""
+        self._bets = (1 - self._rates) * self._bets + self._rates * self._bets.mean(axis=1, keepdims=True)
+        self._bets *= 1 + _SLOPES * (p - 0.5)
+        gain = float(self._bets.sum())
+        self._bets /= gain
+        self.log_capital += math.log(gain)
+        self.log_largest = max(self.log_largest, self.log_capital)
+        self.steps += 1
+        return self.capital
+
+    @property
+    def capital(self) -> float:
+        return math.exp(min(self.log_capital, 700.0))
+
+    def alarm(self, level: float = 0.01) -> bool:
+        """Whether the capital ever reached 1 / level: with exchangeable scores that happens with probability <= level."""
+        return self.log_largest >= -math.log(level)
+
+
+_SLOPES = np.array([-1.0, 0.0, 1.0])

@@ -1,0 +1,68 @@
+"""Rows that belong together, such as the steps of an episode: numbered, drawn from, and never parted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.checks import CaptureError, Ints, whole_number
+
+
+def unit_numbers(groups: Any, n: int) -> Ints:
+    """Whatever names the units of n rows, numbers or text, as numbers 0, 1, ...: (n,)."""
+    given = np.asarray(groups)
+    if given.shape != (n,) or given.dtype.kind not in "biufUSO":
+        raise CaptureError(
+            f"groups has shape {given.shape} of {given.dtype}; expected ({n},): for each row the number or name of its "
+            "episode. (How inputs and strata are grouped is said in the constructor: Capture(..., groups=Tree()).)"
+        )
+    try:
+        missing = given != given  # NaN is not equal to itself
+        if bool(np.any(missing)):
+            row = int(np.flatnonzero(missing)[0])
+            raise CaptureError(f"groups has no value in row {row}; say which episode every row belongs to.")
+        return np.unique(given, return_inverse=True)[1].astype(np.int64)
+    except TypeError:
+        raise CaptureError("groups mixes values that cannot be compared; use numbers or text for all episodes.") from None
+
+
+def first_of_each(labels: Ints, order: Ints) -> Ints:
+    """For each different label (n,), the row that comes first in `order`: with a random order, one random row a label."""
+    return order[np.unique(labels[order], return_index=True)[1]]
+
+
+def one_of_each(labels: Ints, rng: np.random.Generator) -> Ints:
+    """One random row for each different label (n,), in the order of the rows."""
+    return np.sort(first_of_each(labels, rng.permutation(len(labels))))
+
+
+def split_rows(n: int, shares: Sequence[float], groups: Any = None, seed: int = 0) -> tuple[npt.NDArray[np.intp], ...]:
+    """Row numbers of random parts of n rows, in ascending order; with `groups`, whole episodes go into one part or another.
+
+    Args:
+        n: number of rows.
+        shares: share of each part, in sum at most 1; of the episodes where `groups` is given, otherwise of the rows.
+        groups: which episode each row belongs to, (n,): numbers or text. Steps of one episode are never parted.
+        seed: same seed, same parts.
+
+    >>> fit, check = split_rows(8, (0.75, 0.25), groups=[0, 0, 1, 1, 2, 2, 3, 3])
+    >>> len(fit), len(check), set(fit // 2) & set(check // 2)
+    (6, 2, set())
+    """
+    whole_number("n", n, 1)
+    parts = np.asarray(shares, dtype=np.float64) if not isinstance(shares, str) else np.empty(0)
+    if parts.ndim != 1 or len(parts) == 0 or not (parts > 0).all() or parts.sum() > 1 + 1e-9:
+        raise CaptureError(f"shares are {shares!r}; expected positive numbers that add up to at most 1, such as (0.8, 0.2).")
+    unit = np.arange(n) if groups is None else unit_numbers(groups, n)
+    count = int(unit.max()) + 1
+    ends = np.rint(np.cumsum(parts) * count).astype(int)
+    if (np.diff(ends, prepend=0) < 1).any():
+        what = "rows" if groups is None else "episodes"
+        raise CaptureError(f"{count} {what} are too few for parts of {shares!r}; each part needs at least one.")
+    part = np.full(count, -1)
+    for number, units in enumerate(np.split(np.random.default_rng(seed).permutation(count)[: ends[-1]], ends[:-1])):
+        part[units] = number
+    return tuple(np.flatnonzero(part[unit] == number) for number in range(len(parts)))

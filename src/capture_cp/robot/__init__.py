@@ -1,0 +1,1 @@
+"""Commands for people with a robot and a log: sizes, calibration, checks of new data."""

@@ -1,0 +1,191 @@
+"""From a log of transitions to a saved calibration and a report, in one command."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from capture_cp.checks import CaptureError, CaptureWarning, confidence_level, failure_rate, known_name, whole_number
+from capture_cp.conformal.coverage import Coverage
+from capture_cp.conformal.groups import Tree
+from capture_cp.conformal.scores import Model
+from capture_cp.experiments.output import check_writable, write_rows
+from capture_cp.experiments.report import report_trouble
+from capture_cp.methods import METHODS, method
+from capture_cp.predictor import Capture
+from capture_cp.provenance import digest
+from capture_cp.robot import options
+from capture_cp.robot.baseline import LinearModel
+from capture_cp.robot.cautions import duplicate_cautions, unit_cautions
+from capture_cp.robot.given import given_model, given_strata, importable
+from capture_cp.robot.parts import grid_around, grid_facts
+from capture_cp.robot.tables import coverage_by_stratum, group_table
+from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
+from capture_cp.transitions import Transitions, read_transitions
+
+LINEAR = "linear"
+CALIBRATED = tuple(name for name in METHODS if name != "particles")
+
+
+@dataclass(frozen=True)
+class Calibrate:
+    """From a log of transitions to calibrated regions: fit, check on a share kept aside, save, and write a report.
+
+    DATA is a .csv, .npz or .parquet file with one transition a row, or a .toml file with these options by name
+    (data = "log.csv", state = ["x", "y"], ...; paths are relative to it, options after it have the last word).
+
+    Without --model a straight line through a share of the log serves as one: the regions are valid, and larger than those
+    of a better model. Without --strata there is one stratum, "all". Steps of one episode are not independent: name their
+    column with --episode, and whole episodes are split and counted.
+    """
+
+    data: Annotated[
+        tyro.conf.Positional[Path], tyro.conf.arg(help="Transition file, or a .toml file with all options.", metavar="DATA")
+    ]
+    state: options.StateColumns
+    action: options.ActionColumns
+    next: options.NextColumns
+    model: Annotated[
+        str, tyro.conf.arg(help="module:object, called as model(X, n_particles, rng) -> (n, L, dc); or linear.")
+    ] = LINEAR
+    strata: Annotated[
+        str | None, tyro.conf.arg(help="module:object with names and index(Y); one stratum, all, unless told.")
+    ] = None
+    episode: options.EpisodeColumn = None
+    time: options.TimeColumn = None
+    alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
+    confidence: options.Confidence = None
+    method: Annotated[str, tyro.conf.arg(help=f"One of {', '.join(CALIBRATED)}.")] = "capture"
+    particles: Annotated[int, tyro.conf.arg(help="Particles L from the model.")] = 16
+    k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts; half of the particles unless told.")] = None
+    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions that a leaf is grown from.")] = 300
+    check_share: Annotated[float, tyro.conf.arg(help="Share of the log kept aside to check on.")] = 0.25
+    train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = 0.25
+    out: Annotated[Path, tyro.conf.arg(help="The saved calibration.")] = Path("robot.capture")
+    report: Annotated[Path | None, tyro.conf.arg(help="HTML report; OUT with the ending .html unless told.")] = None
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
+    folder: options.Folder = Path()
+    seed: Annotated[int, tyro.conf.arg(help="Same seed, same calibration.")] = 0
+
+    def run(self, console: Console) -> None:
+        """Calibrate, print what was found, save."""
+        self._check_settings()
+        columns = {"state": self.state, "action": self.action, "next": self.next}
+        log = read_transitions(self.data, **columns, episode=self.episode, time=self.time)
+        with importable(self.folder), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", CaptureWarning)
+            strata = one_stratum(grid_around(log.Y)) if self.strata is None else given_strata(self.strata, log.Y)
+            parts = self._split(log)
+            cap = self._fit(self._model(parts), strata, parts["to calibrate"])
+            cap.data_["robot"] = self._facts(log, cap)
+            kept = parts["to check"]
+            coverage = cap.coverage(kept.X, kept.Y, self.alpha, self.confidence, groups=kept.episode)
+        told = [str(warning.message) for warning in caught if issubclass(warning.category, CaptureWarning)]
+        cautions = [*unit_cautions(log), *duplicate_cautions(parts), *told]
+        self._print(console, cap, coverage, parts, cautions)
+        cap.save(self.out)
+        console.print(f"Saved calibration: {self.out}", markup=False)
+        if self.json is not None:
+            rows = coverage.rows(data=str(self.data), method=self.method)
+            write_rows(self.json, rows, self, groups=self._group_rows(cap, coverage), warnings=cautions)
+        self._write_report(console, cap, coverage, parts, cautions)
+
+    @property
+    def _linear(self) -> bool:
+        return self.model == LINEAR
+
+    def _split(self, log: Transitions) -> dict[str, Transitions]:
+        """Parts of the log by what they are for; whole episodes, where there are any."""
+        train = self.train_share if self._linear else 0.0
+        shares = {"to train": train, "to calibrate": 1 - train - self.check_share, "to check": self.check_share}
+        used = {name: share for name, share in shares.items() if share > 0}
+        return dict(zip(used, log.split(tuple(used.values()), self.seed)))
+
+    def _model(self, parts: dict[str, Transitions]) -> Model:
+        return LinearModel.trained(parts["to train"].X, parts["to train"].Y) if self._linear else given_model(self.model)
+
+    def _fit(self, model: Model, strata: Strata, log: Transitions) -> Capture:
+        tree = Tree(per_stratum=True, min_leaf=self.min_leaf)
+        cap = method(self.method, model, strata, n_particles=self.particles, k=self.k, tree=tree, seed=self.seed)
+        return cap.fit(log.X, log.Y, groups=log.episode)
+
+    def _facts(self, log: Transitions, cap: Capture) -> dict[str, Any]:
+        """What `capture check` needs to know beside the calibration."""
+        facts: dict[str, Any] = {
+            "columns": {name: list(getattr(log, f"{name}_names")) for name in ("state", "action", "next")},
+            "episode": self.episode,
+            "time": self.time,
+            "alpha": self.alpha,
+            "confidence": self.confidence,
+            "log_sha256": digest(log.X, log.Y),
+        }
+        if isinstance(cap.model, LinearModel):
+            facts["linear"] = cap.model.facts()
+        if self.strata is None and isinstance(cap.strata, GriddedStrata):
+            facts["grid"] = grid_facts(cap.strata.grid)
+        return facts
+
+    def _print(
+        self, console: Console, cap: Capture, coverage: Coverage, parts: dict[str, Transitions], cautions: list[str]
+    ) -> None:
+        sizes = ", ".join(f"{len(part):,} {name}" for name, part in parts.items())
+        unit = "transitions" if self.episode is None else "transitions of whole episodes"
+        console.print(f"{sizes} ({unit})", highlight=False)
+        console.print(coverage_by_stratum("what was kept aside", coverage, self.episode is not None))
+        console.print(group_table(self._group_rows(cap, coverage), self.alpha))
+        for caution in cautions:
+            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+
+    def _group_rows(self, cap: Capture, coverage: Coverage) -> list[dict[str, Any]]:
+        names = (*self.state, *self.action)
+        q = cap.threshold_table(self.alpha, self.confidence).thresholds
+        return [
+            {
+                "group": cap.describe_group(j, names if len(names) == cap.n_inputs_ else None),
+                "calibration": row.calibration,
+                "threshold": float(q[j]) if q[j] < math.inf else None,
+                "coverage": row.coverage if row.n else None,
+                "ci95": list(row.ci95),
+                "n": row.n,
+            }
+            for j, row in enumerate(coverage.groups)
+        ]
+
+    @property
+    def _report_file(self) -> Path:
+        return self.report if self.report is not None else self.out.with_suffix(".html")
+
+    def _write_report(
+        self, console: Console, cap: Capture, coverage: Coverage, parts: dict[str, Transitions], cautions: list[str]
+    ) -> None:
+        trouble = report_trouble()
+        if trouble is not None:
+            console.print(f"No report: {trouble}", markup=False)
+            return
+        from capture_cp.robot.page import write_report
+
+        groups = self._group_rows(cap, coverage)
+        write_report(self._report_file, self, cap, coverage, groups, parts["to check"], cautions)
+        console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
+
+    def _check_settings(self) -> None:
+        failure_rate(self.alpha)
+        confidence_level(self.confidence)
+        known_name("method", self.method, CALIBRATED)
+        for name in ("particles", "min_leaf"):
+            whole_number(name, getattr(self, name), 1)
+        whole_number("seed", self.seed, 0)
+        shares = (self.check_share, self.train_share) if self._linear else (self.check_share,)
+        if min(shares) <= 0 or not sum(shares) < 1:
+            raise CaptureError(
+                f"check-share is {self.check_share:g} and train-share {self.train_share:g}; expected shares above 0 that "
+                "leave some of the log to calibrate on, such as 0.25."
+            )
+        for file in (self.out, self._report_file, self.json):
+            check_writable(file)

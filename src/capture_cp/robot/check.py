@@ -1,0 +1,144 @@
+"""Does a new batch of transitions still satisfy a saved calibration?"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from capture_cp.checks import CaptureError, CaptureWarning, failure_rate, whole_number
+from capture_cp.experiments.output import check_writable, write_rows
+from capture_cp.provenance import digest
+from capture_cp.robot import options
+from capture_cp.robot.batch import QUESTIONS, BatchCheck, check_batch
+from capture_cp.robot.calibrate import LINEAR
+from capture_cp.robot.cautions import unit_cautions
+from capture_cp.robot.given import given_model, given_strata, importable
+from capture_cp.robot.parts import load_calibration, robot_facts
+from capture_cp.robot.tables import coverage_by_stratum
+from capture_cp.transitions import Transitions, read_transitions
+
+
+@dataclass(frozen=True)
+class Check:
+    """Does a new batch of transitions still satisfy a calibration? Coverage with intervals, and tests for drift.
+
+    DATA is a .csv, .npz or .parquet file, its rows in the order of time. CALIBRATION is a file that `capture calibrate` or
+    Capture.save wrote, or the .toml file that `capture calibrate` was given. Four questions are asked: do the scores, in
+    their order, look like those of the calibration (a conformal test martingale); in which strata do they not; is coverage
+    below 1 - alpha by more than luck; which inputs are distributed otherwise. If nothing has changed, any of them raises an
+    alarm with probability at most --alarm.
+
+    Exit status: 0 all is well; 1 the promise no longer stands (an alarm); 2 the input cannot be used.
+    """
+
+    calibration: Annotated[
+        tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration, or a .toml file.", metavar="CALIBRATION")
+    ]
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="New transitions.", metavar="DATA")]
+    state: options.StateColumns = ()
+    action: options.ActionColumns = ()
+    next: options.NextColumns = ()
+    model: Annotated[
+        str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
+    ] = None
+    strata: Annotated[
+        str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the single stratum is in the calibration.")
+    ] = None
+    episode: options.EpisodeColumn = None
+    time: options.TimeColumn = None
+    alpha: Annotated[
+        float | None, tyro.conf.arg(help="Allowed failure rate; the one it was calibrated for, or 0.1, unless told.")
+    ] = None
+    confidence: options.Confidence = None
+    alarm: Annotated[float, tyro.conf.arg(help="Probability of a false alarm, of all tests together.")] = 0.01
+    folder: options.Folder = Path()
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
+    seed: Annotated[int, tyro.conf.arg(help="Of particles, of ties, and of the steps drawn of episodes.")] = 0
+
+    def run(self, console: Console) -> None:
+        """Check, print what was found, and end with status 1 if there is an alarm."""
+        self._check_settings()
+        facts = robot_facts(self.calibration)
+        alpha = self.alpha if self.alpha is not None else float(facts.get("alpha", 0.1))
+        log = self._read(facts)
+        with importable(self.folder), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", CaptureWarning)
+            model = None if self.model in (None, LINEAR) else given_model(str(self.model))
+            strata = None if self.strata is None else given_strata(self.strata, log.Y)
+            cap = load_calibration(self.calibration, model, strata)
+            confidence = self.confidence if self.confidence is not None else facts.get("confidence")
+            names = log.X_names if len(log.X_names) == cap.n_inputs_ else None
+            settings = alpha, confidence, log.episode, self.alarm, self.seed, names
+            found = check_batch(cap, log.X, log.Y, *settings)
+        told = [str(warning.message) for warning in caught if issubclass(warning.category, CaptureWarning)]
+        cautions = [*unit_cautions(log), *told]
+        console.print(coverage_by_stratum(self.data.name, found.coverage, log.episode is not None))
+        console.print(self._table(found))
+        for caution in cautions:
+            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+        if self.json is not None:
+            rows = found.coverage.rows(data=str(self.data), calibration=str(self.calibration))
+            findings = [asdict(finding) for finding in found.findings]
+            write_rows(self.json, rows, self, findings=findings, alarm=bool(found.alarms), warnings=cautions)
+        self._conclude(console, found)
+
+    def _read(self, facts: Mapping[str, Any]) -> Transitions:
+        """The new transitions, by the columns that are named or that the calibration remembers."""
+        remembered = facts.get("columns", {})
+        columns = {name: getattr(self, name) or remembered.get(name) for name in ("state", "action", "next")}
+        missing = [f"--{name}" for name, given in columns.items() if not given]
+        if missing:
+            raise CaptureError(f"calibration {self.calibration} remembers no columns; name them with {', '.join(missing)}.")
+        episode = self.episode if self.episode is not None else facts.get("episode")
+        log = read_transitions(self.data, **columns, episode=episode, time=self.time or facts.get("time"))
+        if digest(log.X, log.Y) == facts.get("log_sha256"):
+            raise CaptureError(f"{self.data} is the log that the calibration was made from; give it new transitions.")
+        return log
+
+    def _table(self, found: BatchCheck) -> Table:
+        table = Table(
+            title="Has anything changed?",
+            caption=f"p-values are corrected for the rows of a question; an alarm is one of at most {self._level:g}.\n"
+            f"If nothing has changed, there is any alarm with probability at most {self.alarm:g}.\n"
+            f"{found.outcomes:,} independent outcomes were tested.",
+            caption_justify="left",
+        )
+        for heading in ("question", "about", "p", "finding"):
+            table.add_column(heading, justify="right" if heading == "p" else "left")
+        for finding in found.findings:
+            mark = "\n[red]ALARM[/red]" if finding.alarm else ""
+            table.add_row(finding.question, escape(finding.about), f"{min(finding.p, 1.0):.2g}{mark}", finding.says)
+        return table
+
+    @property
+    def _level(self) -> float:
+        return self.alarm / len(QUESTIONS)
+
+    def _conclude(self, console: Console, found: BatchCheck) -> None:
+        if not found.alarms:
+            console.print("Nothing speaks against the calibration.")
+            return
+        where = "; ".join(dict.fromkeys(f"{finding.question} ({finding.about})" for finding in found.alarms))
+        console.print(
+            f"The promise no longer stands: {where}. Find out what has changed, and calibrate on new transitions.",
+            style="red",
+            highlight=False,
+            markup=False,
+        )
+        raise SystemExit(1)
+
+    def _check_settings(self) -> None:
+        if self.alpha is not None:
+            failure_rate(self.alpha)
+        if not 0.0 < self.alarm < 1.0:
+            raise CaptureError(f"alarm is {self.alarm:g}; expected a probability between 0 and 1, such as 0.01.")
+        whole_number("seed", self.seed, 0)
+        check_writable(self.json)

@@ -1,0 +1,119 @@
+"""The report of a calibration: tables, and regions where there is a plane to draw them in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from capture_cp.conformal.coverage import Coverage
+from capture_cp.experiments.report import settings_of, write_page
+from capture_cp.experiments.report_tables import DASH, Cell, PageTable
+from capture_cp.plotting import plot_strata, pyplot
+from capture_cp.predictor import Capture
+from capture_cp.robot.tables import share_cells
+from capture_cp.spaces.strata import GriddedStrata
+from capture_cp.transitions import Transitions
+
+if TYPE_CHECKING:
+    from capture_cp.robot.calibrate import Calibrate
+
+TEMPLATES = Path(__file__).parent / "templates"
+MOST_REGIONS = 6
+
+
+def write_report(
+    file: Path,
+    command: Calibrate,
+    cap: Capture,
+    coverage: Coverage,
+    groups: list[dict[str, Any]],
+    kept: Transitions,
+    cautions: list[str],
+) -> None:
+    """Draw the figures and write the page."""
+    with TemporaryDirectory() as scratch:
+        regions = Path(scratch) / "regions.png"
+        drawn = _draw_regions(cap, kept, command, regions)
+        write_page(
+            file,
+            "calibration.html",
+            TEMPLATES,
+            data=command.data.name,
+            alpha=command.alpha,
+            confidence=command.confidence,
+            linear=command._linear,
+            by_episode=command.episode is not None,
+            facts=cap.data_,
+            coverage=_coverage_table(coverage),
+            groups=_group_table(groups),
+            regions=regions if drawn else None,
+            cautions=cautions,
+            calibration=command.out.name,
+            settings=settings_of(command, ("report", "json", "folder")),
+        )
+
+
+def _coverage_table(coverage: Coverage) -> PageTable:
+    lines = {}
+    for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
+        share, interval = share_cells(row)
+        low, high = row.ci95
+        target = 1 - coverage.alpha
+        mark = "" if row.n == 0 or low <= target <= high else "under" if high < target else "over"
+        cells = DASH if row.volume is None else f"{row.volume:,.1f}"
+        lines[row.name] = [Cell(share, interval, mark=mark), Cell(f"{row.n:,}"), Cell(cells)]
+    return PageTable("Next configurations inside the region, per cent", ["coverage", "outcomes", "mean cells"], lines)
+
+
+def _group_table(groups: list[dict[str, Any]]) -> PageTable:
+    lines = {}
+    for group in groups:
+        share = DASH if group["coverage"] is None else f"{100 * group['coverage']:.1f}"
+        low, high = group["ci95"]
+        interval = "" if group["coverage"] is None else f"{100 * low:.1f} - {100 * high:.1f}"
+        threshold = "∞" if group["threshold"] is None else f"{group['threshold']:.4g}"
+        lines[group["group"]] = [Cell(f"{group['calibration']:,}"), Cell(threshold), Cell(share, interval)]
+    return PageTable("Groups", ["calibrated on", "threshold", "coverage, %"], lines)
+
+
+def _draw_regions(cap: Capture, kept: Transitions, command: Calibrate, file: Path) -> bool:
+    """Regions of a few inputs, the typical ones of each stratum; False where there is no plane to draw them in."""
+    strata = cap.strata
+    if not isinstance(strata, GriddedStrata) or strata.grid is None or strata.grid.dims != 2:
+        return False
+    plt = pyplot()
+    rows = _typical(cap, kept)
+    figure, panels = plt.subplots(1, len(rows), figsize=(3.4 * len(rows), 4.1), layout="constrained", squeeze=False)
+    for ax, row in zip(panels[0], rows):
+        plot_strata(strata, ax)
+        region = cap.region(kept.X[row], command.alpha, command.confidence)
+        region.plot(ax)
+        ax.plot(*kept.Y[row], "x", color="#b3400a", ms=9, mew=2.2, label="what happened", zorder=5)
+        ax.set(xlabel=kept.next_names[0], ylabel=kept.next_names[1])
+        _frame(ax, region, kept.Y[row], strata)
+        ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.17), frameon=False)
+    figure.savefig(file, dpi=130, bbox_inches="tight")
+    plt.close(figure)
+    return True
+
+
+def _typical(cap: Capture, kept: Transitions) -> list[int]:
+    """For each stratum in turn, outcomes spread evenly over those that ended there: row numbers."""
+    labels = np.asarray(cap.strata.index(kept.Y))
+    present = [np.flatnonzero(labels == m) for m in range(len(cap.strata.names)) if (labels == m).any()][:MOST_REGIONS]
+    each = max(1, 4 // len(present))
+    return [int(rows[len(rows) * (2 * i + 1) // (2 * each)]) for rows in present for i in range(min(each, len(rows)))]
+
+
+def _frame(ax: Any, region: Any, outcome: Any, strata: GriddedStrata) -> None:
+    """Show the region, its particles and the outcome, and a margin."""
+    grid = strata.require_grid()
+    particles = region.prediction[0] if isinstance(region.prediction, np.ndarray) else region.prediction.mean
+    shown = np.vstack([grid.centre(region.cells()), np.atleast_2d(particles), outcome])
+    low, high = shown.min(axis=0), shown.max(axis=0)
+    half = 0.6 * max(float((high - low).max()), 12 * float(grid.spacing.max()))
+    middle = (low + high) / 2
+    ax.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))

@@ -1,0 +1,300 @@
+"""Is new data like the old? Tests whose false alarms are limited, and that see what they should."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+
+from capture_cp import (
+    Capture,
+    CaptureError,
+    FunctionStrata,
+    JumperMartingale,
+    Monitor,
+    NearestParticles,
+    OneGroup,
+    OnlineRanks,
+    PerStratum,
+    Tree,
+    Uncalibrated,
+    one_stratum,
+)
+from capture_cp.conformal.drift import column_p_values, column_quantiles, holm, shortfall_p_value
+from capture_cp.conformal.thresholds import GroupScores
+from capture_cp.robot.batch import check_batch
+
+pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
+ERROR = 1e-4
+
+
+def bag(*scores):
+    return GroupScores(np.sort(np.array(scores, dtype=float)), np.array([0, len(scores)]))
+
+
+class Half:
+    """In place of a generator: ties are broken in the middle."""
+
+    def random(self):
+        return 0.5
+
+
+# -- ranks and bets -------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_of_every_order_are_independent_and_uniform():
+    """All orders of five scores, two of them calibration: each sequence of ranks comes equally often."""
+    seen = Counter()
+    for order in itertools.permutations(range(5)):
+        ranks = OnlineRanks(bag(*order[:2]), Half())
+        seen[tuple(round(ranks.p_value(0, score), 9) for score in order[2:])] += 1
+    assert len(seen) == 3 * 4 * 5
+    assert set(seen.values()) == {2}
+
+
+def test_p_values_are_uniform_with_ties_too():
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(300):
+        ranks = OnlineRanks(bag(*rng.integers(0, 3, 5)), rng)
+        found += [ranks.p_value(0, score) for score in rng.integers(0, 3, 10)]
+    assert stats.kstest(found, "uniform").pvalue > ERROR
+
+
+def test_groups_have_bags_of_their_own():
+    ranks = OnlineRanks(GroupScores(np.array([1.0, 2.0, 100.0]), np.array([0, 2, 3])), Half())
+    assert ranks.p_value(0, 50.0) == 0.5 / 3
+    assert ranks.p_value(1, 50.0) == 1.5 / 2
+
+
+def test_capital_is_a_fair_bet():
+    """Whatever came before, the capital after the next p-value is as large as before, on average over uniform ones."""
+    martingale = JumperMartingale()
+    for p in (0.1, 0.9, 0.03, 0.5):
+        martingale.update(p)
+    before, after = martingale.capital, []
+    for p in (np.arange(1000) + 0.5) / 1000:
+        again = clone(martingale)
+        for earlier in (0.1, 0.9, 0.03, 0.5):
+            again.update(earlier)
+        after.append(again.update(p))
+    assert np.mean(after) == pytest.approx(before, rel=1e-9)
+
+
+def alarms(p_values, draws, level):
+    return sum(_alarmed(p_values(), level) for _ in range(draws))
+
+
+def _alarmed(p_values, level):
+    martingale = JumperMartingale()
+    for p in p_values:
+        martingale.update(p)
+    return martingale.alarm(level)
+
+
+def test_false_alarms_are_as_rare_as_stated():
+    rng, draws = np.random.default_rng(1), 500
+
+    def online():
+        ranks = OnlineRanks(bag(*rng.random(20)), rng)
+        return [ranks.p_value(0, score) for score in rng.random(150)]
+
+    assert stats.binomtest(alarms(online, draws, 0.05), draws, 0.05, "greater").pvalue > ERROR
+
+
+def test_a_fixed_calibration_set_would_raise_false_alarms():
+    """Why the bag must grow: p-values against twenty scores share the luck of these twenty."""
+    rng, draws = np.random.default_rng(2), 200
+
+    def fixed():
+        calibration = rng.random(20)
+        return [((calibration > score).sum() + rng.random()) / 21 for score in rng.random(300)]
+
+    assert stats.binomtest(alarms(fixed, draws, 0.05), draws, 0.05, "greater").pvalue < 1e-6
+
+
+def test_drift_is_found_soon():
+    rng = np.random.default_rng(3)
+    ranks, martingale = OnlineRanks(bag(*rng.exponential(size=200)), rng), JumperMartingale()
+    for score in rng.exponential(size=100):
+        martingale.update(ranks.p_value(0, score))
+    assert not martingale.alarm(0.01)
+    for score in 3 * rng.exponential(size=100):
+        martingale.update(ranks.p_value(0, score))
+    assert martingale.alarm(0.01)
+    assert martingale.steps == 200
+    for score in rng.exponential(size=3000):
+        capital = martingale.update(ranks.p_value(0, score))
+    assert np.isfinite(capital)
+    assert martingale.alarm(0.01)  # once raised it stays
+    martingale.reset()
+    assert martingale.capital == 1.0
+
+
+def test_rates_that_are_no_shares_are_refused():
+    with pytest.raises(CaptureError, match="expected numbers from 0 to 1"):
+        JumperMartingale(rates=(0.5, 2.0))
+
+
+# -- other tests ----------------------------------------------------------------------------------------------------------
+
+
+def test_holm_corrects():
+    assert holm([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
+    assert len(holm([])) == 0
+
+
+@pytest.mark.parametrize("digits", [None, 1], ids=["continuous", "ties"])
+@pytest.mark.parametrize(("n", "m"), [(5, 3), (60, 200), (30_000, 50)])
+def test_columns_that_have_not_changed_are_left_alone(n, m, digits):
+    rng, draws, level = np.random.default_rng(n + m), 100, 0.1
+    found = 0
+    for _ in range(draws):
+        old, new = (rng.normal(size=(size, 2)).round(digits or 9) for size in (n, m))
+        found += holm(column_p_values(column_quantiles(old), new, level, rng)).min() <= level
+    assert stats.binomtest(int(found), draws, level, "greater").pvalue > ERROR
+
+
+def test_a_column_that_has_changed_is_named():
+    rng = np.random.default_rng(4)
+    old, new = rng.normal(size=(2000, 3)), rng.normal([0.0, 0.6, 0.0], size=(300, 3))
+    p = holm(column_p_values(column_quantiles(old), new, 0.01, rng))
+    assert p[1] <= 0.01
+    assert min(p[0], p[2]) > 0.01
+
+
+@pytest.mark.parametrize("change", [{"ranks": [3, 2]}, {"values": [[1.0]]}, {"rows": 0}, {"ranks": "x"}, {"values": None}])
+def test_damaged_quantiles_are_refused(change):
+    summary = column_quantiles(np.random.default_rng(0).random((100, 2))) | change
+    with pytest.raises(CaptureError, match="damaged"):
+        column_p_values(summary, np.zeros((3, 2)), 0.1, np.random.default_rng(0))
+
+
+def test_shortfall_knows_the_luck_of_the_calibration():
+    """The sharpest null: coverage of a calibration is Beta(k, n + 1 - k); a binomial test would cry wolf."""
+    rng, draws, level = np.random.default_rng(5), 400, 0.1
+    sizes, ranks, trials = np.array([30, 50]), np.array([28, 46]), np.array([4000, 3000])
+    false, naive = 0, 0
+    for _ in range(draws):
+        held = sum(rng.binomial(m, rng.beta(k, n + 1 - k)) for m, n, k in zip(trials, sizes, ranks))
+        false += shortfall_p_value(held, trials, sizes, ranks, level, 1, rng) <= level
+        naive += stats.binom.cdf(held, trials.sum(), 0.9) <= level
+    assert stats.binomtest(int(false), draws, level, "greater").pvalue > ERROR
+    assert false > 0.03 * draws
+    assert naive > 0.25 * draws
+
+
+# -- a calibration and new batches ----------------------------------------------------------------------------------------
+
+
+def still(X, n_particles, rng):
+    return 1e-6 * rng.standard_normal((len(X), n_particles, 1))
+
+
+def batch(rng, n, scale=1.0, shift=0.0):
+    """Inputs X (n, 2); outcomes whose spread depends on the input, and whose sign is the stratum."""
+    X = rng.random((n, 2)) + shift
+    return X, (scale * (1 + X[:, :1]) * rng.standard_normal((n, 1)))
+
+
+SIGN = FunctionStrata(lambda Y: (Y[:, 0] > 0).astype(int), ["left", "right"])
+
+
+def fitted(rng, n=300, groups=None, strata=SIGN):
+    groups = groups if groups is not None else PerStratum()
+    return Capture(still, strata, score=NearestParticles(1), groups=groups, n_particles=2).fit(*batch(rng, n))
+
+
+@pytest.mark.parametrize(
+    ("groups", "confidence"),
+    [(PerStratum(), None), (PerStratum(), 0.9), (OneGroup(), None), (Tree(min_leaf=20, per_stratum=False), None)],
+    ids=["per stratum", "with confidence", "one group", "a tree over both strata"],
+)
+def test_a_batch_like_the_calibration_raises_few_alarms(groups, confidence):
+    rng, draws, level = np.random.default_rng(6), 60, 0.2
+    found = 0
+    for seed in range(draws):
+        cap = fitted(rng, 120, groups)
+        found += bool(check_batch(cap, *batch(rng, 150), 0.1, confidence, level=level, seed=seed).alarms)
+    assert stats.binomtest(found, draws, level, "greater").pvalue > ERROR
+
+
+def test_a_batch_of_episodes_like_the_calibration_raises_few_alarms():
+    rng, draws, level = np.random.default_rng(7), 60, 0.2
+
+    def episodes(count):
+        ids = np.repeat(np.arange(count), 8)
+        X = np.repeat(rng.random((count, 2)), 8, axis=0)
+        effect = np.exp(rng.standard_normal(count))[ids][:, None]
+        return X, effect * rng.standard_normal((len(ids), 1)), ids
+
+    found = 0
+    for seed in range(draws):
+        X, Y, ids = episodes(60)
+        cap = Capture(still, SIGN, score=NearestParticles(1), groups=PerStratum(), n_particles=2).fit(X, Y, groups=ids)
+        X, Y, ids = episodes(60)
+        found += bool(check_batch(cap, X, Y, 0.1, groups=ids, level=level, seed=seed).alarms)
+    assert stats.binomtest(found, draws, level, "greater").pvalue > ERROR
+
+
+def test_scores_that_grow_are_told_where():
+    rng = np.random.default_rng(8)
+    X, Y = batch(rng, 400)
+    Y = np.where(Y > 0, 2.5 * Y, Y)
+    found = check_batch(fitted(rng, 800), X, Y, 0.1)
+    assert {(f.question, f.about) for f in found.alarms} >= {("scores", "right"), ("coverage", "right")}
+    assert not {(f.question, f.about) for f in found.alarms} & {("scores", "left"), ("coverage", "left")}
+    assert "larger than" in next(f.says for f in found.findings if f.question == "scores" and f.about == "right")
+    assert not any(f.alarm for f in found.findings if f.question == "inputs")
+
+
+def test_inputs_that_move_are_told():
+    rng = np.random.default_rng(9)
+    found = check_batch(fitted(rng, 800), *batch(rng, 300, shift=np.array([0.0, 0.3])), inputs=("load", "tilt"))
+    assert [f.about for f in found.alarms if f.question == "inputs"] == ["tilt"]
+
+
+def test_a_change_over_time_is_told_with_its_row():
+    rng = np.random.default_rng(10)
+    parts = batch(rng, 300), batch(rng, 300, scale=3.0)
+    X, Y = (np.concatenate(both) for both in zip(*parts))
+    (order,) = [f for f in check_batch(fitted(rng, 800), X, Y).findings if f.question == "order"]
+    assert order.alarm
+    assert 301 <= int(order.says.rsplit(" ", 1)[1]) <= 400
+
+
+def test_strata_that_share_groups_are_judged_together():
+    cap = fitted(np.random.default_rng(11), 200, OneGroup())
+    assert list(cap.partition_.components(SIGN.names)) == ["all"]
+    cap = fitted(np.random.default_rng(11), 200, PerStratum())
+    assert list(cap.partition_.components(SIGN.names)) == ["left", "right"]
+
+
+def test_a_monitor_watches_step_by_step():
+    rng = np.random.default_rng(12)
+    cap = fitted(rng)
+    X, Y = batch(rng, 200, scale=3.0)
+    monitor = Monitor(cap, seed=1)
+    for x, y in zip(X, Y):
+        (p,) = monitor.update(x, y)
+        assert 0 <= p <= 1
+        if monitor.alarm(0.01):
+            break
+    assert monitor.alarm(0.01)
+    assert len(monitor.p_values) == len(monitor.groups) == monitor.martingale.steps < 200
+    assert monitor.capital > 100
+
+
+def test_what_cannot_be_watched_is_refused():
+    rng = np.random.default_rng(13)
+    with pytest.raises(CaptureError, match="not calibrated"):
+        Monitor(fitted(rng, groups=Uncalibrated()))
+    X, Y = batch(rng, 60)
+    cap = Capture(still, one_stratum(), n_particles=2).fit(X, Y, groups=np.arange(60) // 3)
+    with pytest.raises(CaptureError, match="made from episodes; say which episode"):
+        check_batch(cap, X, Y)

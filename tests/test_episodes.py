@@ -1,0 +1,360 @@
+"""Steps of one episode: thresholds, splits and coverage that count episodes, and the guarantee for correlated logs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from capture_cp import (
+    Capture,
+    CaptureError,
+    Groups,
+    NearestParticles,
+    OneGroup,
+    Transitions,
+    Tree,
+    one_stratum,
+    read_transitions,
+    split_rows,
+    write_transitions,
+)
+from capture_cp.conformal.coverage import tally
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.conformal.units import one_of_each
+
+pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
+ERROR = 1e-4  # a right implementation fails a test here once in ten thousand runs, were the seeds not fixed
+
+
+def still(X, n_particles, rng):
+    """A model that says 0 with a hair of noise."""
+    return 1e-9 * rng.standard_normal((len(X), n_particles, 1))
+
+
+def run(rng, episodes, steps, spread=3.0):
+    """A log whose errors share a random effect within an episode: X (n, 1), Y (n, 1), ids (n,)."""
+    lengths = rng.integers(1, 2 * steps, episodes)
+    ids = np.repeat(np.arange(episodes), lengths)
+    effect = np.exp(spread * rng.standard_normal(episodes) / 3)
+    return rng.random((len(ids), 1)), (effect[ids] * rng.uniform(0.7, 1.3, len(ids)))[:, None], ids
+
+
+# -- thresholds -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 60), st.integers(1, 4), st.sampled_from([0.05, 0.1, 0.3, 1 / 3, 1 - 0.9]), st.integers(0, 999))
+def test_one_step_an_episode_gives_the_plain_thresholds(n, n_groups, alpha, seed):
+    rng = np.random.default_rng(seed)
+    scores, groups = rng.integers(0, 8, n) / 7.0, rng.integers(0, n_groups, n)
+    plain = GroupScores.from_groups(scores, groups, n_groups)
+    episodes = EpisodeScores.from_groups(scores, groups, n_groups, rng.permutation(n), rng)
+    for confidence in (None, 0.9):
+        assert np.array_equal(episodes.at(alpha, confidence), plain.at(alpha, confidence))
+    assert np.array_equal(episodes.sizes, plain.sizes)
+    assert np.array_equal(episodes.single.scores, plain.scores)
+
+
+def obvious(scores, units, alpha):
+    """The smallest score whose weight, 1 / (K + 1) an episode, reaches 1 - alpha, by exact fractions."""
+    units = np.asarray(units)
+    K = len(set(units.tolist()))
+    weight = {u: Fraction(1, (K + 1) * int((units == u).sum())) for u in units.tolist()}
+    for q in sorted(set(scores)):
+        if sum(weight[u] for s, u in zip(scores, units.tolist()) if s <= q) >= 1 - alpha:
+            return q
+    return np.inf
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(1, 15),
+    st.sampled_from([Fraction(1, 10), Fraction(1, 4), Fraction(1, 3)]),
+    st.integers(0, 999),
+)
+def test_thresholds_are_those_of_the_definition(n, episodes, alpha, seed):
+    rng = np.random.default_rng(seed)
+    scores, units, groups = rng.integers(0, 12, n) / 11.0, rng.integers(0, episodes, n), rng.integers(0, 2, n)
+    found = EpisodeScores.from_groups(scores, groups, 2, units, rng).at(float(alpha))
+    for j in range(2):
+        assert found[j] == obvious(scores[groups == j], units[groups == j], alpha)
+
+
+@given(st.integers(1, 80), st.integers(1, 12), st.integers(0, 999))
+def test_steps_are_drawn_once_an_episode_and_group(n, episodes, seed):
+    rng = np.random.default_rng(seed)
+    scores, units, groups = rng.random(n), rng.integers(0, episodes, n), rng.integers(0, 3, n)
+    found = EpisodeScores.from_groups(scores, groups, 3, units, rng)
+    for j in range(3):
+        mine = found.drawn[found.starts[j] : found.starts[j + 1]]
+        assert (mine > 0).sum() == found.sizes[j] == len(set(units[groups == j].tolist()))
+    assert (found.drawn == 2).sum() == len(set(units.tolist()))
+
+
+def test_which_step_is_drawn_is_uniform():
+    rng = np.random.default_rng(0)
+    labels = np.array([7, 3, 7, 7, 3])
+    counts = np.zeros(5)
+    for _ in range(6000):
+        counts[one_of_each(labels, rng)] += 1
+    assert stats.chisquare(counts, [2000, 3000, 2000, 2000, 3000]).pvalue > ERROR
+
+
+# -- the guarantee --------------------------------------------------------------------------------------------------------
+
+
+def hits(rng, calibrate, draws=400, new_episodes=1, **shape):
+    """How often a random step of a new episode is inside, over independent calibrations and new episodes."""
+    inside = 0
+    for _ in range(draws):
+        q = calibrate(rng, **shape)
+        _, Y, ids = run(rng, new_episodes, 20)
+        rows = one_of_each(ids, rng)
+        inside += int((Y[rows, 0] <= q).all())
+    return inside
+
+
+def by_episode(rng, episodes, alpha=0.1, confidence=None):
+    _, Y, ids = run(rng, episodes, 20)
+    return EpisodeScores.from_groups(Y[:, 0], np.zeros(len(ids), int), 1, ids, rng).at(alpha, confidence)[0]
+
+
+def by_step(rng, episodes, alpha=0.1):
+    _, Y, ids = run(rng, episodes, 20)
+    return GroupScores.from_groups(Y[:, 0], np.zeros(len(ids), int), 1).at(alpha)[0]
+
+
+@pytest.mark.parametrize("episodes", [4, 10, 30])
+def test_a_random_step_of_a_new_episode_is_covered(episodes):
+    draws = 3000
+    inside = hits(np.random.default_rng(episodes), by_episode, draws, episodes=episodes)
+    assert stats.binomtest(inside, draws, 0.9, "less").pvalue > ERROR
+    most = min(1.0, 0.9 + 2 / (episodes + 1))
+    assert stats.binomtest(inside, draws, most, "greater").pvalue > ERROR  # and not wasteful
+
+
+def test_counting_steps_instead_of_episodes_covers_too_little():
+    draws = 3000
+    inside = hits(np.random.default_rng(0), by_step, draws, episodes=10)
+    assert stats.binomtest(inside, draws, 0.9, "less").pvalue < 1e-6
+
+
+def test_with_confidence_few_calibrations_undercover():
+    """True coverage of a threshold, known by a large sample, is below 1 - alpha in at most one of ten calibrations."""
+    rng = np.random.default_rng(1)
+    _, Y, ids = run(rng, 20_000, 20)
+    rows = one_of_each(ids, rng)
+    sample = np.sort(Y[rows, 0])
+    draws = 800
+    q = np.array([by_episode(rng, 30, 0.2, 0.9) for _ in range(draws)])
+    short = int((np.searchsorted(sample, q, "right") / len(sample) < 0.8 - 0.005).sum())
+    assert stats.binomtest(short, draws, 0.1, "greater").pvalue > ERROR
+
+
+def test_by_episode_through_the_public_door():
+    """With a tree whose leaves differ: a random step in a leaf, of a new episode with steps there, is covered."""
+    rng = np.random.default_rng(2)
+    cap = Capture(still, one_stratum(), score=NearestParticles(1), groups=Tree(min_leaf=20, max_leaves=3), n_particles=2)
+    inside, trials = 0, 0
+    for seed in range(250):
+        X, Y, ids = run(rng, 60, 8, spread=2.0)
+        Y = Y * (1 + 4 * (X > 0.5))
+        cap.set_params(seed=seed).fit(X, Y, groups=ids)
+        X, Y, ids = run(rng, 1, 8, spread=2.0)
+        Y = Y * (1 + 4 * (X > 0.5))
+        group = cap.partition_.groups(X, np.zeros(len(X), int))
+        row = one_of_each(np.where(group == group[0], 0, 1), rng)[:1]  # a leaf that it visits, and a step there
+        inside += int(cap.contains(X[row], Y[row], 0.2)[0])
+        trials += 1
+    assert stats.binomtest(inside, trials, 0.8, "less").pvalue > ERROR
+
+
+# -- fit, save, coverage --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log():
+    return run(np.random.default_rng(3), 120, 6)
+
+
+@pytest.fixture
+def fitted(log):
+    X, Y, ids = log
+    return Capture(still, one_stratum(), groups=Tree(min_leaf=40), n_particles=4).fit(X, Y, groups=ids)
+
+
+def test_steps_of_an_episode_are_not_parted(fitted):
+    assert fitted.data_["episodes"] == 120
+    assert fitted.calibration_.single.sizes.sum() == 36  # 30 % of the episodes
+    assert fitted.data_["inputs"]["rows"] == 120
+
+
+def test_names_of_episodes_do_not_matter(log, fitted):
+    X, Y, ids = log
+    words = np.array([f"run {i:03d}" for i in ids])
+    again = Capture(still, one_stratum(), groups=Tree(min_leaf=40), n_particles=4).fit(X, Y, groups=words)
+    assert np.array_equal(again.thresholds(X), fitted.thresholds(X))
+
+
+def test_a_calibration_by_episode_survives_saving(tmp_path, log, fitted):
+    fitted.save(tmp_path / "a.capture")
+    again = Capture.load(tmp_path / "a.capture", still, one_stratum())
+    assert isinstance(again.calibration_, EpisodeScores)
+    for confidence in (None, 0.8):
+        assert np.array_equal(again.thresholds(log[0], 0.2, confidence), fitted.thresholds(log[0], 0.2, confidence))
+    assert again.data_ == fitted.data_
+    assert b'"schema":"2"' in (tmp_path / "a.capture").read_bytes()  # older versions must not take steps for independent
+
+
+def test_a_calibration_by_step_keeps_its_format(tmp_path, log):
+    Capture(still, one_stratum(), n_particles=4).fit(log[0], log[1]).save(tmp_path / "a.capture")
+    assert b'"schema":"1"' in (tmp_path / "a.capture").read_bytes()
+
+
+@pytest.mark.parametrize("change", [{"steps": 0}, {"steps": 7}, {"drawn": 3}, {"drawn": 0}])
+def test_weights_that_do_not_add_up_are_refused(tmp_path, fitted, change):
+    calibration = fitted.calibration_
+    for name, value in change.items():
+        getattr(calibration, name)[:] = value
+    fitted.save(tmp_path / "a.capture")
+    with pytest.raises(CaptureError, match="its arrays do not fit together"):
+        Capture.load(tmp_path / "a.capture", still, one_stratum())
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        (np.zeros(3), r"groups has shape \(3,\) .*; expected \(\d+,\): for each row .* of its episode"),
+        (Tree(), r"constructor: Capture\(..., groups=Tree\(\)\)"),
+        (None, None),
+    ],
+)
+def test_groups_of_the_wrong_kind_are_refused(log, groups, sentence):
+    cap = Capture(still, one_stratum(), n_particles=4)
+    if sentence is None:
+        bad = log[2].astype(float)
+        bad[4] = np.nan
+        groups, sentence = bad, "groups has no value in row 4"
+    with pytest.raises(CaptureError, match=sentence):
+        cap.fit(log[0], log[1], groups=groups)
+
+
+def test_groupings_that_part_episodes_are_refused(log):
+    class Careless(OneGroup):
+        def split(self, examples, rng):
+            partition, held_out = super().split(examples, rng)
+            held_out[::2] = False
+            return partition, held_out
+
+    assert issubclass(Careless, Groups)
+    with pytest.raises(CaptureError, match=r"Careless.split parts rows of one unit"):
+        Capture(still, one_stratum(), groups=Careless(), n_particles=4).fit(log[0], log[1], groups=log[2])
+
+
+def test_coverage_counts_every_episode_once(log, fitted):
+    X, Y, ids = log
+    row = fitted.coverage(X, Y, 0.2, groups=ids).all
+    inside = fitted.contains(X, Y, 0.2, prediction=fitted.predict(X))
+    shares = [inside[ids == i].mean() for i in range(120)]
+    assert row.n == 120
+    assert row.coverage == pytest.approx(np.mean(shares))
+    assert 110 < row.effective < len(X)
+    plain = fitted.coverage(X, Y, 0.2).all
+    assert np.ptp(row.ci95) > np.ptp(plain.ci95)  # steps of an episode say less than independent ones
+
+
+def test_intervals_by_episode_hold():
+    """Nominal 95 %: over many logs with a strong effect, the interval holds the truth about as often."""
+    rng, truth, held = np.random.default_rng(4), 0.85, 0
+    for _ in range(1500):
+        chance = rng.beta(truth * 2, (1 - truth) * 2, 40)
+        ids = np.repeat(np.arange(40), rng.integers(5, 30, 40))
+        (row,) = tally(["all"], np.zeros(len(ids), int), rng.random(len(ids)) < chance[ids], None, None, ids)
+        low, high = row.ci95
+        held += low <= truth <= high
+    assert stats.binomtest(held, 1500, 0.93, "less").pvalue > ERROR
+
+
+# -- splits and files -----------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(3, 40), st.integers(0, 999), st.sampled_from([(0.5, 0.5), (0.6, 0.2, 0.2), (0.4, 0.35)]))
+@settings(max_examples=40)
+def test_split_keeps_episodes_whole(episodes, seed, shares):
+    ids = np.repeat(np.arange(episodes), np.random.default_rng(seed).integers(1, 6, episodes))
+    if min(shares) * episodes < 1:
+        return
+    parts = split_rows(len(ids), shares, ids, seed)
+    of = [set(ids[part].tolist()) for part in parts]
+    assert sum(map(len, of)) == len(set().union(*of))
+    for share, mine in zip(shares, of):
+        assert abs(len(mine) - share * episodes) <= 1
+    if sum(shares) > 0.99:
+        assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(len(ids)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((10, (0.5, 0.6)), "add up to at most 1"),
+        ((10, ()), "expected positive numbers"),
+        ((10, (0.5, -0.1)), "expected positive numbers"),
+        ((3, (0.9, 0.1)), "3 rows are too few"),
+        ((4, (0.5, 0.5), [1, 1, 1, 1]), "1 episodes are too few"),
+        ((4, (0.5, 0.5), [1, 1]), "groups has shape"),
+    ],
+)
+def test_impossible_splits_are_refused(arguments, sentence):
+    with pytest.raises(CaptureError, match=sentence):
+        split_rows(*arguments)
+
+
+@pytest.fixture
+def transitions():
+    rng = np.random.default_rng(5)
+    ids, time = np.repeat(["run#1", "a,b", 'say "c"', "4"], 5), np.tile(np.arange(5.0), 4)
+    return Transitions.from_arrays(rng.random((20, 2)), rng.random((20, 1)), rng.random((20, 2)), episode=ids, time=time)
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz", "parquet"])
+def test_episodes_and_times_survive_files(tmp_path, transitions, ending):
+    file = tmp_path / f"log.{ending}"
+    write_transitions(file, transitions)
+    again = read_transitions(file, transitions.state_names, "action_0", transitions.next_names, "episode", "time")
+    assert again.episode.tolist() == transitions.episode.tolist()
+    assert np.array_equal(again.time, transitions.time)
+    fit, check = again.split((0.5, 0.5), seed=1)
+    assert len(fit) == len(check) == 10
+    assert not set(fit.episode) & set(check.episode)
+    assert fit.time_name == "time"
+
+
+def test_whole_numbers_name_episodes_too(tmp_path):
+    (tmp_path / "log.csv").write_text("x,u,y,run\n1,2,3,1\n4,5,6,1\n7,8,9,12\n")
+    log = read_transitions(tmp_path / "log.csv", "x", "u", "y", episode="run")
+    assert log.episode.tolist() == [1, 1, 12]
+    assert list(log.columns()) == ["x", "u", "y", "run"]
+
+
+def test_without_episodes_rows_are_split(transitions):
+    rng = np.random.default_rng(6)
+    plain = Transitions.from_arrays(rng.random((10, 1)), rng.random((10, 1)), rng.random((10, 1)))
+    assert [len(part) for part in plain.split((0.7, 0.3))] == [7, 3]
+
+
+def test_time_that_goes_backwards_is_an_error_with_its_row(tmp_path, transitions):
+    columns = transitions.columns()
+    columns["time"][13] = 0.5  # after 2.0 in the same episode
+    parts = transitions.state, transitions.action, transitions.next
+    with pytest.raises(
+        CaptureError, match=r"time goes backwards within an episode in data row 14: 0.5 after 2 in data row 13"
+    ):
+        Transitions.from_arrays(*parts, episode=transitions.episode, time=columns["time"])
+    interleaved = np.tile(np.arange(4), 5)
+    Transitions.from_arrays(*parts, episode=interleaved, time=np.repeat(np.arange(5.0), 4))
+    with pytest.raises(CaptureError, match="say which episode each row belongs to"):
+        Transitions.from_arrays(*parts, time=np.tile(np.arange(5.0), 4))
