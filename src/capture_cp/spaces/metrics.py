@@ -72,7 +72,7 @@ class SE2(Metric):
     def log(self, pose: Any) -> Floats:
         """Twist (ρx, ρz, ω) of poses (..., 3), with ω wrapped to [-π, π]."""
         x, z, theta = np.moveaxis(np.asarray(pose, float), -1, 0)
-        omega = _wrap(theta)
+        omega = wrap_angle(theta)
         half = omega / 2
         small = np.abs(half) < 1e-4
         cotangent = np.where(small, 1 - half**2 / 3, half / np.tan(np.where(small, 1.0, half)))
@@ -115,5 +115,6 @@ class SE2(Metric):
             )
 
 
-def _wrap(angle: Floats) -> Floats:
+def wrap_angle(angle: Floats) -> Floats:
+    """Angles (...) as their equals in [-π, π]."""
     return np.asarray(angle - 2 * np.pi * np.rint(angle / (2 * np.pi)))

@@ -12,8 +12,12 @@ import numpy.typing as npt
 
 from capture_cp.checks import CaptureError, Floats, Ints, finite_array, known_name
 from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.polygons import labelled_cells
 
 INFEASIBLE = -1
+
+#: Strata of a robot among polygons: how many of them it touches.
+CONTACTS = ("free", "edge", "corner")
 
 NO_GRID = (
     "cells, volumes, samples and plots of a region need strata with a grid; "
@@ -26,6 +30,7 @@ class Strata(Protocol):
     """The least that a stratified space must offer: the paper's indexer T.
 
     `features` (M, df), where present, describes each stratum by numbers a tree can split on, such as contact bits.
+    `rest`, where present, is the number of a stratum for what nobody expects; that it has no data is no cause for a warning.
     """
 
     names: tuple[str, ...]
@@ -113,6 +118,44 @@ class GridStrata(GriddedStrata):
         super().__init__(names, grid, features)
         self.labels = _checked_labels(labels, grid, len(self.names))
 
+    @classmethod
+    def from_polygons(
+        cls,
+        obstacles: Any,
+        bounds: Sequence[float],
+        spacing: float,
+        radius: float | None = None,
+        footprint: Any = None,
+        headings: int | None = None,
+        tolerance: float | None = None,
+        walls: bool = False,
+    ) -> GridStrata:
+        """Strata of a robot among obstacles in the plane: "free", "edge" (touches one obstacle), "corner" (two or more).
+
+        A robot touches where its gap to an obstacle, or its depth in it, is at most the tolerance. Deeper is infeasible:
+        no move of up to the tolerance, of 64 that are tried, takes the robot off the obstacles. Both are decided at the
+        centres of cells. Strata that no cell has are left out.
+
+        Args:
+            obstacles: polygons, each a list of corners (v, 2) or a polygon of shapely, which may have holes. To make the
+                inner corner of a bent wall a corner, list its arms as two obstacles.
+            bounds: least x, least y, most x, most y of the grid's centres.
+            spacing: of the grid in x and y.
+            radius: of a round robot, or by which a footprint is grown.
+            footprint: outline of the robot at heading 0 about its reference point; configurations are then (x, y, theta).
+            headings: cells of a full turn, 72 unless given; given without a footprint, configurations are (x, y, theta) too.
+            tolerance: largest gap and depth of a contact; half the diagonal of a cell, turn included, is the least that can
+                be told, and what is taken unless given.
+            walls: whether the bounds are four walls, each an obstacle.
+        """
+        grid, counts = labelled_cells(obstacles, bounds, spacing, radius, footprint, headings, tolerance, walls)
+        labels = np.minimum(counts, len(CONTACTS) - 1)
+        present = np.unique(labels[labels >= 0])
+        if len(present) == 0:
+            raise CaptureError("no cell is feasible; the robot is larger than the space between the obstacles.")
+        numbers = np.where(labels >= 0, np.searchsorted(present, labels), INFEASIBLE)
+        return cls(grid, numbers, [CONTACTS[m] for m in present])
+
     def index(self, Y: Floats) -> Ints:
         cells = self.require_grid().cell(Y)
         return np.where(cells >= 0, self.labels[cells], INFEASIBLE).astype(np.int64)
@@ -147,6 +190,11 @@ class FunctionStrata(GriddedStrata):
         parts = np.array_split(np.arange(grid.size), grid.size // 1_000_000 + 1)
         labels = [self.index(grid.centre(part)) for part in parts]
         return np.concatenate(labels).astype(np.int32)
+
+
+def one_stratum(grid: Grid | None = None) -> FunctionStrata:
+    """A single stratum, "all", that holds every configuration: for a robot without contact, or for a first look."""
+    return FunctionStrata(lambda Y: np.zeros(len(Y), dtype=np.int64), ["all"], grid=grid)
 
 
 def checked_index(labels: Any, n: int, n_strata: int, source: str) -> Ints:

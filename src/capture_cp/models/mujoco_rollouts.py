@@ -1,0 +1,253 @@
+"""A MuJoCo simulation with uncertain parameters as a model (needs MuJoCo, extra `sim`)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from capture_cp.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.models.particles import Noise, checked_noise, predicted_rows, with_noise
+from capture_cp.spaces.mujoco_model import Coordinates, mujoco_module, named, qpos_entries, read_model, reference_qpos
+
+#: What one factor scales, all over the model.
+PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "friction": ("geom_friction",),
+    "mass": ("body_mass", "body_inertia"),
+    "damping": ("dof_damping",),
+    "frictionloss": ("dof_frictionloss",),
+    "armature": ("dof_armature",),
+    "stiffness": ("jnt_stiffness",),
+    "gear": ("actuator_gear",),
+}
+Randomise = Mapping[str, tuple[float, float]] | Callable[[Any, np.random.Generator], Any]
+
+_HUGE = 1e10  # beyond, MuJoCo gives a simulation up
+_NUMBERS_AT_ONCE = 1 << 23  # states and controls of the roll-outs that run together: 64 MB
+
+
+class RolloutModel:
+    """Particles from simulations of randomised copies of a MuJoCo model; made by `mujoco_rollout`.
+
+    Attributes:
+        pool: the randomised copies.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        nstep: int,
+        state: Coordinates | Callable[[Floats], Any] | None,
+        control: Sequence[str] | Callable[[Floats], Any] | None,
+        next: Coordinates | Callable[[Floats, Floats], Any] | None,
+        randomise: Randomise | None,
+        control_noise: Noise,
+        reference: Any,
+        pool: int,
+        seed: int,
+        threads: int | None,
+    ) -> None:
+        self.model = read_model(model)
+        # a simulation that has run away must not start again as if nothing had happened
+        self.model.opt.disableflags |= int(mujoco_module().mjtDisableBit.mjDSBL_AUTORESET)
+        self.nstep = whole_number("nstep", nstep, 1)
+        self._state: Any = state if callable(state) else self._entries(state)
+        self._control: Any = control if callable(control) else _actuators(self.model, control)
+        self._next: Any = next if callable(next) else self._state if next is None else self._entries(next)
+        if next is None and callable(state):
+            raise CaptureError("state is a function, so next cannot be the same coordinates; say what to read with next=.")
+        self.control_noise = checked_noise(control_noise)
+        self._reference = reference_qpos(self.model, reference)
+        self.seed = whole_number("seed", seed, 0)
+        self.threads = (os.cpu_count() or 1) if threads is None else whole_number("threads", threads, 1)
+        self.pool = _randomised(self.model, randomise, whole_number("pool", pool, 1), self.seed)
+
+    def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
+        """Particles (n, L, dc) at inputs X (n, dx), each from a copy of the model drawn from the pool."""
+        self._check_width(X)
+        (qpos, qvel), control = self._start(X), self._controls(X)
+        owner = np.repeat(np.arange(len(X)), n_particles)
+        which = rng.integers(len(self.pool), size=len(owner))
+        control = with_noise(control[owner], self.control_noise, rng)
+        ends = self._read(*self._simulated(which, qpos[owner], qvel[owner], control))
+        return ends.reshape(len(X), n_particles, ends.shape[1])
+
+    def fingerprint(self) -> str:
+        """Digest of every copy in the pool and of the settings."""
+        mujoco = mujoco_module()
+        places = [part.tolist() for part in (self._state, self._control, self._next) if not callable(part)]
+        digest = hashlib.sha256(repr((self.nstep, places, self.control_noise, self._reference.tolist())).encode())
+        for model in self.pool:
+            packed = np.zeros(mujoco.mj_sizeModel(model), dtype=np.uint8)
+            mujoco.mj_saveModel(model, None, packed)
+            digest.update(packed.tobytes())
+        return digest.hexdigest()
+
+    # -- from inputs to MuJoCo and back -------------------------------------------------------------------------------
+
+    def _entries(self, coordinates: Any) -> Ints:
+        return np.arange(self.model.nq) if coordinates is None else qpos_entries(self.model, coordinates)
+
+    def _check_width(self, X: Floats) -> None:
+        if callable(self._state) or callable(self._control):
+            return
+        wanted = len(self._state), len(self._control)
+        if X.shape[1] != sum(wanted):
+            raise CaptureError(
+                f"X has {X.shape[1]} columns; expected {wanted[0]} of state and {wanted[1]} of control, side by side."
+            )
+
+    def _start(self, X: Floats) -> tuple[Floats, Floats]:
+        """qpos (n, nq) and qvel (n, nv) at the start; at rest unless a function says otherwise."""
+        rest = np.zeros((len(X), self.model.nv))
+        if not callable(self._state):
+            qpos = np.tile(self._reference, (len(X), 1))
+            qpos[:, self._state] = X[:, : len(self._state)]
+            return qpos, rest
+        made = self._state(X)
+        qpos, qvel = made if isinstance(made, tuple) and len(made) == 2 else (made, rest)
+        return (
+            finite_array("qpos from state(X)", qpos, (len(X), self.model.nq), "(n, nq)"),
+            finite_array("qvel from state(X)", qvel, (len(X), self.model.nv), "(n, nv)"),
+        )
+
+    def _controls(self, X: Floats) -> Floats:
+        """Controls (n, 1 or nstep, nu)."""
+        if callable(self._control):
+            made = np.asarray(self._control(X))
+            made = made[:, None] if made.ndim == 2 else made
+            steps = self.nstep if made.ndim == 3 and made.shape[1] != 1 else 1
+            return finite_array("control(X)", made, (len(X), steps, self.model.nu), "(n, nu) or (n, nstep, nu)")
+        control = np.zeros((len(X), 1, self.model.nu))
+        if len(self._control):
+            control[:, 0, self._control] = X[:, X.shape[1] - len(self._control) :]
+        return control
+
+    def _read(self, qpos: Floats, qvel: Floats) -> Floats:
+        if callable(self._next):
+            return predicted_rows("next(qpos, qvel)", self._next(qpos, qvel), len(qpos))
+        return np.asarray(qpos[:, self._next])
+
+    def _simulated(self, which: Ints, qpos: Floats, qvel: Floats, control: Floats) -> tuple[Floats, Floats]:
+        """qpos and qvel at the end of m roll-outs of copies `which` (m,), a batch at a time; the same for any threads."""
+        mujoco, nq, nv = mujoco_module(), self.model.nq, self.model.nv
+        first = np.empty(mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
+        blank = mujoco.MjData(self.model)
+        mujoco.mj_getState(self.model, blank, first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        time = mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_TIME)
+        threads = max(1, min(self.threads, len(which)))
+        data = [blank, *(copy(blank) for _ in range(threads - 1))]
+        batch = max(1, _NUMBERS_AT_ONCE // (self.nstep * (len(first) + self.model.nu)))
+        with import_module("mujoco.rollout").Rollout(nthread=threads if threads > 1 else 0) as runner:
+            for rows in (np.arange(i, min(i + batch, len(which))) for i in range(0, len(which), batch)):
+                start = np.tile(first, (len(rows), 1))
+                start[:, time : time + nq], start[:, time + nq : time + nq + nv] = qpos[rows], qvel[rows]
+                models = [self.pool[i] for i in which[rows]]
+                states, _ = runner.rollout(models, data, start, control[rows], nstep=self.nstep)
+                qpos[rows], qvel[rows] = states[:, -1, time : time + nq], states[:, -1, time + nq : time + nq + nv]
+        _check_stable(qpos, qvel)
+        return qpos, qvel
+
+
+def mujoco_rollout(
+    model: Any,
+    nstep: int,
+    state: Coordinates | Callable[[Floats], Any] | None = None,
+    control: Sequence[str] | Callable[[Floats], Any] | None = None,
+    next: Coordinates | Callable[[Floats, Floats], Any] | None = None,
+    randomise: Randomise | None = None,
+    control_noise: Noise = None,
+    reference: Any = None,
+    pool: int = 64,
+    seed: int = 0,
+    threads: int | None = None,
+) -> RolloutModel:
+    """A model from a MuJoCo simulation whose parameters are uncertain, through `mujoco.rollout` on all cores.
+
+    A pool of copies with randomised parameters is made once. Each particle starts at rest in the state of X, holds the
+    control of X for `nstep` time steps in a copy drawn from the pool, and is where that ends. Results do not depend on the
+    number of threads.
+
+    Args:
+        model: an MJCF file, MJCF text, or an `mujoco.MjModel`.
+        nstep: time steps of one transition.
+        state: joints or entries of qpos that the first columns of X hold, all of qpos unless given; or a function of X
+            (n, dx) that returns qpos (n, nq), or qpos and qvel.
+        control: actuators that the last columns of X hold, all unless given; or a function of X that returns controls
+            (n, nu), or (n, nstep, nu).
+        next: joints or entries of qpos that make up the next configuration, those of `state` unless given; or a function of
+            qpos (m, nq) and qvel (m, nv) that returns (m, dc).
+        randomise: ranges of the factors that parameters are multiplied by, one factor a copy, drawn uniformly:
+            `{"friction": (0.5, 1.5), "mass": (0.8, 1.2)}`; or a function `(model, rng)` that changes a copy in place.
+        control_noise: standard deviation of Gaussian noise on the controls, a number or (nu,), drawn for each particle.
+        reference: qpos (nq,) of what `state` leaves out, or the name of a keyframe; the model's qpos0 unless given.
+        pool: number of randomised copies.
+        seed: fixes the copies.
+        threads: all cores unless given.
+    """
+    return RolloutModel(model, nstep, state, control, next, randomise, control_noise, reference, pool, seed, threads)
+
+
+def _check_stable(qpos: Floats, qvel: Floats) -> None:
+    state = np.hstack([qpos, qvel])
+    lost = int((~(np.abs(state) < _HUGE)).any(axis=1).sum())
+    if lost:
+        raise CaptureError(
+            f"{lost} of {len(state)} simulations ran away; choose a smaller time step in the MJCF, or narrower ranges to "
+            "randomise."
+        )
+
+
+def _actuators(model: Any, names: Any) -> Ints:
+    if names is None:
+        return np.arange(model.nu)
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise CaptureError(f"control is {names!r}; expected a list of actuators' names, or a function of X.")
+    return np.array(
+        [model.actuator(known_name("actuator", name, named(model, "actuator"))).id for name in names], dtype=np.int64
+    )
+
+
+def _randomised(model: Any, randomise: Any, pool: int, seed: int) -> list[Any]:
+    """The pool; a single copy where nothing is randomised."""
+    if randomise is None:
+        return [model]
+    if not callable(randomise):
+        randomise = _scaled_by(_ranges(randomise))
+    mujoco, copies = mujoco_module(), []
+    for rng in np.random.default_rng(seed).spawn(pool):
+        varied = copy(model)
+        randomise(varied, rng)
+        mujoco.mj_setConst(varied, mujoco.MjData(varied))  # what MuJoCo derives from masses and inertias
+        copies.append(varied)
+    return copies
+
+
+def _scaled_by(ranges: Mapping[str, tuple[float, float]]) -> Callable[[Any, np.random.Generator], None]:
+    def scale(model: Any, rng: np.random.Generator) -> None:
+        for name, (low, high) in ranges.items():
+            factor = rng.uniform(low, high)
+            for array in PARAMETERS[name]:
+                getattr(model, array)[:] *= factor
+
+    return scale
+
+
+def _ranges(randomise: Any) -> dict[str, tuple[float, float]]:
+    if not isinstance(randomise, Mapping) or not randomise:
+        raise CaptureError(f'randomise is {randomise!r}; expected ranges such as {{"friction": (0.5, 1.5)}}, or a function.')
+    ranges = {}
+    for name, given in randomise.items():
+        known_name("parameter to randomise", name, PARAMETERS)
+        low, high = finite_array(f"the range of {name}", given, (2,), "(2,): least and largest factor").tolist()
+        if not 0 <= low <= high:
+            raise CaptureError(
+                f"the range of {name} is {low:g} to {high:g}; expected factors of at least 0, the least first."
+            )
+        ranges[name] = (low, high)
+    return ranges

@@ -1,0 +1,51 @@
+"""What the adapters share: predictions as arrays of particles, and noise on them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from capture_cp.checks import CaptureError, Floats, finite_array
+
+Noise = float | Floats | None
+
+
+def optional_module(name: str, what: str) -> Any:
+    """A module that is imported only where it is used, or a sentence on how to get it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise CaptureError(f"{what} needs {name}, which is not installed; install it with: pip install {name}.") from None
+
+
+def checked_noise(noise: Any) -> Floats | None:
+    """Standard deviations of noise, a number or (dc,), as an array; None for no noise."""
+    if noise is None:
+        return None
+    deviations = np.atleast_1d(np.asarray(noise, dtype=object))
+    deviations = finite_array("noise", deviations, (None,), "a standard deviation, or (dc,): one a coordinate")
+    if (deviations < 0).any() or not len(deviations):
+        raise CaptureError(f"noise is {noise!r}; expected standard deviations of at least 0.")
+    return deviations
+
+
+def with_noise(values: Floats, noise: Floats | None, rng: np.random.Generator) -> Floats:
+    """`values` (..., d) plus Gaussian noise of standard deviations (d,) or (1,)."""
+    if noise is None:
+        return values
+    if len(noise) not in (1, values.shape[-1]):
+        raise CaptureError(f"noise has {len(noise)} numbers; expected one, or one a coordinate: {values.shape[-1]}.")
+    return np.asarray(values + noise * rng.standard_normal(values.shape))
+
+
+def predicted_rows(source: str, values: Any, n: int) -> Floats:
+    """What a predictor of n rows returned, as (n, dc); (n,) is taken as (n, 1)."""
+    array = np.asarray(values)
+    return finite_array(source, array[:, None] if array.ndim == 1 else array, (n, None), "(n, dc): one prediction a row")
+
+
+def repeated(X: Floats, n_particles: int) -> Floats:
+    """Every input X (n, dx) as often as it has particles, one after the other: (n * L, dx)."""
+    return np.repeat(X, n_particles, axis=0)

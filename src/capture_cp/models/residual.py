@@ -1,0 +1,205 @@
+"""A model whose bias a regressor has learnt away: the same guarantee, on smaller regions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from capture_cp.checks import Bools, CaptureError, Floats, finite_array, same_length, some_rows, whole_number
+from capture_cp.conformal.scores import Model
+from capture_cp.params import Params
+from capture_cp.spaces.metrics import wrap_angle
+
+#: Puts configurations (n * L, dc) back into feasible space, row by row.
+Project = Callable[[Floats], Floats]
+
+
+class Residual(Params):
+    """A model plus what a regressor says it misses; made by `residual`.
+
+    `fit(X, Y)` trains the regressor on Y less the mean of the model's particles at X. From then on the model's particles are
+    shifted by what the regressor predicts. The training transitions are remembered by digest, and `Capture.fit` refuses to
+    calibrate on them: residuals look smaller on transitions that a regressor has seen.
+
+    Attributes:
+        regressor_: the trained regressor, a clone of the one given.
+    """
+
+    regressor_: Any
+
+    def __init__(
+        self,
+        model: Model,
+        regressor: Any,
+        project: Project | None = None,
+        angles: Sequence[int] = (),
+        n_particles: int = 64,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.regressor = regressor
+        self.project = project
+        self.angles = angles
+        self.n_particles = n_particles
+        self.seed = seed
+
+    def fit(self, X: Any, Y: Any) -> Self:
+        """Train on transitions X (n, dx), Y (n, dc) that will not be used to calibrate or to test."""
+        from sklearn.base import clone
+
+        X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition a row"))
+        Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition a row")
+        same_length("X", X, "Y", Y)
+        if any(axis not in range(Y.shape[1]) for axis in self.angles):
+            raise CaptureError(f"angles are {tuple(self.angles)}; the configuration has axes 0 to {Y.shape[1] - 1}.")
+        asked = (callable(getattr(self.regressor, name, None)) for name in ("fit", "predict", "get_params"))
+        if isinstance(self.regressor, type) or not all(asked):
+            raise CaptureError(
+                f"the regressor is {self.regressor!r}; expected one of scikit-learn's kind, such as LinearRegression()."
+            )
+        misses = self._wrapped(Y - self._mean(X, Y.shape[1]))
+        try:
+            # one target as (n,): every regressor takes it, some would refuse or flatten (n, 1)
+            regressor = clone(self.regressor).fit(X, misses[:, 0] if Y.shape[1] == 1 else misses)
+        except ValueError as error:
+            raise CaptureError(
+                f"the regressor {self.regressor!r} cannot be trained on {Y.shape[1]} numbers a row ({error}); one that "
+                "predicts a single number goes into sklearn.multioutput.MultiOutputRegressor."
+            ) from None
+        _shift(regressor, X[:1], Y.shape[1])
+        self.regressor_, self.n_inputs_, self.n_outputs_ = regressor, X.shape[1], Y.shape[1]
+        self._low, self._high = X.min(axis=0), X.max(axis=0)
+        self._rows = frozenset(_row_digests(X, Y))
+        return self
+
+    def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
+        """The model's particles at X (n, dx), corrected: (n, L, dc)."""
+        self._check_trained()
+        shift = _shift(self.regressor_, X, self.n_outputs_)
+        particles = _particles(self.model, X, n_particles, rng, self.n_outputs_) + shift[:, None]
+        particles[..., list(self.angles)] = wrap_angle(particles[..., list(self.angles)])
+        if self.project is None:
+            return particles
+        rows = particles.reshape(-1, self.n_outputs_)
+        projected = finite_array("what project returned", self.project(rows), rows.shape, "(n * L, dc): as it was given")
+        return projected.reshape(particles.shape)
+
+    @property
+    def gaussian(self) -> Callable[[Floats], tuple[Floats, Floats]]:
+        """The model's `gaussian(X)` with corrected means, where the model has one; `project` is left out."""
+        inner = getattr(self.model, "gaussian", None)
+        if inner is None:
+            raise AttributeError("gaussian")  # so that the model's lack is told as if it had been asked itself
+
+        def corrected(X: Floats) -> tuple[Floats, Floats]:
+            self._check_trained()
+            mean, covariance = inner(X)
+            return np.asarray(mean) + _shift(self.regressor_, X, self.n_outputs_), covariance
+
+        return corrected
+
+    def trained_on(self, X: Floats, Y: Floats) -> Bools:
+        """Whether each transition X[i] (dx,), Y[i] (dc,) was one of the training transitions: (n,)."""
+        self._check_trained()
+        seen = np.array([row in self._rows for row in _row_digests(X, Y)], dtype=bool)
+        inner = getattr(self.model, "trained_on", None)
+        return seen | inner(X, Y) if inner is not None else seen
+
+    def linear_correction(self) -> tuple[Floats, Floats]:
+        """The shift as coefficients (dc, dx) and offset (dc,), shift = coefficients @ x + offset, for a compiled planner."""
+        self._check_trained()
+        coefficients, offset = (getattr(self.regressor_, name, ()) for name in ("coef_", "intercept_"))
+        shape = self.n_outputs_, self.n_inputs_
+        probes = np.random.default_rng(0).uniform(self._low, self._high, size=(64, self.n_inputs_))
+        if np.size(coefficients) == shape[0] * shape[1] and np.size(offset) in (1, self.n_outputs_):
+            A = np.asarray(coefficients, dtype=np.float64).reshape(shape)
+            b = np.array(np.broadcast_to(np.asarray(offset, dtype=np.float64), (self.n_outputs_,)))
+            if np.allclose(probes @ A.T + b, _shift(self.regressor_, probes, self.n_outputs_)):
+                return A, b
+        raise CaptureError(
+            f"the regressor {self.regressor!r} is not linear in X by a coef_ and an intercept_; use one that is, such as "
+            "LinearRegression() or Ridge(), where a compiled planner needs the correction."
+        )
+
+    def fingerprint(self) -> str:
+        """Digest of the model's own fingerprint, the settings, and the training transitions."""
+        self._check_trained()
+        digest = hashlib.sha256(_settings_of(self.regressor).encode())
+        inner = getattr(self.model, "fingerprint", None)
+        own = (inner() if callable(inner) else None, tuple(self.angles), self.n_particles, self.seed)
+        digest.update(repr((own, _name(self.project))).encode())
+        for row in sorted(self._rows):
+            digest.update(row)
+        return digest.hexdigest()
+
+    def _mean(self, X: Floats, dims: int) -> Floats:
+        """Mean of the model's particles at X (n, dx), angles around the first particle: (n, dc)."""
+        L = whole_number("n_particles", self.n_particles, 1)
+        particles = _particles(self.model, X, L, np.random.default_rng(whole_number("seed", self.seed, 0)), dims)
+        first = particles[:, :1]
+        return np.asarray(first[:, 0] + self._wrapped(particles - first).mean(axis=1))
+
+    def _wrapped(self, differences: Floats) -> Floats:
+        angles = list(self.angles)
+        differences[..., angles] = wrap_angle(differences[..., angles])
+        return differences
+
+    def _check_trained(self) -> None:
+        if not hasattr(self, "regressor_"):
+            raise CaptureError(
+                "this residual model is not trained yet; call fit(X, Y) with transitions that are kept out of calibration."
+            )
+
+
+def residual(
+    model: Model,
+    regressor: Any,
+    project: Project | None = None,
+    angles: Sequence[int] = (),
+    n_particles: int = 64,
+    seed: int = 0,
+) -> Residual:
+    """A model corrected by a regressor: `residual(model, LinearRegression()).fit(X_train, Y_train)`.
+
+    Args:
+        model: the model to correct, `model(X, n_particles, rng) -> (n, L, dc)`.
+        regressor: any regressor of scikit-learn's kind; it learns what the model's mean misses, from X.
+        project: puts shifted particles (n * L, dc) back into feasible space; left where they are unless given.
+        angles: axes of the configuration that are angles, whose differences are wrapped to [-π, π].
+        n_particles: particles behind each training mean.
+        seed: fixes those particles.
+    """
+    return Residual(model, regressor, project, angles, n_particles, seed)
+
+
+def _particles(model: Model, X: Floats, n_particles: int, rng: np.random.Generator, dims: int) -> Floats:
+    meaning = "(n, L, dc): L next configurations for each input"
+    return finite_array("the model's particles", model(X, n_particles, rng), (len(X), n_particles, dims), meaning)
+
+
+def _shift(regressor: Any, X: Floats, dims: int) -> Floats:
+    """What the regressor predicts at X (n, dx): (n, dc)."""
+    shift = np.asarray(regressor.predict(X))
+    shift = shift[:, None] if dims == 1 and shift.ndim == 1 else shift
+    return finite_array("what the regressor predicts", shift, (len(X), dims), "(n, dc): a shift of the configuration a row")
+
+
+def _row_digests(X: Floats, Y: Floats) -> list[bytes]:
+    rows = np.hstack([X, Y]) + 0.0  # -0.0 is 0.0
+    return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+
+
+def _settings_of(regressor: Any) -> str:
+    """A regressor's class and parameters, nested ones too, as text that is the same in every process."""
+    params = sorted(regressor.get_params(deep=True).items())
+    return repr([_name(regressor), *((name, _name(value)) for name, value in params)])
+
+
+def _name(value: Any) -> str:
+    """A plain value as it is written, a function or an object by its name: its address would change with every run."""
+    if callable(value) or hasattr(value, "get_params"):
+        return str(getattr(value, "__qualname__", type(value).__qualname__))
+    return repr(value)

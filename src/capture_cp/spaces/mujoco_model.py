@@ -1,0 +1,83 @@
+"""MuJoCo models as the library takes them: a file, MJCF text or a compiled model (needs MuJoCo, extra `sim`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from copy import copy
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from capture_cp.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.files import existing_file
+
+#: Before 3.3, distances between geoms were wrong for some pairs, and roll-outs had no threads of their own.
+OLDEST = (3, 3)
+
+#: Names of joints, or positions in qpos.
+Coordinates = Sequence[str | int]
+
+
+def mujoco_module() -> Any:
+    """MuJoCo, or a sentence on how to get it."""
+    try:
+        mujoco = import_module("mujoco")
+    except ImportError:
+        raise CaptureError('MuJoCo is not installed; install it with: pip install "capture-cp[sim]".') from None
+    if tuple(int(part) for part in mujoco.__version__.split(".")[:2]) < OLDEST:
+        raise CaptureError(f'MuJoCo is version {mujoco.__version__}; install 3.3 or later: pip install -U "mujoco>=3.3".')
+    return mujoco
+
+
+def read_model(source: Any) -> Any:
+    """A compiled model of our own from an MJCF file, MJCF text, or a compiled model, which is copied."""
+    mujoco = mujoco_module()
+    if isinstance(source, mujoco.MjModel):
+        return copy(source)
+    if not isinstance(source, str | os.PathLike):
+        raise CaptureError(f"the MuJoCo model is a {type(source).__name__}; expected an MJCF file, MJCF text or an MjModel.")
+    try:
+        if isinstance(source, str) and "<" in source:
+            return mujoco.MjModel.from_xml_string(source)
+        return mujoco.MjModel.from_xml_path(str(existing_file(source, "MuJoCo model")))
+    except CaptureError:
+        raise
+    except ValueError as error:
+        raise CaptureError(f"MuJoCo cannot read the model ({' '.join(str(error).split())}); repair its MJCF.") from None
+
+
+def named(model: Any, kind: str) -> list[str]:
+    """Names of a model's geoms, bodies, joints or actuators, `kind` in the singular; those without a name left out."""
+    count = {"geom": model.ngeom, "body": model.nbody, "joint": model.njnt, "actuator": model.nu, "keyframe": model.nkey}
+    look_up = {"joint": model.jnt, "keyframe": model.key}.get(kind) or getattr(model, kind)
+    return [name for i in range(count[kind]) if (name := look_up(i).name)]
+
+
+def qpos_entries(model: Any, coordinates: Coordinates) -> Ints:
+    """Positions in qpos of the coordinates: a joint's name stands for all its entries, a number for itself."""
+    if isinstance(coordinates, str) or not isinstance(coordinates, Iterable):
+        raise CaptureError(f"coordinates are {coordinates!r}; expected a list of joint names or of positions in qpos.")
+    entries: list[int] = []
+    for coordinate in coordinates:
+        if isinstance(coordinate, str):
+            joint = model.joint(known_name("joint", coordinate, named(model, "joint")))
+            entries += range(joint.qposadr[0], joint.qposadr[0] + len(joint.qpos0))
+        else:
+            entries.append(whole_number("position in qpos", coordinate, 0))
+    if not entries or len(set(entries)) != len(entries) or max(entries) >= model.nq:
+        raise CaptureError(
+            f"coordinates {list(coordinates)!r} stand for entries {entries} of qpos; expected different ones, "
+            f"from 0 to {model.nq - 1}."
+        )
+    return np.array(entries, dtype=np.int64)
+
+
+def reference_qpos(model: Any, reference: Any) -> Floats:
+    """A qpos (nq,): the one given, that of a keyframe by name, or the model's own for None."""
+    if reference is None:
+        return np.array(model.qpos0)
+    if isinstance(reference, str):
+        return np.array(model.key(known_name("keyframe", reference, named(model, "keyframe"))).qpos)
+    return finite_array("reference", reference, (model.nq,), "(nq,): a whole qpos")

@@ -1,0 +1,254 @@
+"""A model corrected by a regressor: the guarantee stays, regions shrink, and what was trained on is never calibrated on."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.svm import SVR
+
+from capture_cp import Capture, CaptureError, Tree, method, residual
+from test_guarantees import p_above, p_below
+from worlds import PARTICLES, make_world
+
+FOREST = RandomForestRegressor(20, min_samples_leaf=5, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def train(box):
+    return make_world(box, 600, seed=50)
+
+
+@pytest.fixture(scope="module")
+def corrected(box, train):
+    return residual(box, LinearRegression()).fit(train.X, train.Y)
+
+
+def capture(model, box, **settings):
+    return Capture(model, box.strata, groups=Tree(min_leaf=60), n_particles=PARTICLES, **settings)
+
+
+# -- what it promises -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("regressor", [LinearRegression(), FOREST], ids=["linear", "forest"])
+def test_a_corrected_model_keeps_the_guarantee(box, train, regressor):
+    """Over random splits of a pool: coverage between 1 - alpha and 1 - alpha + 1/(smallest group + 1), up to ties."""
+    model = residual(box, regressor).fit(train.X, train.Y)
+    pool = make_world(box, 1600, seed=51)
+    particles = model(pool.X, PARTICLES, np.random.default_rng(52))
+    covered, slack = [], []
+    for seed in range(80):
+        rows = np.random.default_rng(seed).permutation(len(pool.X))
+        fit, test = rows[:1200], rows[1200:]
+        cap = capture(model, box, seed=seed).fit(pool.X[fit], pool.Y[fit], prediction=particles[fit])
+        covered.append(cap.contains(pool.X[test], pool.Y[test], prediction=particles[test]).mean())
+        slack.append(1 / (cap.calibration_.sizes.min() + 1))
+    assert p_below(covered, 0.9) > 1e-3
+    assert p_above(np.array(covered) - slack, 0.9) > 1e-3
+
+
+def test_regions_of_a_corrected_model_are_much_smaller(box, world, fresh, corrected):
+    """The box's true gain is 1.5 and the model's 1: a linear regressor sees that, and only walls are left to learn."""
+    volumes = [
+        capture(model, box).fit(world.X, world.Y).count_cells(fresh.X).sum(axis=1).mean() for model in (box, corrected)
+    ]
+    assert volumes[0] / volumes[1] > 3  # 5.5 on the fine grid of the docs
+
+
+def test_training_rows_would_have_spoilt_coverage(box, train):
+    """Why they are refused: calibrated on what a forest has seen, its regions hold far too few new outcomes."""
+    model = residual(box, RandomForestRegressor(20, random_state=0)).fit(train.X, train.Y)
+    new = make_world(box, 600, seed=53)
+    particles = [model(rows.X, PARTICLES, np.random.default_rng(54)) for rows in (train, new)]
+    blind = capture(lambda X, n, rng: model(X, n, rng), box).fit(train.X, train.Y, prediction=particles[0])
+    assert blind.contains(new.X, new.Y, prediction=particles[1]).mean() < 0.8
+
+
+def test_particles_are_shifted_by_what_the_regressor_says(box, fresh, corrected):
+    plain = box(fresh.X, 5, np.random.default_rng(3))
+    shift = corrected.regressor_.predict(fresh.X)
+    assert np.array_equal(corrected(fresh.X, 5, np.random.default_rng(3)), plain + shift[:, None])
+
+
+def test_lucca_takes_a_corrected_model_too(box, world, fresh, corrected):
+    caps = [method("lucca", model, box.strata).fit(world.X, world.Y) for model in (box, corrected)]
+    before, after = (cap.count_cells(fresh.X).sum() for cap in caps)
+    assert after < before / 3
+    mean, _ = corrected.gaussian(fresh.X)
+    assert np.array_equal(mean, box.gaussian(fresh.X)[0] + corrected.regressor_.predict(fresh.X))
+    with pytest.raises(CaptureError, match=r"the model Residual has no method gaussian\(X\)"):
+        method("lucca", clone(corrected).set_params(model=box.model).fit(world.X, world.Y), box.strata).fit(fresh.X, fresh.Y)
+
+
+def test_shifted_particles_are_put_back_where_they_may_be(box, train, fresh):
+    model = residual(box, LinearRegression(), project=lambda Y: Y.clip(0.0, 1.0)).fit(train.X, train.Y)
+    particles = model(fresh.X, PARTICLES, np.random.default_rng(0))
+    assert particles.min() == 0.0
+    assert particles.max() == 1.0
+    bad = residual(box, LinearRegression(), project=lambda Y: Y[:-1]).fit(train.X, train.Y)
+    with pytest.raises(CaptureError, match=r"what project returned has shape \(1599, 2\), expected"):
+        bad(fresh.X, PARTICLES, np.random.default_rng(0))
+
+
+def test_angles_are_corrected_across_the_seam():
+    """A heading that the model misses by 0.3, logged near ±π: the correction is 0.3, not 2π."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-np.pi, np.pi, size=(400, 1))
+
+    def model(X, n_particles, rng):
+        return _around(X[:, None] + 0.1 * rng.standard_normal((len(X), n_particles, 1)))
+
+    corrected = residual(model, LinearRegression(), angles=(0,)).fit(X, _around(X + 0.3))
+    slope, offset = corrected.linear_correction()
+    assert np.allclose([slope.item(), offset.item()], [0.0, 0.3], atol=0.01)
+    assert np.abs(corrected(X, 9, rng)).max() <= np.pi
+    with pytest.raises(CaptureError, match=r"angles are \(1,\); the configuration has axes 0 to 0"):
+        residual(model, LinearRegression(), angles=(1,)).fit(X, X)
+
+
+def _around(angle):
+    return np.angle(np.exp(1j * angle))
+
+
+# -- what it refuses ------------------------------------------------------------------------------------------------------
+
+
+def test_calibrating_on_training_rows_is_refused(box, train, world, corrected):
+    X, Y = np.vstack([world.X, train.X[:3]]), np.vstack([world.Y, train.Y[:3]])
+    sentence = "the model was trained on 3 of these 803 transitions, .* calibrate on transitions that it has not seen"
+    with pytest.raises(CaptureError, match=sentence):
+        capture(corrected, box).fit(X, Y)
+    with pytest.raises(CaptureError, match=sentence):
+        capture(corrected, box).fit(X, Y, prediction=corrected(X, PARTICLES, np.random.default_rng(0)))
+    twice = residual(corrected, LinearRegression()).fit(world.X, world.Y)
+    assert twice.trained_on(X, Y).all()  # what the inner model has seen counts too
+    assert corrected.trained_on(train.X, train.Y + 1e-9).sum() == 0  # the same input with another outcome is a new row
+    assert corrected.trained_on(np.empty((0, 4)), np.empty((0, 2))).shape == (0,)
+
+
+def test_an_untrained_model_is_refused(box, world):
+    model = residual(box, LinearRegression())
+    for use in (
+        lambda: capture(model, box).fit(world.X, world.Y),
+        lambda: model(world.X, 4, np.random.default_rng(0)),
+        lambda: model.gaussian(world.X),
+        model.linear_correction,
+        model.fingerprint,
+    ):
+        with pytest.raises(CaptureError, match="residual model is not trained yet; call fit"):
+            use()
+
+
+class OneNumber(LinearRegression):
+    def predict(self, X):
+        return super().predict(X)[:, 0]
+
+
+class NaN(LinearRegression):
+    def predict(self, X):
+        return super().predict(X) * np.nan
+
+
+@pytest.mark.parametrize(
+    ("regressor", "sentence"),
+    [
+        (OneNumber(), r"what the regressor predicts has shape \(1,\), expected \(n, dc\)"),
+        (NaN(), "what the regressor predicts has 2 NaN or infinite values"),
+        (SVR(), r"SVR\(\) cannot be trained on 2 numbers a row .* sklearn.multioutput.MultiOutputRegressor"),
+        ("linear", "the regressor is 'linear'; expected one of scikit-learn's kind"),
+        (LinearRegression, "the regressor is <class .*expected one of scikit-learn's kind"),
+    ],
+    ids=["shape", "nan", "one target", "a word", "a class"],
+)
+def test_a_regressor_that_does_not_fit_is_refused(box, train, regressor, sentence):
+    with pytest.raises(CaptureError, match=sentence):
+        residual(box, regressor).fit(train.X, train.Y)
+
+
+def test_bad_transitions_and_models_are_refused(box, train):
+    model = residual(box, LinearRegression())
+    with pytest.raises(CaptureError, match="X has 600 rows and Y has 599"):
+        model.fit(train.X, train.Y[1:])
+    with pytest.raises(CaptureError, match="X has no rows"):
+        model.fit(train.X[:0], train.Y[:0])
+    with pytest.raises(CaptureError, match="the model's particles has shape"):
+        residual(lambda X, n_particles, rng: X, LinearRegression()).fit(train.X, train.Y)
+
+
+# -- conventions ----------------------------------------------------------------------------------------------------------
+
+
+def test_clone_forgets_and_pickle_remembers(box, train, fresh, corrected):
+    again = clone(corrected)
+    assert again.get_params()["model"] == box
+    assert repr(again) == f"Residual(model={box!r}, regressor=LinearRegression())"
+    assert not hasattr(again, "regressor_")
+    kept = pickle.loads(pickle.dumps(corrected))
+    assert kept.fingerprint() == corrected.fingerprint()
+    assert kept.trained_on(train.X, train.Y).all()
+    assert not hasattr(corrected.regressor, "coef_")  # the one given stays as it was
+
+
+def test_the_fingerprint_tells_settings_and_training_data_apart(box, train, world):
+    prints = {
+        residual(box, regressor, **settings).fit(X, Y).fingerprint()
+        for regressor, X, Y, settings in [
+            (LinearRegression(), train.X, train.Y, {}),
+            (LinearRegression(), train.X[1:], train.Y[1:], {}),
+            (LinearRegression(), world.X, world.Y, {}),
+            (LinearRegression(fit_intercept=False), train.X, train.Y, {}),
+            (Ridge(), train.X, train.Y, {}),
+            (Ridge(2.0), train.X, train.Y, {}),
+            (make_pipeline(PolynomialFeatures(2), Ridge()), train.X, train.Y, {}),
+            (make_pipeline(PolynomialFeatures(3), Ridge()), train.X, train.Y, {}),
+            (LinearRegression(), train.X, train.Y, {"seed": 1}),
+            (LinearRegression(), train.X, train.Y, {"n_particles": 32}),
+            (LinearRegression(), train.X, train.Y, {"project": _around}),
+        ]
+    }
+    assert len(prints) == 11
+    assert residual(box, Ridge()).fit(train.X, train.Y).fingerprint() in prints
+
+
+def test_a_saved_calibration_knows_its_corrected_model(box, train, world, fresh, corrected, tmp_path):
+    cap = capture(corrected, box).fit(world.X, world.Y)
+    cap.save(tmp_path / "box.capture")
+    same = residual(box, LinearRegression()).fit(train.X, train.Y)
+    again = Capture.load(tmp_path / "box.capture", same, box.strata)
+    assert np.array_equal(again.contains(fresh.X, fresh.Y), cap.contains(fresh.X, fresh.Y))
+    for other in (box, residual(box, LinearRegression()).fit(train.X[9:], train.Y[9:])):
+        with pytest.raises(CaptureError, match="made for another model"):
+            Capture.load(tmp_path / "box.capture", other, box.strata)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("regressor", [LinearRegression(), LinearRegression(fit_intercept=False), Ridge(3.0)], ids=str)
+def test_a_linear_correction_is_what_the_regressor_predicts(box, train, fresh, regressor, outputs):
+    def model(X, n_particles, rng):
+        return box(X, n_particles, rng)[..., :outputs]
+
+    corrected = residual(model, regressor).fit(train.X, train.Y[:, :outputs])
+    coefficients, offset = corrected.linear_correction()
+    assert coefficients.shape == (outputs, 4)
+    assert offset.shape == (outputs,)
+    zero = np.zeros((len(fresh.X), 1, outputs))
+    corrected.model = lambda X, n_particles, rng: zero
+    assert np.allclose((fresh.X @ coefficients.T + offset)[:, None], corrected(fresh.X, 1, np.random.default_rng(0)))
+
+
+def test_a_curved_correction_is_not_called_linear(box, train):
+    curved = [FOREST, make_pipeline(PolynomialFeatures(2), Ridge()), MultiOutputRegressor(SVR())]
+    for regressor in curved:
+        with pytest.raises(CaptureError, match="is not linear in X by a coef_ and an intercept_"):
+            residual(box, regressor).fit(train.X, train.Y).linear_correction()
+    growing = residual(lambda X, n, rng: np.zeros((len(X), n, 1)), PoissonRegressor())  # has a coef_, behind an exponential
+    with pytest.raises(CaptureError, match="is not linear"):
+        growing.fit(train.X, train.Y[:, :1]).linear_correction()
