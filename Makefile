@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test browser lint docs bench wheel clean
+.PHONY: demo test browser lint docs bench fuzz wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.view  ## calibrate the six methods on the built-in example
@@ -27,6 +27,9 @@ docs: $(VENV)/.dev  ## the site, in site/
 
 bench: $(VENV)/.dev  ## speed as ratios to named alternatives
 	$(BIN)/capture bench
+
+fuzz: $(VENV)/.dev  ## a hundred thousand mutated files, none of which may do harm
+	$(BIN)/python tests/fuzz.py --files 100000
 
 wheel: $(VENV)/.dev  ## the wheel, in dist/
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .

@@ -6,8 +6,12 @@
 import sys
 
 from figures.choosing import alpha_study, leaf_study, neighbour_study, size_study
+from figures.closed_loop import closed_loop_picture
 from figures.episode import episode_animation
+from figures.episodes import episodes_picture
+from figures.examples import block_picture, panda_picture, wheels_picture
 from figures.guarantee import draws_picture, rank_picture, spread_picture
+from figures.horizon import horizon_picture
 from figures.idea import idea_picture, own_data_picture, region_picture
 from figures.methods import methods_pictures, neighbour_picture, rod_picture
 
@@ -21,7 +25,13 @@ PICTURES = {
     "neighbours": neighbour_picture,
     "rod": rod_picture,
     "own-data": own_data_picture,
+    "example-wheels": wheels_picture,
+    "example-block": block_picture,
+    "example-peg": panda_picture,
     "episode": episode_animation,
+    "episodes": episodes_picture,
+    "horizon": horizon_picture,
+    "closed-loop": closed_loop_picture,
     "choosing-k": neighbour_study,
     "choosing-alpha": alpha_study,
     "choosing-leaf": leaf_study,

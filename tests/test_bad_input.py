@@ -296,6 +296,7 @@ ASK = {
     "contains": lambda c, w, **rates: c.contains(w.X, w.Y, **rates),
     "thresholds": lambda c, w, **rates: c.thresholds(w.X, **rates),
     "threshold_table": lambda c, w, **rates: c.threshold_table(**rates),
+    "compile": lambda c, w, **rates: c.compile(**rates),
     "count_cells": lambda c, w, **rates: c.count_cells(w.X, **rates),
     "coverage": lambda c, w, **rates: c.coverage(w.X, w.Y, **rates),
 }

@@ -21,13 +21,28 @@ RUNS = {
     "07_planning_in_python": ("120", "arrived after"),
     "08_marble_planner": ("512", "ms a plan"),
     "09_peg": ("2500", "free"),
+    "10_two_wheels": (None, "Region(alpha=0.1: all"),
+    "11_block_among_walls": ("900", "other contact"),
+    "12_panda_peg": ("800", "peg-left + peg-right"),
+    "13_horizon": ("6000", "for all steps at once"),
+    "14_online": ("1500", "held after the change"),
+    "15_episodes": ("60", "after the change"),
 }
-FILES = {"06_save_load_control_loop": "box.capture", "07_planning_in_python": "run.npz", "08_marble_planner": "marble.npz"}
+FILES = {
+    "06_save_load_control_loop": "box.capture",
+    "07_planning_in_python": "run.npz",
+    "08_marble_planner": "marble.npz",
+    "10_two_wheels": "wheels.png",
+    "11_block_among_walls": "block.png",
+    "12_panda_peg": "peg.png",
+    "13_horizon": "box.horizon",
+}
+MUJOCO = ("09_peg", "11_block_among_walls", "12_panda_peg")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_example_runs(script, tmp_path, monkeypatch, capsys):
-    if script.stem == "09_peg" and find_spec("mujoco") is None:
+    if script.stem in MUJOCO and find_spec("mujoco") is None:
         pytest.skip("needs MuJoCo")
     size, words = RUNS[script.stem]
     monkeypatch.chdir(tmp_path)

@@ -3,18 +3,24 @@
 from importlib.metadata import version
 
 from capture_cp.checks import CaptureError, CaptureWarning
+from capture_cp.compiled import Compiled
 from capture_cp.conformal.coverage import Coverage, CoverageRow, clopper_pearson
 from capture_cp.conformal.gaussian import Mahalanobis, calibrated_covariance
 from capture_cp.conformal.groups import Examples, Groups, OneGroup, PerStratum, Tree, Uncalibrated
+from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
 from capture_cp.conformal.partition import Partition, ThresholdTable
 from capture_cp.conformal.quantile import conformal_quantile, conformal_rank, size_needed
 from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
+from capture_cp.conformal.units import split_rows
 from capture_cp.methods import METHODS, method
+from capture_cp.models.residual import Residual, residual
+from capture_cp.monitor import Monitor
 from capture_cp.predictor import Capture
 from capture_cp.region import Region
+from capture_cp.spaces.contact_strata import ContactStrata
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import SE2, Euclidean, Metric
-from capture_cp.spaces.strata import FunctionStrata, GridStrata, Strata
+from capture_cp.spaces.strata import FunctionStrata, GridStrata, Strata, one_stratum
 from capture_cp.transitions import Transitions, read_transitions, write_transitions
 
 __version__ = version("capture-cp")
@@ -25,6 +31,8 @@ __all__ = [
     "Capture",
     "CaptureError",
     "CaptureWarning",
+    "Compiled",
+    "ContactStrata",
     "Coverage",
     "CoverageRow",
     "Euclidean",
@@ -33,15 +41,19 @@ __all__ = [
     "Grid",
     "GridStrata",
     "Groups",
+    "JumperMartingale",
     "Mahalanobis",
     "Metric",
     "Model",
+    "Monitor",
     "NearestParticles",
     "OneGroup",
+    "OnlineRanks",
     "ParticleBox",
     "Partition",
     "PerStratum",
     "Region",
+    "Residual",
     "Score",
     "Strata",
     "ThresholdTable",
@@ -53,7 +65,10 @@ __all__ = [
     "conformal_quantile",
     "conformal_rank",
     "method",
+    "one_stratum",
     "read_transitions",
+    "residual",
     "size_needed",
+    "split_rows",
     "write_transitions",
 ]

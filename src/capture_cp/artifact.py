@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import pairwise
 from typing import Any
@@ -15,12 +16,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse
 from safetensors.numpy import save as serialise
 
-from capture_cp.checks import CaptureError
+from capture_cp.checks import CaptureError, shortened, whole_number
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.groups import Groups, OneGroup, PerStratum, Tree
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
-from capture_cp.conformal.thresholds import GroupScores
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.files import Pathlike, existing_file, written_whole
 from capture_cp.kernels.tree import NODE
 from capture_cp.params import Params
@@ -29,8 +30,14 @@ from capture_cp.spaces.metrics import SE2, Euclidean
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
 SCHEMA = 1
+EPISODE_SCHEMA = 2  # scores of episodes, which a version that does not know them would take for independent ones
 FORMAT = "capture-cp calibration"
+HORIZON_FORMAT = "capture-cp horizon calibration"
+WRITERS = {FORMAT: "Capture.save", HORIZON_FORMAT: "HorizonCapture.save"}
 LARGEST = 1 << 32
+#: Numbers of a file that whoever loads it will make arrays of.
+MOST = {"n_inputs": 1_000_000, "n_outputs": 1_000_000, "n_particles": 100_000}
+UNSOUND = "its arrays do not fit together; save it again."
 
 #: The only classes that a file may name; a file cannot make us import or run anything else.
 KNOWN: Mapping[str, type[Params]] = {
@@ -41,26 +48,38 @@ KNOWN: Mapping[str, type[Params]] = {
 def save(cap: Capture, path: Pathlike) -> None:
     """Write a fitted calibration to `path`, atomically."""
     cap._check_fitted()
-    if not isinstance(cap.calibration_, GroupScores):
+    if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
         raise CaptureError("there is nothing to save: this method is not calibrated.")
-    arrays = _arrays(cap.partition_, cap.calibration_)
-    header = {
-        "score": _describe(cap._score),
-        "groups": _describe(cap._groups),
+    arrays = partition_arrays(cap.partition_) | vars(cap.calibration_)
+    header = made_for(cap.model, cap.strata) | {
+        "score": describe(cap._score),
+        "groups": describe(cap._groups),
         "n_particles": cap.n_particles,
         "seed": cap.seed,
         "deterministic_model": cap.deterministic_model,
         "n_inputs": cap.n_inputs_,
         "n_outputs": cap.n_outputs_,
-        "strata": list(cap.strata.names),
-        "strata_sha256": _strata_fingerprint(cap.strata),
-        "model_fingerprint": _model_fingerprint(cap.model),
         "data": cap.data_,
         "group_sizes": cap.calibration_.sizes.tolist(),
+    }
+    write(path, header, arrays)
+
+
+def made_for(model: Any, strata: Strata) -> dict[str, Any]:
+    """What a header says of the model and the strata, which are not saved, and of who wrote it."""
+    return {
+        "strata": list(strata.names),
+        "strata_sha256": _strata_fingerprint(strata),
+        "model_fingerprint": _model_fingerprint(model),
         "versions": {name: version(name) for name in ("capture-cp", "numpy", "scikit-learn", "safetensors")},
     }
+
+
+def write(path: Pathlike, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], kind: str = FORMAT) -> None:
+    """Header and arrays of a calibration to a file that says what kind it is, atomically."""
     text = json.dumps(header, default=_plain)
-    metadata = {"format": FORMAT, "schema": str(SCHEMA), "calibration": text, "sha256": _checksum(text, arrays)}
+    schema = str(EPISODE_SCHEMA if "drawn" in arrays else SCHEMA)
+    metadata = {"format": kind, "schema": schema, "calibration": text, "sha256": _checksum(text, arrays)}
     with written_whole(path) as temporary:
         temporary.write_bytes(serialise(arrays, metadata=metadata))
 
@@ -68,16 +87,26 @@ def save(cap: Capture, path: Pathlike) -> None:
 def load(path: Pathlike, model: Model, strata: Strata, score: Score | None = None, groups: Groups | None = None) -> Capture:
     """Read a calibration and put it together with its model and strata."""
     header, arrays = read(path)
-    try:
+    with explained(path):
         return _restore(header, arrays, model, strata, score, groups)
+
+
+@contextmanager
+def explained(path: Pathlike) -> Iterator[None]:
+    """Whatever is wrong with a calibration that is being put together, as one sentence that names its file."""
+    try:
+        yield
     except CaptureError as error:
-        raise CaptureError(f"calibration {path}: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        raise CaptureError(f"calibration {path} is damaged ({type(error).__name__}: {error}); save it again.") from None
+        raise CaptureError(f"calibration {path}: {shortened(str(error), 500)}") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # a header that is valid JSON can be wrong in more ways than a list would hold
+        trouble = shortened(f"{type(error).__name__}: {error}", 200)
+        raise CaptureError(f"calibration {path} is damaged ({trouble}); save it again.") from None
 
 
-def read(path: Pathlike) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Header and arrays of a calibration file, with their checksum verified."""
+def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Header and arrays of a calibration file of that kind, with their checksum verified."""
     file = existing_file(path, "calibration")
     if file.stat().st_size > LARGEST:
         raise CaptureError(f"calibration {file} is larger than {LARGEST >> 30} GiB; that is not a calibration of ours.")
@@ -86,20 +115,19 @@ def read(path: Pathlike) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     except OSError as error:
         raise CaptureError(f"cannot read calibration {file}: {error.strerror}; check its permissions.") from None
     metadata = _metadata(data)
-    if metadata.get("format") != FORMAT:
+    if metadata.get("format") != kind:
+        raise CaptureError(f"{file} is not a {kind}, or is cut short; expected a file written by {WRITERS[kind]}.")
+    if metadata.get("schema") not in (str(SCHEMA), str(EPISODE_SCHEMA)):
         raise CaptureError(
-            f"{file} is not a capture-cp calibration, or is cut short; expected a file written by Capture.save."
-        )
-    if metadata.get("schema") != str(SCHEMA):
-        raise CaptureError(
-            f"calibration {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA}; upgrade capture-cp."
+            f"calibration {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA} and {EPISODE_SCHEMA}; "
+            "upgrade capture-cp."
         )
     try:
         arrays = parse(data)
         text = metadata["calibration"]
         intact = metadata["sha256"] == _checksum(text, arrays)
         header = json.loads(text)
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         intact = False
     if not intact or not isinstance(header, dict):
         raise CaptureError(f"calibration {file} is damaged or cut short; copy or save it again.")
@@ -114,6 +142,34 @@ def _restore(
     score: Score | None,
     groups: Groups | None,
 ) -> Capture:
+    check_made_for(header, model, strata)
+    n_inputs, n_outputs, n_particles = (checked_size(name, header[name]) for name in MOST)
+    if not isinstance(header["data"], dict):
+        raise CaptureError("it does not tell its data; save it again.")
+    cap = Capture(
+        model,
+        strata,
+        score=score if score is not None else build(header["score"]),
+        groups=groups if groups is not None else build(header["groups"]),
+        n_particles=n_particles,
+        seed=header["seed"],
+        deterministic_model=bool(header["deterministic_model"]),
+    )
+    cap._check_parts(n_outputs)
+    partition, scores = _checked(arrays, n_inputs, len(strata.names))
+    return cap._restore(partition, scores, n_inputs, n_outputs, header["data"])
+
+
+def checked_size(name: str, value: Any) -> int:
+    """A size that a header claims, known to be one that arrays may have."""
+    number = whole_number(name, value, 1)
+    if number > MOST[name]:
+        raise CaptureError(f"{name} is {number:,}; expected at most {MOST[name]:,}.")
+    return number
+
+
+def check_made_for(header: dict[str, Any], model: Any, strata: Strata) -> None:
+    """Refuse a model or strata that are not the ones of the header."""
     if list(strata.names) != header["strata"] or _strata_fingerprint(strata) != header["strata_sha256"]:
         raise CaptureError(
             f"it was made for other strata ({', '.join(header['strata'])}) than the ones given "
@@ -123,44 +179,65 @@ def _restore(
         raise CaptureError(
             "it was made for another model, or other settings of it; load it with the model it was fitted with."
         )
-    cap = Capture(
-        model,
-        strata,
-        score=score if score is not None else _build(header["score"]),
-        groups=groups if groups is not None else _build(header["groups"]),
-        n_particles=header["n_particles"],
-        seed=header["seed"],
-        deterministic_model=header["deterministic_model"],
-    )
-    cap._check_parts(header["n_outputs"])
-    partition, scores = _checked(arrays, header["n_inputs"], len(strata.names))
-    cap._restore(partition, scores, header["n_inputs"], header["n_outputs"], header["data"])
-    return cap
 
 
-def _arrays(partition: Partition, scores: GroupScores) -> dict[str, npt.NDArray[Any]]:
+def partition_arrays(partition: Partition) -> dict[str, npt.NDArray[Any]]:
+    """A partition as plain arrays by name."""
     nodes = {f"nodes.{field}": np.ascontiguousarray(partition.nodes[field]) for field in NODE.names or ()}
-    return nodes | {
-        "roots": partition.roots,
-        "stratum_features": partition.stratum_features,
-        "scores": scores.scores,
-        "starts": scores.starts,
-    }
+    return nodes | {"roots": partition.roots, "stratum_features": partition.stratum_features}
 
 
-def _checked(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_strata: int) -> tuple[Partition, GroupScores]:
-    """Partition and scores that are safe to walk: every index in range, no cycle, scores sorted."""
+def _checked(
+    arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_strata: int
+) -> tuple[Partition, GroupScores | EpisodeScores]:
+    """Partition and scores that are safe to use: see `checked_partition`, and scores sorted."""
+    scores = np.asarray(arrays["scores"], dtype=np.float64)
+    starts = np.asarray(arrays["starts"], dtype=np.int64)
+    partition = checked_partition(arrays, n_inputs, n_strata, len(starts) - 1)
+    sound = (
+        starts[0] == 0
+        and starts[-1] == len(scores)
+        and (np.diff(starts) >= 0).all()
+        and bool(np.isfinite(scores).all())
+        and all((np.diff(scores[a:b]) >= 0).all() for a, b in pairwise(starts))
+    )
+    if not sound:
+        raise CaptureError(UNSOUND)
+    if "drawn" not in arrays:
+        return partition, GroupScores(scores, starts)
+    return partition, _checked_episodes(EpisodeScores(scores, starts, arrays["steps"], arrays["drawn"]))
+
+
+def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
+    """Scores of episodes whose weights add up: in each group, as many episodes as steps were drawn of one."""
+    sound = (
+        found.steps.shape == found.drawn.shape == found.scores.shape
+        and found.steps.dtype == np.int64
+        and found.drawn.dtype == np.uint8
+        and _all_between(found.steps, 1, len(found.scores) + 1)
+        and _all_between(found.drawn, 0, 3)
+    )
+    if not sound:
+        raise CaptureError(UNSOUND)
+    for j, (first, last) in enumerate(pairwise(found.starts)):
+        if last > first and abs((1.0 / found.steps[first:last]).sum() - found.sizes[j]) > 1e-6 * (last - first):
+            raise CaptureError(UNSOUND)
+    return found
+
+
+def checked_partition(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_strata: int, n_groups: int) -> Partition:
+    """A partition that is safe to walk: every index in range, no cycle, and no node below two others.
+
+    A few dozen nodes that share their children would have more paths than anyone can follow.
+    """
     nodes = np.zeros(len(arrays["nodes.feature"]), dtype=NODE)
     for field in NODE.names or ():
         nodes[field] = arrays[f"nodes.{field}"]
     roots = np.asarray(arrays["roots"], dtype=np.int32)
     features = np.ascontiguousarray(arrays["stratum_features"], dtype=np.float64)
-    scores = np.asarray(arrays["scores"], dtype=np.float64)
-    starts = np.asarray(arrays["starts"], dtype=np.int64)
     number = np.arange(len(nodes))
     leaf = nodes["feature"] < 0
     inner = ~leaf
-    n_groups = len(starts) - 1
     sound = (
         roots.shape == (n_strata,)
         and features.ndim == 2
@@ -169,44 +246,39 @@ def _checked(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_strata: int) 
         and _all_between(nodes["feature"][inner], 0, n_inputs + features.shape[1])
         and all(_all_between(nodes[side][inner], 0, len(nodes)) for side in ("left", "right"))
         and all((nodes[side][inner] > number[inner]).all() for side in ("left", "right"))
-        and n_groups >= 1
+        and len(np.unique(nodes[["left", "right"]][inner].tolist())) == 2 * inner.sum()
+        and 1 <= n_groups <= len(nodes)
         and _all_between(nodes["group"][leaf], 0, n_groups)
         and _all_between(nodes["group"], -1, n_groups)
-        and starts[0] == 0
-        and starts[-1] == len(scores)
-        and (np.diff(starts) >= 0).all()
-        and bool(np.isfinite(scores).all())
-        and all((np.diff(scores[a:b]) >= 0).all() for a, b in pairwise(starts))
     )
     if not sound:
-        raise CaptureError("its arrays do not fit together; save it again.")
-    return Partition(nodes, roots, features, n_inputs), GroupScores(scores, starts)
+        raise CaptureError(UNSOUND)
+    return Partition(nodes, roots, features, n_inputs)
 
 
 def _all_between(values: npt.NDArray[Any], low: int, stop: int) -> bool:
     return bool(((values >= low) & (values < stop)).all())
 
 
-def _describe(part: Params) -> dict[str, Any]:
+def describe(part: Params) -> dict[str, Any]:
     """A part as JSON: its class name and parameters. A part of the user's own is named, not stored."""
     params = {
-        name: _describe(value) if isinstance(value, Params) else value for name, value in part.get_params(deep=False).items()
+        name: describe(value) if isinstance(value, Params) else value for name, value in part.get_params(deep=False).items()
     }
     if type(part).__name__ not in KNOWN or type(part) is not KNOWN[type(part).__name__]:
         return {"own": type(part).__name__}
     return {"class": type(part).__name__, "params": params}
 
 
-def _build(description: Any) -> Any:
+def build(description: Any) -> Any:
+    """The part that `describe` described."""
     if not isinstance(description, dict):
         return tuple(description) if isinstance(description, list) else description
     if "own" in description:
-        raise CaptureError(
-            f"it uses {description['own']}, a class of your own; pass it to Capture.load as score= or groups=."
-        )
+        raise CaptureError(f"it uses {description['own']}, a class of your own; pass it to load as score= or groups=.")
     if description["class"] not in KNOWN:
         raise CaptureError(f"it names an unknown part {description['class']!r}.")
-    params = {name: _build(value) for name, value in description["params"].items()}
+    params = {name: build(value) for name, value in description["params"].items()}
     return KNOWN[description["class"]](**params)
 
 
@@ -241,7 +313,7 @@ def _metadata(data: bytes) -> dict[str, Any]:
     """The metadata of a safetensors file (its JSON header begins after 8 bytes of length); empty if it is not one."""
     length = int.from_bytes(data[:8], "little")
     try:
-        header = json.loads(data[8 : 8 + length]) if length <= len(data) - 8 else {}
+        header = json.loads(data[8 : 8 + length].decode()) if length <= len(data) - 8 else {}
     except (ValueError, RecursionError):
         return {}
     metadata = header.get("__metadata__") if isinstance(header, dict) else None

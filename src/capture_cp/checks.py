@@ -86,15 +86,29 @@ def whole_number(name: str, value: Any, at_least: int) -> int:
     return int(value)
 
 
+def positive_number(name: str, value: Any) -> float:
+    """`value` as a finite float above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 < value < math.inf:
+        raise CaptureError(f"{name} is {value!r}; expected a positive number.")
+    return float(value)
+
+
 def known_name(kind: str, given: Any, known: Iterable[str]) -> str:
     """`given` if it is one of `known`; otherwise an error that offers the nearest match."""
     names = list(known)
     if isinstance(given, str) and given in names:
         return given
-    near = difflib.get_close_matches(str(given).lower(), [name.lower() for name in names], n=1, cutoff=0.5)
+    # what is compared is cut short: names may come from a file, and the search takes the square of their length
+    names = [shortened(name) for name in names[:1000]]
+    near = difflib.get_close_matches(shortened(str(given)).lower(), [name.lower() for name in names], n=1, cutoff=0.5)
     hint = next((f" Did you mean {name!r}?" for name in names if near and name.lower() == near[0]), "")
     listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-    raise CaptureError(f"unknown {kind} {given!r}; known: {listed or 'none'}.{hint}")
+    raise CaptureError(f"unknown {kind} {shortened(repr(given))}; known: {listed or 'none'}.{hint}")
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Text that fits into a sentence."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def feasible(name: str, labels: Ints) -> None:

@@ -15,13 +15,21 @@ from capture_cp.checks import CaptureError, CaptureWarning
 from capture_cp.experiments.benchmarks import Bench
 from capture_cp.experiments.coverage import CoverageStudy
 from capture_cp.experiments.demo import Demo
+from capture_cp.experiments.horizon import HorizonStudy
+from capture_cp.experiments.online import OnlineStudy
+from capture_cp.experiments.online_rounds import RoundsStudy
 from capture_cp.experiments.peg_coverage import PegCoverageStudy
+from capture_cp.experiments.peg_horizon import PegHorizonStudy
 from capture_cp.experiments.peg_planning import PegPlanningStudy
 from capture_cp.experiments.peg_sensitivity import PegSensitivity
 from capture_cp.experiments.peg_simulator import SimulatorCheck
 from capture_cp.experiments.planning import PlanningStudy
 from capture_cp.experiments.reproduce import Reproduce
 from capture_cp.experiments.video import Video
+from capture_cp.robot.calibrate import Calibrate
+from capture_cp.robot.check import Check
+from capture_cp.robot.config import expanded
+from capture_cp.robot.size import Size
 from capture_cp.viewer.settings import MarbleView, PegView
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
@@ -29,6 +37,10 @@ DESCRIPTION = """Calibrated prediction regions for robots in contact: where will
 Start with: capture demo"""
 
 COVERAGE = "Empirical coverage of the methods on a task, stratum by stratum, beside the paper's figures."
+
+HORIZON = "Coverage of regions several steps ahead: the paper's recursion beside regions calibrated on roll-outs."
+
+ONLINE = "Regions in closed loop: adapting to a system that changes, and calibrated on what the planner does."
 
 PLAN = "Closed-loop planning with the regions of each method on a task, beside the paper's figures."
 
@@ -44,12 +56,25 @@ CoverageCommand = (
     Annotated[CoverageStudy, tyro.conf.subcommand("marble")] | Annotated[PegCoverageStudy, tyro.conf.subcommand("peg")]
 )
 
+HorizonCommand = (
+    Annotated[HorizonStudy, tyro.conf.subcommand("marble")] | Annotated[PegHorizonStudy, tyro.conf.subcommand("peg")]
+)
+
+OnlineCommand = (
+    Annotated[OnlineStudy, tyro.conf.subcommand("marble")] | Annotated[RoundsStudy, tyro.conf.subcommand("marble-rounds")]
+)
+
 ViewCommand = Annotated[MarbleView, tyro.conf.subcommand("marble")] | Annotated[PegView, tyro.conf.subcommand("peg")]
 
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[CoverageCommand, tyro.conf.subcommand("coverage", description=COVERAGE)]
+    | Annotated[HorizonCommand, tyro.conf.subcommand("horizon", description=HORIZON)]
     | Annotated[PlanCommand, tyro.conf.subcommand("plan", description=PLAN)]
+    | Annotated[OnlineCommand, tyro.conf.subcommand("online", description=ONLINE)]
+    | Annotated[Size, tyro.conf.subcommand("size")]
+    | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
+    | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Video, tyro.conf.subcommand("video")]
     | Annotated[ViewCommand, tyro.conf.subcommand("view", description=VIEW, default=MarbleView())]
@@ -64,9 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if list(arguments) == ["--version"]:
         print(f"capture-cp {__version__}")
         return
-    command = tyro.cli(Command, prog="capture", description=DESCRIPTION, args=arguments)
     errors = Console(stderr=True)
     try:
+        command = tyro.cli(Command, prog="capture", description=DESCRIPTION, args=expanded(arguments))
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, category, *_: errors.print(
                 f"warning: {message}",

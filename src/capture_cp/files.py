@@ -12,6 +12,9 @@ from capture_cp.checks import CaptureError
 
 Pathlike = str | os.PathLike[str]
 
+#: Bytes that any file may unpack to, and how often its own size beyond that: a log packs tenfold, a bomb a thousandfold.
+UNPACKED, PACKING = 1 << 26, 200
+
 
 def cache_folder() -> Path:
     """Where things that can be made again are kept between runs; it may not exist yet."""
@@ -48,3 +51,12 @@ def existing_file(path: Pathlike, kind: str) -> Path:
     if file.stat().st_size == 0:
         raise CaptureError(f"{kind} {file} is empty; write it again.")
     return file
+
+
+def check_unpacked(file: Path, kind: str, size: int) -> None:
+    """Refuse a file that says it unpacks to `size` bytes if that is out of proportion."""
+    if not 0 <= size <= UNPACKED + PACKING * file.stat().st_size:
+        raise CaptureError(
+            f"{kind} {file} claims to hold {size:,} bytes in {file.stat().st_size:,}, which no log or recording does; "
+            "if it is right, write it again without compression."
+        )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from capture_cp.checks import (
     Bools,
     CaptureError,
-    CaptureWarning,
     Floats,
     Ints,
     confidence_level,
@@ -23,18 +20,22 @@ from capture_cp.checks import (
     same_length,
     some_rows,
 )
-from capture_cp.conformal.coverage import Coverage, CoverageRow, tally
+from capture_cp.conformal.coverage import Coverage, coverage_of
 from capture_cp.conformal.groups import Examples, Groups, Tree
 from capture_cp.conformal.partition import Partition, ThresholdTable
-from capture_cp.conformal.quantile import size_needed
 from capture_cp.conformal.scores import Model, NearestParticles, Score
 from capture_cp.conformal.thresholds import Thresholds
+from capture_cp.conformal.units import unit_numbers
 from capture_cp.params import Params
-from capture_cp.preflight import callers_level, check_model, check_parts
+from capture_cp.preflight import check_model, check_parts, check_unseen, warn_of_small_groups
+from capture_cp.provenance import digest, provenance
 from capture_cp.region import Region, grid_of
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
-FIT_PARTICLES, FIT_SPLIT, ASK_PARTICLES = range(3)
+if TYPE_CHECKING:
+    from capture_cp.compiled import Compiled
+
+FIT_PARTICLES, FIT_SPLIT, ASK_PARTICLES, FIT_FACTS = range(4)
 MOST_ASKED = 64  # failure rates whose thresholds are kept at hand
 
 
@@ -78,27 +79,33 @@ class Capture(Params):
 
     # -- offline ------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, Y: Any, prediction: Any = None) -> Self:
+    def fit(self, X: Any, Y: Any, prediction: Any = None, groups: Any = None) -> Self:
         """Calibrate on transitions (Algorithm 1, lines 1 to 9).
 
         Args:
             X: inputs, state and action side by side, (n, dx).
             Y: next configurations of the real system, (n, dc).
             prediction: what the model predicted at X, if already at hand: particles (n, L, dc).
+            groups: which episode (run, object, day) each row belongs to, (n,), if rows of one are not independent: units
+                that must not be parted, as in scikit-learn. Not to be confused with the constructor's `groups`, which says
+                how inputs and strata share thresholds. Coverage then holds for a random step of a new episode.
         """
         X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition a row"))
         Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition a row")
         same_length("X", X, "Y", Y)
+        units = None if groups is None else unit_numbers(groups, len(X))
         self._check_parts(Y.shape[1])
         m = self._index(Y)
         feasible("Y", m)
+        check_unseen(self.model, X, Y)
         if prediction is None:
             check_model(self.model, self._score, X, self.n_particles, Y.shape[1], self.deterministic_model)
         prediction = self._predict(X, prediction, self._rng(FIT_PARTICLES), Y.shape[1])
         R = self._checked_scores(self._score.score(prediction, Y), len(X))
-        examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None))
+        examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), units)
         partition, calibration = self._groups.calibrate(examples, self._rng(FIT_SPLIT))
-        return self._restore(partition, calibration, X.shape[1], Y.shape[1], {"rows": len(X), "sha256": _digest(X, Y)})
+        facts = provenance(X, Y, units, self._rng(FIT_FACTS))
+        return self._restore(partition, calibration, X.shape[1], Y.shape[1], facts)
 
     # -- online -------------------------------------------------------------------------------------------------------
 
@@ -119,6 +126,12 @@ class Capture(Params):
         """The thresholds at one alpha as `table(x, m)`, for a control loop: one input takes under a microsecond."""
         thresholds = self._group_thresholds(alpha, confidence)
         return ThresholdTable(self.partition_, thresholds)
+
+    def compile(self, alpha: float = 0.1, confidence: float | None = None) -> Compiled:
+        """This calibration at one alpha, for a control loop: the same answers, nothing allocated, safe in threads."""
+        from capture_cp.compiled import Compiled
+
+        return Compiled(self, alpha, confidence)
 
     def region(self, x: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None) -> Region:
         """Prediction region of one input x (dx,).
@@ -172,10 +185,13 @@ class Capture(Params):
         confidence: float | None = None,
         prediction: Any = None,
         volumes: bool = True,
+        groups: Any = None,
     ) -> Coverage:
         """Coverage on transitions that were not used to fit: overall, by stratum and by group, with exact intervals.
 
-        `volumes=False` skips the mean region volumes, which need a grid and most of the time.
+        `volumes=False` skips the mean region volumes, which need a grid and most of the time. `groups` (n,) says which
+        episode each row belongs to, as in `fit`: every episode then counts once in a row of the table, by the share of its
+        steps there that held, and the interval is that of as many independent outcomes as the episodes are worth.
         """
         X, Y = self._pairs(X, Y)
         some_rows("X", X)
@@ -186,15 +202,16 @@ class Capture(Params):
         cells = None
         if volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None:
             cells = self.count_cells(X, alpha, confidence, prediction)
-        mean = None if cells is None else cells.mean(axis=0)
-        total = None if mean is None else float(mean.sum())
-        sizes = self.calibration_.sizes
-        names = [self.describe_group(j) for j in range(self.partition_.n_groups)]
-        return Coverage(
-            alpha=float(alpha),
-            all=CoverageRow("all", len(X), int(inside.sum()), total, int(sizes.sum())),
-            strata=tally(list(self.strata.names), m, inside, mean, None),
-            groups=tally(names, self.partition_.groups(X, m), inside, None, sizes),
+        return coverage_of(
+            float(alpha),
+            inside,
+            m,
+            self.partition_.groups(X, m),
+            list(self.strata.names),
+            [self.describe_group(j) for j in range(self.partition_.n_groups)],
+            self.calibration_.sizes,
+            None if cells is None else cells.mean(axis=0),
+            None if groups is None else unit_numbers(groups, len(X)),
         )
 
     def describe_group(self, group: int, inputs: Sequence[str] | None = None) -> str:
@@ -249,7 +266,7 @@ class Capture(Params):
 
     def _rng(self, purpose: int, X: Floats | None = None) -> np.random.Generator:
         """An independent stream a purpose; asking depends on X too, so that two inputs never share their noise."""
-        extra = [] if X is None else [int(_digest(X)[:32], 16)]
+        extra = [] if X is None else [int(digest(X)[:32], 16)]
         return np.random.default_rng(np.random.SeedSequence([self.seed, purpose, *extra]))
 
     def _predict(self, X: Floats, given: Any, rng: np.random.Generator, dims: int) -> Any:
@@ -277,22 +294,12 @@ class Capture(Params):
             if len(self._asked) >= MOST_ASKED:
                 self._asked.clear()
             self._asked[key] = self.calibration_.at(*key)
-            self._warn_of_small_groups(*key)
+            small = np.flatnonzero(np.isinf(self._asked[key])).tolist()
+            told = {j: (self.describe_group(j), int(self.calibration_.sizes[j])) for j in small}
+            rest = getattr(self.strata, "rest", None)  # a stratum for what nobody expects may well be empty
+            expected = None if rest is None else (self.strata.names[rest], 0)
+            warn_of_small_groups({j: group for j, group in told.items() if group != expected}, *key)
         return self._asked[key]
-
-    def _warn_of_small_groups(self, alpha: float, confidence: float | None) -> None:
-        sizes, small = self.calibration_.sizes, np.flatnonzero(np.isinf(self._asked[alpha, confidence]))
-        if len(small) == 0:
-            return
-        needed = size_needed(alpha, confidence)
-        shown = ", ".join(f"group {j} ({self.describe_group(j)}) has {sizes[j]}" for j in small[:4])
-        more = f", and {len(small) - 4} more groups" if len(small) > 4 else ""
-        warnings.warn(
-            f"too few calibration points for alpha = {alpha:g}: {shown}{more}; {needed} are needed. Their thresholds are "
-            "infinite, so a region takes in the whole stratum there; collect more transitions, raise alpha or min_leaf.",
-            CaptureWarning,
-            stacklevel=callers_level(),
-        )
 
     def _index(self, Y: Floats) -> Ints:
         return checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
@@ -321,11 +328,3 @@ class Capture(Params):
     @staticmethod
     def _checked_scores(R: Any, n: int) -> Floats:
         return finite_array("the scores", R, (n,), "(n,): one score a transition")
-
-
-def _digest(*arrays: Floats) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(repr(array.shape).encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()

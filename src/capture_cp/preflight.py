@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import sys
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, whole_number
+from capture_cp.checks import CaptureError, CaptureWarning, Floats, whole_number
 from capture_cp.conformal.groups import Groups
+from capture_cp.conformal.quantile import size_needed
 from capture_cp.conformal.scores import Score
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
@@ -51,6 +54,32 @@ def check_model(model: Any, score: Score, X: Floats, n_particles: int, dims: int
             "the model returned the same particles for two different random generators; draw its noise from the rng "
             "it is given, or pass deterministic_model=True if it is meant to have none."
         )
+
+
+def check_unseen(model: Any, X: Floats, Y: Floats) -> None:
+    """Refuse transitions that the model was trained on, where it can tell by a method `trained_on(X, Y) -> bool (n,)`."""
+    trained_on = getattr(model, "trained_on", None)
+    seen = int(np.count_nonzero(trained_on(X, Y))) if callable(trained_on) else 0
+    if seen:
+        raise CaptureError(
+            f"the model was trained on {seen} of these {len(X)} transitions, where it errs less than on new ones; calibrate "
+            "on transitions that it has not seen."
+        )
+
+
+def warn_of_small_groups(sizes: Mapping[int, tuple[str, int]], alpha: float, confidence: float | None) -> None:
+    """Say which groups, by their words and sizes, are too small for finite thresholds."""
+    if not sizes:
+        return
+    shown = ", ".join(f"group {j} ({words}) has {size}" for j, (words, size) in list(sizes.items())[:4])
+    more = f", and {len(sizes) - 4} more groups" if len(sizes) > 4 else ""
+    needed = size_needed(alpha, confidence)
+    warnings.warn(
+        f"too few calibration points for alpha = {alpha:g}: {shown}{more}; {needed} are needed. Their thresholds are "
+        "infinite, so a region takes in the whole stratum there; collect more transitions, raise alpha or min_leaf.",
+        CaptureWarning,
+        stacklevel=callers_level(),
+    )
 
 
 def callers_level() -> int:

@@ -24,12 +24,13 @@ def cautious(geometry):
 
 def compare(board: Map, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    X = Marble(board)._random_inputs(n, rng)
+    X = Marble(board).random_inputs(n, rng)
     # starts against walls too: where a first step has left the marble
     states, actions = X[:, :6].copy(), X[:, 6:].copy()
     for _ in range(3):
-        looked_up, ends = dynamics.step_all(states, actions, np.zeros((n, 2)), 2.0, True, board.geometry)
-        searched, same_ends = dynamics.step_all(states, actions, np.zeros((n, 2)), 2.0, True, cautious(board.geometry))
+        nothing = np.zeros((n, 2)), np.zeros((n, 4))
+        looked_up, ends = dynamics.step_all(states, actions, *nothing, 2.0, True, board.geometry)
+        searched, same_ends = dynamics.step_all(states, actions, *nothing, 2.0, True, cautious(board.geometry))
         agree = np.abs(looked_up - searched).max(axis=1) < 1e-8
         # a marble that just grazes a rim may stop a rounding error sooner
         assert agree.mean() > 0.9999, looked_up[~agree][0]

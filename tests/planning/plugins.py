@@ -9,7 +9,8 @@ import pytest
 from numba import njit
 
 from capture_cp.kernels.random import normal_pair, stream
-from capture_cp.planning.rollout import FusedRollout, Stage
+from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.rollout import Stage
 
 
 class Push(NamedTuple):

@@ -10,8 +10,9 @@ import pytest
 
 from capture_cp import CaptureError, method
 from capture_cp.planning.episode import run_episode
+from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
-from capture_cp.planning.rollout import FusedRollout, PythonRollout
+from capture_cp.planning.rollout import PythonRollout
 from capture_cp.tasks.marble import dynamics, planner
 from capture_cp.tasks.marble.maps import MAP_NAMES
 from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marble_planner, model_step, position_spread

@@ -18,7 +18,8 @@ from capture_cp import (
 )
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning import plugin
-from capture_cp.planning.rollout import FusedRollout, PythonRollout
+from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.rollout import PythonRollout
 from capture_cp.spaces.metrics import Euclidean, Metric
 from planning import plugins
 from planning.plugins import GOAL, WEIGHT, GivenNoise, guarded, kernel_noise, push, python_cost

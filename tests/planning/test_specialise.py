@@ -15,7 +15,7 @@ from numba import njit
 from capture_cp import Capture, NearestParticles, OneGroup
 from capture_cp.planning import plugin
 from capture_cp.planning import specialise as module
-from capture_cp.planning.rollout import FusedRollout
+from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.specialise import specialise
 from planning.plugins import push
 
@@ -25,7 +25,7 @@ RUN = """
 import numpy as np
 from capture_cp import Capture, NearestParticles, OneGroup
 from capture_cp.planning import plugin
-from capture_cp.planning.rollout import FusedRollout
+from capture_cp.planning.fused import FusedRollout
 from capture_cp.tasks.box import Box
 from planning.plugins import push
 

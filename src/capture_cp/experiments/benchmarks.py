@@ -17,6 +17,7 @@ from capture_cp.checks import Floats, whole_number
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.experiments.comparison import Comparison
+from capture_cp.experiments.latency import latency_measures
 from capture_cp.experiments.numpy_marble import numpy_marble_step
 from capture_cp.experiments.output import check_writable, write_rows
 from capture_cp.experiments.peg_benchmarks import peg_comparisons, peg_measures
@@ -37,6 +38,7 @@ class Bench:
         147_000
     )
     rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, one after the other.")] = 7
+    calls: Annotated[int, tyro.conf.arg(help="Calls of a compiled calibration whose latencies are told.")] = 1_000_000
     seed: Annotated[int, tyro.conf.arg(help="Seed of the transitions.")] = 0
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
 
@@ -44,6 +46,7 @@ class Bench:
         """Time every pair and print the ratios."""
         whole_number("transitions", self.transitions, 1000)
         whole_number("rounds", self.rounds, 1)
+        whole_number("calls", self.calls, 1000)
         check_writable(self.json)
         pairs = list(self._comparisons())
         rows = [
@@ -59,8 +62,8 @@ class Bench:
             mark = "" if row["speed_up"] >= row["wanted"] else "  missed"
             table.add_row(row["job"], row["alternative"], ratio, f"{row['wanted']:g}{mark}", _time_text(row["seconds"]))
         console.print(table)
-        with console.status("Planning and simulating"):
-            limits = [*plan_measures(self.seed), *peg_measures(self.seed)]
+        with console.status("Planning, simulating and asking"):
+            limits = [*plan_measures(self.seed), *peg_measures(self.seed), *latency_measures(self.calls, self.seed)]
         console.print(_limits_table(limits))
         if self.json is not None:
             write_rows(self.json, rows + limits, self)

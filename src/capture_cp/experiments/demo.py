@@ -18,6 +18,7 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import check_writable, coverage_table, output_folder, write_rows
 from capture_cp.experiments.planning import PlanningStudy, summary
+from capture_cp.experiments.planning_rows import ROWS, Calibration
 from capture_cp.experiments.report import report_trouble
 from capture_cp.methods import METHODS, method
 from capture_cp.planning.episode import Episode
@@ -122,7 +123,7 @@ class Demo:
         study = self._study((name,))
         with _progress(console) as progress:
             numbers = progress.track(range(self.episodes), description=f"Planning with {name}")
-            return [study.play(cap, task, self.map, name, episode) for episode in numbers]
+            return [study.play(Calibration(ROWS[name], task, cap), self.map, name, episode) for episode in numbers]
 
     def _write_report(
         self,

@@ -39,9 +39,9 @@ def check_writable(file: Path | None) -> None:
             )
 
 
-def write_rows(path: Pathlike, rows: Sequence[Mapping[str, Any]], config: Any) -> None:
-    """Rows and the settings (a dataclass) they were made with, as one JSON file."""
-    text = json.dumps({"schema": 1, "rows": list(rows), "config": asdict(config)}, indent=1, default=str)
+def write_rows(path: Pathlike, rows: Sequence[Mapping[str, Any]], config: Any, **more: Any) -> None:
+    """Rows and the settings (a dataclass) they were made with, and what `more` there is to say, as one JSON file."""
+    text = json.dumps({"schema": 1, "rows": list(rows), **more, "config": asdict(config)}, indent=1, default=str)
     with written_whole(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -16,19 +16,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from capture_cp.conformal.coverage import clopper_pearson
-from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import beside, output_folder, share_with_interval, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
+from capture_cp.experiments.planning_rows import ROWS, Calibration, calibrate, play
 from capture_cp.experiments.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
-from capture_cp.methods import METHODS, method
-from capture_cp.planning.episode import Episode, run_episode
-from capture_cp.predictor import Capture
+from capture_cp.planning.episode import Episode
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
-from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
+from capture_cp.tasks.marble.planner import POSITION
 from capture_cp.tasks.marble.task import Marble
 
-MAX_STEPS = 100
 OUTCOMES = ("success", "fell", "timed out")
 
 
@@ -42,13 +39,14 @@ class PlanningStudy:
 
     task: Annotated[Literal["marble"], tyro.conf.Suppress] = "marble"
     maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
-    methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = paper.PLANNING_METHODS
+    methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(ROWS)}.")] = paper.PLANNING_METHODS
     episodes: Annotated[int, tyro.conf.arg(help="Runs a map and method; the paper has 30.")] = 30
     samples: Annotated[int, tyro.conf.arg(help="Action sequences a plan.")] = 4096
     horizon: Annotated[int, tyro.conf.arg(help="Steps of a plan, 0.1 s each.")] = 6
-    temperature: Annotated[float, tyro.conf.arg(help="MPPI's lambda, as a share of what standing still costs.")] = (
-        PlannerSettings.temperature
-    )
+    temperature: Annotated[
+        float | None,
+        tyro.conf.arg(help="MPPI's lambda, as a share of what standing still costs; as settled for each row unless given."),
+    ] = None
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves of the calibration's tree.")] = 20
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
@@ -82,7 +80,7 @@ class PlanningStudy:
     def checked_tasks(self) -> dict[str, Marble]:
         """The maps by name, all settings checked."""
         counts = ("episodes", "samples", "horizon", "jobs", "particles")
-        check_settings(self, counts, (self.figures, self.state, self.record))
+        check_settings(self, counts, (self.figures, self.state, self.record), ROWS)
         maps = {str(name): load_map(name) for name in self.maps}
         maps = {name: tuning_variant(found) if self.variant else found for name, found in maps.items()}
         return {name: Marble(found, absorb=True, model_gain=self.model_gain) for name, found in maps.items()}
@@ -101,7 +99,7 @@ class PlanningStudy:
                     missing = [episode for episode in range(self.episodes) if episode not in done]
                     progress.advance(bar, self.episodes - len(missing))
                     if missing:
-                        work = partial(self._episode, self._calibrate(task, name), task, map_name, name)
+                        work = partial(self._episode, self.calibrate(task, name), task, map_name, name)
                         for episode, result in run_parts(work, missing, self.jobs):
                             done[episode] = result
                             store.add(episode, result)
@@ -114,29 +112,26 @@ class PlanningStudy:
         settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
         return settings | {"map": asdict(task.map), "method": name, "version": version("capture-cp")}
 
-    def _calibrate(self, task: Marble, name: str) -> Capture:
-        """The method, fitted to the paper's grid of transitions of this map."""
-        data = task.transitions("grid", 2, np.random.default_rng([self.seed, 0]))
-        tree = Tree(per_stratum=False, max_leaves=self.max_leaves)
-        cap = method(name, task, task.strata, n_particles=self.particles, tree=tree, seed=self.seed)
-        return cap.fit(data.X, data.Y)
+    def calibrate(self, task: Marble, name: str) -> Calibration:
+        """A row of the table, fitted on this map."""
+        return calibrate(ROWS[name], task, self.particles, self.max_leaves, self.horizon, self.seed)
 
-    def _episode(self, cap: Capture, task: Marble, map_name: str, name: str, episode: int) -> dict[str, Any]:
-        run = self.play(cap, task, map_name, name, episode)
+    def _episode(self, found: Calibration, task: Marble, map_name: str, name: str, episode: int) -> dict[str, Any]:
+        run = self.play(found, map_name, name, episode)
         if self.record is not None:
             run.save(self.record / f"{Path(map_name).stem}-{name}-{episode:03d}.npz")
         return summary(run, task)
 
-    def play(self, cap: Capture, task: Marble, map_name: str, name: str, episode: int) -> Episode:
-        """One closed-loop run with a calibrated method, and the regions of its executed steps."""
-        settings = PlannerSettings(self.horizon, self.samples, self.temperature)
+    def play(self, found: Calibration, map_name: str, name: str, episode: int) -> Episode:
+        """One closed-loop run with a calibrated row, and the regions of its executed steps."""
+        settled = found.row.planner
+        temperature = settled.temperature if self.temperature is None else self.temperature
+        settings = replace(settled, horizon=self.horizon, samples=self.samples, temperature=temperature)
         # every method meets the same noise in the same episode
         seeds = np.random.SeedSequence([self.seed, 1, episode]).generate_state(2, np.uint64)
-        planner = marble_planner(cap, task, settings, self.alpha, int(seeds[0]))
         chosen = {"variant": self.variant, "model_gain": self.model_gain, "alpha": self.alpha}
         info = {"task": "marble", "map": map_name, "method": name, "episode": episode} | chosen | asdict(settings)
-        run = run_episode(planner, true_system(task), start_state(task), MAX_STEPS, int(seeds[1]), info)
-        return run.with_regions(cap, POSITION, self.alpha)
+        return play(found, settings, self.alpha, int(seeds[0]), int(seeds[1]), info)
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 

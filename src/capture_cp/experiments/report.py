@@ -27,12 +27,15 @@ def report_trouble() -> str | None:
     return f'it needs {" and ".join(missing)}; install with: pip install "capture-cp[view]".'
 
 
-def write_page(file: Path, template: str, **values: Any) -> None:
-    """Fill a template with values, styles and versions, and write it whole or not at all."""
+def write_page(file: Path, template: str, folder: Path = TEMPLATES, **values: Any) -> None:
+    """Fill a template of that folder with values, styles and versions, and write it whole or not at all."""
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+        loader=jinja2.FileSystemLoader([folder, TEMPLATES]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
     )
     environment.globals["embedded"] = embedded
     text = environment.get_template(template).render(versions=versions(), **values)

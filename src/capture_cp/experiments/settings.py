@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,10 +23,13 @@ RowsFile = Annotated[Path | None, tyro.conf.arg(help="Also write the rows to thi
 RecordFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")]
 
 
-def check_settings(study: Any, counts: Sequence[str], folders: Sequence[Path | None]) -> None:
+def check_settings(
+    study: Any, counts: Sequence[str], folders: Sequence[Path | None], methods: Iterable[str] = METHODS
+) -> None:
     """Refuse settings of a study that cannot be worked with.
 
-    `counts` names those that must be whole numbers of at least 1; `folders` are made if they are given.
+    `counts` names those that must be whole numbers of at least 1; `folders` are made if they are given; `methods` are those
+    that the study knows.
     """
     failure_rate(study.alpha)
     for name in counts:
@@ -36,8 +39,8 @@ def check_settings(study: Any, counts: Sequence[str], folders: Sequence[Path | N
     for option in ("maps", "methods"):
         if not getattr(study, option, True):
             raise CaptureError(f"no {option} are given; name at least one, or leave --{option} out.")
-    for name in study.methods:
-        known_name("method", name, METHODS)
+    for name in getattr(study, "methods", ()):
+        known_name("method", name, methods)
     check_writable(study.json)
     for folder in folders:
         if folder is not None:

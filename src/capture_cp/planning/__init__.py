@@ -1,9 +1,11 @@
 """Planning with regions: MPPI, roll-outs with a region a step, traversable distance, closed-loop episodes."""
 
+from capture_cp.horizon import BatchedStep
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import Episode, System, run_episode
+from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI, Rollout
-from capture_cp.planning.rollout import BatchedStep, FusedRollout, PythonRollout, Stage
+from capture_cp.planning.rollout import PythonRollout, Stage
 
 __all__ = [
     "MPPI",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +13,8 @@ import numpy as np
 from capture_cp.checks import Bools, CaptureError, Floats, finite_array, whole_number
 from capture_cp.conformal.gaussian import Gaussians
 from capture_cp.files import Pathlike, existing_file, written_whole
+from capture_cp.horizon import HorizonCapture, Rollouts
+from capture_cp.npz import read_arrays
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
 
@@ -25,6 +25,11 @@ TIMED_OUT = "timed out"
 _FORMAT = "capture-cp episode"
 _ALWAYS = ("states", "actions", "plans", "costs", "plan_ms")
 _WITH_REGIONS = ("particles", "thresholds", "inside")
+#: Kind of number and number of axes of every array.
+_KINDS = {
+    "states": ("f", 2), "actions": ("f", 2), "plans": ("f", 3), "costs": ("f", 1), "plan_ms": ("f", 1),
+    "particles": ("f", 3), "thresholds": ("f", 2), "inside": ("b", 1),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,20 @@ class Episode:
         """State and action of each executed step: (T, ds + da)."""
         return np.hstack([self.states[:-1], self.actions])
 
-    def with_regions(self, cap: Capture, axes: Sequence[int], alpha: float = 0.1) -> Episode:
+    def with_regions(self, cap: Capture | HorizonCapture, axes: Sequence[int], alpha: float = 0.1) -> Episode:
         """The episode with the regions of its executed steps; `axes` are the state's entries that `cap` predicts.
+
+        A calibration for a horizon gives its regions of the first step.
 
         `cap.region(inputs[t], alpha, prediction=particles[t])` is then the region of step t.
         """
-        X, Y, prediction = self.inputs, self.states[1:, list(axes)], cap.predict(self.inputs)
+        Y = self.states[1:, list(axes)]
+        if isinstance(cap, HorizonCapture):
+            single, first = Rollouts.from_arrays(self.states[:-1], self.actions[:, None], Y[:, None]), cap.at_first()
+            clouds = first.predict(single.starts, single.actions)
+            limits, inside = first.thresholds(clouds, alpha), first.contains(single, alpha, prediction=clouds)
+            return replace(self, particles=clouds[0].particles, thresholds=limits[:, 0], inside=inside[:, 0])
+        X, prediction = self.inputs, cap.predict(self.inputs)
         particles = prediction.mean[:, None] if isinstance(prediction, Gaussians) else prediction
         inside = cap.contains(X, Y, alpha, prediction=prediction)
         return replace(self, particles=particles, thresholds=cap.thresholds(X, alpha), inside=inside)
@@ -88,18 +101,20 @@ class Episode:
         """Read an episode written by `save`."""
         file = existing_file(path, "episode")
         try:
-            with np.load(file, allow_pickle=False) as archive:
-                header = json.loads(str(archive["header"]))
-                if header["format"] != _FORMAT:
-                    raise KeyError("format")
-                arrays = {name: archive[name] for name in (*_ALWAYS, *_WITH_REGIONS)}
-                steps = len(arrays["states"]) - 1
-                if any(len(arrays[name]) != steps for name in _ALWAYS[1:]):
-                    raise ValueError("arrays of different lengths")
-                if {len(arrays[name]) for name in _WITH_REGIONS} not in ({0}, {steps}):
-                    raise ValueError("regions of some steps only")
-                return cls(outcome=header["outcome"], info=header["info"], **arrays)
-        except (ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError, zlib.error, zipfile.BadZipFile):
+            found = read_arrays(file, "episode")
+            header = json.loads(str(found["header"]))
+            if header["format"] != _FORMAT or not isinstance(header["outcome"], str) or not isinstance(header["info"], dict):
+                raise ValueError("another header")
+            arrays = {name: found[name] for name in (*_ALWAYS, *_WITH_REGIONS)}
+            if any((array.dtype.kind, array.ndim) != _KINDS[name] for name, array in arrays.items()):
+                raise ValueError("arrays of another kind")
+            steps = len(arrays["states"]) - 1
+            if any(len(arrays[name]) != steps for name in _ALWAYS[1:]):
+                raise ValueError("arrays of different lengths")
+            if {len(arrays[name]) for name in _WITH_REGIONS} not in ({0}, {steps}):
+                raise ValueError("regions of some steps only")
+            return cls(outcome=header["outcome"], info=header["info"], **arrays)
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise CaptureError(
                 f"{file} is not an episode of ours, or is damaged; expected one written by Episode.save."
             ) from None

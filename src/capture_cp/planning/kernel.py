@@ -20,14 +20,15 @@ from capture_cp.planning.plugin import stage_cost, step
 
 
 class Calibrated(NamedTuple):
-    """A calibration at one alpha, and how its region is tested."""
+    """A calibration, and how its region is tested."""
 
     nodes: Any  # the partition, see kernels.tree
-    roots: Any
+    roots: Any  # (S, M): of the steps that have trees of their own; the last serves all steps after it
     stratum_features: Any
-    thresholds: Any  # (J,)
+    thresholds: Any  # (M, J): of a group, which may be stricter in one stratum than in another
     k: int  # at least this many particles must be near
-    count_particles: bool  # count particles on hazard cells instead of region cells
+    count_cells: bool  # count hazard cells in the region
+    count_particles: bool  # count particles on hazard cells
     step_scale: Any  # (H,): factor on the thresholds of each step
 
 
@@ -39,7 +40,7 @@ def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells,
     hazard cells (Algorithm 2). Sequence i draws its noise from stream i of the seed, unless `draws` is false.
     """
     samples, horizon, da = sequences.shape
-    ds, dc, n_strata = start.shape[0], cells.axes.shape[0], cal.roots.shape[0]
+    ds, dc, n_strata = start.shape[0], cells.axes.shape[0], cal.roots.shape[1]
     pairs = (noise_dims + 1) // 2
     costs = np.empty((samples, horizon))
     for i in prange(samples):
@@ -55,7 +56,8 @@ def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells,
             action = sequences[i, h]
             x[:ds], x[ds:] = mean, action
             for m in range(n_strata):
-                q = cal.step_scale[h] * cal.thresholds[find_group(cal.nodes, cal.roots[m], cal.stratum_features, m, x)]
+                root = cal.roots[min(h, cal.roots.shape[0] - 1), m]
+                q = cal.step_scale[h] * cal.thresholds[m, find_group(cal.nodes, root, cal.stratum_features, m, x)]
                 limits[m] = squared_limit(q)
             for pair in range(pairs if draws else 0):
                 for l in range(n_particles):
@@ -67,10 +69,11 @@ def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells,
             for axis in range(dc):
                 for l in range(n_particles):
                     cloud[l, axis] = states[cells.axes[axis], l]
+            hazard = 0
+            if cal.count_cells:
+                hazard += region_hazard(cloud, limits, cal.k, cells, centre, middle, away, near, far)
             if cal.count_particles:
-                hazard = particle_hazard(cloud, cells)
-            else:
-                hazard = region_hazard(cloud, limits, cal.k, cells, centre, middle, away, near, far)
+                hazard += particle_hazard(cloud, cells)
             # a model that yields NaN must not be mended by a cost that never looks at that number
             lost = not math.isfinite(mean.sum())
             costs[i, h] = math.nan if lost else stage_cost(mean, action, hazard, h + 1, horizon, params)

@@ -29,6 +29,10 @@ class MPPI:
         noise: covariance (da, da) of the action perturbations.
         low, high: bounds of the action, (da,).
         iterations: how often sampling and averaging are repeated in one plan.
+        elites: how many of the best samples compete with their average; 0 takes the average unseen. An average of ways left
+            and right of a pit leads into it, and the best of many samples may owe its cost to lucky noise: so each is rolled
+            out again, and the best on fresh noise is taken. That costs (elites + 1) * repeats roll-outs more.
+        repeats: roll-outs, each with noise of its own, behind each comparison.
         seed: fixes every random number of every plan.
     """
 
@@ -42,12 +46,15 @@ class MPPI:
         low: Any,
         high: Any,
         iterations: int = 1,
+        elites: int = 0,
+        repeats: int = 16,
         seed: int = 0,
     ) -> None:
         self.rollout = rollout
         self.horizon = whole_number("horizon", horizon, 1)
         self.samples = whole_number("samples", samples, 1)
         self.iterations = whole_number("iterations", iterations, 1)
+        self.elites, self.repeats = whole_number("elites", elites, 0), whole_number("repeats", repeats, 1)
         self.low, self.high = (finite_array("action bounds", bound, (None,), "(da,)") for bound in (low, high))
         if self.low.shape != self.high.shape or not (self.low < self.high).all():
             raise CaptureError(
@@ -80,6 +87,8 @@ class MPPI:
             sequences = self._sample(plan)
             costs = self._total(state, sequences)
             plan = self._average(sequences, costs, self._temperature(state))
+        if self.elites:
+            plan = self._best_again(state, np.concatenate([plan[None], sequences[np.argsort(costs)[: self.elites]]]))
         self.nominal, self.costs = plan, costs
         return np.array(self.nominal[0])
 
@@ -111,6 +120,11 @@ class MPPI:
                 f"first at step {step} of {self.horizon}; check the model and the cost there."
             )
         return np.asarray(stages.sum(axis=1))
+
+    def _best_again(self, state: Floats, plans: Floats) -> Floats:
+        """The plan (H, da) of several (c, H, da) that costs least on fresh noise."""
+        costs = self._total(state, np.repeat(plans, self.repeats, axis=0)).reshape(len(plans), self.repeats)
+        return np.asarray(plans[int(costs.mean(axis=1).argmin())])
 
     def _temperature(self, state: Floats) -> float:
         given = self.temperature(state) if callable(self.temperature) else self.temperature

@@ -77,6 +77,14 @@ class Box:
         push = X[:, None, 2:] + self.noise * rng.standard_normal((len(X), n_particles, 2))
         return self.step(X[:, None, :2], push, gain=1.0)
 
+    def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Next states (n, 2) by the approximate model, one particle each."""
+        return self.step(states, actions + self.noise * rng.standard_normal(actions.shape), gain=1.0)
+
+    def true_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Next states (n, 2) of the true system."""
+        return self.step(states, actions + self.noise * rng.standard_normal(actions.shape), self.true_gain)
+
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The model as a Gaussian, for LUCCa: its noise-free step and the variance of its noise."""
         return self.step(X[:, :2], X[:, 2:], gain=1.0), np.tile(self.noise**2 * np.eye(2), (len(X), 1, 1))

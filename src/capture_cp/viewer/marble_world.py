@@ -10,7 +10,7 @@ import numpy as np
 from capture_cp.checks import CaptureError, Floats, Ints
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.groups import Tree
-from capture_cp.experiments.planning import MAX_STEPS
+from capture_cp.experiments.planning_rows import MAX_STEPS
 from capture_cp.methods import method
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI

@@ -79,19 +79,22 @@ def _arrive_in_pieces(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):  # type: ignore[no-untyped-def]
+def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):  # type: ignore[no-untyped-def]
     """One control step of one marble under the noisy action (push0, push1): its next state, and the outcome.
 
-    With `absorb`, a marble in a pit or at the goal stays there, checked at every substep.
+    `extra` (ax, ay, jx, jy) is an acceleration beside that of the tilt: its mean, and how much it grows each substep. With
+    `absorb`, a marble in a pit or at the goal stays there, checked at every substep.
     """
+    ax, ay, jx, jy = extra
     u0, u1 = _clip(push0, MAX_ACTION), _clip(push1, MAX_ACTION)
     outcome = stops(x, y, g) if absorb else ROLLS
     substep = 0
     while substep < SUBSTEPS and outcome == ROLLS:
         x0, y0 = x, y
         x, y = x + DT * vx, y + DT * vy
-        vx = _clip(vx - DT * gain * ROLLING * alpha, MAX_SPEED)
-        vy = _clip(vy - DT * gain * ROLLING * beta, MAX_SPEED)
+        late = substep - (SUBSTEPS - 1) / 2
+        vx = _clip(vx - DT * (gain * ROLLING * alpha - ax - late * jx), MAX_SPEED)
+        vy = _clip(vy - DT * (gain * ROLLING * beta - ay - late * jy), MAX_SPEED)
         alpha, beta = _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
         zone = zone_at(x0, y0, x, y, g)
         if zone != NOTHING:
@@ -110,14 +113,18 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):  # type: ign
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def step_all(states, actions, noise, gain, absorb, g):  # type: ignore[no-untyped-def]
-    """A control step of every marble, `states` (n, 6), with actions and given noise (n, 2): next states, outcomes (n,)."""
+def step_all(states, actions, noise, extra, gain, absorb, g):  # type: ignore[no-untyped-def]
+    """A control step of every marble, `states` (n, 6), with actions, given noise (n, 2) and `extra` acceleration (n, 4).
+
+    Next states (n, 6), outcomes (n,).
+    """
     after = np.empty_like(states)
     outcomes = np.empty(states.shape[0], dtype=np.int64)
     for i in prange(states.shape[0]):
         x, vx, y, vy, alpha, beta, outcomes[i] = step(
             states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
-            actions[i, 0] + noise[i, 0], actions[i, 1] + noise[i, 1], gain, absorb, g,
+            actions[i, 0] + noise[i, 0], actions[i, 1] + noise[i, 1],
+            (extra[i, 0], extra[i, 1], extra[i, 2], extra[i, 3]), gain, absorb, g,
         )  # fmt: skip
         after[i, 0], after[i, 1], after[i, 2], after[i, 3], after[i, 4], after[i, 5] = x, vx, y, vy, alpha, beta
     return after, outcomes
@@ -137,7 +144,7 @@ def sample_positions(states, actions, draws, seed, first, first_draw, gain, abso
             n0, n1 = normal_pair(key, first_draw + draw)
             x, _, y, _, _, _, _ = step(
                 states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
-                actions[i, 0] + NOISE * n0, actions[i, 1] + NOISE * n1, gain, absorb, g,
+                actions[i, 0] + NOISE * n0, actions[i, 1] + NOISE * n1, (0.0, 0.0, 0.0, 0.0), gain, absorb, g,
             )  # fmt: skip
             positions[i, draw, 0], positions[i, draw, 1] = x, y
     return positions

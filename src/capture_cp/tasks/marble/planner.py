@@ -10,10 +10,11 @@ from numba import njit
 
 from capture_cp.checks import CaptureError, Floats
 from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.horizon import HorizonCapture
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import System
+from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
-from capture_cp.planning.rollout import FusedRollout
 from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
@@ -41,6 +42,8 @@ class Params(NamedTuple):
     corner: Any
     per_pitch: float
     gain: float
+    correction: Floats  # (4, 9), see `Marble`
+    corrects: bool
     field: Floats  # traversable distance (m) at cell centres, (nx, ny)
     origin: Floats
     spacing: Floats
@@ -50,15 +53,31 @@ class Params(NamedTuple):
 
 
 @njit(cache=True, inline="always")
+def _correction(terms, row, states, l, action):  # type: ignore[no-untyped-def]
+    value = terms[row, 6] * action[0] + terms[row, 7] * action[1] + terms[row, 8]
+    for s in range(6):
+        value += terms[row, s] * states[s, l]
+    return value
+
+
+@njit(cache=True, inline="always")
 def model_step(states, action, noise, params):  # type: ignore[no-untyped-def]
     """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
 
     One that has reached the goal is put at its centre: nothing is left to go, wherever on the rim it came in.
     """
+    terms = params.correction
     for l in range(states.shape[1]):
+        extra = (0.0, 0.0, 0.0, 0.0)
+        if params.corrects:
+            extra = (
+                _correction(terms, 0, states, l, action), _correction(terms, 1, states, l, action),
+                _correction(terms, 2, states, l, action), _correction(terms, 3, states, l, action),
+            )  # fmt: skip
         x, vx, y, vy, alpha, beta, outcome = dynamics.step(
             states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
-            action[0] + dynamics.NOISE * noise[0, l], action[1] + dynamics.NOISE * noise[1, l], params.gain, True, params,
+            action[0] + dynamics.NOISE * noise[0, l], action[1] + dynamics.NOISE * noise[1, l],
+            extra, params.gain, True, params,
         )  # fmt: skip
         if outcome == dynamics.AT_GOAL:
             x, y = params.goal[0], params.goal[1]
@@ -82,14 +101,30 @@ class PlannerSettings:
 
     Attributes:
         horizon: steps of a plan.
-        samples: action sequences a plan.
+        samples: action sequences rolled out for a plan, those that are rolled out again included.
         temperature: MPPI's λ as a share of what standing still would cost. The paper's 0.2 leaves the unit of cost open;
             with any fixed one, a plan that is careful far from the goal can no longer tell millimetres near it.
+        elites: best samples that are rolled out again beside their average, see `MPPI`; the paper has none.
+        repeats: roll-outs of each of them.
+        count_particles: whether particles in pits count beside the pit cells of regions.
     """
 
     horizon: int = 6
     samples: int = 4096
     temperature: float = 0.08
+    elites: int = 0
+    repeats: int = 16
+    count_particles: bool = False
+
+    @property
+    def sampled(self) -> int:
+        """Action sequences tried at random."""
+        again = (self.elites + 1) * self.repeats if self.elites else 0
+        if again >= self.samples:
+            raise CaptureError(
+                f"{again} of {self.samples} samples would be rolled out again; take more samples or fewer elites."
+            )
+        return self.samples - again
 
 
 def marble_params(task: Marble, gain: float) -> Params:
@@ -98,22 +133,35 @@ def marble_params(task: Marble, gain: float) -> Params:
     goal = np.unravel_index(task.strata.goal_cell(), grid.shape)
     passable = (task.strata.labels != INFEASIBLE) & ~task.strata.pit_cells
     field = traversable_distance(passable.reshape(grid.shape), (int(goal[0]), int(goal[1])), float(grid.spacing[0]))
-    return Params(*task.map.geometry, gain, field, grid.origin, grid.spacing, 50.0, 30.0, 250.0)
+    correction = np.zeros((4, 9)) if task.correction is None else np.array(task.correction)
+    corrects = task.correction is not None
+    return Params(*task.map.geometry, gain, correction, corrects, field, grid.origin, grid.spacing, 50.0, 30.0, 250.0)
 
 
-def marble_planner(cap: Capture, task: Marble, settings: PlannerSettings, alpha: float, seed: int) -> MPPI:
+def marble_planner(
+    cap: Capture | HorizonCapture,
+    task: Marble,
+    settings: PlannerSettings,
+    alpha: float,
+    seed: int,
+    simultaneous: bool = False,
+) -> MPPI:
     """An MPPI planner for one map that uses the regions of `cap`."""
-    if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
-        raise CaptureError(f"the calibration was made for another map than {task.map.name}; calibrate on this one.")
-    if isinstance(cap.model, Marble) and cap.model.model_gain != task.model_gain:
-        raise CaptureError(
-            f"the calibration was made for a model of gain {cap.model.model_gain:g}, the planner's has {task.model_gain:g}; "
-            "calibrate with the model that plans."
-        )
+    _check_calibration(cap, task)
     scale = position_spread(settings.horizon, task.model_gain) if isinstance(cap.score, Mahalanobis) else None
     params = marble_params(task, task.model_gain)
     rollout = FusedRollout(
-        cap, model_step, marble_cost, params, task.strata.pit_cells, POSITION, 2, alpha, gaussian_scale=scale
+        cap,
+        model_step,
+        marble_cost,
+        params,
+        task.strata.pit_cells,
+        POSITION,
+        2,
+        alpha,
+        scale,
+        simultaneous,
+        settings.count_particles,
     )
     at_rest = params.stage_weight * settings.horizon + params.final_weight
 
@@ -122,11 +170,32 @@ def marble_planner(cap: Capture, task: Marble, settings: PlannerSettings, alpha:
         return float(settings.temperature * at_rest * max(away, params.spacing[0]))
 
     bound = np.full(2, dynamics.MAX_ACTION)
-    noise = [[1.0, 0.1], [0.1, 1.0]]
-    return MPPI(_OnTheBoard(rollout, task), settings.horizon, settings.samples, temperature, noise, -bound, bound, seed=seed)
+    return MPPI(
+        OnTheBoard(rollout, task),
+        settings.horizon,
+        settings.sampled,
+        temperature,
+        noise=[[1.0, 0.1], [0.1, 1.0]],
+        low=-bound,
+        high=bound,
+        elites=settings.elites,
+        repeats=settings.repeats,
+        seed=seed,
+    )
 
 
-class _OnTheBoard:
+def _check_calibration(cap: Capture | HorizonCapture, task: Marble) -> None:
+    if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
+        raise CaptureError(f"the calibration was made for another map than {task.map.name}; calibrate on this one.")
+    model = cap.model if isinstance(cap, Capture) else getattr(cap.step, "__self__", None)
+    if isinstance(model, Marble) and (model.model_gain, model.correction) != (task.model_gain, task.correction):
+        raise CaptureError(
+            f"the calibration was made for a model of gain {model.model_gain:g}, the planner's has {task.model_gain:g}, "
+            "or for another correction; calibrate with the model that plans."
+        )
+
+
+class OnTheBoard:
     """A roll-out that refuses states from which the marble's motion has no meaning."""
 
     def __init__(self, rollout: FusedRollout, task: Marble) -> None:

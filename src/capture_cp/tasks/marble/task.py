@@ -37,11 +37,14 @@ class Marble:
         absorb: whether pits and the goal stop the marble (as in planning) or count as floor (as in the paper's coverage
             study, whose grid of start positions includes the pits).
         model_gain: acceleration that the approximate model believes in; the true system has twice the default.
+        correction: what the approximate model adds to its acceleration, (4, 9): the mean over a step on both axes, then how
+            much it grows each substep; coefficients of state and action, and an offset. See `corrected`.
     """
 
     map: Map
     absorb: bool = False
     model_gain: float = dynamics.MODEL_GAIN
+    correction: tuple[tuple[float, ...], ...] | None = None
 
     @cached_property
     def strata(self) -> MarbleStrata:
@@ -49,13 +52,35 @@ class Marble:
 
     # -- dynamics -----------------------------------------------------------------------------------------------------
 
-    def step(self, states: Floats, actions: Floats, noise: Floats, gain: float) -> tuple[Floats, Ints]:
-        """Next states (n, 6) and outcomes (n,) of a control step; `noise` (n, 2) is added to the actions (n, 2)."""
+    def step(
+        self, states: Floats, actions: Floats, noise: Floats, gain: float, extra: Floats | None = None
+    ) -> tuple[Floats, Ints]:
+        """Next states (n, 6) and outcomes (n,) of a control step; `noise` (n, 2) is added to the actions (n, 2).
+
+        `extra` (n, 4) is an acceleration beside that of the tilt, see `dynamics.step`.
+        """
         n = len(states)
         state = finite_array("states", states, (n, 6), "(n, 6)")
         action, eps = (finite_array("actions and noise", part, (n, 2), "(n, 2)") for part in (actions, noise))
-        after, outcomes = dynamics.step_all(state, action, eps, gain, self.absorb, self.map.geometry)
+        extra = np.zeros((n, 4)) if extra is None else extra
+        after, outcomes = dynamics.step_all(state, action, eps, extra, gain, self.absorb, self.map.geometry)
         return np.asarray(after), np.asarray(outcomes)
+
+    def believed_step(self, states: Floats, actions: Floats, noise: Floats) -> Floats:
+        """Next states (n, 6) by the approximate model under given noise (n, 2)."""
+        extra = None
+        if self.correction is not None:
+            terms = np.array(self.correction)
+            extra = np.ascontiguousarray(np.hstack([states, actions]) @ terms[:, :-1].T + terms[:, -1])
+        return self.step(states, actions, noise, self.model_gain, extra)[0]
+
+    def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Next states (n, 6) by the approximate model, with noise of its own."""
+        return self.believed_step(states, actions, dynamics.NOISE * rng.standard_normal((len(states), 2)))
+
+    def true_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Next states (n, 6) of the true system."""
+        return self.step(states, actions, dynamics.NOISE * rng.standard_normal((len(states), 2)), dynamics.TRUE_GAIN)[0]
 
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
         """`draws` next positions of the true system for each input X (n, 8): (n, draws, 2).
@@ -72,9 +97,7 @@ class Marble:
     def model(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """The approximate model: particles (n, L, 2) of the next position, with half the true acceleration."""
         rows = np.repeat(X, n_particles, axis=0)
-        noise = dynamics.NOISE * rng.standard_normal((len(rows), 2))
-        after, _ = self.step(rows[:, :6], rows[:, 6:], noise, self.model_gain)
-        return after[:, [0, 2]].reshape(len(X), n_particles, 2)
+        return self.model_step(rows[:, :6], rows[:, 6:], rng)[:, [0, 2]].reshape(len(X), n_particles, 2)
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         return self.model(X, n_particles, rng)
@@ -84,7 +107,7 @@ class Marble:
 
         Action noise reaches the position through tilt, speed and position: after n substeps with weight C(n, 3) Δt³.
         """
-        after, _ = self.step(X[:, :6], X[:, 6:], np.zeros((len(X), 2)), self.model_gain)
+        after = self.believed_step(X[:, :6], X[:, 6:], np.zeros((len(X), 2)))
         weight = comb(dynamics.SUBSTEPS, 3) * dynamics.DT**3 * self.model_gain * dynamics.ROLLING
         variance = (weight * dynamics.NOISE) ** 2
         return after[:, [0, 2]], np.tile(variance * np.eye(2), (len(X), 1, 1))
@@ -105,7 +128,7 @@ class Marble:
         """State-action pairs (n, 8): the paper's Cartesian grid, or as many drawn uniformly over what is feasible."""
         known_name("design", design, get_args(Design))
         grid = self._grid_inputs()
-        return grid if design == "grid" else self._random_inputs(len(grid), rng)
+        return grid if design == "grid" else self.random_inputs(len(grid), rng)
 
     def _grid_inputs(self) -> Floats:
         speed, tilt, action = dynamics.MAX_SPEED, dynamics.MAX_TILT, dynamics.MAX_ACTION
@@ -123,7 +146,8 @@ class Marble:
         moved = self.strata.nearest_free(wanted)
         return np.asarray(moved[np.linalg.norm(moved - wanted, axis=1) <= FARTHEST_MOVE])
 
-    def _random_inputs(self, n: int, rng: np.random.Generator) -> Floats:
+    def random_inputs(self, n: int, rng: np.random.Generator) -> Floats:
+        """State-action pairs (n, 8) drawn uniformly over what is feasible."""
         positions = np.empty((0, 2))
         while len(positions) < n:
             tried = rng.random((n, 2)) * np.array(self.map.size) * MILLIMETRE

@@ -1,0 +1,18 @@
+"""The picture of the page on the closed loop."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from capture_cp.experiments.online import OnlineStudy
+from capture_cp.experiments.online_report import online_figure
+from figures.style import save
+
+
+def closed_loop_picture() -> None:
+    """Coverage and adaptation over time on one map of the marble, while its true gain grows by half."""
+    study = OnlineStudy(maps=("bottom-left",))
+    tasks = study.checked_tasks()
+    runs = study.results(tasks, Console())
+    names = tasks["bottom-left"].strata.names
+    save("closed-loop", online_figure({mode: runs["bottom-left", mode] for mode in study.modes}, names, study.alpha))

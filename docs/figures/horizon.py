@@ -1,0 +1,13 @@
+"""The picture of the page on several steps ahead."""
+
+from __future__ import annotations
+
+from capture_cp.experiments.horizon import HorizonStudy
+from capture_cp.experiments.horizon_methods import coverage_figure
+from figures.style import save
+
+
+def horizon_picture() -> None:
+    """Coverage against the step on the six maps of the marble, for three kinds of regions."""
+    study = HorizonStudy(volume=0)
+    save("horizon", coverage_figure({name: study.measure(task) for name, task in study.checked_tasks().items()}))

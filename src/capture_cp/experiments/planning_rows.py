@@ -1,0 +1,132 @@
+"""The rows of the marble's planning table: the paper's six methods, and ours beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from capture_cp.checks import Bools, Floats
+from capture_cp.conformal.groups import Tree
+from capture_cp.horizon import HorizonCapture
+from capture_cp.methods import METHODS, method
+from capture_cp.online import AdaptiveScale
+from capture_cp.planning.episode import Episode, System, run_episode
+from capture_cp.planning.mppi import MPPI
+from capture_cp.predictor import Capture
+from capture_cp.tasks.marble.corrected import corrected
+from capture_cp.tasks.marble.planner import (
+    POSITION,
+    OnTheBoard,
+    PlannerSettings,
+    marble_planner,
+    start_state,
+    true_system,
+)
+from capture_cp.tasks.marble.rollouts import marble_rollouts
+from capture_cp.tasks.marble.task import Marble
+
+MAX_STEPS = 100
+TRAINING = 20_000  # transitions that correct the model
+ROLLOUTS = 20_000  # roll-outs that calibrate a horizon
+#: How online adaptation turns its dials: quickly, since an episode has some fifteen steps; a cell of the grid is the floor.
+RATE, FLOOR = 0.5, 1e-3
+
+
+PAPERS = PlannerSettings()
+#: Chosen on mirrored maps with moved pits, for the row that has everything.
+OURS = PlannerSettings(temperature=0.02, elites=31, count_particles=True)
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a row of the table plans.
+
+    Attributes:
+        method: recipe of its one-step calibration.
+        horizon: regions calibrated for each step of the horizon, instead of one-step regions all along it.
+        online: thresholds that adapt during the episode.
+        corrected: a model whose bias was learnt away from transitions of its own.
+        planner: MPPI's settings.
+    """
+
+    method: str
+    horizon: bool = False
+    online: bool = False
+    corrected: bool = False
+    planner: PlannerSettings = PAPERS
+
+
+OWN_ROWS: dict[str, Row] = {
+    "capture-horizon": Row("capture", horizon=True, planner=OURS),
+    "capture-online": Row("capture", online=True, planner=OURS),
+    "capture-residual": Row("capture", corrected=True, planner=OURS),
+    "capture-online-residual": Row("capture", online=True, corrected=True, planner=OURS),
+    "capture-horizon-residual": Row("capture", horizon=True, corrected=True, planner=OURS),
+}
+ROWS: Mapping[str, Row] = {name: Row(name) for name in METHODS} | OWN_ROWS
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A row's calibration on one map, and the task with the model that plans."""
+
+    row: Row
+    task: Marble
+    cap: Capture | HorizonCapture
+
+
+def calibrate(row: Row, task: Marble, particles: int, max_leaves: int | None, horizon: int, seed: int) -> Calibration:
+    """The row, fitted to the paper's grid of transitions of this map, or to roll-outs of it."""
+    if row.corrected:
+        task = corrected(task, TRAINING, np.random.default_rng([seed, 2]))
+    if row.horizon:
+        rollouts = marble_rollouts(task, ROLLOUTS, horizon, np.random.default_rng([seed, 3]))
+        groups = Tree(max_leaves=max_leaves)
+        ahead = HorizonCapture(task.model_step, task.strata, POSITION, groups=groups, n_particles=particles, seed=seed)
+        return Calibration(row, task, ahead.fit(rollouts))
+    data = task.transitions("grid", 2, np.random.default_rng([seed, 0]))
+    tree = Tree(per_stratum=False, max_leaves=max_leaves)
+    cap = method(row.method, task, task.strata, n_particles=particles, tree=tree, seed=seed)
+    return Calibration(row, task, cap.fit(data.X, data.Y))
+
+
+def play(
+    found: Calibration, settings: PlannerSettings, alpha: float, seed: int, noise_seed: int, info: dict[str, Any]
+) -> Episode:
+    """One closed-loop run, and the regions of its executed steps."""
+    planner = marble_planner(found.cap, found.task, settings, alpha, seed)
+    system = true_system(found.task)
+    if not found.row.online:
+        run = run_episode(planner, system, start_state(found.task), MAX_STEPS, noise_seed, info)
+        return run.with_regions(found.cap, POSITION, alpha)
+    assert isinstance(found.cap, Capture)
+    adapting = _Adapting(found.cap, planner, system, alpha)
+    run = run_episode(planner, adapting, start_state(found.task), MAX_STEPS, noise_seed, info)
+    run = run.with_regions(found.cap, POSITION, alpha)
+    return replace(run, inside=adapting.inside, thresholds=np.array(adapting.thresholds))
+
+
+class _Adapting:
+    """A true system that tells the planner's regions, after every step, whether they held."""
+
+    def __init__(self, cap: Capture, planner: MPPI, system: System, alpha: float) -> None:
+        self.online = AdaptiveScale(cap, alpha, eta=RATE, floor=FLOOR, never_smaller=True)
+        self.planner, self.system = planner, system
+        self.held: list[bool] = []
+        self.thresholds: list[Floats] = []
+
+    @property
+    def inside(self) -> Bools:
+        return np.array(self.held, dtype=bool)
+
+    def __call__(self, state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
+        after, outcome = self.system(state, action, rng)
+        x = np.concatenate([state, action])
+        self.thresholds.append(self.online.thresholds(x[None])[0])
+        self.held.append(self.online.observe(x, after[POSITION]))
+        assert isinstance(self.planner.rollout, OnTheBoard)
+        self.planner.rollout.rollout.thresholds = self.online.group_thresholds()
+        return after, outcome

@@ -1,0 +1,170 @@
+"""Answers for a control loop: one thread, nothing allocated.
+
+These kernels are compiled without numba's memory manager (`_nrt=False`), so none that made an array would compile. Each
+looks first whether its arrays fit together and hold finite numbers; if not, it returns False and has written nothing.
+
+Throughout: `shape` is (dx, L, dc); `nodes` are those of the trees, with the threshold of its group in every leaf, and
+`limits` (nodes,) that threshold in the form which `passes` compares.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, njit, types
+
+from capture_cp.kernels.cells import box_cell, box_size
+from capture_cp.kernels.distance import SE2
+from capture_cp.kernels.nearest import enough_within
+from capture_cp.kernels.tree import NODE, find_leaf
+
+PARTICLE_BOX = 2  # a rule beside the metrics EUCLIDEAN and SE2
+WITHOUT_MEMORY: dict[str, Any] = {"_nrt": False}
+_PREPARING = threading.Lock()
+
+
+@njit(cache=True, inline="always")
+def all_finite(values):  # type: ignore[no-untyped-def]
+    """Whether a C-contiguous array holds neither NaN nor infinity."""
+    bad = False
+    for value in values.flat:
+        bad |= not abs(value) < math.inf
+    return not bad
+
+
+@njit(cache=True, inline="always")
+def passes(rule, length, k, limit, y, cloud):  # type: ignore[no-untyped-def]
+    """Whether y (dc,) is within the limit of `cloud` (L, dc): squared, of k particles, or a way out of their box."""
+    inside = True
+    if rule == PARTICLE_BOX:
+        for axis in range(y.shape[0]):
+            low, high = cloud[0, axis], cloud[0, axis]
+            for l in range(1, cloud.shape[0]):
+                low, high = min(low, cloud[l, axis]), max(high, cloud[l, axis])
+            inside &= low - y[axis] <= limit and y[axis] - high <= limit
+    else:
+        inside = enough_within(rule, length, k, limit, y, cloud)
+    return inside
+
+
+@njit(cache=True, nogil=True, **WITHOUT_MEMORY)
+def thresholds_into(nodes, roots, features, shape, X, out):  # type: ignore[no-untyped-def]
+    """Threshold of every input X (n, dx) in every stratum, into out (n, M)."""
+    n, strata = X.shape[0], roots.shape[0]
+    if X.shape[1] != shape[0] or out.shape != (n, strata) or not all_finite(X):
+        return False
+    for i in range(n):
+        for m in range(strata):
+            out[i, m] = nodes[find_leaf(nodes, roots[m], features, m, X[i])].threshold
+    return True
+
+
+@njit(cache=True, nogil=True, **WITHOUT_MEMORY)
+def contains_into(nodes, roots, features, limits, rule, length, k, shape, X, Y, particles, labels, out):  # type: ignore[no-untyped-def]
+    """Whether each Y[i] (dc,) of stratum labels[i] is in the region of X[i], into out (n,); never where it is infeasible."""
+    n, strata = X.shape[0], roots.shape[0]
+    fits = X.shape[1] == shape[0] and Y.shape == (n, shape[2]) and particles.shape == (n, shape[1], shape[2])
+    if not fits or labels.shape[0] != n or out.shape[0] != n:
+        return False
+    if not (all_finite(X) and all_finite(Y) and all_finite(particles)):
+        return False
+    for i in range(n):
+        if not -1 <= labels[i] < strata:
+            return False
+    for i in range(n):
+        m = labels[i]
+        out[i] = False
+        if m >= 0:
+            limit = limits[find_leaf(nodes, roots[m], features, m, X[i])]
+            out[i] = passes(rule, length, k, limit, Y[i], particles[i])
+    return True
+
+
+@njit(cache=True, inline="always")
+def index_box(rule, length, reach, cloud, origin, spacing, cells, periodic, first, extent):  # type: ignore[no-untyped-def]
+    """First index and extent (dc,) of a box of cells that leaves out none within `reach` of `cloud` (L, dc)."""
+    for axis in range(origin.shape[0]):
+        low, high = cloud[0, axis], cloud[0, axis]
+        for l in range(1, cloud.shape[0]):
+            low, high = min(low, cloud[l, axis]), max(high, cloud[l, axis])
+        grow = reach / length if rule == SE2 and axis == 2 else reach
+        low, high = low - grow, high + grow
+        if rule == SE2 and axis == 2 and (low < -math.pi or high > math.pi):
+            low, high = -math.inf, math.inf  # the interval goes on at the other end of the circle
+        # np.floor, whose answer is a float: infinity has no whole number
+        begin, end = np.floor((low - origin[axis]) / spacing[axis]), np.ceil((high - origin[axis]) / spacing[axis])
+        size = cells[axis]
+        if periodic[axis] and end - begin + 1.0 < size:
+            first[axis], extent[axis] = np.int64(begin % size), np.int64(end - begin + 1.0)
+        elif periodic[axis]:
+            first[axis], extent[axis] = 0, size
+        else:
+            begin, end = min(max(begin, 0.0), float(size)), max(min(end, size - 1.0), -1.0)
+            first[axis], extent[axis] = np.int64(begin), np.int64(max(end - begin + 1.0, 0.0))
+
+
+@njit(cache=True, nogil=True, **WITHOUT_MEMORY)
+def count_cells_into(  # type: ignore[no-untyped-def]
+    nodes, roots, features, limits, rule, length, k, shape,
+    stratum_of, sizes, origin, spacing, cells, periodic, numbers, indices, X, particles, out,
+):  # fmt: skip
+    """Grid cells of every region, by stratum, into out (n, M + 1), whose last column (infeasible cells) is 0.
+
+    `stratum_of` (cells,) and `sizes` (M,) are the grid's; `numbers` (M + dc,) and `indices` (2 dc,) are overwritten.
+    """
+    n, strata, dims = X.shape[0], roots.shape[0], shape[2]
+    if X.shape[1] != shape[0] or particles.shape != (n, shape[1], dims) or out.shape != (n, strata + 1):
+        return False
+    if not (all_finite(X) and all_finite(particles)):
+        return False
+    limit, centre = numbers[:strata], numbers[strata:]
+    first, extent = indices[:dims], indices[dims:]
+    for i in range(n):
+        reach = -1.0
+        out[i, strata] = 0
+        for m in range(strata):
+            leaf = find_leaf(nodes, roots[m], features, m, X[i])
+            whole = nodes[leaf].threshold == math.inf
+            limit[m] = -1.0 if whole else limits[leaf]
+            out[i, m] = sizes[m] if whole else 0
+            reach = reach if whole else max(reach, nodes[leaf].threshold)
+        if reach < 0.0:
+            continue
+        index_box(rule, length, reach, particles[i], origin, spacing, cells, periodic, first, extent)
+        for t in range(box_size(extent)):
+            m = stratum_of[box_cell(t, first, extent, origin, spacing, cells, centre)]
+            if m >= 0 and limit[m] >= 0.0 and passes(rule, length, k, limit[m], centre, particles[i]):
+                out[i, m] += 1
+    return True
+
+
+def prepare() -> None:
+    """Compile every kernel for the one set of array types it takes; others are refused from then on, never compiled for."""
+    with _PREPARING:
+        for kernel, signature in _signatures():
+            if not kernel.signatures:
+                kernel.compile(signature)
+                kernel.disable_compile()
+
+
+def _signatures() -> Iterator[tuple[Any, tuple[types.Type, ...]]]:
+
+    def given(kind: types.Type, dims: int) -> types.Array:
+        return types.Array(kind, dims, "C", readonly=True)
+
+    def written(kind: types.Type, dims: int) -> types.Array:
+        return types.Array(kind, dims, "C")
+
+    f8, i8, i4 = types.float64, types.int64, types.int32
+    tree = (given(from_dtype(NODE), 1), given(i4, 1), given(f8, 2))
+    rule = (given(f8, 1), i8, f8, i8, given(i8, 1))
+    X, Y, particles, labels = given(f8, 2), given(f8, 2), given(f8, 3), given(i8, 1)
+    grid = (given(i4, 1), given(i8, 1), given(f8, 1), given(f8, 1), given(i8, 1), given(types.boolean, 1))
+    scratch = (written(f8, 1), written(i8, 1))
+    yield thresholds_into, (*tree, given(i8, 1), X, written(f8, 2))
+    yield contains_into, (*tree, *rule, X, Y, particles, labels, written(types.boolean, 1))
+    yield count_cells_into, (*tree, *rule, *grid, *scratch, X, particles, written(i8, 2))

@@ -1,0 +1,125 @@
+"""Roll-out, thresholds, region test and cost fused into one compiled kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba.core.errors import NumbaError
+
+from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.conformal.scores import NearestParticles, ParticleBox
+from capture_cp.horizon import HorizonCapture
+from capture_cp.planning.hazard import hazard_runs
+from capture_cp.planning.kernel import Calibrated
+from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.specialise import specialise
+from capture_cp.predictor import Capture
+from capture_cp.region import grid_of
+from capture_cp.spaces.metrics import Euclidean
+
+
+class FusedRollout:
+    """Roll-out, thresholds, region test and cost in one compiled kernel.
+
+    Args:
+        cap: calibrated predictor: particle scores on the Euclidean metric, their box, or Mahalanobis. One-step regions are
+            applied along the horizon, as in the paper; a `HorizonCapture` has thresholds for each step.
+        step, stage_cost: numba functions as in `capture_cp.planning.plugin`.
+        params: whatever the two functions need, a flat NamedTuple of arrays and numbers.
+        hazard: which grid cells must be avoided, bool (cells,).
+        axes: which entries of the state are the configuration.
+        noise_dims: standard normals that `step` uses; each sampled sequence draws its own.
+        alpha: failure rate of the regions.
+        gaussian_scale: for Mahalanobis only, the standard deviation of the configuration at each step, (H,).
+        simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
+        count_particles: also count particles on hazard cells. A region narrower than a cell may hold no cell's centre, and
+            one of k = L / 2 leaves out what only a few particles reach.
+
+    Attributes:
+        thresholds: of every group in every stratum, (M, J); may be replaced between plans, as online adaptation does.
+    """
+
+    def __init__(
+        self,
+        cap: Capture | HorizonCapture,
+        step: Any,
+        stage_cost: Any,
+        params: Any,
+        hazard: Any,
+        axes: Sequence[int],
+        noise_dims: int,
+        alpha: float = 0.1,
+        gaussian_scale: Any = None,
+        simultaneous: bool = False,
+        count_particles: bool = False,
+    ) -> None:
+        for name, function in (("step", step), ("stage_cost", stage_cost)):
+            if not hasattr(function, "py_func"):
+                raise CaptureError(f"{name} is {function!r}; expected a function compiled with numba.njit.")
+        cap._check_fitted()
+        self._kernel, self._step, self._stage_cost = specialise(step, stage_cost), step, stage_cost
+        self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
+        self._particles, self._k, self._draws = cap.n_particles, 1, True
+        self._scale: Floats | None = None
+        score = cap._score
+        if type(score) is Mahalanobis:
+            # an isotropic Gaussian's ellipsoid is a ball around its mean: one noise-free particle, thresholds in σ
+            if gaussian_scale is None:
+                raise CaptureError("planning with Mahalanobis needs gaussian_scale: the standard deviation at each step.")
+            self._scale = finite_array("gaussian_scale", gaussian_scale, (None,), "(H,): one standard deviation a step")
+            if (self._scale < 0).any():
+                raise CaptureError("gaussian_scale has negative standard deviations; expected (H,) of at least 0.")
+            self._particles, self._draws = 1, False
+        elif type(score) is NearestParticles and type(score._metric) is Euclidean:
+            self._k = score.k
+        elif type(score) is not ParticleBox:
+            raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
+        self.thresholds: Floats = group_thresholds(cap, alpha, simultaneous)
+        self._partition, self._roots = cap.partition_, cap.partition_.roots.reshape(-1, len(cap.strata.names))
+        self._count_cells = type(score) is not ParticleBox
+        self._count_particles = count_particles or not self._count_cells
+        self._axes = checked_axes(cap, axes)
+        strata = grid_of(cap.strata)
+        grid = strata.require_grid()
+        # a region that ignores the strata reaches into infeasible cells too, with the one threshold it has
+        ambient = isinstance(cap, Capture) and cap._ambient
+        labels = np.maximum(strata.labels, 0) if ambient else strata.labels
+        self._cells = hazard_runs(grid, labels, checked_hazard(hazard, grid.size), self._axes)
+
+    def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
+        """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
+        check_sizes(self._cap, state, sequences, self._axes)
+        horizon = sequences.shape[1]
+        scale = np.ones(horizon) if self._scale is None else self._scale
+        if len(scale) < horizon:
+            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one a step.")
+        part = self._partition
+        counts = self._count_cells, self._count_particles
+        cal = Calibrated(part.nodes, self._roots, part.stratum_features, self.thresholds, self._k, *counts, scale)
+        inputs = (np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences))
+        settings = self._particles, self._noise_dims, self._draws, np.uint64(seed)
+        try:
+            return np.asarray(self._kernel(*inputs, *settings, cal, self._cells, self._params))
+        except NumbaError as error:
+            raise CaptureError(
+                "the model or cost does not compile for these arguments; expected step(states, action, noise, params) and "
+                f"stage_cost(mean, action, hazard, h, horizon, params). Numba says: {str(error).strip().splitlines()[-1]}"
+            ) from error
+        except Exception as error:  # of any kind, or a SystemError where two threads raise at once
+            raise CaptureError(f"the compiled model or cost raised an error: {self._trouble(state, sequences)}") from error
+
+    def _trouble(self, state: Floats, sequences: Floats) -> str:
+        """What the compiled functions say when called once from Python, where their errors keep their words."""
+        states = np.repeat(np.asarray(state, dtype=np.float64)[:, None], self._particles, axis=1)
+        try:
+            self._step(states, sequences[0, 0], np.zeros((self._noise_dims + 2, self._particles)), self._params)
+        except Exception as error:
+            return f"the model at step 1 of the roll-out, {type(error).__name__}: {error}"
+        try:
+            self._stage_cost(states.mean(axis=1), sequences[0, 0], 0, 1, sequences.shape[1], self._params)
+        except Exception as error:
+            return f"the cost at step 1 of the roll-out, {type(error).__name__}: {error}"
+        return "not in the first step of the first sequence; try the functions in Python."

@@ -1,0 +1,45 @@
+"""Open-loop roll-outs of the peg: the true system keeps its velocities from step to step, as in closed loop."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from capture_cp.checks import Floats, Ints, finite_array, whole_number
+from capture_cp.horizon import Rollouts
+from capture_cp.tasks.peg.model import settle
+from capture_cp.tasks.peg.simulator import PegSystem
+from capture_cp.tasks.peg.task import Peg
+
+AXES = (0, 1, 2)  # the pose is all of the state
+
+
+def peg_rollouts(task: Peg, n: int, horizon: int, rng: np.random.Generator, system: PegSystem | None = None) -> Rollouts:
+    """n roll-outs of the true system: starts as for calibration, an action drawn anew each step, uniform up to the bound."""
+    n, H = whole_number("n", n, 1), whole_number("horizon", horizon, 1)
+    starts = task.strata.sample_starts(n, rng)
+    actions = rng.uniform(-task.settings.bound, task.settings.bound, size=(n, H, 3))
+    system = system if system is not None else task.true_system()
+    moves = system.applied(actions.reshape(-1, 3), rng).reshape(n, H, 3)
+    landed = _roll_out(system, starts, moves).reshape(-1, 3)
+    # as for single transitions: contact gives a little, and a landing that overlaps too much would have no stratum
+    poses = settle(landed, task.settings).reshape(n, H, 3)
+    return Rollouts.from_arrays(starts, actions, poses, states=poses)
+
+
+def _roll_out(system: PegSystem, starts: Floats, moves: Floats) -> Floats:
+    """Poses (n, H, 3) after each displacement (n, H, 3), from rest at starts (n, 3). The same for any number of threads."""
+    poses = np.empty_like(finite_array("moves", moves, (len(starts), None, 3), "(n, H, 3)"))
+
+    def work(rows: Ints) -> None:
+        data = system._mujoco.MjData(system.model)
+        for i in rows:
+            system._place(data, starts[i])
+            for h in range(moves.shape[1]):
+                system._advance(data, system._read(data)[0] + moves[i, h])
+                poses[i, h] = system._read(data)[0]
+
+    with ThreadPoolExecutor(system.threads) as pool:  # MuJoCo releases Python's lock while it steps
+        list(pool.map(work, np.array_split(np.arange(len(starts)), system.threads)))
+    return poses

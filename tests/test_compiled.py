@@ -1,0 +1,313 @@
+"""A compiled calibration: the answers of the plain one bit for bit, nothing allocated, the same from any thread."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+from multiprocessing.pool import ThreadPool
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capture_cp import (
+    SE2,
+    Capture,
+    CaptureError,
+    Compiled,
+    Euclidean,
+    FunctionStrata,
+    Grid,
+    GridStrata,
+    Mahalanobis,
+    Metric,
+    NearestParticles,
+    OneGroup,
+    ParticleBox,
+    PerStratum,
+    Tree,
+    Uncalibrated,
+)
+from capture_cp.kernels import loop
+from worlds import PARTICLES, fit
+
+COMPILED = ["particles", "pcp", "no-strata", "capture-k1", "capture"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # infinite thresholds are wanted here
+
+
+def answers(fast, X, Y, particles, labels):
+    n, M = len(X), len(fast.names)
+    q, inside, cells = np.empty((n, M)), np.empty(n, dtype=bool), np.empty((n, M + 1), dtype=np.int64)
+    assert fast.thresholds(X, q) is q
+    assert fast.contains(X, Y, particles, labels, inside) is inside
+    assert fast.count_cells(X, particles, cells) is cells
+    return q, inside, cells
+
+
+def plain(cap, X, Y, particles, labels, alpha=0.1, confidence=None):
+    given = {"alpha": alpha, "confidence": confidence}
+    return (
+        cap.thresholds(X, **given),
+        cap.contains(X, Y, prediction=particles, labels=labels, **given),
+        cap.count_cells(X, prediction=particles, **given),
+    )
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(one, other))
+
+
+# -- the same answers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(("alpha", "confidence"), [(0.1, None), (0.3, 0.9), (0.001, None)])
+def test_answers_are_those_of_the_plain_path(fitted, fresh, name, alpha, confidence):
+    """At alpha = 0.001 every group is too small: infinite thresholds, whole strata."""
+    cap, labels = fitted[name], fresh.m.copy()
+    labels[::7] = -1  # said to be infeasible
+    fast = cap.compile(alpha, confidence)
+    question = fresh.X, fresh.Y, fresh.particles, labels
+    assert same(answers(fast, *question), plain(cap, *question, alpha, confidence))
+
+
+class Poses:
+    """Planar poses whose heading goes all the way round."""
+
+    def __init__(self, turn, seed=0):
+        rng = np.random.default_rng(seed)
+        self.X = rng.uniform(-1, 1, size=(400, 3)) * [1, 1, turn]
+        self.Y = self.X + 0.2 * rng.standard_normal(self.X.shape)
+        self.Y[:, 2] = np.angle(np.exp(1j * self.Y[:, 2]))
+
+    def __call__(self, X, n_particles, rng):
+        return X[:, None] + 0.1 * rng.standard_normal((len(X), n_particles, 3))
+
+
+@pytest.mark.parametrize("periodic", [(), (2,)])
+@pytest.mark.parametrize("turn", [0.5, np.pi])
+def test_planar_poses_too_across_the_seam(periodic, turn):
+    poses = Poses(turn)
+    grid = Grid((-1.5, -1.5, -np.pi), (0.25, 0.25, 2 * np.pi / 24), (13, 13, 24), periodic=periodic)
+    strata = FunctionStrata(lambda Y: np.where(Y[:, 0] < -1.6, -1, (Y[:, 1] > 0).astype(int)), ["low", "high"], grid)
+    X, Y = poses.X, poses.Y
+    cap = Capture(poses, strata, NearestParticles(3, SE2(0.7)), PerStratum(), n_particles=6)
+    cap.fit(X[:300], np.clip(Y, -1.6, 9)[:300])
+    question = X[300:], Y[300:], cap.predict(X[300:]), strata.index(Y[300:])
+    assert same(answers(cap.compile(), *question), plain(cap, *question))
+
+
+@st.composite
+def worlds_of_any_shape(draw):
+    """A calibration of 1 to 4 dimensions on a small grid, some of whose axes close on themselves, and a question to it."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dims, dx = draw(st.integers(1, 4)), draw(st.integers(1, 5))
+    L = draw(st.integers(1, 9))
+    shape = [draw(st.integers(1, 5)) for _ in range(dims)]
+    periodic = [axis for axis in range(dims) if draw(st.booleans())]
+    grid = Grid(rng.normal(size=dims).tolist(), rng.uniform(0.2, 1.0, size=dims).tolist(), shape, periodic)
+    names = ["a", "b", "c"][: draw(st.integers(1, 3))]
+    strata = GridStrata(grid, rng.integers(-1, len(names), size=grid.size), names)
+    score = draw(st.sampled_from([NearestParticles(draw(st.integers(1, L))), ParticleBox()]))
+    groups = draw(st.sampled_from([OneGroup(), PerStratum(), Tree(min_leaf=5), Tree(min_leaf=9, per_stratum=False)]))
+    if isinstance(score, ParticleBox) and draw(st.booleans()):
+        groups = Uncalibrated()
+
+    def particles(n):
+        return grid.centre(rng.integers(grid.size, size=n))[:, None] + 0.4 * rng.standard_normal((n, L, dims))
+
+    everywhere = FunctionStrata(lambda Y: rng.integers(len(names), size=len(Y)), names)  # so that any Y may be fitted on
+    fit_rows, rows = draw(st.integers(1, 80)), draw(st.integers(0, 5))
+    cap = Capture(lambda X, n, rng: particles(len(X)), everywhere, score, groups, n_particles=L)
+    cap.fit(rng.normal(size=(fit_rows, dx)), rng.normal(size=(fit_rows, dims)), prediction=particles(fit_rows))
+    cap.strata = strata
+    question = rng.normal(size=(rows, dx)), rng.normal(size=(rows, dims)), particles(rows)
+    return cap, (*question, rng.integers(-1, len(names), size=rows)), draw(st.sampled_from([0.02, 0.1, 0.5]))
+
+
+@given(worlds_of_any_shape())
+@settings(max_examples=150)
+def test_answers_are_those_of_the_plain_path_for_any_shape(world):
+    cap, question, alpha = world
+    assert same(answers(cap.compile(alpha), *question), plain(cap, *question, alpha))
+
+
+def test_strata_without_a_grid_have_everything_but_cells(world, fresh):
+    cap = fit("capture", world)
+    cap.strata = FunctionStrata(world.box.strata.index, world.box.strata.names)
+    fast = cap.compile()
+    inside = fast.contains(fresh.X, fresh.Y, fresh.particles, fresh.m, np.empty(len(fresh.X), dtype=bool))
+    assert np.array_equal(inside, cap.contains(fresh.X, fresh.Y, prediction=fresh.particles))
+    with pytest.raises(CaptureError, match="need strata with a grid"):
+        fast.count_cells(fresh.X, fresh.particles, np.empty((len(fresh.X), 4), dtype=np.int64))
+
+
+# -- in a loop ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fast(fitted):
+    return fitted["capture"].compile()
+
+
+@pytest.mark.parametrize("rows", [1, 200])
+def test_a_call_allocates_nothing(fast, fresh, rows):
+    """Nothing is kept, and what passes through is the interpreter's own list of arguments, whatever the number of rows."""
+    question = [np.ascontiguousarray(part[:rows]) for part in (fresh.X, fresh.Y, fresh.particles, fresh.m)]
+    q, inside, cells = answers(fast, *question)
+    X, Y, particles, labels = question
+
+    def ask():
+        for _ in range(50):
+            fast.thresholds(X, q)
+            fast.contains(X, Y, particles, labels, inside)
+            fast.count_cells(X, particles, cells)
+
+    tracemalloc.start()
+    try:
+        ask()
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        ask()
+        after, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after <= before
+    assert peak - before < 1024
+
+
+def test_kernels_cannot_allocate_and_release_the_gil():
+    """numba refuses to compile a kernel without its memory manager that makes an array, even a view's bookkeeping."""
+    for kernel in (loop.thresholds_into, loop.contains_into, loop.count_cells_into):
+        assert kernel.targetoptions["_nrt"] is False
+        assert kernel.targetoptions["nogil"] is True
+        assert not kernel.targetoptions.get("parallel", False)
+
+
+def test_threads_share_one_object(fast, fresh):
+    """Each thread asks about rows of its own, in its own order, many times; all get what one thread gets."""
+    rows = [np.random.default_rng(seed).permutation(len(fresh.X))[:40] for seed in range(64)]
+    questions = [tuple(part[r] for part in (fresh.X, fresh.Y, fresh.particles, fresh.m)) for r in rows]
+    serial = [answers(fast, *question) for question in questions]
+    with ThreadPool(8) as pool:
+        for _ in range(5):
+            assert all(map(same, pool.starmap(answers, [(fast, *question) for question in questions], chunksize=1), serial))
+
+
+def test_a_pickled_copy_answers_the_same(fast, fresh):
+    question = fresh.X, fresh.Y, fresh.particles, fresh.m
+    again = pickle.loads(pickle.dumps(fast))
+    assert isinstance(again, Compiled)
+    assert repr(again) == "Compiled(alpha=0.1: free, edge, corner)"
+    assert same(answers(again, *question), answers(fast, *question))
+
+
+# -- what is refused ------------------------------------------------------------------------------------------------------
+
+
+class Own(NearestParticles):
+    pass
+
+
+class Taxi(Metric):
+    def distance(self, a, b):
+        return np.abs(a - b).sum(axis=-1)
+
+
+@pytest.mark.parametrize("score", [Mahalanobis(), Own(2), NearestParticles(2, Taxi())], ids=repr)
+def test_scores_without_a_compiled_form_are_refused(world, score):
+    cap = Capture(world.box, world.box.strata, score, OneGroup()).fit(world.X, world.Y)
+    with pytest.raises(CaptureError, match="cannot be compiled; compile knows ParticleBox, and NearestParticles"):
+        cap.compile()
+
+
+def test_an_unfitted_capture_or_a_wrong_rate_is_refused(box, fitted):
+    with pytest.raises(CaptureError, match="not calibrated yet"):
+        Capture(box, box.strata).compile()
+    for rates in ({"alpha": 2}, {"confidence": 0}):
+        with pytest.raises(CaptureError, match="strictly between 0 and 1"):
+            fitted["capture"].compile(**rates)
+
+
+def nan_at_the_end(array):
+    array = array.copy()
+    array.flat[-1] = np.nan
+    return array
+
+
+CHANGES = {
+    "float32": (lambda a: a.astype(np.float32), "is float32 of shape"),
+    "strided": (lambda a: np.repeat(a, 2, axis=0)[::2], "in another memory layout"),
+    "a list": (lambda a: a.tolist(), "is list; a compiled calibration takes it as a C-contiguous array"),
+    "one column more": (lambda a: np.concatenate([a, a[..., :1]], axis=-1), "of shape"),
+    "one row less": (lambda a: a[:-1].copy(), "of shape"),
+    "one axis less": (lambda a: a[0].copy(), "of shape"),
+    "None": (lambda a: None, "is NoneType"),
+    "NaN": (nan_at_the_end, "holds NaN or infinite values"),
+    "infinite": (lambda a: np.where(np.isfinite(a), -np.inf, a), "holds NaN or infinite values"),
+}
+
+
+@pytest.mark.parametrize("part", ["X", "Y", "particles"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_arrays_that_do_not_fit_are_refused_and_nothing_is_written(fast, fresh, part, change):
+    make, sentence = CHANGES[change]
+    given = {"X": fresh.X[:9], "Y": fresh.Y[:9], "particles": fresh.particles[:9], "labels": fresh.m[:9]}
+    given[part] = make(given[part])
+    inside, q, cells = np.ones(9, dtype=bool), np.full((9, 3), 7.0), np.full((9, 4), 7)
+    with pytest.raises(CaptureError, match=sentence):
+        fast.contains(**given, out=inside)
+    if part != "Y":
+        with pytest.raises(CaptureError, match=sentence):
+            fast.count_cells(given["X"], given["particles"], cells)
+    if part == "X":
+        with pytest.raises(CaptureError, match=sentence):
+            fast.thresholds(given["X"], q)
+    assert inside.all()
+    assert (q == 7).all()
+    assert (cells == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        (np.full(9, 3), "labels hold numbers outside -1 to 2"),
+        (np.full(9, -2), "labels hold numbers outside -1 to 2"),
+        (np.zeros(9, dtype=np.int32), "labels is int32 of shape"),
+        (np.zeros(8, dtype=np.int64), "labels is int64 of shape"),
+        (np.zeros(9), "labels is float64 of shape"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(fast, fresh, labels, sentence):
+    with pytest.raises(CaptureError, match=sentence):
+        fast.contains(fresh.X[:9], fresh.Y[:9], fresh.particles[:9], labels, np.empty(9, dtype=bool))
+
+
+@pytest.mark.parametrize("change", ["float32", "strided", "a list", "one row less", "one axis less", "None", "read-only"])
+def test_places_for_answers_that_do_not_fit_are_refused(fast, fresh, change):
+    make = (lambda a: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape)) if change == "read-only" else CHANGES[change][0]
+    X, Y, particles, labels = fresh.X[:9], fresh.Y[:9], fresh.particles[:9], fresh.m[:9]
+    for ask in (
+        lambda: fast.thresholds(X, make(np.zeros((9, 3)))),
+        lambda: fast.contains(X, Y, particles, labels, make(np.zeros(9, dtype=bool))),
+        lambda: fast.count_cells(X, particles, make(np.zeros((9, 4), dtype=np.int64))),
+    ):
+        with pytest.raises(CaptureError, match=r"out is .* a compiled calibration takes it as a C-contiguous array"):
+            ask()
+
+
+def test_read_only_inputs_are_welcome(fast, fresh):
+    question = [np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape) for a in (fresh.X, fresh.Y, fresh.particles, fresh.m)]
+    assert not question[0].flags.writeable
+    assert same(answers(fast, *question), answers(fast, fresh.X, fresh.Y, fresh.particles, fresh.m))
+
+
+def test_the_distance_is_the_one_fitted_with(world, fresh):
+    cap = fit("pcp", world, metric=Euclidean())
+    assert cap.n_particles == PARTICLES
+    assert same(
+        answers(cap.compile(), fresh.X, fresh.Y, fresh.particles, fresh.m),
+        plain(cap, fresh.X, fresh.Y, fresh.particles, fresh.m),
+    )

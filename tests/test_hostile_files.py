@@ -1,0 +1,214 @@
+"""The dangers that fuzzing found or that are known, one by one: each is one clear sentence, told before memory is taken."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from capture_cp import Capture, CaptureError, read_transitions
+from capture_cp.planning import Episode
+from test_artifact import forge
+
+COLUMNS = {"state": "x", "action": "push", "next": "after"}
+
+
+def npz(path, **parts):
+    """An archive of raw entries."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in parts.items():
+            archive.writestr(f"{name}.npy", part)
+
+
+def npy(shape, descr="<f8", body=b""):
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": descr, "fortran_order": False, "shape": shape})
+    return out.getvalue() + body
+
+
+def refused(path, sentence, most=20 << 20, **settings):
+    """Refused with this sentence, and with no more than `most` bytes of Python's and NumPy's."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(CaptureError, match=sentence):
+            read_transitions(path, **COLUMNS, **settings)
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        npy((10**15,)),
+        npy((10**15,), body=bytes(80)),
+        npy((3, 10**15), descr="|S0"),
+        npy((0, 10**15), body=b""),
+        npy((10**6,), descr="|O", body=bytes(8 * 10**6)),
+        npy((1,), descr="<U1000000000"),
+        b"\x93NUMPY\x01\x00\xff\xff{",
+        b"\x93NUMPY\x03\x00" + bytes(50),
+        b"",
+    ],
+    ids=[
+        "huge",
+        "huge with some bytes",
+        "no bytes an item",
+        "no rows",
+        "objects",
+        "a long word",
+        "cut",
+        "version 3",
+        "empty",
+    ],
+)
+def test_an_array_that_is_not_what_it_claims_is_refused(tmp_path, entry):
+    npz(tmp_path / "log.npz", x=entry, push=entry, after=entry)
+    refused(tmp_path / "log.npz", "not an npz file of plain arrays|holds no transitions|columns; expected at most")
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
+    npz(tmp_path / "log.npz", x=npy((20_000_000,), body=bytes(160_000_000)))
+    refused(tmp_path / "log.npz", "claims to hold 160,000,128 bytes in .* which no log or recording does")
+    with pytest.raises(CaptureError, match="is not an episode of ours"):
+        Episode.load(tmp_path / "log.npz")
+
+
+def test_a_file_that_packs_well_is_read(tmp_path):
+    """A resting robot's log: constant columns pack a thousandfold, which is no crime below 64 MiB."""
+    n = 500_000
+    np.savez_compressed(tmp_path / "log.npz", x=np.zeros(n), push=np.zeros(n), after=np.zeros(n))
+    assert len(read_transitions(tmp_path / "log.npz", **COLUMNS)) == n
+
+
+def test_too_many_columns_are_refused(tmp_path):
+    np.savez(tmp_path / "log.npz", x=np.zeros((2, 10_001)), push=np.zeros(2), after=np.zeros(2))
+    refused(tmp_path / "log.npz", "array 'x' of .* has 10,001 columns; expected at most 10,000")
+    (tmp_path / "log.csv").write_text(",".join(f"c{i}" for i in range(10_001)) + "\n")
+    refused(tmp_path / "log.csv", "has 10,001 columns; expected at most 10,000")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x,push,after\n1,2,3\n" + '"' + "1" * 200_000, "line 3, field larger than field limit"),
+        ("x,push,after\n1,2," + "z" * 100_000, r"column 'after' holds 'z+\.\.\.'"),
+        ("x,push,after,run\n1,2,3," + "r" * 101 + "\n", "has a label of over 100 characters; use shorter ones"),
+        ("x," * 3000 + "push,after\n", "repeats a column name: 'x'; give each column its own"),
+        ("x" * 50_000 + ",push,after\n1,2,3\n", r"unknown column in .* 'x'; known: x+\.\.\., push, after"),
+    ],
+    ids=["a quote without end", "a long word", "a long label", "many equal names", "a long name"],
+)
+def test_long_text_in_a_csv_is_a_short_sentence(tmp_path, text, sentence):
+    (tmp_path / "log.csv").write_text(text)
+    with pytest.raises(CaptureError, match=sentence) as caught:
+        read_transitions(tmp_path / "log.csv", **COLUMNS, episode="run" if "run" in text else None)
+    assert len(str(caught.value)) < 600
+
+
+# -- parquet --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def arrow():
+    pytest.importorskip("pyarrow.parquet")
+    return pytest.importorskip("pyarrow")
+
+
+def test_a_run_length_bomb_is_refused(tmp_path, arrow):
+    """Thirty million equal numbers take a hundred thousand bytes."""
+    rows = arrow.array(np.zeros(30_000_000, dtype=np.int8))
+    arrow.parquet.write_table(arrow.table({"x": rows, "push": rows, "after": rows}), tmp_path / "log.parquet")
+    assert (tmp_path / "log.parquet").stat().st_size < 400_000
+    refused(tmp_path / "log.parquet", "claims to hold 720,000,000 bytes in")
+
+
+@pytest.mark.parametrize("store_schema", [True, False], ids=["as words by number", "as text"])
+def test_a_word_that_every_row_points_to_is_kept_once(tmp_path, arrow, store_schema):
+    n, path = 20_000, tmp_path / "log.parquet"
+
+    def write(length):
+        word = arrow.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), ["w" * length])
+        numbers = {name: np.zeros(n) for name in ("x", "push", "after")}
+        arrow.parquet.write_table(arrow.table(numbers | {"run": word, "note": word}), path, store_schema=store_schema)
+
+    write(5)
+    assert set(read_transitions(path, **COLUMNS, episode="run").episode) == {"wwwww"}
+    write(300_000)
+    refused(path, "has a label of over 100 characters", episode="run")
+    with pytest.raises(CaptureError, match=r"column 'note' of .* not numbers"):
+        read_transitions(path, state="note", action="push", next="after")
+
+
+def test_labels_of_a_parquet_file_may_be_numbers_text_or_missing(tmp_path, arrow):
+    numbers = {name: np.zeros(3) for name in ("x", "push", "after")}
+    for runs, found in (([7, 7, 9], [7, 7, 9]), (["7", "7", "9"], [7, 7, 9]), (["a", "b", "a"], ["a", "b", "a"])):
+        arrow.parquet.write_table(arrow.table(numbers | {"run": runs}), tmp_path / "log.parquet")
+        assert read_transitions(tmp_path / "log.parquet", **COLUMNS, episode="run").episode.tolist() == found
+    arrow.parquet.write_table(arrow.table(numbers | {"run": ["a", None, "a"]}), tmp_path / "log.parquet")
+    refused(tmp_path / "log.parquet", "column 'run' of .* has no value in 1 rows; fill them in", episode="run")
+
+
+def test_an_episode_of_other_arrays_is_refused(tmp_path):
+    arrays = {"states": np.zeros((3, 2)), "actions": np.zeros((2, 1)), "plans": np.zeros((2, 4, 1))}
+    arrays |= {"costs": np.zeros(2), "plan_ms": np.zeros(2)}
+    Episode("goal", *arrays.values()).save(tmp_path / "run.npz")
+    assert Episode.load(tmp_path / "run.npz").steps == 2
+    with np.load(tmp_path / "run.npz") as archive:
+        whole = dict(archive)
+    for change in (
+        {"states": np.array(["a", "b", "c"])},
+        {"plans": np.zeros((2, 4))},
+        {"inside": np.zeros(0)},
+        {"costs": np.zeros(2, dtype=complex)},
+        {"header": np.array('{"format": "capture-cp episode", "outcome": 3, "info": {}}')},
+        {"header": np.array("[" * 50_000)},
+    ):
+        np.savez(tmp_path / "run.npz", **(whole | change))
+        with pytest.raises(CaptureError, match="is not an episode of ours, or is damaged"):
+            Episode.load(tmp_path / "run.npz")
+
+
+# -- calibrations ---------------------------------------------------------------------------------------------------------
+
+
+def forged_trees(path, left, right):
+    """A calibration of one group whose tree has these children, with a valid checksum."""
+
+    def change(arrays):
+        n = max(max(left), max(right)) + 1
+        side = {"left": left, "right": right}
+        for name, children in side.items():
+            arrays[f"nodes.{name}"] = np.array([*children, *[-1] * (n - len(children))], dtype=np.int32)
+        inner = np.arange(n) < len(left)
+        arrays |= {"nodes.feature": np.where(inner, 0, -1), "nodes.group": np.where(inner, -1, 0)}
+        arrays |= {"nodes.threshold": -np.arange(n, dtype=float), "roots": np.zeros_like(arrays["roots"])}
+        arrays |= {"scores": np.sort(arrays["scores"]), "starts": np.array([0, len(arrays["scores"])])}
+
+    forge(path, change_arrays=change)
+
+
+def test_nodes_that_share_their_children_are_refused(fitted, box, tmp_path):
+    """Sixty nodes with 2^60 paths: whoever describes a group of them never comes back."""
+    fitted["capture"].save(tmp_path / "file")
+    forged_trees(tmp_path / "file", list(range(1, 61)), list(range(1, 61)))
+    with pytest.raises(CaptureError, match="its arrays do not fit together"):
+        Capture.load(tmp_path / "file", box, box.strata)
+
+
+def test_a_tree_may_be_as_deep_as_it_likes(fitted, box, fresh, tmp_path):
+    fitted["capture"].save(tmp_path / "file")
+    forged_trees(tmp_path / "file", list(range(1, 5001)), list(range(5001, 10_001)))
+    chain = Capture.load(tmp_path / "file", box, box.strata)
+    assert chain.coverage(fresh.X, fresh.Y, volumes=False).all.n == len(fresh.X)
+
+
+@pytest.mark.parametrize("name", ["n_particles", "n_inputs", "n_outputs"])
+def test_sizes_that_nobody_has_room_for_are_refused(fitted, box, tmp_path, name):
+    fitted["capture"].save(tmp_path / "file")
+    forge(tmp_path / "file", change_header=lambda header: header.update({name: 10**15}))
+    with pytest.raises(CaptureError, match=rf"{name} is 1,000,000,000,000,000; expected at most"):
+        Capture.load(tmp_path / "file", box, box.strata)
