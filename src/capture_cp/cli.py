@@ -16,6 +16,7 @@ from capture_cp.experiments.benchmarks import Bench
 from capture_cp.experiments.coverage import CoverageStudy
 from capture_cp.experiments.demo import Demo
 from capture_cp.experiments.horizon import HorizonStudy
+from capture_cp.experiments.marble_sensitivity import MarbleSensitivity
 from capture_cp.experiments.online import OnlineStudy
 from capture_cp.experiments.online_rounds import RoundsStudy
 from capture_cp.experiments.peg_coverage import PegCoverageStudy
@@ -48,6 +49,7 @@ VIEW = "A live page in the browser: the task in 3D, its configuration space, reg
 
 PlanCommand = (
     Annotated[PlanningStudy, tyro.conf.subcommand("marble")]
+    | Annotated[MarbleSensitivity, tyro.conf.subcommand("marble-sensitivity")]
     | Annotated[PegPlanningStudy, tyro.conf.subcommand("peg")]
     | Annotated[PegSensitivity, tyro.conf.subcommand("peg-sensitivity")]
 )

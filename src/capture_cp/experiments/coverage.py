@@ -25,12 +25,15 @@ from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.experiments.settings import check_settings
 from capture_cp.methods import METHODS, method
 from capture_cp.predictor import Capture
+from capture_cp.tasks.marble.corrected import corrected
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.task import Design, Marble
 
 #: Test inputs counted at once; it also fixes which particles they get, so it is no setting.
 PART = 4096
 ALL_MAPS = "all maps"
+#: CaPTURe on a model that was corrected with so many transitions of its own.
+RESIDUAL, TRAINING = "capture-residual", 20_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,9 @@ class CoverageStudy:
 
     task: Annotated[Literal["marble"], tyro.conf.Suppress] = "marble"
     maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
-    methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = paper.COVERAGE_METHODS
+    methods: Annotated[
+        tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}, {RESIDUAL} (capture on a corrected model).")
+    ] = paper.COVERAGE_METHODS
     mc: Annotated[int, tyro.conf.arg(help="Monte-Carlo next states per test input; the paper uses 10,000.")] = 10
     design: Annotated[Design, tyro.conf.arg(help="Calibration inputs: the paper's grid, or random feasible ones.")] = "grid"
     test_design: Annotated[
@@ -91,7 +96,8 @@ class CoverageStudy:
 
     def checked_tasks(self) -> dict[str, Marble]:
         """The maps by name, all settings checked."""
-        check_settings(self, ("mc", "jobs", "particles", "min_leaf"), (self.figures, self.state))
+        folders = (self.figures, self.state)
+        check_settings(self, ("mc", "jobs", "particles", "min_leaf"), folders, (*METHODS, RESIDUAL))
         for size in self.sizes:
             whole_number("sizes", size, 1)
         return {str(name): Marble(load_map(name), self.absorb) for name in self.maps}
@@ -99,13 +105,17 @@ class CoverageStudy:
     def calibrate(self, task: Marble, X: Floats, Y: Floats) -> dict[str, Capture]:
         """Every method, fitted to the same transitions X (n, 8), Y (n, 2)."""
         tree = Tree(per_stratum=self.tree == "per-stratum", min_leaf=self.min_leaf, max_leaves=self.max_leaves)
-        return {
-            name: method(name, task, task.strata, n_particles=self.particles, tree=tree, seed=self.seed).fit(X, Y)
-            for name in self.methods
-        }
+        shared: dict[str, Any] = {"n_particles": self.particles, "tree": tree, "seed": self.seed}
+        fitted = {}
+        for name in self.methods:
+            recipe, model = name, task
+            if name == RESIDUAL:
+                recipe, model = "capture", corrected(task, TRAINING, self.rng(3))
+            fitted[name] = method(recipe, model, task.strata, **shared).fit(X, Y)
+        return fitted
 
     def rng(self, purpose: int) -> np.random.Generator:
-        """The stream of random numbers for one purpose: 0 calibration transitions, 1 test inputs, 2 subsets."""
+        """The stream of random numbers for one purpose: 0 calibration transitions, 1 test inputs, 2 subsets, 3 training."""
         return np.random.default_rng([self.seed, purpose])
 
     def test_inputs(self, task: Marble) -> Floats:

@@ -106,5 +106,6 @@ def online_figure(runs: Mapping[str, Any], strata: Sequence[str], alpha: float) 
         for axis in (upper, lower):
             axis.set_xlim(0, len(run["held"]) / 1e3)
             axis.axvline(run["change"] / 1e3, color="#555555", lw=0.8, ls=":")
-    panels[0, 0].legend(fontsize=8, loc="lower left")
+    panels[0, 0].set_xlabel("executed steps, thousands")
+    panels[0, 0].legend(fontsize=8, loc="lower center", ncols=len(strata))
     return figure

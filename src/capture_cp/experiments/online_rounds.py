@@ -68,12 +68,14 @@ class RoundsStudy:
                     found[map_name, name] = self._rounds(task, name)
                 console.print(self._table(map_name, name, found[map_name, name]))
                 console.print(self._steps_table(map_name, name, found[map_name, name]))
+        rows = [row for (map_name, name), rounds in found.items() for row in _rows(map_name, name, rounds)]
         if self.json is not None:
-            rows = [row for (map_name, name), rounds in found.items() for row in _rows(map_name, name, rounds)]
             write_rows(self.json, rows, self)
         if self.figures is not None:
             file = output_folder(self.figures) / "on-policy-rounds.png"
-            _draw(found, self.alpha, file)
+            figure = rounds_figure(rows, self.alpha)
+            figure.savefig(file, dpi=120)
+            pyplot().close(figure)
             console.print(f"Figure: {file}")
 
     def _checked(self) -> dict[str, Marble]:
@@ -166,22 +168,25 @@ def _rows(map_name: str, name: str, rounds: list[Round[Episode]]) -> Iterator[di
             yield from coverage.rows(**labels, kind="in use", step=step)
 
 
-def _draw(found: dict[tuple[str, str], list[Round[Episode]]], alpha: float, file: Path) -> None:
-    """Coverage against the step of the episode, a line a round."""
+def rounds_figure(rows: Sequence[dict[str, Any]], alpha: float) -> Any:
+    """Coverage against the step of the episode, a line a round, a panel a map and method: from JSON rows."""
     plt = pyplot()
-    figure, panels = plt.subplots(
-        1, len(found), figsize=(3.6 * len(found), 3.2), squeeze=False, sharey=True, layout="constrained"
-    )
-    for axis, ((map_name, name), rounds) in zip(panels[0], found.items()):
-        for number, one in enumerate(rounds):
-            rows = [coverage.all for coverage in one.in_use.steps]
+    steps = [row for row in rows if "step" in row and row["stratum"] == "all"]
+    panels = list(dict.fromkeys((row["map"], row["method"]) for row in steps))
+    rounds = max(row["round"] for row in steps) + 1
+    shape = {"figsize": (3.4 * len(panels), 3.0), "squeeze": False, "sharey": True, "layout": "constrained"}
+    figure, axes = plt.subplots(1, len(panels), **shape)
+    for axis, (map_name, name) in zip(axes[0], panels):
+        for number in range(rounds):
+            here = [row for row in steps if (row["map"], row["method"], row["round"]) == (map_name, name, number)]
             # a step that few episodes reach says little
-            rows = [row for row in rows if row.n >= max(10, len(one.episodes) // 3)]
-            shade = plt.get_cmap("viridis")(0.85 * number / max(len(rounds) - 1, 1))
-            axis.plot(range(1, len(rows) + 1), [100 * row.coverage for row in rows], color=shade, label=f"round {number}")
+            here = [row for row in here if row["n"] >= max(10, here[0]["n"] // 3)]
+            shade = plt.get_cmap("viridis")(0.85 * number / max(rounds - 1, 1))
+            label = "round 0, grid" if number == 0 else f"round {number}"
+            axis.plot([row["step"] for row in here], [100 * row["coverage"] for row in here], color=shade, label=label)
         axis.axhline(100 * (1 - alpha), color="black", lw=0.8, ls="--")
-        axis.set(title=f"{map_name}: {name}", xlabel="step of the episode", ylim=(0, 102))
-    panels[0, 0].set_ylabel("inside, %")
-    panels[0, -1].legend(fontsize=8, loc="lower right")
-    figure.savefig(file, dpi=120)
-    plt.close(figure)
+        axis.set(title=f"{map_name}: {name}", xlabel="step of the episode", ylim=(-2, 102))
+        axis.locator_params(axis="x", integer=True)
+    axes[0, 0].set_ylabel("inside, %")
+    axes[0, -1].legend(fontsize=8, loc="lower right")
+    return figure

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from capture_cp.checks import CaptureError, whole_number
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import beside, output_folder, share_with_interval, write_rows
@@ -49,6 +50,8 @@ class PlanningStudy:
     ] = None
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves of the calibration's tree.")] = 20
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
+    k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts, L/2 unless given.")] = None
+    calibration: Annotated[float, tyro.conf.arg(help="Share of the calibration data that is used.")] = 1.0
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     model_gain: Annotated[float, tyro.conf.arg(help="Acceleration the planner believes in; the truth is 2.")] = 1.0
     variant: Annotated[bool, tyro.conf.arg(help="Mirrored maps with moved pits, made for choosing settings.")] = False
@@ -81,6 +84,10 @@ class PlanningStudy:
         """The maps by name, all settings checked."""
         counts = ("episodes", "samples", "horizon", "jobs", "particles")
         check_settings(self, counts, (self.figures, self.state, self.record), ROWS)
+        if self.k is not None and whole_number("k", self.k, 1) > self.particles:
+            raise CaptureError(f"k is {self.k}; expected a number from 1 to the {self.particles} particles.")
+        if not 0 < self.calibration <= 1:
+            raise CaptureError(f"calibration is {self.calibration:g}; expected a share of the data above 0 and up to 1.")
         maps = {str(name): load_map(name) for name in self.maps}
         maps = {name: tuning_variant(found) if self.variant else found for name, found in maps.items()}
         return {name: Marble(found, absorb=True, model_gain=self.model_gain) for name, found in maps.items()}
@@ -110,11 +117,15 @@ class PlanningStudy:
     def _identity(self, task: Marble, name: str) -> dict[str, Any]:
         unimportant = ("maps", "methods", "episodes", "jobs", "state", "json", "record", "figures")
         settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
+        for key in ("k", "calibration"):  # came later: episodes that were kept before have nothing to say about them
+            if settings[key] == getattr(PlanningStudy, key):
+                del settings[key]
         return settings | {"map": asdict(task.map), "method": name, "version": version("capture-cp")}
 
     def calibrate(self, task: Marble, name: str) -> Calibration:
         """A row of the table, fitted on this map."""
-        return calibrate(ROWS[name], task, self.particles, self.max_leaves, self.horizon, self.seed)
+        chosen = self.particles, self.max_leaves, self.horizon, self.seed, self.k, self.calibration
+        return calibrate(ROWS[name], task, *chosen)
 
     def _episode(self, found: Calibration, task: Marble, map_name: str, name: str, episode: int) -> dict[str, Any]:
         run = self.play(found, map_name, name, episode)

@@ -10,6 +10,7 @@ import numpy as np
 
 from capture_cp.checks import Bools, Floats
 from capture_cp.conformal.groups import Tree
+from capture_cp.conformal.scores import NearestParticles
 from capture_cp.horizon import HorizonCapture
 from capture_cp.methods import METHODS, method
 from capture_cp.online import AdaptiveScale
@@ -78,19 +79,34 @@ class Calibration:
     cap: Capture | HorizonCapture
 
 
-def calibrate(row: Row, task: Marble, particles: int, max_leaves: int | None, horizon: int, seed: int) -> Calibration:
-    """The row, fitted to the paper's grid of transitions of this map, or to roll-outs of it."""
+def calibrate(
+    row: Row,
+    task: Marble,
+    particles: int,
+    max_leaves: int | None,
+    horizon: int,
+    seed: int,
+    k: int | None = None,
+    share: float = 1.0,
+) -> Calibration:
+    """The row, fitted to the paper's grid of transitions of this map, or to roll-outs of it, or to a share of them."""
     if row.corrected:
         task = corrected(task, TRAINING, np.random.default_rng([seed, 2]))
     if row.horizon:
-        rollouts = marble_rollouts(task, ROLLOUTS, horizon, np.random.default_rng([seed, 3]))
-        groups = Tree(max_leaves=max_leaves)
-        ahead = HorizonCapture(task.model_step, task.strata, POSITION, groups=groups, n_particles=particles, seed=seed)
+        rollouts = marble_rollouts(task, _part(ROLLOUTS, share), horizon, np.random.default_rng([seed, 3]))
+        score, groups = None if k is None else NearestParticles(k), Tree(max_leaves=max_leaves)
+        ahead = HorizonCapture(task.model_step, task.strata, POSITION, score, groups, n_particles=particles, seed=seed)
         return Calibration(row, task, ahead.fit(rollouts))
     data = task.transitions("grid", 2, np.random.default_rng([seed, 0]))
     tree = Tree(per_stratum=False, max_leaves=max_leaves)
-    cap = method(row.method, task, task.strata, n_particles=particles, tree=tree, seed=seed)
-    return Calibration(row, task, cap.fit(data.X, data.Y))
+    cap = method(row.method, task, task.strata, n_particles=particles, k=k, tree=tree, seed=seed)
+    drawn = np.random.default_rng([seed, 4]).permutation(len(data.X))[: _part(len(data.X), share)]
+    kept = np.sort(drawn)  # in their order, so that all of them are the data as they were
+    return Calibration(row, task, cap.fit(data.X[kept], data.Y[kept]))
+
+
+def _part(n: int, share: float) -> int:
+    return max(1, round(share * n))
 
 
 def play(

@@ -1,0 +1,57 @@
+"""The rooms of the package, one above the other, from the contract in pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+IMAGE = Path(__file__).parents[1] / "images" / "rooms.svg"
+WIDTH, LEFT, BAND, GAP = 960, 20, 40, 8
+COLOURS = {"people": "#CC79A7", "systems": "#009E73", "method": "#E69F00", "arrays": "#0072B2", "ground": "#999999"}
+
+#: What a layer holds, by its first room, and the colour of its band.
+SAYS = {
+    "cli": ("the command line", "people"),
+    "viewer": ("the live page", "people"),
+    "robot": ("your log: calibrate, check, size", "people"),
+    "experiments": ("studies, benchmarks, figures, reports", "people"),
+    "tasks": ("systems to try it on: box, marble, peg", "systems"),
+    "planning": ("MPPI with a region a step, episodes", "systems"),
+    "horizon": ("regions for many steps; regions that adapt", "systems"),
+    "models": ("models made of other things", "systems"),
+    "methods": ("the method: fit, region, contains; files", "method"),
+    "conformal": ("arrays in, thresholds out", "arrays"),
+    "spaces": ("geometry; knows nothing of coverage", "arrays"),
+    "kernels": ("compiled loops; numbers and array rows only", "arrays"),
+    "npz": ("arrays out of files that nobody vouches for", "ground"),
+    "files": ("written whole or not at all; get_params, repr", "ground"),
+    "checks": ("every array and number, at the door", "ground"),
+}
+
+
+def rooms_picture() -> None:
+    """A band a layer, as SVG."""
+    contract = tomllib.loads(PROJECT.read_text())["tool"]["importlinter"]["contracts"][0]
+    layers = [[room.strip(" ()") for room in layer.split(":")] for layer in contract["layers"]]
+    parts, y = [], 16
+    for rooms in layers:
+        text, kind = SAYS[rooms[0]]
+        lines = [", ".join(rooms[i : i + 6]) for i in range(0, len(rooms), 6)]
+        height = BAND + 20 * (len(lines) - 1)
+        parts.append(
+            f'<rect x="{LEFT}" y="{y}" width="850" height="{height}" rx="6" fill="{COLOURS[kind]}" fill-opacity="0.16" '
+            'stroke="#222" stroke-width="1.2"/>'
+        )
+        for i, line in enumerate(lines):
+            parts.append(f'<text x="{LEFT + 18}" y="{y + 25 + 20 * i}" font-weight="700">{line}</text>')
+        parts.append(f'<text x="852" y="{y + height / 2 + 5}" text-anchor="end" font-size="14" fill="#444">{text}</text>')
+        y += height + GAP
+    parts.append(f'<path d="M910 24 V{y - 24}" stroke="#222" stroke-width="2" fill="none"/>')
+    parts.append(f'<path d="M903 {y - 26} L910 {y - 10} L917 {y - 26} z" fill="#222"/>')
+    parts.append(f'<text transform="translate(934 {y / 2}) rotate(90)" text-anchor="middle">imports go down, never up</text>')
+    size = f'viewBox="0 0 {WIDTH} {y + 8}"'
+    font = "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"15\" fill=\"#222\""
+    title = "<title>The rooms of capture_cp, one above the other: a room imports only from rooms below it.</title>"
+    body = "\n  ".join([title, f'<rect width="{WIDTH}" height="{y + 8}" fill="#fff"/>', *parts])
+    IMAGE.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>\n  {body}\n</svg>\n', encoding="utf-8")

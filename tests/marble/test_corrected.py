@@ -1,0 +1,82 @@
+"""The marble's corrected model: nearer to the truth, walls respected, the same coverage on smaller regions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from capture_cp import CaptureError, Tree, method
+from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.contact import TOLERANCE
+from capture_cp.tasks.marble.corrected import corrected
+from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marble_planner, model_step
+from marble.boards import REAL
+
+PLAIN = REAL["bottom-left"]
+LEARNT = corrected(PLAIN, 4000, np.random.default_rng(0))
+
+
+def inputs(n, seed):
+    return PLAIN.random_inputs(n, np.random.default_rng(seed))
+
+
+def test_a_corrected_model_errs_far_less():
+    X = inputs(4000, 1)
+    truth = PLAIN.true_step(X[:, :6], X[:, 6:], np.random.default_rng(2))
+    still = np.zeros((len(X), 2))
+    errors = [
+        np.sqrt(np.mean((model.believed_step(X[:, :6], X[:, 6:], still) - truth)[:, [0, 2]] ** 2))
+        for model in (PLAIN, LEARNT)
+    ]
+    assert errors[1] < 0.1 * errors[0]
+
+
+def test_a_model_that_is_right_learns_next_to_nothing():
+    right = corrected(replace(PLAIN, model_gain=dynamics.TRUE_GAIN), 4000, np.random.default_rng(0))
+    X = np.hstack([inputs(500, 3), np.ones((500, 1))])
+    assert np.abs(X @ np.array(right.correction).T)[:, :2].max() < 0.05 * dynamics.ROLLING * dynamics.MAX_TILT
+
+
+def test_a_corrected_marble_stays_out_of_walls():
+    X = inputs(4000, 4)
+    states = X[:, :6]
+    for _ in range(5):
+        states = LEARNT.model_step(states, X[:, 6:], np.random.default_rng(5))
+        assert LEARNT.map.clearance(states[:, [0, 2]]).min() >= -TOLERANCE
+        assert np.abs(states[:, [1, 3]]).max() <= dynamics.MAX_SPEED
+
+
+def test_the_compiled_model_is_the_corrected_model():
+    task = replace(LEARNT, absorb=True)
+    X = inputs(300, 6)
+    noise = np.random.default_rng(7).standard_normal((2, 1))
+    params = marble_params(task, task.model_gain)
+    for x in X:
+        cloud = np.repeat(x[:6, None], 1, axis=1)
+        model_step(cloud, x[6:], np.vstack([noise, noise]), params)
+        expected = task.believed_step(x[None, :6], x[None, 6:], dynamics.NOISE * noise.T)[0]
+        at_goal = np.linalg.norm(expected[[0, 2]] - params.goal[:2]) <= params.goal[2]
+        if not at_goal:
+            np.testing.assert_allclose(cloud[:, 0], expected, atol=1e-12)
+
+
+def test_coverage_stays_and_regions_shrink():
+    rng = np.random.default_rng(8)
+    log, new = PLAIN.transitions("random", 1, rng), PLAIN.transitions("random", 1, rng)
+    some = slice(0, 12_000)
+    volumes = []
+    for model in (PLAIN, LEARNT):
+        cap = method("capture", model, PLAIN.strata, tree=Tree(max_leaves=20)).fit(log.X[some], log.Y[some])
+        coverage = cap.coverage(new.X[:6000], new.Y[:6000], 0.1)
+        assert 0.88 < coverage.all.coverage < 0.93
+        volumes.append(coverage.all.volume)
+    assert volumes[1] < 0.5 * volumes[0]
+
+
+def test_a_calibration_of_another_correction_is_refused():
+    log = PLAIN.transitions("random", 1, np.random.default_rng(9))
+    cap = method("capture", PLAIN, PLAIN.strata).fit(log.X[:3000], log.Y[:3000])
+    with pytest.raises(CaptureError, match="another correction"):
+        marble_planner(cap, LEARNT, PlannerSettings(), 0.1, 0)
