@@ -1,11 +1,13 @@
-"""What a first-step region looks like to the objective: mean cost, share outside the goal's stratum, distance in contacts.
+"""What a region of a step looks like to the objective: mean cost, share outside the goal's stratum, distance in contacts.
 
-The regions themselves are those of `Capture.region`, at 128 inputs a plan instead of one: see `region_cells`.
+The regions themselves are those of `Capture.region`, at 128 inputs a plan instead of one: see `region_cells`. The paper has
+regions of the first step only.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -13,6 +15,8 @@ import numpy as np
 from capture_cp.checks import CaptureError, Floats, Ints, failure_rate, known_name
 from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
+from capture_cp.horizon import HorizonCapture
+from capture_cp.horizon.groups import at_step
 from capture_cp.predictor import Capture
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import SE2
@@ -45,21 +49,28 @@ class FirstStepRegions:
     by the Gaussian's mean. Where nothing of a region has a fingerprint, h₀ is 1.
 
     Args:
-        cap: calibrated predictor of the peg, by one of the six methods.
+        cap: calibrated predictor of the peg, by one of the six methods, or a calibration for a horizon.
         strata: the strata it was calibrated on.
         alpha: failure rate of the regions.
         bonuses: whether Ψ has the Factory suite's bonuses.
         infeasible: what infeasible cells of LUCCa's ellipsoids count as: "outside" the goal's stratum, and not in h₀;
             "worst", outside it and with all bits different; or "nothing", as if the region ended where it is infeasible.
+        step: which of the calibrated steps of a horizon, counted from 0.
+
+    Attributes:
+        thresholds: gives inputs X (n, 6) their thresholds (n, M); online adaptation puts its own here.
     """
+
+    thresholds: Callable[[Floats], Floats]
 
     def __init__(
         self,
-        cap: Capture,
+        cap: Capture | HorizonCapture,
         strata: PegStrata,
         alpha: float = 0.1,
         bonuses: bool = False,
         infeasible: Infeasible = "outside",
+        step: int = 0,
     ) -> None:
         score = cap._score
         metric = getattr(score, "_metric", None)
@@ -70,11 +81,16 @@ class FirstStepRegions:
         self.infeasible = known_name("infeasible", infeasible, get_args(Infeasible))
         self._hamming = strata.hamming_to_goal / len(FEATURES)
         self._cells = _cells_of(strata, bonuses)
+        if isinstance(cap, HorizonCapture):
+            self.thresholds = partial(_thresholds_at, cap, step, self.alpha)
+        else:
+            self.thresholds = partial(cap.thresholds, alpha=self.alpha)
 
     def __call__(self, X: Floats, particles: Floats) -> FirstStep:
-        """Statistics of the regions at inputs X (n, 6), with particles (n, L, 3) of the first step."""
-        q, score = self.cap.thresholds(X, self.alpha), self.cap._score
+        """Statistics of the regions at inputs X (n, 6), with the particles (n, L, 3) that follow."""
+        q, score = self.thresholds(X), self.cap._score
         if isinstance(score, Mahalanobis):
+            assert isinstance(self.cap, Capture)  # a horizon has particles
             prediction = self.cap.predict(X)
             counts, costs = self._ellipsoids(prediction, q[:, 0])
             particles = prediction.mean[:, None]
@@ -124,6 +140,12 @@ class FirstStepRegions:
             differing, fingerprints = differing + counts[:, -1], cells
         hamming = np.divide(differing, fingerprints, out=np.ones(len(cells)), where=fingerprints > 0)
         return FirstStep(costs / cells, 1.0 - counts[:, self.strata.goal_stratum] / cells, hamming, cells)
+
+
+def _thresholds_at(ahead: HorizonCapture, step: int, alpha: float, X: Floats) -> Floats:
+    """Thresholds (n, M) of inputs X (n, 6), mean particle and action, at one of the calibrated steps."""
+    own = at_step(ahead.partition_, step, len(ahead.strata.names))
+    return ahead.group_thresholds(alpha)[own.groups_everywhere(X)]
 
 
 class _Cells(NamedTuple):

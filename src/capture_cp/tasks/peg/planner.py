@@ -8,20 +8,22 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.checks import CaptureError, Floats, finite_array
+from capture_cp.horizon import HorizonCapture
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
+from capture_cp.tasks.peg.corrected import NO_CORRECTION, corrected_move
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.first_step import FirstStepRegions, Infeasible
-from capture_cp.tasks.peg.model import peg_step, settle
+from capture_cp.tasks.peg.model import settle
 from capture_cp.tasks.peg.objective import pose_cost
 from capture_cp.tasks.peg.simulator import REACH, PegSystem
 from capture_cp.tasks.peg.task import Peg
 
 #: Weights of the paper's objective.
-DISCOUNT, ACTION_WEIGHT, OUTSIDE_WEIGHT, HAMMING_WEIGHT, HAMMING_FREE = 0.95, 0.005, 20.0, 0.6, 0.5
+DISCOUNT, ACTION_WEIGHT, HAMMING_FREE = 0.95, 0.005, 0.5
 MAX_STEPS = 75
 #: The controller sends the peg no farther than REACH; inertia and contact may take it a little beyond (m, m, rad).
 SLACK: Floats = np.array([5e-3, 5e-3, 0.2])
@@ -29,47 +31,67 @@ SLACK: Floats = np.array([5e-3, 5e-3, 0.2])
 
 @dataclass(frozen=True)
 class PlannerSettings:
-    """MPPI settings of the peg; the paper's where it gives them.
+    """MPPI settings of the peg and weights of its objective; the paper's where it gives them.
 
     Attributes:
         horizon: steps of a plan.
-        samples: action sequences a plan.
+        samples: action sequences rolled out for a plan, those that are rolled out again included.
         temperature: in the unit of the cost.
         spread: standard deviation of the action perturbations (mm, mm, degrees), independent. The paper does not give it;
             here it is that of the disturbance, half the bound.
+        elites: best samples that are rolled out again beside their average, see `MPPI`; the paper has none.
+        repeats: roll-outs of each of them.
+        outside: weight of the share of the region outside the goal's stratum.
+        caution: weight of a large first action where contacts differ from the goal's.
+        bonuses: whether Ψ has the Factory suite's bonuses; the paper's has not.
     """
 
     horizon: int = 15
     samples: int = 128
     temperature: float = 0.1
     spread: float = 1.5
+    elites: int = 0
+    repeats: int = 4
+    outside: float = 20.0
+    caution: float = 0.6
+    bonuses: bool = False
+
+    @property
+    def sampled(self) -> int:
+        """Action sequences tried at random."""
+        again = (self.elites + 1) * self.repeats if self.elites else 0
+        if again >= self.samples:
+            raise CaptureError(
+                f"{self.elites} elites rolled out {self.repeats} times again leave none of {self.samples} samples; "
+                "take fewer elites or more samples."
+            )
+        return self.samples - again
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def roll_particles(start, sequences, n_particles, seed, bonuses, params):  # type: ignore[no-untyped-def]
-    """Particles (N, L, 3) after the first step of sequences (N, H, 3) from a pose (3,), and mean Ψ (N, H) after every step.
+def roll_particles(start, sequences, n_particles, kept, seed, bonuses, correction, params):  # type: ignore[no-untyped-def]
+    """Particles (N, kept, L, 3) after each of the first steps of sequences (N, H, 3) from a pose (3,), and mean Ψ (N, H).
 
-    Sequence i draws its noise from stream i of the seed.
+    Sequence i draws its noise from stream i of the seed. `correction` (3, 4) is that of `corrected_move`.
     """
     samples, horizon, _ = sequences.shape
-    first, costs = np.empty((samples, n_particles, 3)), np.zeros((samples, horizon))
+    clouds, costs = np.empty((samples, kept, n_particles, 3)), np.zeros((samples, horizon))
     for i in prange(samples):
         key = stream(seed, i)
-        states, noise = np.empty((3, n_particles)), np.empty((4, n_particles))
+        states, noise = np.empty((3, n_particles)), np.empty(4)
         for axis in range(3):
             states[axis, :] = start[axis]
         for h in range(horizon):
             for l in range(n_particles):
                 counter = 2 * (h * n_particles + l)
-                noise[0, l], noise[1, l] = normal_pair(key, counter)
-                noise[2, l], noise[3, l] = normal_pair(key, counter + 1)
-            peg_step(states, sequences[i, h], noise, params)
-            for l in range(n_particles):
-                costs[i, h] += pose_cost(states[0, l], states[1, l], states[2, l], bonuses, params) / n_particles
-            if h == 0:
-                for l in range(n_particles):
-                    first[i, l, 0], first[i, l, 1], first[i, l, 2] = states[0, l], states[1, l], states[2, l]
-    return first, costs
+                noise[0], noise[1] = normal_pair(key, counter)
+                noise[2], noise[3] = normal_pair(key, counter + 1)
+                x, z, theta = corrected_move(states[:, l], sequences[i, h], noise, correction, params)
+                states[0, l], states[1, l], states[2, l] = x, z, theta
+                costs[i, h] += pose_cost(x, z, theta, bonuses, params) / n_particles
+                if h < kept:
+                    clouds[i, h, l, 0], clouds[i, h, l, 1], clouds[i, h, l, 2] = x, z, theta
+    return clouds, costs
 
 
 class PegRollout:
