@@ -12,6 +12,7 @@ from numba import njit
 from capture_cp import Capture, CaptureError
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import Episode, run_episode
+from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.objective import insertion_costs
 from capture_cp.tasks.peg.planner import (
     MAX_STEPS,
@@ -34,7 +35,10 @@ def sequences(n=6, horizon=4, seed=0):
 
 
 def rolled(start, actions, seed=SEED, bonuses=False):
-    return roll_particles(start, actions, PARTICLES, np.uint64(seed), bonuses, TASK.model.params)
+    clouds, costs = roll_particles(
+        start, actions, PARTICLES, 1, np.uint64(seed), bonuses, np.array(NO_CORRECTION), TASK.model.params
+    )
+    return clouds[:, 0], costs
 
 
 class GivenNoise:

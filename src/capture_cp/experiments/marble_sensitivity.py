@@ -63,7 +63,6 @@ class MarbleSensitivity:
     maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = (
         "bottom-left",
         "center",
-        "top-center",
     )
     methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(ROWS)}.")] = (
         "capture",
@@ -131,19 +130,18 @@ class MarbleSensitivity:
 
     def _table(self, name: str, rows: Rows) -> Table:
         caption = (
-            "Per cent with exact 95 % intervals, all maps together.\n"
-            "Coverage: executed steps inside their first-step region. No guarantee applies to states that a planner chooses."
+            "Per cent, exact 95 % intervals, all maps together.\n"
+            "Coverage: executed steps inside their first-step region;\n"
+            "nothing is promised for states that a planner chooses."
         )
-        title = f"{SETTINGS[name].label}: {self.episodes} episodes a map, {len(self.maps)} maps"
+        title = f"{SETTINGS[name].label}: {self.episodes} episodes on each of {', '.join(self.maps)}"
         table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column(name)
-        for method in self.methods:
-            for what in ("success", "coverage"):
-                table.add_column(f"{method}\n{what}", justify="right")
-        for value in SETTINGS[name].values:
-            here = [row for row in rows if row["map"] == "all" and row["value"] == value]
-            cells = [share_with_interval(*count) for row in here for count in (successes(row), covered(row))]
-            table.add_row(shown(value), *cells)
+        for column in (name, "method", "success", "coverage"):
+            table.add_column(column, justify="right" if column in ("success", "coverage") else "left")
+        for row in rows:
+            if row["map"] == "all":
+                cells = [share_with_interval(*count) for count in (successes(row), covered(row))]
+                table.add_row(shown(row["value"]), row["method"], *cells)
         return table
 
 

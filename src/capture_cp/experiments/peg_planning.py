@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from math import inf
@@ -21,11 +21,9 @@ from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import output_folder, share_with_interval, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
+from capture_cp.experiments.peg_rows import OWN_ROWS, ROWS, calibrate, play
 from capture_cp.experiments.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
-from capture_cp.methods import METHODS
-from capture_cp.planning.episode import run_episode
 from capture_cp.tasks.peg.cspace import REGIMES
-from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.first_step import Infeasible
 from capture_cp.tasks.peg.planner import MAX_STEPS, PegRollout, PlannerSettings, closed_loop, peg_planner
 from capture_cp.tasks.peg.settings import PegSettings
@@ -40,17 +38,18 @@ class PegPlanningStudy:
     """Closed-loop planning of the peg insertion: MPPI with the regions of each method, on the true system in MuJoCo.
 
     Every step plans with the approximate model, looks at the region of the first step of every sampled sequence, executes
-    the first action on the true system, and plans again. With the paper's figures beside ours (its Table 4).
+    the first action on the true system, and plans again. With the paper's figures beside ours (its Table 4). Rows of our
+    own have settings of their own, on as many samples.
     """
 
     task: Annotated[Literal["peg"], tyro.conf.Suppress] = "peg"
     system: Annotated[SystemName, tyro.conf.arg(help="The true system: the peg on rails, or in a Panda's hand.")] = "planar"
-    methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = paper.PLANNING_METHODS
+    methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(ROWS)}.")] = paper.PLANNING_METHODS
     episodes: Annotated[int, tyro.conf.arg(help="Halton starts a method; the paper has 50.")] = 50
     samples: Annotated[int, tyro.conf.arg(help="Action sequences a plan.")] = 128
     horizon: Annotated[int, tyro.conf.arg(help="Steps of a plan, 1/15 s each.")] = 15
-    temperature: Annotated[float, tyro.conf.arg(help="MPPI's lambda.")] = 0.1
-    spread: Annotated[float, tyro.conf.arg(help="Deviation of sampled actions from the plan (mm, mm, degrees).")] = 1.5
+    temperature: Annotated[float, tyro.conf.arg(help="MPPI's lambda, of the paper's methods.")] = 0.1
+    spread: Annotated[float, tyro.conf.arg(help="Deviation of sampled actions from the plan, likewise.")] = 1.5
     bound: Annotated[float, tyro.conf.arg(help="Largest action, a component (mm, mm, degrees).")] = 3.0
     width: Annotated[float, tyro.conf.arg(help="Width of the receptacle (mm).")] = inf
     frequency: Annotated[float | None, tyro.conf.arg(help="Of the controller (rad/s), instead of its own.")] = None
@@ -86,15 +85,17 @@ class PegPlanningStudy:
     def check(self) -> None:
         """Refuse settings that cannot be worked with."""
         counts = ("episodes", "samples", "horizon", "jobs", "particles", "calibration")
-        check_settings(self, counts, (self.figures, self.state, self.record))
+        check_settings(self, counts, (self.figures, self.state, self.record), ROWS)
 
     def peg(self) -> Peg:
         """The task with this study's choices."""
         settings = PegSettings(bound=self.bound, block_width=1e-3 * self.width, frequency=self.frequency)
         return Peg(settings, self.system, 1e-3 * self.trim)
 
-    def planner_settings(self) -> PlannerSettings:
-        """MPPI's settings with this study's choices."""
+    def planner_settings(self, name: str) -> PlannerSettings:
+        """MPPI's settings of a row with this study's choices."""
+        if name in OWN_ROWS:
+            return replace(OWN_ROWS[name].planner, horizon=self.horizon, samples=self.samples)
         return PlannerSettings(self.horizon, self.samples, self.temperature, self.spread)
 
     def results(self, console: Console) -> tuple[Peg, dict[str, list[Any]]]:
@@ -122,16 +123,16 @@ class PegPlanningStudy:
     def _identity(self, task: Peg, name: str) -> dict[str, Any]:
         settings = {key: value for key, value in asdict(self).items() if key not in _UNIMPORTANT}
         made_with = {"peg": repr(task), "tree": repr(peg_tree()), "version": version("capture-cp")}
-        return settings | made_with | {"method": name}
+        own = {"row": repr(ROWS[name])} if name in OWN_ROWS else {}
+        return settings | made_with | own | {"method": name}
 
     def rollout(self, task: Peg, name: str) -> PegRollout:
-        """What a method plans with: the method, fitted to the task's calibration transitions, and the objective."""
-        data = peg_data(task, self.calibration, self.seed).transitions
-        cap = task.method(name, self.particles, seed=self.seed).fit(data.X, data.Y)
-        return PegRollout(cap, task, self.alpha, self.bonuses, self.infeasible)
+        """What a row plans with: its calibration on the task's true system, its model and its objective."""
+        cap, planned = calibrate(ROWS[name], task, self.particles, self.calibration, self.seed)
+        return PegRollout(cap, planned, self.alpha, self.bonuses, self.infeasible, self.planner_settings(name))
 
     def _episode(self, rollout: PegRollout, name: str, starts: Floats, episode: int) -> dict[str, Any]:
-        task, settings = rollout.task, self.planner_settings()
+        task, settings = rollout.task, rollout.settings
         # every method meets the same noise in the same episode
         seeds = np.random.SeedSequence([self.seed, 1, episode]).generate_state(2, np.uint64)
         system = closed_loop(task, task.true_system(threads=1), starts[episode])
@@ -139,8 +140,7 @@ class PegPlanningStudy:
         info = {"task": "peg", "method": name, "episode": episode} | chosen | asdict(settings)
         planner = peg_planner(rollout, settings, int(seeds[0]))
         planner.plan(starts[episode])  # compiles what is not yet compiled, so that no plan is timed with it
-        run = run_episode(planner, system, starts[episode], MAX_STEPS, int(seeds[1]), info)
-        run = run.with_regions(rollout.cap, (0, 1, 2), self.alpha)
+        run = play(ROWS[name], planner, system, starts[episode], MAX_STEPS, int(seeds[1]), info)
         if self.record is not None:
             run.save(self.record / f"peg-{self.system}-{name}-{episode:03d}.npz")
         labels = task.strata.index(run.states[1:])
@@ -168,6 +168,7 @@ class PegPlanningStudy:
             "success_ci95": list(clopper_pearson(successes, n)),
             "steps_mean": float(steps.mean()) if len(steps) else None,
             "steps_std": float(steps.std()) if len(steps) else None,
+            "steps_median": float(np.median(steps)) if len(steps) else None,
             "plan_ms_median": float(np.median(times)), "plan_ms_p99": float(np.percentile(times, 99)),
             "landed": dict(zip(REGIMES, np.sum([run["landed"] for run in episodes], axis=0).tolist())),
             "held": dict(zip(REGIMES, np.sum([run["held"] for run in episodes], axis=0).tolist())),
@@ -186,6 +187,7 @@ class PegPlanningStudy:
         table.add_row("[dim]  paper[/dim]", *("-" if share is None else f"[dim]{share:.0f}[/dim]" for share, *_ in papers))
         table.add_row("steps", *(_spread(row["steps_mean"], row["steps_std"]) for row in rows))
         table.add_row("[dim]  paper[/dim]", *(f"[dim]{_spread(*steps)}[/dim]" for _, *steps in papers))
+        table.add_row("[dim]  median[/dim]", *(_plain(row["steps_median"]) for row in rows))
         table.add_row("plan ms", *(f"{row['plan_ms_median']:.0f}" for row in rows))
         table.add_row("[dim]  99 %[/dim]", *(f"[dim]{row['plan_ms_p99']:.0f}[/dim]" for row in rows))
         return table
@@ -194,6 +196,10 @@ class PegPlanningStudy:
 def _interval(row: dict[str, Any]) -> str:
     low, high = row["success_ci95"]
     return f"[dim]{100 * low:.0f}-{100 * high:.0f}[/dim]"
+
+
+def _plain(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
 
 
 def _spread(mean: float | None, deviation: float | None) -> str:

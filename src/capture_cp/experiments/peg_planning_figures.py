@@ -60,10 +60,11 @@ def draw_horizon(task: Peg, study: PegPlanningStudy, name: str, start: Floats, f
     """The peg a few steps into an episode, and the model's particles along the plan made there."""
     plt = pyplot()
     shown = [h for h in STEPS_SHOWN if h <= study.horizon] or [study.horizon]
-    planner = peg_planner(study.rollout(task, name), study.planner_settings(), seed=study.seed)
+    rollout = study.rollout(task, name)
+    planner = peg_planner(rollout, rollout.settings, seed=study.seed)
     run = run_episode(planner, closed_loop(task, task.true_system(1), start), start, WARM_UP, study.seed)
     now, plan = run.states[-2], run.plans[-1]
-    clouds = particles_along(task, now, plan, study.particles, study.seed)
+    clouds = particles_along(rollout.task, now, plan, study.particles, study.seed)
     figure, panels = plt.subplots(
         1, len(shown), figsize=(3.4 * len(shown), 3.8), squeeze=False, layout="constrained", sharex=True, sharey=True
     )

@@ -44,7 +44,8 @@ def _draw_setting(panel: Any, name: str, rows: Rows) -> None:
     setting = SETTINGS[name]
     places = range(len(setting.values))
     targets = [value if name == "alpha" and value is not None else PlanningStudy.alpha for value in setting.values]
-    panel.axvspan(*(setting.values.index(setting.own) + side for side in (-0.35, 0.35)), color="#eeeeee", lw=0)
+    own = setting.values.index(setting.own)
+    panel.axvspan(own - 0.4, own + 0.4, color="#eeeeee", lw=0, label="the study's own value")
     panel.plot(places, [100 * (1 - alpha) for alpha in targets], color="#222222", lw=0.8, ls=":", label="1 - alpha")
     shift = -0.18
     for method, colour in zip(dict.fromkeys(row["method"] for row in rows), STRATA_COLOURS):
@@ -58,4 +59,5 @@ def _draw_setting(panel: Any, name: str, rows: Rows) -> None:
             label = f"{method}: {what}"
             panel.errorbar(at, shares, reach, color=colour, lw=1.3, elinewidth=0.8, markersize=4.5, label=label, **look)
             shift += 0.12
-    panel.set(xlabel=setting.label, xticks=places, xticklabels=[shown(value) for value in setting.values], ylim=(-3, 103))
+    panel.set(xlabel=setting.label, xticks=places, xticklabels=[shown(value) for value in setting.values])
+    panel.set(xlim=(-0.5, len(places) - 0.5), ylim=(-3, 104))

@@ -332,7 +332,8 @@ class HorizonCapture(Params):
         return np.random.default_rng(np.random.SeedSequence([self.seed, purpose, *extra]))
 
     def _warn_of_few(self, alpha: float, simultaneous: bool, confidence: float | None) -> None:
-        small = np.flatnonzero(np.isinf(self._asked[alpha, simultaneous, confidence])).tolist()
+        own = sorted({leaf.group for leaf in self.partition_._leaves()})  # `at_first` has the groups of one step only
+        small = [j for j in own if np.isinf(self._asked[alpha, simultaneous, confidence][j])]
         sizes = {j: (self.describe_group(j), int(self.calibration_.sizes[j])) for j in small}
         if simultaneous and small:
             sizes = {0: ("all steps at once", self.calibration_.n_together)}

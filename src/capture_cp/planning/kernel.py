@@ -32,23 +32,22 @@ class Calibrated(NamedTuple):
     step_scale: Any  # (H,): factor on the thresholds of each step
 
 
-@njit(cache=True, parallel=True, nogil=True)
-def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params):  # type: ignore[no-untyped-def]
-    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,).
+CHUNK = 8  # sequences that a thread takes at once, in one room to work in
 
-    Particles are rolled through the model; at each step the region of (mean state, action, particles) is tested against the
-    hazard cells (Algorithm 2). Sequence i draws its noise from stream i of the seed, unless `draws` is false.
-    """
-    samples, horizon, da = sequences.shape
+
+@njit(cache=True)
+def _roll_out_some(  # type: ignore[no-untyped-def]
+    start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params, costs, first, stop
+):
+    horizon, da = sequences.shape[1], sequences.shape[2]
     ds, dc, n_strata = start.shape[0], cells.axes.shape[0], cal.roots.shape[1]
     pairs = (noise_dims + 1) // 2
-    costs = np.empty((samples, horizon))
-    for i in prange(samples):
+    states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
+    cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
+    limits, near, far = np.empty(n_strata), np.empty(n_strata), np.empty(n_strata)
+    centre, middle, away = np.empty(dc), np.empty(dc), np.empty(n_particles)
+    for i in range(first, stop):
         key = stream(seed, i)
-        states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
-        cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
-        limits, near, far = np.empty(n_strata), np.empty(n_strata), np.empty(n_strata)
-        centre, middle, away = np.empty(dc), np.empty(dc), np.empty(n_particles)
         for s in range(ds):
             states[s, :] = start[s]
             mean[s] = start[s]
@@ -77,4 +76,19 @@ def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells,
             # a model that yields NaN must not be mended by a cost that never looks at that number
             lost = not math.isfinite(mean.sum())
             costs[i, h] = math.nan if lost else stage_cost(mean, action, hazard, h + 1, horizon, params)
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params):  # type: ignore[no-untyped-def]
+    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,).
+
+    Particles are rolled through the model; at each step the region of (mean state, action, particles) is tested against the
+    hazard cells (Algorithm 2). Sequence i draws its noise from stream i of the seed, unless `draws` is false.
+    """
+    samples = sequences.shape[0]
+    costs = np.empty((samples, sequences.shape[1]))
+    for chunk in prange((samples + CHUNK - 1) // CHUNK):
+        first = chunk * CHUNK
+        stop = min(samples, first + CHUNK)
+        _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params, costs, first, stop)
     return costs

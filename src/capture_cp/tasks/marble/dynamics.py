@@ -27,6 +27,8 @@ TRUE_GAIN = 2.0
 
 ROLLS, AT_GOAL, FELL = range(3)
 
+CHUNK = 64  # rows a thread takes at once; numba cannot always see through a loop in which `step` itself is written out
+
 
 @njit(cache=True, inline="always")
 def _clip(value, bound):  # type: ignore[no-untyped-def]
@@ -112,22 +114,45 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):  # ty
     return x, vx, y, vy, alpha, beta, outcome
 
 
-@njit(cache=True, parallel=True, nogil=True)
-def step_all(states, actions, noise, extra, gain, absorb, g):  # type: ignore[no-untyped-def]
-    """A control step of every marble, `states` (n, 6), with actions, given noise (n, 2) and `extra` acceleration (n, 4).
-
-    Next states (n, 6), outcomes (n,).
-    """
-    after = np.empty_like(states)
-    outcomes = np.empty(states.shape[0], dtype=np.int64)
-    for i in prange(states.shape[0]):
+@njit(cache=True)
+def _step_rows(states, actions, noise, extra, gain, absorb, g, after, outcomes, start, stop):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
         x, vx, y, vy, alpha, beta, outcomes[i] = step(
             states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
             actions[i, 0] + noise[i, 0], actions[i, 1] + noise[i, 1],
             (extra[i, 0], extra[i, 1], extra[i, 2], extra[i, 3]), gain, absorb, g,
         )  # fmt: skip
         after[i, 0], after[i, 1], after[i, 2], after[i, 3], after[i, 4], after[i, 5] = x, vx, y, vy, alpha, beta
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def step_all(states, actions, noise, extra, gain, absorb, g):  # type: ignore[no-untyped-def]
+    """A control step of every marble, `states` (n, 6), with actions, given noise (n, 2) and `extra` acceleration (n, 4).
+
+    Next states (n, 6), outcomes (n,).
+    """
+    n = states.shape[0]
+    after = np.empty_like(states)
+    outcomes = np.empty(n, dtype=np.int64)
+    for chunk in prange((n + CHUNK - 1) // CHUNK):
+        start = chunk * CHUNK
+        _step_rows(states, actions, noise, extra, gain, absorb, g, after, outcomes, start, min(n, start + CHUNK))
     return after, outcomes
+
+
+@njit(cache=True)
+def _sample_rows(  # type: ignore[no-untyped-def]
+    states, actions, draws, seed, first, first_draw, gain, absorb, g, positions, start, stop
+):
+    for i in range(start, stop):
+        key = stream(seed, first + i)
+        for draw in range(draws):
+            n0, n1 = normal_pair(key, first_draw + draw)
+            x, _, y, _, _, _, _ = step(
+                states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
+                actions[i, 0] + NOISE * n0, actions[i, 1] + NOISE * n1, (0.0, 0.0, 0.0, 0.0), gain, absorb, g,
+            )  # fmt: skip
+            positions[i, draw, 0], positions[i, draw, 1] = x, y
 
 
 @njit(cache=True, parallel=True, nogil=True)
@@ -137,16 +162,12 @@ def sample_positions(states, actions, draws, seed, first, first_draw, gain, abso
     Row i uses stream `first + i` of the seed from number `first_draw` on, so the numbers depend neither on threads nor on
     how rows and draws are batched.
     """
-    positions = np.empty((states.shape[0], draws, 2))
-    for i in prange(states.shape[0]):
-        key = stream(seed, first + i)
-        for draw in range(draws):
-            n0, n1 = normal_pair(key, first_draw + draw)
-            x, _, y, _, _, _, _ = step(
-                states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
-                actions[i, 0] + NOISE * n0, actions[i, 1] + NOISE * n1, (0.0, 0.0, 0.0, 0.0), gain, absorb, g,
-            )  # fmt: skip
-            positions[i, draw, 0], positions[i, draw, 1] = x, y
+    n = states.shape[0]
+    positions = np.empty((n, draws, 2))
+    for chunk in prange((n + CHUNK - 1) // CHUNK):
+        start = chunk * CHUNK
+        stop = min(n, start + CHUNK)
+        _sample_rows(states, actions, draws, seed, first, first_draw, gain, absorb, g, positions, start, stop)
     return positions
 
 

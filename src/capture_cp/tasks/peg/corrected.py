@@ -51,7 +51,7 @@ def _step_all(X, noise, correction, params):  # type: ignore[no-untyped-def]
 
 
 class CorrectedModel(PegModel):
-    """The model c' = c + C (clip(a + ε), 1): the disturbance goes as far too little as the action, and is corrected with it."""
+    """The model c' = c + C (clip(a + ε), 1), contacts considered: what is wrong with actions is wrong with disturbances."""
 
     def __init__(self, settings: PegSettings, correction: Correction) -> None:
         super().__init__(settings)

@@ -14,7 +14,7 @@ from capture_cp.planning.episode import System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.tasks.peg.corrected import NO_CORRECTION, corrected_move
+from capture_cp.tasks.peg.corrected import NO_CORRECTION, Correction, corrected_move
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.first_step import FirstStepRegions, Infeasible
 from capture_cp.tasks.peg.model import settle
@@ -22,8 +22,8 @@ from capture_cp.tasks.peg.objective import pose_cost
 from capture_cp.tasks.peg.simulator import REACH, PegSystem
 from capture_cp.tasks.peg.task import Peg
 
-#: Weights of the paper's objective.
-DISCOUNT, ACTION_WEIGHT, HAMMING_FREE = 0.95, 0.005, 0.5
+#: Of the paper's objective; its weights are in `PlannerSettings`.
+DISCOUNT, HAMMING_FREE = 0.95, 0.5
 MAX_STEPS = 75
 #: The controller sends the peg no farther than REACH; inertia and contact may take it a little beyond (m, m, rad).
 SLACK: Floats = np.array([5e-3, 5e-3, 0.2])
@@ -41,9 +41,9 @@ class PlannerSettings:
             here it is that of the disturbance, half the bound.
         elites: best samples that are rolled out again beside their average, see `MPPI`; the paper has none.
         repeats: roll-outs of each of them.
+        effort: weight of every squared action.
         outside: weight of the share of the region outside the goal's stratum.
         caution: weight of a large first action where contacts differ from the goal's.
-        bonuses: whether Ψ has the Factory suite's bonuses; the paper's has not.
     """
 
     horizon: int = 15
@@ -52,9 +52,9 @@ class PlannerSettings:
     spread: float = 1.5
     elites: int = 0
     repeats: int = 4
+    effort: float = 0.005
     outside: float = 20.0
     caution: float = 0.6
-    bonuses: bool = False
 
     @property
     def sampled(self) -> int:
@@ -95,7 +95,7 @@ def roll_particles(start, sequences, n_particles, kept, seed, bonuses, correctio
 
 
 class PegRollout:
-    """Stage costs of the paper's peg objective, with a region for the first step only.
+    """Stage costs of the paper's peg objective, with a region for the first step only, unless a horizon was calibrated.
 
     J = Σ γᵗ [Ψ̃ₜ + 0.005 ‖aₜ‖²] + 20 ρ₀ + 0.6 [h₀ - 0.5]₊ ‖a₀‖², t from 0 to H, actions in mm, mm, degrees.
 
@@ -104,41 +104,67 @@ class PegRollout:
     particles, and the one after the last action is the terminal state t = H, which has no action. Its term is added to the
     last stage.
 
+    A calibration for a horizon has regions of its first steps: the mean over the region of step t stands for Ψ̃ₜ from t = 2
+    on, and its share outside the goal's stratum is charged as ρ₀ is, discounted.
+
     Args:
-        cap: predictor of the peg, calibrated by one of the six methods.
-        task: the peg.
+        cap: predictor of the peg, calibrated by one of the six methods, or for the first steps of a horizon.
+        task: the peg, with the model that plans.
         alpha: failure rate of the regions.
         bonuses: whether Ψ has the Factory suite's bonuses; the paper's has not.
         infeasible: what infeasible cells of LUCCa's regions count as, see `FirstStepRegions`.
+        settings: where the weights 0.005, 20 and 0.6 are, as `effort`, `outside` and `caution`.
     """
 
     def __init__(
-        self, cap: Capture, task: Peg, alpha: float = 0.1, bonuses: bool = False, infeasible: Infeasible = "outside"
+        self,
+        cap: Capture | HorizonCapture,
+        task: Peg,
+        alpha: float = 0.1,
+        bonuses: bool = False,
+        infeasible: Infeasible = "outside",
+        settings: PlannerSettings | None = None,
     ) -> None:
         cap._check_fitted()
-        strata, settings = cap.strata, getattr(cap.model, "settings", None)
+        strata, model = cap.strata, cap.step if isinstance(cap, HorizonCapture) else cap.model
         same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
-        if not same or settings != task.settings:
+        if not same or getattr(model, "settings", None) != task.settings or _correction(model) != _correction(task):
             raise CaptureError(
-                f"the calibration was made for another peg, hole, bound or noise than {task!r}; calibrate on this one."
+                f"the calibration was made for another peg, hole, bound, noise or model than {task!r}; make one for it."
             )
         self.task, self.cap, self.bonuses = task, cap, bonuses
-        self.regions = FirstStepRegions(cap, task.strata, alpha, bonuses, infeasible)
+        self.settings = settings or PlannerSettings()
+        steps = cap.steps_ if isinstance(cap, HorizonCapture) else (1,)
+        if steps != tuple(range(1, len(steps) + 1)):
+            raise CaptureError(f"regions were calibrated for steps {list(steps)}; the peg's planner needs all from 1 on.")
+        self.by_step = [FirstStepRegions(cap, task.strata, alpha, bonuses, infeasible, s) for s in range(len(steps))]
+        self._matrix = np.array(_correction(task))
+
+    @property
+    def regions(self) -> FirstStepRegions:
+        """Those of the first step."""
+        return self.by_step[0]
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, 3) from a pose (3,)."""
         pose, actions = self._checked(state, sequences)
-        params, particles = self.task.model.params, self.cap.n_particles
-        first, clouds = roll_particles(pose, actions, particles, np.uint64(seed), self.bonuses, params)
-        X = np.hstack([np.tile(pose, (len(actions), 1)), actions[:, 0]])
-        region = self.regions(X, first)
+        params, particles, kept = self.task.model.params, self.cap.n_particles, min(len(self.by_step), actions.shape[1])
+        chosen = particles, kept, np.uint64(seed), self.bonuses, self._matrix, params
+        clouds, psi = roll_particles(pose, actions, *chosen)
         effort = (actions**2).sum(axis=2)
         discount = DISCOUNT ** np.arange(actions.shape[1] + 1)
-        costs: Floats = np.hstack([region.cost[:, None], clouds[:, :-1]]) + ACTION_WEIGHT * effort
-        costs *= discount[:-1]
-        costs[:, -1] += discount[-1] * clouds[:, -1]
-        contact = HAMMING_WEIGHT * np.maximum(region.hamming - HAMMING_FREE, 0.0) * effort[:, 0]
-        costs[:, 0] += OUTSIDE_WEIGHT * region.outside + contact
+        terms = np.hstack([np.empty((len(psi), 1)), psi])  # Ψ̃ₜ, t from 0 to H
+        charged = np.zeros_like(psi)
+        before = np.tile(pose, (len(actions), 1))
+        for s in range(kept):
+            found = self.by_step[s](np.hstack([before, actions[:, s]]), np.ascontiguousarray(clouds[:, s]))
+            terms[:, s + 1 if s else 0] = found.cost
+            charged[:, s] = self.settings.outside * discount[s] * found.outside
+            if s == 0:
+                charged[:, 0] += self.settings.caution * np.maximum(found.hamming - HAMMING_FREE, 0.0) * effort[:, 0]
+            before = clouds[:, s].mean(axis=1)
+        costs: Floats = discount[:-1] * (terms[:, :-1] + self.settings.effort * effort) + charged
+        costs[:, -1] += discount[-1] * terms[:, -1]
         return costs
 
     def _checked(self, state: Floats, sequences: Floats) -> tuple[Floats, Floats]:
@@ -156,11 +182,16 @@ class PegRollout:
         return pose, actions
 
 
+def _correction(model: object) -> Correction:
+    return getattr(model, "correction", NO_CORRECTION)
+
+
 def peg_planner(rollout: PegRollout, settings: PlannerSettings, seed: int) -> MPPI:
     """An MPPI planner for the peg."""
     bound = np.full(3, rollout.task.settings.bound)
     noise = np.eye(3) * settings.spread**2
-    return MPPI(rollout, settings.horizon, settings.samples, settings.temperature, noise, -bound, bound, seed=seed)
+    again = {"elites": settings.elites, "repeats": settings.repeats}
+    return MPPI(rollout, settings.horizon, settings.sampled, settings.temperature, noise, -bound, bound, **again, seed=seed)
 
 
 def closed_loop(task: Peg, system: PegSystem, start: Floats) -> System:

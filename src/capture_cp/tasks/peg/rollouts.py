@@ -8,11 +8,23 @@ import numpy as np
 
 from capture_cp.checks import Floats, Ints, finite_array, whole_number
 from capture_cp.horizon import Rollouts
+from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.model import settle
 from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.task import Peg
 
 AXES = (0, 1, 2)  # the pose is all of the state
+
+
+class PegStep:
+    """A task's model as a step of poses, which `HorizonCapture` propagates."""
+
+    def __init__(self, task: Peg) -> None:
+        self.task, self.settings, self.correction = task, task.settings, getattr(task, "correction", NO_CORRECTION)
+
+    def __call__(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Next poses (n, 3) of poses (n, 3) and actions (n, 3)."""
+        return self.task(np.hstack([states, actions]), 1, rng)[:, 0]
 
 
 def peg_rollouts(task: Peg, n: int, horizon: int, rng: np.random.Generator, system: PegSystem | None = None) -> Rollouts:

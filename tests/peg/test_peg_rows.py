@@ -1,0 +1,109 @@
+"""Rows of our own in the peg's planning table: regions of a horizon, online adaptation, the corrected model."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from capture_cp import CaptureError
+from capture_cp.conformal.groups import PerStratum
+from capture_cp.conformal.scores import NearestParticles
+from capture_cp.experiments import peg_rows
+from capture_cp.experiments.peg_planning import PegPlanningStudy
+from capture_cp.experiments.peg_rows import OURS, OWN_ROWS, PAPERS, ROWS, play
+from capture_cp.horizon import HorizonCapture, Rollouts
+from capture_cp.methods import METHODS
+from capture_cp.tasks.peg.corrected import NO_CORRECTION
+from capture_cp.tasks.peg.first_step import FirstStepRegions
+from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner, roll_particles
+from capture_cp.tasks.peg.rollouts import AXES, PegStep
+from peg.calibrated import PARTICLES, TASK, calibrated, place
+
+SEED = 5
+
+
+def model_rollouts(n, horizon, seed=0):
+    """Roll-outs of the model itself, moved 1.5 times as far, which stands for the truth."""
+    rng = np.random.default_rng(seed)
+    starts, actions = TASK.strata.sample_starts(n, rng), rng.uniform(-3, 3, size=(n, horizon, 3))
+    poses, state = [], starts
+    for h in range(horizon):
+        state = TASK(np.hstack([state, 1.5 * actions[:, h]]), 1, rng)[:, 0]
+        poses.append(state)
+    return Rollouts.from_arrays(starts, actions, np.stack(poses, axis=1))
+
+
+@pytest.fixture(scope="module")
+def ahead():
+    score = NearestParticles(k=4, metric=TASK.metric)
+    cap = HorizonCapture(PegStep(TASK), TASK.strata, AXES, score, PerStratum(), PARTICLES)
+    return cap.fit(model_rollouts(3000, 2))
+
+
+def test_every_row_has_the_papers_budget():
+    assert list(ROWS) == [*METHODS, *OWN_ROWS]
+    assert all(ROWS[name].planner == PAPERS for name in METHODS)
+    assert all((row.planner.samples, row.planner.horizon) == (128, 15) for row in ROWS.values())
+
+
+def test_regions_of_a_horizon_stand_for_particles(ahead):
+    settings = PlannerSettings(outside=2.0, caution=0.1)
+    rollout, start = PegRollout(ahead, TASK, settings=settings), place("mouth")
+    actions = np.random.default_rng(0).uniform(-3, 3, size=(5, 4, 3))
+    clouds, psi = roll_particles(
+        start, actions, PARTICLES, 2, np.uint64(SEED), False, np.array(NO_CORRECTION), TASK.model.params
+    )
+    found = rollout(start, actions, SEED)
+    X = np.hstack([np.tile(start, (5, 1)), actions[:, 0]])
+    one = FirstStepRegions(ahead, TASK.strata)(X, np.ascontiguousarray(clouds[:, 0]))
+    X = np.hstack([clouds[:, 0].mean(axis=1), actions[:, 1]])
+    two = FirstStepRegions(ahead, TASK.strata, step=1)(X, np.ascontiguousarray(clouds[:, 1]))
+    effort = (actions**2).sum(axis=2)
+    terms = [one.cost, psi[:, 0], two.cost, psi[:, 2], psi[:, 3]]
+    total = sum(0.95**t * term for t, term in enumerate(terms)) + 0.005 * effort @ 0.95 ** np.arange(4)
+    total += 2.0 * (one.outside + 0.95 * two.outside) + 0.1 * np.maximum(one.hamming - 0.5, 0) * effort[:, 0]
+    np.testing.assert_allclose(found.sum(axis=1), total, rtol=1e-12)
+    assert two.cells.mean() > one.cells.mean()  # what is farther ahead is less certain
+
+
+def test_a_horizon_that_leaves_out_a_step_is_refused(ahead):
+    other = HorizonCapture(PegStep(TASK), TASK.strata, AXES, ahead.score, PerStratum(), PARTICLES)
+    other.fit(model_rollouts(500, 2), steps=[2])
+    with pytest.raises(CaptureError, match="from 1 on"):
+        PegRollout(other, TASK)
+
+
+def test_online_adaptation_widens_regions_after_misses_and_starts_anew():
+    rollout = PegRollout(calibrated(), TASK, settings=replace(OURS, samples=8, horizon=2))
+    planner = peg_planner(rollout, rollout.settings, seed=0)
+    start, used = place("air"), []
+    x = np.append(start, np.zeros(3))[None]
+    before = rollout.regions.thresholds(x)
+
+    def far_off(state, action, rng):
+        used.append(rollout.regions.thresholds(x))
+        return start + np.array([0.0, 0.012 * (len(used) % 2), 0.0]), None  # farther than any region reaches
+
+    run = play(ROWS["capture-online"], planner, far_off, start, 4, 0, {})
+    free = TASK.strata.names.index("free")
+    assert not run.inside.any()
+    assert (np.diff([q[0, free] for q in used]) > 0).all()
+    np.testing.assert_array_equal(used[0], before)
+    np.testing.assert_array_equal(rollout.regions.thresholds(x), before)
+    assert run.thresholds.shape == (4, len(TASK.strata.names))
+
+
+@pytest.mark.filterwarnings("ignore:too few calibration points")
+def test_rows_of_our_own_run_in_the_study(monkeypatch, tmp_path):
+    pytest.importorskip("mujoco")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("capture_cp.experiments.peg_planning.MAX_STEPS", 2)
+    monkeypatch.setattr(peg_rows, "TRAINING", 200)
+    study = PegPlanningStudy(methods=tuple(OWN_ROWS), episodes=1, samples=8, horizon=2, calibration=300)
+    text = io.StringIO()
+    study.run(Console(file=text, width=200))
+    assert all(name in text.getvalue() for name in OWN_ROWS)
