@@ -49,7 +49,8 @@ def rooms_picture() -> None:
         y += height + GAP
     parts.append(f'<path d="M910 24 V{y - 24}" stroke="#222" stroke-width="2" fill="none"/>')
     parts.append(f'<path d="M903 {y - 26} L910 {y - 10} L917 {y - 26} z" fill="#222"/>')
-    parts.append(f'<text transform="translate(934 {y / 2}) rotate(90)" text-anchor="middle">imports go down, never up</text>')
+    turned = f'transform="translate(934 {y / 2}) rotate(90)" text-anchor="middle"'
+    parts.append(f"<text {turned}>imports go down, never up</text>")
     size = f'viewBox="0 0 {WIDTH} {y + 8}"'
     font = "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"15\" fill=\"#222\""
     title = "<title>The rooms of capture_cp, one above the other: a room imports only from rooms below it.</title>"

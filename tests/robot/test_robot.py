@@ -12,8 +12,8 @@ import pytest
 
 from capture_cp import Transitions, read_transitions, write_transitions
 from capture_cp.cli import main
-from capture_cp.robot.baseline import LinearModel
 from capture_cp.robot import load_calibration
+from capture_cp.robot.baseline import LinearModel
 from capture_cp.robot.size import coverage_range, size_for_precision
 from capture_cp.tasks.box import Box
 from commands import refused

@@ -219,4 +219,7 @@ def _volume(map_name: str, name: str, results: dict[str, Coverage]) -> str:
     volume = results[name].all.volume
     figure = paper.marble_volume_ratio(map_name, name)
     beside = "" if figure is None else f" ({figure:.2f})"
-    return f"{volume / unit:.2f}{beside}" if volume is not None and unit else f"{volume:.1f} cells"
+    if volume is None or not unit:
+        return f"{volume:.1f} cells"
+    ratio = volume / unit
+    return f"{ratio:.2f}{beside}" if ratio >= 0.095 else f"{ratio:.2g}{beside}"

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import Floats
+from capture_cp.checks import Floats, known_name
 from capture_cp.experiments.board_drawing import board_polygons
 from capture_cp.experiments.marble_figures import GOAL_COLOUR, PIT_COLOUR, draw_board
 from capture_cp.experiments.movie import Picture
+from capture_cp.experiments.planning_rows import ROWS
 from capture_cp.experiments.recorded import recorded_region, verdict
 from capture_cp.experiments.storyboard import MovingFigure, check_states, heading, mark_window, rgb
 from capture_cp.methods import method
@@ -39,7 +40,13 @@ class MarbleStoryboard:
         check_states(episode, 6, 2, "marble")
         found = load_map(str(episode.info["map"]))
         self.episode = episode
-        self.task = Marble(tuning_variant(found) if episode.info.get("variant") else found, absorb=True)
+        board, gain = (
+            tuning_variant(found) if episode.info.get("variant") else found,
+            float(episode.info.get("model_gain", 1.0)),
+        )
+        terms = episode.info.get("correction")
+        correction = None if terms is None else tuple(tuple(map(float, row)) for row in terms)
+        self.task = Marble(board, absorb=True, model_gain=gain, correction=correction)
         self.cap = self._method()
         self.figure = MovingFigure((15.6, 5.0), [1.35, 1, 1, 1])
         self.board, self.workspace, self.space, self.closeup = self.figure.axes
@@ -58,9 +65,9 @@ class MarbleStoryboard:
         """The episode's method, not fitted; None for an episode without regions."""
         if not len(self.episode.particles):
             return None
-        name = str(self.episode.info.get("method"))
+        name = known_name("method", self.episode.info.get("method"), ROWS)
         particles = max(self.episode.particles.shape[1], 2)  # of a Gaussian there is one, its mean
-        return method(name, self.task, self.task.strata, n_particles=particles, k=self.episode.info.get("k"))
+        return method(ROWS[name].method, self.task, self.task.strata, n_particles=particles, k=self.episode.info.get("k"))
 
     # -- what stays ---------------------------------------------------------------------------------------------------
 
@@ -129,7 +136,7 @@ class MarbleStoryboard:
         state, still = self.episode.states[step][None], np.zeros((1, 2))
         along = [state]
         for action in self.episode.plans[step]:
-            state, _ = self.task.step(state, action[None], still, float(self.episode.info.get("model_gain", 1.0)))
+            state = self.task.believed_step(state, action[None], still)
             along.append(state)
         return np.vstack(along)[:, POSITION]
 

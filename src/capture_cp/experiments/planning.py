@@ -140,7 +140,8 @@ class PlanningStudy:
         settings = replace(settled, horizon=self.horizon, samples=self.samples, temperature=temperature)
         # every method meets the same noise in the same episode
         seeds = np.random.SeedSequence([self.seed, 1, episode]).generate_state(2, np.uint64)
-        chosen = {"variant": self.variant, "model_gain": self.model_gain, "alpha": self.alpha}
+        believed = {"model_gain": self.model_gain, "correction": found.task.correction}
+        chosen = {"variant": self.variant, "alpha": self.alpha} | believed
         info = {"task": "marble", "map": map_name, "method": name, "episode": episode} | chosen | asdict(settings)
         return play(found, settings, self.alpha, int(seeds[0]), int(seeds[1]), info)
 

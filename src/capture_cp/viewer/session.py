@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.checks import CaptureError, Floats
+from capture_cp.methods import METHODS
 from capture_cp.planning.episode import Episode
 from capture_cp.predictor import Capture
 from capture_cp.viewer.controls import replaced
@@ -84,6 +85,12 @@ class Session:
 
     def open(self, episode: Episode) -> None:
         """Show a recorded episode, with the method it was recorded with."""
+        planned_with = episode.info.get("method", METHODS[0])
+        if planned_with not in METHODS:
+            raise CaptureError(
+                f"the episode was planned with {planned_with!r}; the page knows the paper's methods only, "
+                "capture video can show it."
+            )
         with self._lock:
             settings = self.settings
             for name in ("map", "system", "method"):
