@@ -52,7 +52,7 @@ def rooms_picture() -> None:
     turned = f'transform="translate(934 {y / 2}) rotate(90)" text-anchor="middle"'
     parts.append(f"<text {turned}>imports go down, never up</text>")
     size = f'viewBox="0 0 {WIDTH} {y + 8}"'
-    font = "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"15\" fill=\"#222\""
+    font = 'font-family="system-ui, \'Segoe UI\', \'DejaVu Sans\', sans-serif" font-size="15" fill="#222"'
     title = "<title>The rooms of capture_cp, one above the other: a room imports only from rooms below it.</title>"
     body = "\n  ".join([title, f'<rect width="{WIDTH}" height="{y + 8}" fill="#fff"/>', *parts])
     IMAGE.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>\n  {body}\n</svg>\n', encoding="utf-8")
