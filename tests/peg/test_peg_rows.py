@@ -55,7 +55,7 @@ def test_regions_of_a_horizon_stand_for_particles(ahead):
     rollout, start = PegRollout(ahead, TASK, settings=settings), place("mouth")
     actions = np.random.default_rng(0).uniform(-3, 3, size=(5, 4, 3))
     clouds, psi = roll_particles(
-        start, actions, PARTICLES, 2, np.uint64(SEED), False, np.array(NO_CORRECTION), TASK.model.params
+        start, actions, PARTICLES, 2, np.uint64(SEED), False, np.array(NO_CORRECTION.move), 0.0, TASK.model.params
     )
     found = rollout(start, actions, SEED)
     X = np.hstack([np.tile(start, (5, 1)), actions[:, 0]])

@@ -36,7 +36,7 @@ def sequences(n=6, horizon=4, seed=0):
 
 def rolled(start, actions, seed=SEED, bonuses=False):
     clouds, costs = roll_particles(
-        start, actions, PARTICLES, 1, np.uint64(seed), bonuses, np.array(NO_CORRECTION), TASK.model.params
+        start, actions, PARTICLES, 1, np.uint64(seed), bonuses, np.array(NO_CORRECTION.move), 0.0, TASK.model.params
     )
     return clouds[:, 0], costs
 

@@ -63,6 +63,7 @@ class MarbleSensitivity:
     maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = (
         "bottom-left",
         "center",
+        "top-center",
     )
     methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(ROWS)}.")] = (
         "capture",

@@ -22,7 +22,7 @@ from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings
 from capture_cp.tasks.peg.rollouts import AXES, PegStep, peg_rollouts
 from capture_cp.tasks.peg.task import Peg, peg_tree
 
-TRAINING = 5_000  # transitions that correct the model
+TRAINING = 4_000  # transitions in the air, and as many in contact, that correct the model
 STEPS = 2  # of the horizon that have regions of their own; later ones are large, and take long to look at
 #: How online adaptation turns its dials: quickly, since an episode has some thirty steps; a cell of the grid is the floor.
 RATE, FLOOR = 0.5, 0.25e-3

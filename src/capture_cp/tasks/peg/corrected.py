@@ -1,67 +1,113 @@
-"""The peg's approximate model with its bias learnt away: a linear correction of the move, before contact is resolved."""
+"""The peg's approximate model with its bias learnt away: how far it moves, and how much it rubs where it touches."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
 from capture_cp.checks import CaptureError, Floats, whole_number
-from capture_cp.tasks.peg.model import PegModel, _disturbed, walk
+from capture_cp.tasks.peg.geometry import extent, is_feasible
+from capture_cp.tasks.peg.model import _STRIDE, PegModel, _disturbed, _last_feasible, _push_out
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_cp.tasks.peg.task import Peg
 
-#: Rows of a correction: what the move along x, z and theta becomes, linear in the believed move; the offset is last.
-Correction = tuple[tuple[float, ...], ...]
-NO_CORRECTION: Correction = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
+
+class Correction(NamedTuple):
+    """What is added to the model.
+
+    Attributes:
+        move: rows of a (3, 4) matrix: what the move along x, z and theta becomes, linear in the believed one, offset last.
+        friction: length by which a move along a wall is held back for every length that it is pressed into the wall.
+    """
+
+    move: tuple[tuple[float, ...], ...] = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
+    friction: float = 0.0
+
+
+NO_CORRECTION = Correction()
 FEWEST = 100  # transitions to learn from
 AWAY = 1e-2  # m above the rim, out of reach of a control step
+MOST_FRICTION = 2.0
 _TRIES = 20  # poses drawn for each that is kept
 _PARTICLES = 256  # behind each believed move
+_CLOUD = 32  # particles of a score
 _LENGTH, _ANGLE = float(ACTION_UNIT[0]), float(ACTION_UNIT[2])
 
 
 @njit(cache=True)
-def corrected_move(pose, action, noise, correction, params):  # type: ignore[no-untyped-def]
-    """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta. `correction` is (3, 4)."""
+def rubbing_walk(x, z, theta, dx, dz, turn, friction, g):  # type: ignore[no-untyped-def]
+    """As `model.walk`, with friction: what pushes the peg out of a wall holds back its way along the wall, as Coulomb says.
+
+    Without friction it is `walk`, bit by bit.
+    """
+    farthest = math.hypot(dx, dz) + g.radius * abs(turn)
+    if z - extent(math.cos(theta), math.sin(theta), g)[1] > farthest:
+        return x + dx, z + dz, theta + turn  # out of reach of everything
+    moves = max(int(math.ceil(farthest / _STRIDE)), 1)
+    dx, dz, turn = dx / moves, dz / moves, turn / moves
+    for _ in range(moves):
+        x1, z1, theta1 = x + dx, z + dz, theta + turn
+        if not is_feasible(x1, z1, math.cos(theta1), math.sin(theta1), g):
+            x2, z2, theta2, out = _push_out(x1, z1, theta1, x, z, theta, g)
+            along = math.hypot(x2 - x, z2 - z) + g.radius * abs(theta2 - theta)
+            pressed = math.hypot(x2 - x1, z2 - z1) + g.radius * abs(theta2 - theta1)
+            if not out or along > 2.0 * _STRIDE:  # wedged
+                x1, z1, theta1 = _last_feasible(x, z, theta, dx, dz, turn, g)
+            elif friction == 0.0 or along == 0.0:
+                x1, z1, theta1 = x2, z2, theta2
+            else:
+                share = max(1.0 - friction * pressed / along, 0.0)
+                ax, az, turned = share * (x2 - x), share * (z2 - z), share * (theta2 - theta)
+                x1, z1, theta1 = x + ax, z + az, theta + turned
+                if not is_feasible(x1, z1, math.cos(theta1), math.sin(theta1), g):
+                    x1, z1, theta1 = _last_feasible(x, z, theta, ax, az, turned, g)
+        x, z, theta = x1, z1, theta1
+    return x, z, theta
+
+
+@njit(cache=True)
+def corrected_move(pose, action, noise, move, friction, params):  # type: ignore[no-untyped-def]
+    """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta. `move` (3, 4) is a correction's."""
     a, b, c = (
         _disturbed(action[0], noise[0], params),
         _disturbed(action[1], noise[1], params),
         _disturbed(action[2], noise[2], params),
     )
-    C = correction
-    dx = _LENGTH * (C[0, 0] * a + C[0, 1] * b + C[0, 2] * c + C[0, 3])
-    dz = _LENGTH * (C[1, 0] * a + C[1, 1] * b + C[1, 2] * c + C[1, 3])
-    turn = _ANGLE * (C[2, 0] * a + C[2, 1] * b + C[2, 2] * c + C[2, 3])
-    return walk(pose[0], pose[1], pose[2], dx, dz, turn, params)
+    dx = _LENGTH * (move[0, 0] * a + move[0, 1] * b + move[0, 2] * c + move[0, 3])
+    dz = _LENGTH * (move[1, 0] * a + move[1, 1] * b + move[1, 2] * c + move[1, 3])
+    turn = _ANGLE * (move[2, 0] * a + move[2, 1] * b + move[2, 2] * c + move[2, 3])
+    return rubbing_walk(pose[0], pose[1], pose[2], dx, dz, turn, friction, params)
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def _step_all(X, noise, correction, params):  # type: ignore[no-untyped-def]
+def _step_all(X, noise, move, friction, params):  # type: ignore[no-untyped-def]
     """Particles (n, L, 3) of inputs X (n, 6) under standard normals (n, L, 3)."""
     after = np.empty_like(noise)
     for i in prange(X.shape[0]):
         for l in range(noise.shape[1]):
-            after[i, l, 0], after[i, l, 1], after[i, l, 2] = corrected_move(
-                X[i, :3], X[i, 3:], noise[i, l], correction, params
-            )
+            x, z, theta = corrected_move(X[i, :3], X[i, 3:], noise[i, l], move, friction, params)
+            after[i, l, 0], after[i, l, 1], after[i, l, 2] = x, z, theta
     return after
 
 
 class CorrectedModel(PegModel):
-    """The model c' = c + C (clip(a + ε), 1), contacts considered: what is wrong with actions is wrong with disturbances."""
+    """The model c' = c + C (clip(a + ε), 1), contacts and friction considered: disturbances are corrected as actions are."""
 
     def __init__(self, settings: PegSettings, correction: Correction) -> None:
         super().__init__(settings)
-        self.correction: Floats = np.array(correction)
+        self.correction = correction
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """Particles (n, L, 3) of the next pose. The same for any number of threads."""
         inputs, particles = self._checked(X), whole_number("n_particles", n_particles, 1)
         noise = rng.standard_normal((len(inputs), particles, 3))
-        return np.asarray(_step_all(inputs, noise, self.correction, self.params))
+        move, friction = self.correction
+        return np.asarray(_step_all(inputs, noise, np.array(move), friction, self.params))
 
 
 @dataclass(frozen=True)
@@ -80,27 +126,54 @@ class CorrectedPeg(Peg):
 
 
 def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> CorrectedPeg:
-    """The task with a model that has learnt, from true transitions of its own, how far it moves.
+    """The task with a model that has learnt, from true transitions of its own, how far it moves and how much it rubs.
 
-    A linear regressor learns what the model's mean move misses, from transitions that start too high above the rim to meet
-    anything: contact would look like a bias. What it learns corrects the move that is asked for, so that walls stop a
-    corrected peg as they stop any other.
+    - A linear regressor learns what the model's mean move misses, from transitions that start too high above the rim to
+      meet anything: contact would look like a bias. It corrects the move that is asked for, so that walls stop a corrected
+      peg as they stop any other.
+    - Then a coefficient of friction is chosen, with which the particles fit transitions in contact best, by energy score.
+
+    `transitions` are used for each of the two.
     """
+    n = whole_number("transitions", transitions, FEWEST)
+    move = _learnt_move(task, n, rng)
+    friction = _learnt_friction(task, move, n, rng)
+    return CorrectedPeg(task.settings, task.system, task.trim, Correction(move, friction))
+
+
+def _learnt_move(task: Peg, n: int, rng: np.random.Generator) -> tuple[tuple[float, ...], ...]:
     from sklearn.linear_model import LinearRegression
 
-    X = _in_the_air(task, whole_number("transitions", transitions, FEWEST), rng)
+    X = _in_the_air(task, n, rng)
     Y, _ = task.outcomes(X, rng)
     believed = (PegModel(task.settings)(X, _PARTICLES, rng).mean(axis=1) - X[:, :3]) / ACTION_UNIT
     missing = LinearRegression().fit(believed, (Y - X[:, :3]) / ACTION_UNIT - believed)
     rows = np.hstack([np.eye(3) + missing.coef_, missing.intercept_[:, None]])
-    return CorrectedPeg(task.settings, task.system, task.trim, tuple(tuple(row) for row in rows.tolist()))
+    return tuple(tuple(row) for row in rows.tolist())
+
+
+def _learnt_friction(task: Peg, move: tuple[tuple[float, ...], ...], n: int, rng: np.random.Generator) -> float:
+    from scipy.optimize import minimize_scalar
+
+    log, _ = task.transitions(n, rng)
+    noise, params = rng.standard_normal((n, _CLOUD, 3)), PegModel(task.settings).params
+    unit = np.array([1.0, 1.0, task.settings.radius])
+
+    def energy(friction: float) -> float:
+        """Mean distance of particles from what happened, less half of that from each other: least for the true law."""
+        cloud = unit * _step_all(log.X, noise, np.array(move), friction, params)
+        apart = np.linalg.norm(cloud[:, ::2] - cloud[:, 1::2], axis=2).mean()
+        return float(np.linalg.norm(cloud - unit * log.Y[:, None], axis=2).mean() - 0.5 * apart)
+
+    found = minimize_scalar(energy, bounds=(0.0, MOST_FRICTION), method="bounded", options={"xatol": 0.01})
+    return float(found.x)
 
 
 def _in_the_air(task: Peg, n: int, rng: np.random.Generator) -> Floats:
     """Inputs (n, 6): poses uniform over the box of the starts, but AWAY or more above the rim; actions up to the bound."""
     lower, upper = task.strata._inner_box(1.5)
     poses = lower + (upper - lower) * rng.random((_TRIES * n, 3))
-    wide, tall = (task.strata.shape.half_width, task.strata.shape.half_length)
+    wide, tall = task.strata.shape.half_width, task.strata.shape.half_length
     lowest = poses[:, 1] - np.abs(np.sin(poses[:, 2])) * wide - np.cos(poses[:, 2]) * tall
     high = poses[lowest > AWAY][:n]
     if len(high) < n:

@@ -69,10 +69,10 @@ class PlannerSettings:
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def roll_particles(start, sequences, n_particles, kept, seed, bonuses, correction, params):  # type: ignore[no-untyped-def]
+def roll_particles(start, sequences, n_particles, kept, seed, bonuses, move, friction, params):  # type: ignore[no-untyped-def]
     """Particles (N, kept, L, 3) after each of the first steps of sequences (N, H, 3) from a pose (3,), and mean Ψ (N, H).
 
-    Sequence i draws its noise from stream i of the seed. `correction` (3, 4) is that of `corrected_move`.
+    Sequence i draws its noise from stream i of the seed. `move` (3, 4) and `friction` are a `Correction`.
     """
     samples, horizon, _ = sequences.shape
     clouds, costs = np.empty((samples, kept, n_particles, 3)), np.zeros((samples, horizon))
@@ -86,7 +86,7 @@ def roll_particles(start, sequences, n_particles, kept, seed, bonuses, correctio
                 counter = 2 * (h * n_particles + l)
                 noise[0], noise[1] = normal_pair(key, counter)
                 noise[2], noise[3] = normal_pair(key, counter + 1)
-                x, z, theta = corrected_move(states[:, l], sequences[i, h], noise, correction, params)
+                x, z, theta = corrected_move(states[:, l], sequences[i, h], noise, move, friction, params)
                 states[0, l], states[1, l], states[2, l] = x, z, theta
                 costs[i, h] += pose_cost(x, z, theta, bonuses, params) / n_particles
                 if h < kept:
@@ -138,7 +138,6 @@ class PegRollout:
         if steps != tuple(range(1, len(steps) + 1)):
             raise CaptureError(f"regions were calibrated for steps {list(steps)}; the peg's planner needs all from 1 on.")
         self.by_step = [FirstStepRegions(cap, task.strata, alpha, bonuses, infeasible, s) for s in range(len(steps))]
-        self._matrix = np.array(_correction(task))
 
     @property
     def regions(self) -> FirstStepRegions:
@@ -149,7 +148,8 @@ class PegRollout:
         """Stage costs (N, H) of sequences (N, H, 3) from a pose (3,)."""
         pose, actions = self._checked(state, sequences)
         params, particles, kept = self.task.model.params, self.cap.n_particles, min(len(self.by_step), actions.shape[1])
-        chosen = particles, kept, np.uint64(seed), self.bonuses, self._matrix, params
+        move, friction = _correction(self.task)
+        chosen = particles, kept, np.uint64(seed), self.bonuses, np.array(move), friction, params
         clouds, psi = roll_particles(pose, actions, *chosen)
         effort = (actions**2).sum(axis=2)
         discount = DISCOUNT ** np.arange(actions.shape[1] + 1)
