@@ -117,10 +117,8 @@ class PlanningStudy:
     def _identity(self, task: Marble, name: str) -> dict[str, Any]:
         unimportant = ("maps", "methods", "episodes", "jobs", "state", "json", "record", "figures")
         settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
-        for key in ("k", "calibration"):  # came later: episodes that were kept before have nothing to say about them
-            if settings[key] == getattr(PlanningStudy, key):
-                del settings[key]
-        return settings | {"map": asdict(task.map), "method": name, "version": version("capture-cp")}
+        made_with = {"row": repr(ROWS[name]), "version": version("capture-cp")}
+        return settings | made_with | {"map": asdict(task.map), "method": name}
 
     def calibrate(self, task: Marble, name: str) -> Calibration:
         """A row of the table, fitted on this map."""
