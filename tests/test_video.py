@@ -223,7 +223,7 @@ def test_episodes_of_something_else_are_refused(info, sentence):
         ({"thresholds": np.ones((STEPS, 5))}, "its task has 3 strata in 2 dimensions"),
         ({"particles": np.ones((STEPS, 16, 3))}, "its task has 3 strata in 2 dimensions"),
         ({"states": np.full((STEPS + 1, 6), np.nan)}, "holds NaN"),
-        ({"info": {"map": "center"}}, "unknown method 'None'"),
+        ({"info": {"map": "center"}}, "unknown method None"),
     ],
 )
 def test_contents_that_do_not_fit_are_refused(changes, sentence):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from capture_cp import CaptureError
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
-from capture_cp.tasks.peg.model import PegModel, model_params, peg_step, settle
+from capture_cp.tasks.peg.model import PegModel, settle
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 
 MM = 1e-3
@@ -88,11 +88,11 @@ def test_feasible_poses_stay_feasible(place, settings):
 
 
 def test_feasible_poses_stay_feasible_for_a_long_walk():
-    params, rng = model_params(PegSettings()), np.random.default_rng(0)
-    states = np.ascontiguousarray(feasible_poses("mouth", 400, 2).T)
+    model, rng = PegModel(), np.random.default_rng(0)
+    poses = feasible_poses("mouth", 400, 2)
     for _ in range(75):
-        peg_step(states, np.array([0.0, -1.5, 0.0]), rng.standard_normal(states.shape), params)
-        assert overlaps(np.ascontiguousarray(states.T), params).max() <= MAX_OVERLAP
+        poses = model(np.hstack([poses, np.tile([0.0, -1.5, 0.0], (len(poses), 1))]), 1, rng)[:, 0]
+        assert overlaps(poses, model.params).max() <= MAX_OVERLAP
 
 
 @given(st.floats(12, 25), st.floats(-3, 3), st.floats(-3, 0))
@@ -151,17 +151,6 @@ def test_motion_is_the_same_in_a_mirror():
 
 
 # -- one motion, three doors ----------------------------------------------------------------------------------------------
-
-
-def test_planner_step_is_the_models():
-    settings = PegSettings()
-    X = inputs("mouth", 50, 6)
-    expected = PegModel(settings)(X, 8, np.random.default_rng(4))
-    noise = np.random.default_rng(4).standard_normal((50, 8, 3))
-    for row, eps, particles in zip(X, noise, expected):
-        states = np.repeat(row[:3, None], 8, axis=1)
-        peg_step(states, row[3:], np.ascontiguousarray(eps.T), model_params(settings))
-        assert np.array_equal(states.T, particles)
 
 
 def test_gaussian_is_the_noise_free_step_with_the_noise_of_free_motion():

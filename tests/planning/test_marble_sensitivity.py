@@ -90,12 +90,12 @@ def test_share_and_k_reach_the_calibration(name, task, quick):
     assert whole.score.k == 3
 
 
-def test_finished_episodes_of_before_are_found_again(task):
-    """Settings that came later are part of an episode's identity only where they differ from what it was then."""
+def test_kept_episodes_belong_to_their_settings_and_row(task):
     study = PlanningStudy()
-    before = study._identity(task, "capture")
-    assert not {"k", "calibration"} & set(before)
-    assert {"k", "calibration"} <= set(replace(study, k=2, calibration=0.5)._identity(task, "capture"))
+    kept = study._identity(task, "capture")
+    assert kept == replace(study, episodes=7, jobs=2)._identity(task, "capture")
+    assert kept != replace(study, k=2)._identity(task, "capture")
+    assert kept["row"] != study._identity(task, "capture-horizon")["row"]
 
 
 # -- the command ------------------------------------------------------------------------------------------------------

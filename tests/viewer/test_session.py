@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.experiments.planning import MAX_STEPS
+from capture_cp.experiments.planning_rows import MAX_STEPS
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.tasks.marble.planner import POSITION, marble_planner, start_state, true_system
 from capture_cp.viewer.marble_world import MarbleWorld

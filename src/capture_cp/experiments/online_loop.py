@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capture_cp.checks import Floats
+from capture_cp.experiments.planning_rows import MAX_STEPS
 from capture_cp.online import Adaptive
 from capture_cp.planning.episode import System, run_episode
 from capture_cp.planning.fused import FusedRollout
@@ -15,8 +16,6 @@ from capture_cp.predictor import Capture
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import OUTCOMES, POSITION, OnTheBoard, PlannerSettings, marble_planner, start_state
 from capture_cp.tasks.marble.task import Marble
-
-MAX_STEPS = 100
 
 
 class Change(NamedTuple):

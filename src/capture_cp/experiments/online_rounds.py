@@ -19,6 +19,7 @@ from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.experiments.output import output_folder, write_rows
 from capture_cp.experiments.parts import run_parts
+from capture_cp.experiments.planning_rows import MAX_STEPS
 from capture_cp.experiments.settings import Jobs, RowsFile, Seed, check_settings
 from capture_cp.methods import METHODS, method
 from capture_cp.online import Round, executed, on_policy_rounds
@@ -29,7 +30,6 @@ from capture_cp.tasks.marble.maps import load_map, tuning_variant
 from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
 
-MAX_STEPS = 100
 #: Steps of the episode from here on are shown together with those before the next.
 STEP_BINS = (1, 4, 8, 12, 16, 24)
 

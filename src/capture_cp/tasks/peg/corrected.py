@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -11,8 +10,7 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.checks import CaptureError, Floats, whole_number
-from capture_cp.tasks.peg.geometry import extent, is_feasible
-from capture_cp.tasks.peg.model import _STRIDE, PegModel, _disturbed, _last_feasible, _push_out
+from capture_cp.tasks.peg.model import PegModel, disturbed, walk
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_cp.tasks.peg.task import Peg
 
@@ -40,48 +38,17 @@ _LENGTH, _ANGLE = float(ACTION_UNIT[0]), float(ACTION_UNIT[2])
 
 
 @njit(cache=True)
-def rubbing_walk(x, z, theta, dx, dz, turn, friction, g):  # type: ignore[no-untyped-def]
-    """As `model.walk`, with friction: what pushes the peg out of a wall holds back its way along the wall, as Coulomb says.
-
-    Without friction it is `walk`, bit by bit.
-    """
-    farthest = math.hypot(dx, dz) + g.radius * abs(turn)
-    if z - extent(math.cos(theta), math.sin(theta), g)[1] > farthest:
-        return x + dx, z + dz, theta + turn  # out of reach of everything
-    moves = max(int(math.ceil(farthest / _STRIDE)), 1)
-    dx, dz, turn = dx / moves, dz / moves, turn / moves
-    for _ in range(moves):
-        x1, z1, theta1 = x + dx, z + dz, theta + turn
-        if not is_feasible(x1, z1, math.cos(theta1), math.sin(theta1), g):
-            x2, z2, theta2, out = _push_out(x1, z1, theta1, x, z, theta, g)
-            along = math.hypot(x2 - x, z2 - z) + g.radius * abs(theta2 - theta)
-            pressed = math.hypot(x2 - x1, z2 - z1) + g.radius * abs(theta2 - theta1)
-            if not out or along > 2.0 * _STRIDE:  # wedged
-                x1, z1, theta1 = _last_feasible(x, z, theta, dx, dz, turn, g)
-            elif friction == 0.0 or along == 0.0:
-                x1, z1, theta1 = x2, z2, theta2
-            else:
-                share = max(1.0 - friction * pressed / along, 0.0)
-                ax, az, turned = share * (x2 - x), share * (z2 - z), share * (theta2 - theta)
-                x1, z1, theta1 = x + ax, z + az, theta + turned
-                if not is_feasible(x1, z1, math.cos(theta1), math.sin(theta1), g):
-                    x1, z1, theta1 = _last_feasible(x, z, theta, ax, az, turned, g)
-        x, z, theta = x1, z1, theta1
-    return x, z, theta
-
-
-@njit(cache=True)
 def corrected_move(pose, action, noise, move, friction, params):  # type: ignore[no-untyped-def]
     """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta. `move` (3, 4) is a correction's."""
     a, b, c = (
-        _disturbed(action[0], noise[0], params),
-        _disturbed(action[1], noise[1], params),
-        _disturbed(action[2], noise[2], params),
+        disturbed(action[0], noise[0], params),
+        disturbed(action[1], noise[1], params),
+        disturbed(action[2], noise[2], params),
     )
     dx = _LENGTH * (move[0, 0] * a + move[0, 1] * b + move[0, 2] * c + move[0, 3])
     dz = _LENGTH * (move[1, 0] * a + move[1, 1] * b + move[1, 2] * c + move[1, 3])
     turn = _ANGLE * (move[2, 0] * a + move[2, 1] * b + move[2, 2] * c + move[2, 3])
-    return rubbing_walk(pose[0], pose[1], pose[2], dx, dz, turn, friction, params)
+    return walk(pose[0], pose[1], pose[2], dx, dz, turn, friction, params)
 
 
 @njit(cache=True, parallel=True, nogil=True)

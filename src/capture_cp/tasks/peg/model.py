@@ -131,8 +131,11 @@ def _last_feasible(x, z, theta, dx, dz, turn, g):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def walk(x, z, theta, dx, dz, turn, g):  # type: ignore[no-untyped-def]
-    """Where a displacement of a feasible pose ends, contacts considered: x, z, theta, feasible always."""
+def walk(x, z, theta, dx, dz, turn, friction, g):  # type: ignore[no-untyped-def]
+    """Where a displacement of a feasible pose ends, contacts considered: x, z, theta, feasible always.
+
+    With friction, what pushes the peg out of a wall holds back its way along the wall, as Coulomb says.
+    """
     farthest = math.hypot(dx, dz) + g.radius * abs(turn)
     if z - extent(math.cos(theta), math.sin(theta), g)[1] > farthest:
         return x + dx, z + dz, theta + turn  # out of reach of everything
@@ -141,16 +144,25 @@ def walk(x, z, theta, dx, dz, turn, g):  # type: ignore[no-untyped-def]
     for _ in range(moves):
         x1, z1, theta1 = x + dx, z + dz, theta + turn
         if not is_feasible(x1, z1, math.cos(theta1), math.sin(theta1), g):
-            x1, z1, theta1, out = _push_out(x1, z1, theta1, x, z, theta, g)
-            # wedged: leaving one wall leads into the other, or far away
-            if not out or math.hypot(x1 - x, z1 - z) + g.radius * abs(theta1 - theta) > 2.0 * _STRIDE:
+            x2, z2, theta2, out = _push_out(x1, z1, theta1, x, z, theta, g)
+            along = math.hypot(x2 - x, z2 - z) + g.radius * abs(theta2 - theta)
+            pressed = math.hypot(x2 - x1, z2 - z1) + g.radius * abs(theta2 - theta1)
+            if not out or along > 2.0 * _STRIDE:  # wedged: leaving one wall leads into the other, or far away
                 x1, z1, theta1 = _last_feasible(x, z, theta, dx, dz, turn, g)
+            elif friction == 0.0 or along == 0.0:
+                x1, z1, theta1 = x2, z2, theta2
+            else:
+                share = max(1.0 - friction * pressed / along, 0.0)
+                ax, az, turned = share * (x2 - x), share * (z2 - z), share * (theta2 - theta)
+                x1, z1, theta1 = x + ax, z + az, theta + turned
+                if not is_feasible(x1, z1, math.cos(theta1), math.sin(theta1), g):
+                    x1, z1, theta1 = _last_feasible(x, z, theta, ax, az, turned, g)
         x, z, theta = x1, z1, theta1
     return x, z, theta
 
 
 @njit(cache=True, inline="always")
-def _disturbed(action, noise, params):  # type: ignore[no-untyped-def]
+def disturbed(action, noise, params):  # type: ignore[no-untyped-def]
     """One component of an action with its standard normal, scaled and clipped."""
     return min(max(action + params.noise * noise, -params.bound), params.bound)
 
@@ -158,19 +170,9 @@ def _disturbed(action, noise, params):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _move(pose, action, noise, params):  # type: ignore[no-untyped-def]
     """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta."""
-    dx = _LENGTH * _disturbed(action[0], noise[0], params)
-    dz = _LENGTH * _disturbed(action[1], noise[1], params)
-    return walk(pose[0], pose[1], pose[2], dx, dz, _ANGLE * _disturbed(action[2], noise[2], params), params)
-
-
-@njit(cache=True)
-def peg_step(states, action, noise, params):  # type: ignore[no-untyped-def]
-    """A step of all particles in place: poses (3, L), action (3,) in mm, mm, degrees, standard normals (3, L).
-
-    Feasible poses stay feasible.
-    """
-    for l in range(states.shape[1]):
-        states[0, l], states[1, l], states[2, l] = _move(states[:, l], action, noise[:, l], params)
+    dx = _LENGTH * disturbed(action[0], noise[0], params)
+    dz = _LENGTH * disturbed(action[1], noise[1], params)
+    return walk(pose[0], pose[1], pose[2], dx, dz, _ANGLE * disturbed(action[2], noise[2], params), 0.0, params)
 
 
 @njit(cache=True, parallel=True, nogil=True)
