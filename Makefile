@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test browser lint docs bench fuzz wheel clean
+.PHONY: demo test browser gpu lint docs bench fuzz wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.view  ## calibrate the six methods on the built-in example
@@ -15,6 +15,9 @@ test: $(VENV)/.dev  ## every test, and every code block of the README and the do
 browser: $(VENV)/.browser  ## the live page, driven in Debian's Chromium, which root also installs
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq && apt-get install -y -qq chromium; }
 	$(BIN)/pytest -m browser tests/viewer
+
+gpu: $(VENV)/.dev $(VENV)/.cuda  ## the kernels on this machine's NVIDIA GPU, against those of the processor
+	$(BIN)/pytest -m cuda tests/cuda
 
 lint: $(VENV)/.dev  ## style, types, layering
 	$(BIN)/ruff check .

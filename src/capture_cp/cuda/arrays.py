@@ -1,0 +1,57 @@
+"""Arrays on the GPU: those of PyTorch, JAX, CuPy and Numba are taken as they are, NumPy's are copied there."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numba import cuda
+
+from capture_cp.checks import CaptureError
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+#: Threads of a block, where nothing speaks for another number.
+THREADS = 128
+
+
+def is_on_device(array: Any) -> bool:
+    """Whether an array lives on the GPU, whichever library made it."""
+    return hasattr(array, "__cuda_array_interface__") or _is_numbas(array)
+
+
+def _is_numbas(array: Any) -> bool:
+    return hasattr(array, "copy_to_host")
+
+
+def device_array(name: str, array: Any, dtype: Any, shape: tuple[int | None, ...]) -> Any:
+    """The array on the GPU, C-contiguous, of this type and shape (None for any length).
+
+    One that is there already is used without a copy, so it must have the right type; a NumPy array is converted and copied.
+    """
+    kind = np.dtype(dtype)
+    there = is_on_device(array)
+    if there:
+        found = array if _is_numbas(array) else cuda.as_cuda_array(array)
+    else:
+        found = np.ascontiguousarray(array, dtype=kind)
+    fits = len(found.shape) == len(shape) and all(w is None or w == n for n, w in zip(found.shape, shape))
+    if not fits or found.dtype != kind:
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        raise CaptureError(f"{name} is {found.dtype} of shape {found.shape}; expected {kind} of shape ({wanted}).")
+    if not there:
+        return cuda.to_device(found)
+    if not found.is_c_contiguous():
+        raise CaptureError(f"{name} is not contiguous on the GPU; make it so first, for example with .contiguous().")
+    return found
+
+
+def tuple_on_device(values: T) -> T:
+    """A NamedTuple with its arrays copied to the GPU; numbers stay as they are."""
+    parts = [cuda.to_device(np.ascontiguousarray(v)) if isinstance(v, np.ndarray) else v for v in values]
+    return type(values)(*parts)
+
+
+def blocks(n: int, threads: int = THREADS) -> int:
+    """Blocks that give each of n items a thread; at least one, since a launch of none is an error."""
+    return max(1, -(-n // threads))

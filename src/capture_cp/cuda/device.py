@@ -1,0 +1,53 @@
+"""Where to compute: the processor, or a CUDA GPU through numba-cuda."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+
+from capture_cp.checks import CaptureError, known_name
+
+Device = Literal["cpu", "cuda", "auto"]
+DEVICES = ("cpu", "cuda", "auto")
+
+
+def chosen_device(device: str) -> Literal["cpu", "cuda"]:
+    """The device to compute on: `auto` takes a GPU where there is one; `cuda` without one is refused in a sentence."""
+    known_name("device", device, DEVICES)
+    if device == "cpu":
+        return "cpu"
+    trouble = _trouble()
+    if trouble is None:
+        return "cuda"
+    if device == "auto":
+        return "cpu"
+    raise CaptureError(f'device "cuda" cannot be used: {trouble}')
+
+
+def require_cuda() -> Any:
+    """The module `numba.cuda`, or an error that says what is missing."""
+    chosen_device("cuda")
+    from numba import cuda
+
+    return cuda
+
+
+@cache
+def _trouble() -> str | None:
+    """Why there is no GPU to use, in words; None if there is one."""
+    from numba import config
+
+    if config.ENABLE_CUDASIM:
+        return None
+    if find_spec("numba_cuda") is None:
+        return 'numba-cuda is not installed; install it with: pip install "capture-cp[cuda]", or use device "cpu".'
+    if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped a name that numba-cuda still imports
+        np.row_stack = np.vstack  # type: ignore[attr-defined]
+    from numba import cuda
+
+    if not cuda.is_available():
+        return 'no NVIDIA GPU with a working driver was found; use device "cpu", or "auto" to take a GPU where there is one.'
+    return None

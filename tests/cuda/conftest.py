@@ -1,0 +1,48 @@
+"""Tests of the GPU's kernels: on a GPU with `make gpu`, and in `make test` on numba's simulator, a thread of Python a lane.
+
+The simulator hands kernels arrays of its own, which compiled functions do not take, and knows no barrier of a warp. Here it
+hands them NumPy's, so that the shared functions run compiled, and every barrier is that of the block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from numba import config
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/cuda/" in item.path.as_posix():
+            item.add_marker(pytest.mark.cuda)
+
+
+@pytest.fixture
+def few() -> int:
+    """How many rows or sequences a test may take: the simulator is slow."""
+    return 24 if SIMULATED else 5000
+
+
+if SIMULATED:
+    from numba.cuda.simulator import kernel
+    from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+    from numba.cuda.simulator.kernelapi import FakeCUDAModule
+
+    def _plain(argument: Any) -> Any:
+        if isinstance(argument, FakeCUDAArray):
+            return argument._ary
+        if isinstance(argument, tuple) and hasattr(argument, "_fields"):
+            return type(argument)(*map(_plain, argument))
+        return argument
+
+    def _call(self: Any, *arguments: Any) -> Any:
+        tuples = (_plain(part) if isinstance(part, tuple) else part for part in arguments)
+        return _launch(self, *tuples)
+
+    _launch = kernel.FakeCUDAKernel.__call__
+    kernel.FakeCUDAKernel.__call__ = _call
+    kernel.FakeWithinKernelCUDAArray = _plain
+    FakeCUDAModule.syncwarp = FakeCUDAModule.syncthreads
