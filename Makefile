@@ -17,7 +17,7 @@ browser: $(VENV)/.browser  ## the live page, driven in Debian's Chromium, which 
 	$(BIN)/pytest -m browser tests/viewer
 
 gpu: $(VENV)/.dev $(VENV)/.cuda  ## the kernels on this machine's NVIDIA GPU, against those of the processor
-	$(BIN)/pytest -m cuda tests/cuda
+	$(BIN)/pytest -m cuda tests/gpu
 
 lint: $(VENV)/.dev  ## style, types, layering
 	$(BIN)/ruff check .

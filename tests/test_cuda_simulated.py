@@ -10,7 +10,7 @@ from pathlib import Path
 
 def test_kernels_in_the_simulator():
     here = Path(__file__).parent
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "cuda", here / "cuda"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "cuda", here / "gpu"]
     done = subprocess.run(
         command, env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, cwd=here.parent
     )

@@ -42,8 +42,8 @@ class Compiled:
         self.n_inputs, self.n_particles, self.n_outputs = cap.n_inputs_, cap.n_particles, cap.n_outputs_
         self._shape = np.array([self.n_inputs, self.n_particles, self.n_outputs], dtype=np.int64)
         self._tree = table.arrays
-        self._rule = (*_limits_and_rule(cap._score, table), self._shape)
-        self._grid = _grid_arrays(cap.strata)
+        self._rule = (*limits_and_rule(cap._score, table), self._shape)
+        self._grid = grid_arrays(cap.strata)
         self._begin()
 
     def thresholds(self, X: Floats, out: Floats) -> Floats:
@@ -141,7 +141,7 @@ class Compiled:
 _Given = tuple[Any, Any, tuple[int, ...]]
 
 
-def _limits_and_rule(score: Score, table: ThresholdTable) -> tuple[Floats, int, float, int]:
+def limits_and_rule(score: Score, table: ThresholdTable) -> tuple[Floats, int, float, int]:
     """The limit of every node, the rule that compares it, its length, and how many particles must pass."""
     thresholds: Floats = np.ascontiguousarray(table.arrays[0]["threshold"])
     if type(score) is ParticleBox:
@@ -154,7 +154,7 @@ def _limits_and_rule(score: Score, table: ThresholdTable) -> tuple[Floats, int, 
     )
 
 
-def _grid_arrays(strata: Strata) -> tuple[npt.NDArray[Any], ...] | None:
+def grid_arrays(strata: Strata) -> tuple[npt.NDArray[Any], ...] | None:
     """Stratum of each cell, sizes of the strata, origin, spacing, cells and periodicity of the axes; None without a grid."""
     if not isinstance(strata, GriddedStrata) or strata.grid is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from capture_cp.checks import (
     failure_rate,
     feasible,
     finite_array,
+    known_name,
     same_length,
     some_rows,
 )
@@ -26,14 +27,16 @@ from capture_cp.conformal.partition import Partition, ThresholdTable
 from capture_cp.conformal.scores import Model, NearestParticles, Score
 from capture_cp.conformal.thresholds import Thresholds
 from capture_cp.conformal.units import unit_numbers
+from capture_cp.cuda.device import Device, chosen_device, require_cuda
 from capture_cp.params import Params
 from capture_cp.preflight import check_model, check_parts, check_unseen, warn_of_small_groups
 from capture_cp.provenance import digest, provenance
-from capture_cp.region import Region, grid_of
+from capture_cp.region import Region, finite_columns, grid_of, with_whole_strata
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
 if TYPE_CHECKING:
     from capture_cp.compiled import Compiled
+    from capture_cp.compiled_cuda import CompiledCuda
 
 FIT_PARTICLES, FIT_SPLIT, ASK_PARTICLES, FIT_FACTS = range(4)
 MOST_ASKED = 64  # failure rates whose thresholds are kept at hand
@@ -50,6 +53,8 @@ class Capture(Params):
         n_particles: L, particles drawn from the model for each input.
         seed: fixes the particles and the random split; the same seed and inputs give the same answers.
         deterministic_model: say True if the model is meant to ignore its random generator.
+        device: where scores, thresholds, membership and cells are computed: "cpu", "cuda" (an NVIDIA GPU, extra `cuda`), or
+            "auto" for a GPU where there is one and the score has a version for it. The answers are the same.
 
     Attributes:
         partition_: the fitted groups.
@@ -68,6 +73,7 @@ class Capture(Params):
         n_particles: int = 16,
         seed: int = 0,
         deterministic_model: bool = False,
+        device: Device = "cpu",
     ) -> None:
         self.model = model
         self.strata = strata
@@ -76,6 +82,7 @@ class Capture(Params):
         self.n_particles = n_particles
         self.seed = seed
         self.deterministic_model = deterministic_model
+        self.device = device
 
     # -- offline ------------------------------------------------------------------------------------------------------
 
@@ -101,7 +108,7 @@ class Capture(Params):
         if prediction is None:
             check_model(self.model, self._score, X, self.n_particles, Y.shape[1], self.deterministic_model)
         prediction = self._predict(X, prediction, self._rng(FIT_PARTICLES), Y.shape[1])
-        R = self._checked_scores(self._score.score(prediction, Y), len(X))
+        R = self._checked_scores(self._computed.score(prediction, Y), len(X))
         examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), units)
         partition, calibration = self._groups.calibrate(examples, self._rng(FIT_SPLIT))
         facts = provenance(X, Y, units, self._rng(FIT_FACTS))
@@ -119,16 +126,36 @@ class Capture(Params):
 
     def thresholds(self, X: Any, alpha: float = 0.1, confidence: float | None = None) -> Floats:
         """Threshold of every input X (n, dx) in every stratum: (n, M)."""
-        q = self._group_thresholds(alpha, confidence)
-        return q[self.partition_.groups_everywhere(self._inputs(X))]
+        q, X = self._group_thresholds(alpha, confidence), self._inputs(X)
+        if chosen_device(self.device) == "cpu":
+            return q[self.partition_.groups_everywhere(X)]
+        from capture_cp.conformal.on_cuda import thresholds_on_cuda
+
+        return thresholds_on_cuda(ThresholdTable(self.partition_, q), X)
 
     def threshold_table(self, alpha: float = 0.1, confidence: float | None = None) -> ThresholdTable:
         """The thresholds at one alpha as `table(x, m)`, for a control loop: one input takes under a microsecond."""
         thresholds = self._group_thresholds(alpha, confidence)
         return ThresholdTable(self.partition_, thresholds)
 
-    def compile(self, alpha: float = 0.1, confidence: float | None = None) -> Compiled:
-        """This calibration at one alpha, for a control loop: the same answers, nothing allocated, safe in threads."""
+    @overload
+    def compile(self, alpha: float = 0.1, confidence: float | None = None, device: Literal["cpu"] = "cpu") -> Compiled: ...
+
+    @overload
+    def compile(self, alpha: float = 0.1, confidence: float | None = None, *, device: Literal["cuda"]) -> CompiledCuda: ...
+
+    def compile(
+        self, alpha: float = 0.1, confidence: float | None = None, device: Literal["cpu", "cuda"] = "cpu"
+    ) -> Compiled | CompiledCuda:
+        """This calibration at one alpha, for a control loop: the same answers, nothing allocated, safe in threads.
+
+        With device "cuda": for arrays of PyTorch, JAX, CuPy or Numba on a GPU, which are taken without a copy.
+        """
+        if known_name("device of a compiled calibration", device, ("cpu", "cuda")) == "cuda":
+            require_cuda()
+            from capture_cp.compiled_cuda import CompiledCuda
+
+            return CompiledCuda(self, alpha, confidence)
         from capture_cp.compiled import Compiled
 
         return Compiled(self, alpha, confidence)
@@ -171,11 +198,9 @@ class Capture(Params):
         """Grid cells of the region of each X[i] (dx,), by stratum: (n, M + 1), infeasible cells (LUCCa) last."""
         X = self._inputs(X)
         strata = grid_of(self.strata)
-        q = self.thresholds(X, alpha, confidence)
-        q = np.hstack([q, q[:, :1] if self._ambient else np.full((len(X), 1), -1.0)])
-        counts = self._score.count_cells(self._predict_at(X, prediction), np.where(np.isinf(q), -1.0, q), strata)
-        sizes = np.append(strata.sizes, strata.require_grid().size - strata.sizes.sum())
-        return np.where(np.isinf(q), sizes, counts)
+        q = self._columns(X, alpha, confidence)
+        counts = self._computed.count_cells(self._predict_at(X, prediction), finite_columns(q), strata)
+        return with_whole_strata(q, counts, strata)
 
     def coverage(
         self,
@@ -257,6 +282,11 @@ class Capture(Params):
         return self.score if self.score is not None else NearestParticles(k=max(1, self.n_particles // 2))
 
     @property
+    def _computed(self) -> Score:
+        """The score on its device."""
+        return self._score.on(self.device)
+
+    @property
     def _groups(self) -> Groups:
         return self.groups if self.groups is not None else Tree()
 
@@ -284,8 +314,13 @@ class Capture(Params):
         else:
             owner = np.repeat(np.arange(len(X)), len(Y) // max(1, len(X)))
             q = self.thresholds(X, alpha, confidence)[owner, m_known]
-        inside = self._score.within(prediction, Y, q)
+        inside = self._computed.within(prediction, Y, q)
         return inside if self._ambient else inside & (m != INFEASIBLE)
+
+    def _columns(self, X: Floats, alpha: float, confidence: float | None) -> Floats:
+        """Threshold in every stratum and, last, of what is infeasible: (n, M + 1), negative where nothing belongs."""
+        q = self.thresholds(X, alpha, confidence)
+        return np.hstack([q, q[:, :1] if self._ambient else np.full((len(X), 1), -1.0)])
 
     def _group_thresholds(self, alpha: float, confidence: float | None) -> Floats:
         self._check_fitted()
@@ -324,6 +359,7 @@ class Capture(Params):
 
     def _check_parts(self, dims: int) -> None:
         check_parts(self.model, self.strata, self._score, self._groups, self.n_particles, self.seed, dims)
+        self._score.on(self.device)
 
     @staticmethod
     def _checked_scores(R: Any, n: int) -> Floats:

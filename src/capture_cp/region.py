@@ -22,6 +22,17 @@ def grid_of(strata: Strata) -> GriddedStrata:
     raise CaptureError(NO_GRID)
 
 
+def finite_columns(q: Floats) -> Floats:
+    """Thresholds (n, M + 1) by which to count cells: strata that belong as a whole need not be looked through."""
+    return np.where(np.isinf(q), -1.0, q)
+
+
+def with_whole_strata(q: Floats, counts: Ints, strata: GriddedStrata) -> Ints:
+    """Counts of cells (n, M + 1), infeasible ones last, with every cell of the strata whose threshold is infinite."""
+    sizes = np.append(strata.sizes, strata.require_grid().size - strata.sizes.sum())
+    return np.where(np.isinf(q), sizes, counts)
+
+
 class Region:
     """Where the next configuration will be, with probability at least 1 - alpha (Algorithm 2 of the paper).
 

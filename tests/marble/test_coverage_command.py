@@ -10,6 +10,7 @@ from capture_cp import CaptureError
 from capture_cp.cli import main
 from capture_cp.experiments import coverage as study_module
 from capture_cp.experiments.coverage import CoverageStudy
+from capture_cp.experiments.marble_methods import MarbleMethods
 from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.tasks.marble import task as marble_task
 from marble.boards import REAL, write_map
@@ -116,7 +117,7 @@ def test_study_resumes_where_it_stopped(run, tmp_path, monkeypatch):
 
 def test_finished_study_is_not_done_again(run, tmp_path, monkeypatch):
     expected = run("--state", tmp_path / "state")
-    monkeypatch.setattr(CoverageStudy, "calibrate", None)
+    monkeypatch.setattr(MarbleMethods, "calibrate", None)
     assert run("--state", tmp_path / "state") == expected
 
 
@@ -146,7 +147,7 @@ def test_other_settings_do_not_reuse_parts(options, tmp_path):
 
 
 def test_jobs_and_outputs_do_reuse_parts(tmp_path):
-    other = CoverageStudy("marble", maps=("center",), jobs=2, json=tmp_path / "rows.json", state=tmp_path)
+    other = CoverageStudy("marble", maps=("center",), device="auto", jobs=2, json=tmp_path / "rows.json", state=tmp_path)
     assert other._identity(REAL["center"]) == CoverageStudy("marble")._identity(REAL["center"])
 
 
@@ -222,7 +223,7 @@ def test_option_that_does_not_parse_is_explained(options, said, capsys):
 @pytest.mark.parametrize("option", ["--json", "--state"])
 def test_place_that_cannot_be_written_is_refused_before_the_work(option, tmp_path, capsys, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.setattr(CoverageStudy, "calibrate", None)
+    monkeypatch.setattr(MarbleMethods, "calibrate", None)
     with pytest.raises(SystemExit) as stop:
         main(["coverage", "marble", "--maps", "top-left", option, str(tmp_path / "file" / "rows.json")])
     assert stop.value.code == 2

@@ -71,7 +71,7 @@ def by_stratum():
     data = task.transitions("random", 1, rng)
     calibration, test = slice(0, 40_000), slice(40_000, 46_000)
     study = CoverageStudy("marble", methods=METHODS, tree="per-stratum", min_leaf=1000)
-    caps = study.calibrate(task, data.X[calibration], data.Y[calibration])
+    caps = study.recipe.fit(task, data.X[calibration], data.Y[calibration])
     return task, caps, data.X[test], data.Y[test]
 
 

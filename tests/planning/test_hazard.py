@@ -25,7 +25,7 @@ def test_counting_by_rows_is_counting_cell_by_cell(dims):
         limits = np.where(rng.random(3) < 0.2, -1.0, rng.choice([0.05, 0.3, 1.0], size=3) ** 2)
         limits[rng.random(3) < 0.1] = np.inf
         k = int(rng.integers(1, 7))
-        room = np.empty(dims), np.empty(dims), np.empty(6), np.empty(3), np.empty(3)
+        room = np.empty(dims), np.empty(dims), np.empty(3), np.empty(3)
         near = (((centres[:, None] - cloud) ** 2).sum(axis=2)[..., None] <= limits).sum(axis=1) >= k
         wanted = int((near[np.arange(grid.size), labels] & (labels >= 0) & hazard).sum())
         assert region_hazard(cloud, limits, k, cells, *room) == wanted

@@ -274,6 +274,6 @@ def test_calibration_of_another_model_is_refused():
 
 def test_model_that_is_no_number_is_told_at_its_step():
     mppi = marble_planner(calibrated(), ROOM, PlannerSettings(samples=4), 0.1, seed=0)
-    mppi.rollout.rollout._params = mppi.rollout.rollout._params._replace(gain=np.nan)
+    mppi.rollout.fused._params = mppi.rollout.fused._params._replace(gain=np.nan)
     with pytest.raises(CaptureError, match="step 1 of 6"):
         mppi.plan(planner.start_state(ROOM))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, failure_rate, finite_array
-from capture_cp.conformal.scores import Model, Score
+from capture_cp.conformal.scores import Model, Score, geometry
 from capture_cp.kernels.gaussian import count_ellipsoid_cells, squared_limits, squared_mahalanobis_pairs
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GriddedStrata
@@ -93,10 +93,9 @@ class Mahalanobis(Score):
     def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
         grid = strata.require_grid()
         first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
-        geometry = (grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64))
         is_angle = self._is_angle(grid.dims)
         counts = count_ellipsoid_cells(
-            prediction.mean, prediction.whiten, is_angle, q, first, extent, strata.labels, *geometry
+            prediction.mean, prediction.whiten, is_angle, q, first, extent, strata.labels, *geometry(grid)
         )
         return np.asarray(counts)
 

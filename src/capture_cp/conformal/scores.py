@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.kernels.nearest import count_cells, kth_nearest, within_pairs
 from capture_cp.params import Params
 from capture_cp.spaces.grid import Grid
@@ -49,6 +50,20 @@ class Score(Params, ABC):
         return finite_array(
             "the model's particles", prediction, (n, n_particles, dims), "(n, L, dc): L next configurations for each input"
         )
+
+    def on(self, device: Device) -> Score:
+        """This score computed on a device: itself on the processor, and with "auto" where it has no version for a GPU."""
+        if chosen_device(device) == "cpu":
+            return self
+        from capture_cp.conformal.on_cuda import on_cuda
+
+        found = on_cuda(self)
+        if found is None and device == "cuda":
+            raise CaptureError(
+                f"{self!r} has no version for a GPU; ParticleBox, Mahalanobis, and NearestParticles on Euclidean and SE2 "
+                'distances have one. Use device "cpu" or "auto".'
+            )
+        return self if found is None else found
 
     @abstractmethod
     def score(self, prediction: Any, Y: Floats) -> Floats:
@@ -118,7 +133,7 @@ class NearestParticles(Score):
             return super().count_cells(prediction, q, strata)
         grid = strata.require_grid()
         first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
-        counts = count_cells(*self._metric.compiled, self.k, prediction, q, first, extent, strata.labels, *_geometry(grid))
+        counts = count_cells(*self._metric.compiled, self.k, prediction, q, first, extent, strata.labels, *geometry(grid))
         return np.asarray(counts)
 
     def check(self, n_particles: int, dims: int, grid: Grid | None) -> None:
@@ -147,5 +162,6 @@ def _repeated(prediction: Any, n: int) -> Any:
     return prediction if len(prediction) == n else prediction[np.repeat(np.arange(len(prediction)), n // len(prediction))]
 
 
-def _geometry(grid: Grid) -> tuple[Floats, Floats, Ints]:
+def geometry(grid: Grid) -> tuple[Floats, Floats, Ints]:
+    """Origin, spacing and shape of a grid, each (dc,), as the kernels take them."""
     return grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64)

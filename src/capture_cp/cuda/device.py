@@ -45,9 +45,10 @@ def _trouble() -> str | None:
     if find_spec("numba_cuda") is None:
         return 'numba-cuda is not installed; install it with: pip install "capture-cp[cuda]", or use device "cpu".'
     if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped a name that numba-cuda still imports
-        np.row_stack = np.vstack  # type: ignore[attr-defined]
+        np.vstack = np.vstack
     from numba import cuda
 
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # kernels that end a plan are small on purpose
     if not cuda.is_available():
         return 'no NVIDIA GPU with a working driver was found; use device "cpu", or "auto" to take a GPU where there is one.'
     return None

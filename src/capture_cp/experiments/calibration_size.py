@@ -11,7 +11,6 @@ from rich.progress import track
 from rich.table import Table
 
 from capture_cp.checks import CaptureError, CaptureWarning
-from capture_cp.experiments.montecarlo import count
 from capture_cp.experiments.output import output_folder, write_rows
 from capture_cp.plotting import STRATA_COLOURS, pyplot
 from capture_cp.tasks.marble.task import Marble
@@ -49,8 +48,8 @@ def _measure(study: CoverageStudy, name: str, task: Marble, console: Console) ->
         chosen = rng.permutation(len(data))[:size]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CaptureWarning)  # groups too small for alpha are what this study is about
-            caps = study.calibrate(task, data.X[chosen], data.Y[chosen])
-            counts = count(caps, task, X, study.mc, study.seed, 0, study.alpha)
+            caps = study.recipe.fit(task, data.X[chosen], data.Y[chosen])
+            counts = dict(study.count(caps, task, X, [0], len(X)))[0]
         for method, counted in counts.items():
             result = counted.coverage(study.alpha, task.strata.names)
             labels = {"task": "marble", "map": name, "method": method, "calibration": size, "subset": subset}

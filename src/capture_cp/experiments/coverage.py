@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -18,22 +19,19 @@ from rich.table import Table
 from capture_cp.checks import Floats, whole_number
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.experiments import paper
+from capture_cp.experiments.marble_methods import PART, RESIDUAL, MarbleMethods
 from capture_cp.experiments.montecarlo import Counts, count
 from capture_cp.experiments.output import cell_beside_paper, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.experiments.settings import check_settings
-from capture_cp.methods import METHODS, method
+from capture_cp.methods import METHODS
 from capture_cp.predictor import Capture
-from capture_cp.tasks.marble.corrected import corrected
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.task import Design, Marble
 
-#: Test inputs counted at once; it also fixes which particles they get, so it is no setting.
-PART = 4096
 ALL_MAPS = "all maps"
-#: CaPTURe on a model that was corrected with so many transitions of its own.
-RESIDUAL, TRAINING = "capture-residual", 20_000
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,13 @@ class CoverageStudy:
     particles: Annotated[int, tyro.conf.arg(help="Particles L; the k-th nearest is L/2, or 1 for capture-k1 and pcp.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
     absorb: Annotated[bool, tyro.conf.arg(help="Pits and goal stop the marble, as in planning.")] = False
-    jobs: Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")] = 1
+    device: Annotated[
+        Device,
+        tyro.conf.arg(help="Where outcomes are drawn and counted: cuda is an NVIDIA GPU, auto takes one if it is there."),
+    ] = "cpu"
+    jobs: Annotated[
+        int, tyro.conf.arg(help="Processes (with a GPU: that calibrate maps); the results are the same for any number.")
+    ] = 1
     seed: Annotated[int, tyro.conf.arg(help="Same seed, same figures.")] = 0
     state: Annotated[Path | None, tyro.conf.arg(help="Folder for finished parts: the same command goes on from there.")] = (
         None
@@ -97,63 +101,70 @@ class CoverageStudy:
     def checked_tasks(self) -> dict[str, Marble]:
         """The maps by name, all settings checked."""
         folders = (self.figures, self.state)
+        chosen_device(self.device)
         check_settings(self, ("mc", "jobs", "particles", "min_leaf"), folders, (*METHODS, RESIDUAL))
         for size in self.sizes:
             whole_number("sizes", size, 1)
         return {str(name): Marble(load_map(name), self.absorb) for name in self.maps}
 
-    def calibrate(self, task: Marble, X: Floats, Y: Floats) -> dict[str, Capture]:
-        """Every method, fitted to the same transitions X (n, 8), Y (n, 2)."""
+    @property
+    def recipe(self) -> MarbleMethods:
+        """How the methods of a map are calibrated."""
         tree = Tree(per_stratum=self.tree == "per-stratum", min_leaf=self.min_leaf, max_leaves=self.max_leaves)
-        shared: dict[str, Any] = {"n_particles": self.particles, "tree": tree, "seed": self.seed}
-        fitted = {}
-        for name in self.methods:
-            recipe, model = name, task
-            if name == RESIDUAL:
-                recipe, model = "capture", corrected(task, TRAINING, self.rng(3))
-            fitted[name] = method(recipe, model, task.strata, **shared).fit(X, Y)
-        return fitted
+        return MarbleMethods(self.methods, self.design, tree, self.particles, self.seed)
 
     def rng(self, purpose: int) -> np.random.Generator:
-        """The stream of random numbers for one purpose: 0 calibration transitions, 1 test inputs, 2 subsets, 3 training."""
-        return np.random.default_rng([self.seed, purpose])
+        """The stream of random numbers for one purpose, see `MarbleMethods.rng`."""
+        return self.recipe.rng(purpose)
 
     def test_inputs(self, task: Marble) -> Floats:
         """Test inputs (n, 8) of one map."""
         return task.inputs(self.design if self.test_design == "same" else self.test_design, self.rng(1))
 
+    def count(
+        self, caps: dict[str, Capture], task: Marble, X: Floats, parts: Sequence[int], size: int
+    ) -> Iterator[tuple[int, dict[str, Counts]]]:
+        """Number and counts of every part, the `size` test inputs of X (n, 8) from `part * size` on."""
+        if chosen_device(self.device) == "cuda":
+            from capture_cp.experiments.montecarlo_cuda import CounterOnCuda
+
+            return CounterOnCuda(caps, task, self.mc, self.seed, self.alpha).parts(X, parts, size)
+        work = partial(_count_part, caps, task, X, self.mc, self.seed, self.alpha, size)
+        return run_parts(work, parts, min(self.jobs, max(1, len(parts))))
+
     def _measure(self, tasks: dict[str, Marble], console: Console) -> dict[str, dict[str, Counts]]:
-        results: dict[str, dict[str, Counts]] = {}
+        inputs = {name: self.test_inputs(task) for name, task in tasks.items()}
+        stores = {
+            name: PartStore(self.state, f"coverage-{Path(name).stem}", self._identity(task)) for name, task in tasks.items()
+        }
+        done = {name: store.load() for name, store in stores.items()}
+        missing = {name: [part for part in _parts(X) if part not in done[name]] for name, X in inputs.items()}
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         with Progress(*columns, console=console, transient=True) as progress:
-            for name, task in tasks.items():
-                X = self.test_inputs(task)
-                parts = range(-(-len(X) // PART))
-                bar = progress.add_task(f"{task.map.name}: calibrating", total=len(parts))
-                store = PartStore(self.state, f"coverage-{Path(name).stem}", self._identity(task))
-                done = store.load()
-                missing = [part for part in parts if part not in done]
-                if missing:
-                    data = task.transitions(self.design, 2, self.rng(0))
-                    work = partial(
-                        _count_part, self.calibrate(task, data.X, data.Y), task, X, self.mc, self.seed, self.alpha
-                    )
-                    progress.update(bar, description=f"{task.map.name}: counting", completed=len(done))
-                    for part, result in run_parts(work, missing, self.jobs):
-                        done[part] = result
-                        store.add(part, result)
-                        progress.advance(bar)
-                progress.update(bar, completed=len(parts), visible=False)
-                results[name] = _total([done[part] for part in parts], self.methods)
+            bar = progress.add_task("calibrating", total=sum(map(len, missing.values())))
+            for name, caps in self._calibrated({name: task for name, task in tasks.items() if missing[name]}):
+                progress.update(bar, description=f"{tasks[name].map.name}: counting")
+                for part, counts in self.count(caps, tasks[name], inputs[name], missing[name], PART):
+                    done[name][part] = {method: counted.to_json() for method, counted in counts.items()}
+                    stores[name].add(part, done[name][part])
+                    progress.advance(bar)
+                progress.update(bar, description="calibrating")
+        results = {name: _total([done[name][part] for part in _parts(X)], self.methods) for name, X in inputs.items()}
         if len(tasks) > 1:
             results[ALL_MAPS] = {
                 name: sum((counts[name] for counts in results.values()), start=_nothing()) for name in self.methods
             }
         return results
 
+    def _calibrated(self, tasks: dict[str, Marble]) -> Iterator[tuple[str, dict[str, Capture]]]:
+        """The calibrated methods of each map; the processes of `jobs` are for this where a GPU counts."""
+        if chosen_device(self.device) == "cuda":
+            return self.recipe.calibrate_all(tasks, self.jobs)
+        return ((name, self.recipe.calibrate(task)) for name, task in tasks.items())
+
     def _identity(self, task: Marble) -> dict[str, Any]:
         """Every setting that the counts depend on, and nothing else."""
-        unimportant = ("maps", "jobs", "state", "json", "figures", "sizes")
+        unimportant = ("maps", "device", "jobs", "state", "json", "figures", "sizes")
         settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
         return settings | {"map": asdict(task.map), "part": PART, "version": version("capture-cp")}
 
@@ -199,11 +210,13 @@ CAPTION = (
 
 
 def _count_part(
-    caps: dict[str, Capture], task: Marble, X: Floats, mc: int, seed: int, alpha: float, part: int
-) -> dict[str, Any]:
-    first = part * PART
-    counts = count(caps, task, X[first : first + PART], mc, seed, first, alpha)
-    return {name: counted.to_json() for name, counted in counts.items()}
+    caps: dict[str, Capture], task: Marble, X: Floats, mc: int, seed: int, alpha: float, size: int, part: int
+) -> dict[str, Counts]:
+    return count(caps, task, X[part * size : (part + 1) * size], mc, seed, part * size, alpha)
+
+
+def _parts(X: Floats) -> range:
+    return range(-(-len(X) // PART))
 
 
 def _total(parts: list[dict[str, Any]], methods: tuple[str, ...]) -> dict[str, Counts]:

@@ -28,8 +28,7 @@ def write_figures(study: CoverageStudy, tasks: dict[str, Marble], console: Conso
     """Workspace, configuration space and regions of every map, as PNG files."""
     folder = output_folder(study.figures or Path())
     for name, task in tasks.items():
-        data = task.transitions(study.design, 2, study.rng(0))
-        caps = study.calibrate(task, data.X, data.Y)
+        caps = study.recipe.calibrate(task)
         spaces, regions = (folder / f"{Path(name).stem}-{kind}.png" for kind in ("spaces", "regions"))
         draw_spaces(task, spaces)
         draw_regions(task, caps, study.alpha, regions)

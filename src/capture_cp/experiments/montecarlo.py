@@ -40,6 +40,13 @@ class Counts:
     sums: Floats  # (5, M + 1): t, h, t², h², th
     cells: Floats  # (M + 1,): region cells by stratum, infeasible ones last
 
+    @classmethod
+    def of(cls, totals: Any, hits: Any, cells: Any) -> Counts:
+        """Counts from outcomes and those inside, both (n, M), and region cells (n, M + 1), of each input."""
+        t, h = (np.column_stack([part, part.sum(axis=1)]).astype(np.float64) for part in (totals, hits))
+        sums = np.stack([t.sum(0), h.sum(0), (t**2).sum(0), (h**2).sum(0), (t * h).sum(0)])
+        return cls(len(t), sums, cells.sum(axis=0).astype(np.float64))
+
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.inputs + other.inputs, self.sums + other.sums, self.cells + other.cells)
 
@@ -70,33 +77,34 @@ def count(
     caps: Mapping[str, Capture], task: Task, X: Floats, draws: int, seed: int, first: int, alpha: float
 ) -> dict[str, Counts]:
     """Counts of every calibrated method for test inputs X (n, dx), numbered from `first` for their noise."""
-    n, columns = len(X), len(task.strata.names) + 1
-    predictions = {name: cap.predict(X) for name, cap in caps.items()}
-    totals = np.zeros((n, columns))
-    hits = {name: np.zeros((n, columns)) for name in caps}
+    n, strata = len(X), len(task.strata.names)
+    asked = predictions(caps, X)
+    totals = np.zeros((n, strata))
+    hits = {name: np.zeros((n, strata)) for name in caps}
     step = max(1, BLOCK // n)
     for first_draw in range(0, draws, step):
         Y = task.outcomes(X, min(step, draws - first_draw), seed, first, first_draw)
         labels = task.strata.index(Y.reshape(-1, Y.shape[-1])).reshape(Y.shape[:-1])
-        totals += _by_stratum(labels, np.ones(labels.shape, dtype=bool), columns)
+        totals += _by_stratum(labels, np.ones(labels.shape, dtype=bool), strata)
         for name, cap in caps.items():
-            inside = cap.contains(X, Y, alpha, prediction=predictions[name], labels=labels)
-            hits[name] += _by_stratum(labels, inside, columns)
-    return {
-        name: Counts(
-            n,
-            np.stack([totals.sum(0), h.sum(0), (totals**2).sum(0), (h**2).sum(0), (totals * h).sum(0)]),
-            caps[name].count_cells(X, alpha, prediction=predictions[name]).sum(axis=0).astype(np.float64),
-        )
-        for name, h in hits.items()
-    }
+            inside = cap.contains(X, Y, alpha, prediction=asked[name], labels=labels)
+            hits[name] += _by_stratum(labels, inside, strata)
+    return {name: Counts.of(totals, h, caps[name].count_cells(X, alpha, prediction=asked[name])) for name, h in hits.items()}
 
 
-def _by_stratum(labels: Any, chosen: Any, columns: int) -> Floats:
-    """How many of `chosen` (n, r) each input has in each stratum, and in all: (n, M + 1)."""
-    n = len(labels)
-    counts = np.empty((n, columns))
-    for m in range(columns - 1):
-        counts[:, m] = (chosen & (labels == m)).sum(axis=1)
-    counts[:, -1] = counts[:, :-1].sum(axis=1)
-    return counts
+def predictions(caps: Mapping[str, Capture], X: Floats) -> dict[str, Any]:
+    """What the model of each method predicts at X (n, dx); methods that ask the same of one model share the answer."""
+    answers: dict[Any, Any] = {}
+    found = {}
+    for name, cap in caps.items():
+        score = type(cap._score)
+        question = (id(cap.model), cap.n_particles, cap.seed, score.predict, score.checked)
+        if question not in answers:
+            answers[question] = cap.predict(X)
+        found[name] = answers[question]
+    return found
+
+
+def _by_stratum(labels: Any, chosen: Any, strata: int) -> Floats:
+    """How many of `chosen` (n, r) each input has in each stratum: (n, M)."""
+    return np.stack([(chosen & (labels == m)).sum(axis=1) for m in range(strata)], axis=1).astype(np.float64)

@@ -40,7 +40,7 @@ class Watched:
     def guide(self, planner: MPPI) -> None:
         """From now on `planner` uses the regions as they are."""
         assert isinstance(planner.rollout, OnTheBoard)
-        self.rollout = planner.rollout.rollout
+        self.rollout = planner.rollout.fused
         self._tell_planner()
 
     def see(self, x: Floats, y: Floats) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import numba
 
 from capture_cp.checks import CaptureError
-from capture_cp.experiments.output import output_folder
 
 Part = Mapping[str, Any]
 
@@ -22,6 +21,8 @@ class PartStore:
     """Finished parts of one job, a JSON line each, in a file named after a fingerprint of the job's settings."""
 
     def __init__(self, folder: Path | None, name: str, settings: Mapping[str, Any]) -> None:
+        from capture_cp.experiments.output import output_folder  # needs rich, which `run_parts` does without
+
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]
         self.name = f"{name}-{digest}"
         self.file = None if folder is None else output_folder(folder) / f"{self.name}.jsonl"

@@ -18,6 +18,7 @@ from rich.table import Table
 from capture_cp.checks import Floats, Ints, whole_number
 from capture_cp.conformal.coverage import Coverage, CoverageRow, tally
 from capture_cp.conformal.groups import Tree
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import cell_beside_paper, write_rows
 from capture_cp.experiments.parts import kernel_threads
@@ -82,6 +83,10 @@ class PegCoverageStudy:
         PARTICLES
     )
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
+    device: Annotated[
+        Device,
+        tyro.conf.arg(help="Where model, scores and cells are computed: cuda is an NVIDIA GPU, auto takes one if any."),
+    ] = "cpu"
     threads: Annotated[int | None, tyro.conf.arg(help="Threads, all cores unless told; the results do not change.")] = None
     seed: Annotated[int, tyro.conf.arg(help="Same seed, same figures.")] = 0
     data: Annotated[Path | None, tyro.conf.arg(help="Folder that keeps the transitions, your cache unless told.")] = None
@@ -110,10 +115,11 @@ class PegCoverageStudy:
         counts = ("calibration", "test", "min_leaf", "particles")
         check_settings(self, counts if self.threads is None else (*counts, "threads"), (self.figures,))
         whole_number("volume", self.volume, 0)
+        chosen_device(self.device)
         settings = PegSettings(
             hole_width=self.hole / 1e3, bound=self.bound, noise=self.noise, gain=self.gain, friction=self.friction
         )
-        task = Peg(settings, self.system, self.trim / 1e3)
+        task = Peg(settings, self.system, self.trim / 1e3, device=self.device)
         task.true_system(self.threads)  # missing MuJoCo and sizes it cannot take are told now
         task.strata.sample_starts(1, np.random.default_rng(0))  # so is a bound that leaves no room for starts
         return task
@@ -143,7 +149,8 @@ class PegCoverageStudy:
         with _progress(console) as progress:
             for name in self.methods:
                 bar = progress.add_task(f"{name}: calibrating, counting cells", total=max(counted, 1))
-                cap = task.method(name, self.particles, tree, self.seed).fit(calibration.X, calibration.Y)
+                cap = task.method(name, self.particles, tree, self.seed).set_params(device=self.device)
+                cap.fit(calibration.X, calibration.Y)
                 prediction = cap.predict(test.X)
                 inside = cap.contains(test.X, test.Y, self.alpha, prediction=prediction, labels=labels)
                 cells = np.empty((counted, len(regimes) + 1))

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from capture_cp.checks import Floats
 from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import output_folder, share_with_interval, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
@@ -30,7 +31,7 @@ from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName, peg_tree
 
 #: What does not change an episode.
-_UNIMPORTANT = ("methods", "episodes", "jobs", "state", "json", "record", "figures")
+_UNIMPORTANT = ("methods", "episodes", "device", "jobs", "state", "json", "record", "figures")
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ class PegPlanningStudy:
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = PARTICLES
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     calibration: Annotated[int, tyro.conf.arg(help="Calibration transitions.")] = 70_000
+    device: Annotated[
+        Device, tyro.conf.arg(help="Where plans are computed: cuda is an NVIDIA GPU, auto takes one if any.")
+    ] = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
     state: StateFolder = None
@@ -85,12 +89,13 @@ class PegPlanningStudy:
     def check(self) -> None:
         """Refuse settings that cannot be worked with."""
         counts = ("episodes", "samples", "horizon", "jobs", "particles", "calibration")
+        chosen_device(self.device)
         check_settings(self, counts, (self.figures, self.state, self.record), ROWS)
 
     def peg(self) -> Peg:
         """The task with this study's choices."""
         settings = PegSettings(bound=self.bound, block_width=1e-3 * self.width, frequency=self.frequency)
-        return Peg(settings, self.system, 1e-3 * self.trim)
+        return Peg(settings, self.system, 1e-3 * self.trim, device=self.device)
 
     def planner_settings(self, name: str) -> PlannerSettings:
         """MPPI's settings of a row with this study's choices."""
@@ -124,12 +129,15 @@ class PegPlanningStudy:
         settings = {key: value for key, value in asdict(self).items() if key not in _UNIMPORTANT}
         made_with = {"peg": repr(task), "tree": repr(peg_tree()), "version": version("capture-cp")}
         own = {"row": repr(ROWS[name])} if name in OWN_ROWS else {}
+        if chosen_device(self.device) != "cpu":  # rounding there is another, and an episode may turn on it
+            own["device"] = "cuda"
         return settings | made_with | own | {"method": name}
 
     def rollout(self, task: Peg, name: str) -> PegRollout:
         """What a row plans with: its calibration on the task's true system, its model and its objective."""
         cap, planned = calibrate(ROWS[name], task, self.particles, self.calibration, self.seed)
-        return PegRollout(cap, planned, self.alpha, self.bonuses, self.infeasible, self.planner_settings(name))
+        settings = self.planner_settings(name)
+        return PegRollout(cap, planned, self.alpha, self.bonuses, self.infeasible, settings, self.device)
 
     def _episode(self, rollout: PegRollout, name: str, starts: Floats, episode: int) -> dict[str, Any]:
         task, settings = rollout.task, rollout.settings

@@ -145,5 +145,5 @@ class _Adapting:
         self.thresholds.append(self.online.thresholds(x[None])[0])
         self.held.append(self.online.observe(x, after[POSITION]))
         assert isinstance(self.planner.rollout, OnTheBoard)
-        self.planner.rollout.rollout.thresholds = self.online.group_thresholds()
+        self.planner.rollout.fused.thresholds = self.online.group_thresholds()
         return after, outcome

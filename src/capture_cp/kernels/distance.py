@@ -12,6 +12,12 @@ SE2 = 1
 
 
 @njit(cache=True, inline="always")
+def nearest_whole(x):  # type: ignore[no-untyped-def]
+    """The whole number nearest to x, as `np.rint` finds it, which GPUs lack: beside 1.5 · 2⁵² a fraction has no room."""
+    return (x + 6755399441055744.0) - 6755399441055744.0
+
+
+@njit(cache=True, inline="always")
 def squared_distance(metric, length, y, p):  # type: ignore[no-untyped-def]
     """Squared distance of configurations `y` and `p`, both (dc,).
 
@@ -25,13 +31,25 @@ def squared_distance(metric, length, y, p):  # type: ignore[no-untyped-def]
             total += step * step
         return total
     omega = p[2] - y[2]
-    omega -= 2.0 * math.pi * np.rint(omega / (2.0 * math.pi))
+    omega -= 2.0 * math.pi * nearest_whole(omega / (2.0 * math.pi))
     half = 0.5 * omega
     stretch = half / math.sin(half) if abs(half) > 1e-4 else 1.0 + half * half / 6.0
     dx = p[0] - y[0]
     dz = p[1] - y[1]
     turn = length * omega
     return (dx * dx + dz * dz) * stretch * stretch + turn * turn
+
+
+@njit(cache=True)
+def outside_box(y, cloud):  # type: ignore[no-untyped-def]
+    """How far y (dc,) lies outside the bounding box of `cloud` (L, dc) along its worst axis, 0 inside."""
+    farthest = 0.0
+    for axis in range(y.shape[0]):
+        low, high = cloud[0, axis], cloud[0, axis]
+        for l in range(1, cloud.shape[0]):
+            low, high = min(low, cloud[l, axis]), max(high, cloud[l, axis])
+        farthest = max(farthest, max(low - y[axis], y[axis] - high))
+    return farthest
 
 
 @njit(cache=True)

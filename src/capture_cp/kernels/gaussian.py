@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.cells import box_cell, box_size
-from capture_cp.kernels.distance import squared_limit
+from capture_cp.kernels.distance import nearest_whole, squared_limit
 
 
 @njit(cache=True)
@@ -20,7 +20,7 @@ def squared_mahalanobis(y, mean, whiten, is_angle):  # type: ignore[no-untyped-d
         for axis in range(row + 1):
             step = y[axis] - mean[axis]
             if is_angle[axis]:
-                step -= 2.0 * math.pi * np.rint(step / (2.0 * math.pi))
+                step -= 2.0 * math.pi * nearest_whole(step / (2.0 * math.pi))
             z += whiten[row, axis] * step
         total += z * z
     return total

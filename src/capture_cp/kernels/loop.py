@@ -14,8 +14,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-from numba import from_dtype, njit, types
+from numba import from_dtype, njit
+from numba.core import types
 
 from capture_cp.kernels.cells import box_cell, box_size
 from capture_cp.kernels.distance import SE2
@@ -23,6 +23,7 @@ from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.tree import NODE, find_leaf
 
 PARTICLE_BOX = 2  # a rule beside the metrics EUCLIDEAN and SE2
+FAR = 2.0**52  # cells away, as far as whole numbers are exact
 WITHOUT_MEMORY: dict[str, Any] = {"_nrt": False}
 _PREPARING = threading.Lock()
 
@@ -95,16 +96,16 @@ def index_box(rule, length, reach, cloud, origin, spacing, cells, periodic, firs
         low, high = low - grow, high + grow
         if rule == SE2 and axis == 2 and (low < -math.pi or high > math.pi):
             low, high = -math.inf, math.inf  # the interval goes on at the other end of the circle
-        # np.floor, whose answer is a float: infinity has no whole number
-        begin, end = np.floor((low - origin[axis]) / spacing[axis]), np.ceil((high - origin[axis]) / spacing[axis])
+        begin, end = (low - origin[axis]) / spacing[axis], (high - origin[axis]) / spacing[axis]
+        begin, end = int(math.floor(max(begin, -FAR))), int(math.ceil(min(end, FAR)))  # infinity has no whole number
         size = cells[axis]
-        if periodic[axis] and end - begin + 1.0 < size:
-            first[axis], extent[axis] = np.int64(begin % size), np.int64(end - begin + 1.0)
+        if periodic[axis] and end - begin + 1 < size:
+            first[axis], extent[axis] = begin % size, end - begin + 1
         elif periodic[axis]:
             first[axis], extent[axis] = 0, size
         else:
-            begin, end = min(max(begin, 0.0), float(size)), max(min(end, size - 1.0), -1.0)
-            first[axis], extent[axis] = np.int64(begin), np.int64(max(end - begin + 1.0, 0.0))
+            begin, end = min(max(begin, 0), size), max(min(end, size - 1), -1)
+            first[axis], extent[axis] = begin, max(end - begin + 1, 0)
 
 
 @njit(cache=True, nogil=True, **WITHOUT_MEMORY)

@@ -44,6 +44,28 @@ def kth_nearest(metric, length, k, Y, particles):  # type: ignore[no-untyped-def
     return out
 
 
+@njit(cache=True)
+def kth_squared(metric, length, k, y, cloud):  # type: ignore[no-untyped-def]
+    """Squared distance of y (dc,) to the k-th nearest particle of `cloud` (L, dc), with no room to sort in.
+
+    From one distance to the next larger one, counting equal ones: slower than keeping the k nearest, but a GPU's threads
+    have no memory of their own to speak of. NaN where distances are.
+    """
+    reached, squared = 0, -1.0
+    while reached < k:
+        nearest, equal = math.inf, 0
+        for l in range(cloud.shape[0]):
+            d = squared_distance(metric, length, y, cloud[l])
+            if d > squared and d < nearest:
+                nearest, equal = d, 1
+            elif d == nearest:
+                equal += 1
+        if equal == 0:
+            return math.nan
+        reached, squared = reached + equal, nearest
+    return squared
+
+
 @njit(cache=True, inline="always")
 def enough_within(metric, length, k, limit, y, cloud):  # type: ignore[no-untyped-def]
     """Whether at least k particles of `cloud` (L, dc) lie within squared distance `limit` of y (dc,)."""

@@ -6,18 +6,19 @@ import numpy as np
 from numba import njit, prange
 
 # A leaf has feature -1 and a group; an inner node sends values up to `threshold` left, as scikit-learn does.
-NODE = np.dtype([("threshold", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("group", "i4")])
+# Aligned, or a GPU would read it byte by byte.
+NODE = np.dtype([("threshold", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("group", "i4")], align=True)
 
 
 @njit(cache=True, inline="always")
 def find_leaf(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-def]
     """Leaf of input x (dx,) in stratum m; features from dx on are the stratum's own, (M, df)."""
-    i = root
+    i = np.uint32(root)  # unsigned, so that nothing asks whether it counts from the end
     while nodes[i].feature >= 0:
-        f = nodes[i].feature
-        value = x[f] if f < x.shape[0] else stratum_features[m, f - x.shape[0]]
+        f = np.uint32(nodes[i].feature)
+        value = x[f] if f < x.shape[0] else stratum_features[m, np.uint32(f - x.shape[0])]
         # scikit-learn grows its trees on float32 inputs: comparing anything else would part from its leaves
-        i = nodes[i].left if np.float32(value) <= nodes[i].threshold else nodes[i].right
+        i = np.uint32(nodes[i].left if np.float32(value) <= nodes[i].threshold else nodes[i].right)
     return i
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from capture_cp.checks import CaptureError, Floats
+from capture_cp.kernels.scalar import clip
 
 #: Moves to the sixteen cells around one: path lengths are then at most 2.8 % too long in any direction.
 _MOVES = [(0, 1), (1, 0), (1, 1), (1, -1), (1, 2), (2, 1), (1, -2), (2, -1)]
@@ -74,10 +75,10 @@ def _shift(region: tuple[slice, slice], dx: int, dy: int) -> tuple[slice, slice]
 @njit(cache=True, inline="always")
 def interpolate(field, origin, spacing, x, y):  # type: ignore[no-untyped-def]
     """Bilinear value of a field (nx, ny) given at cell centres, held constant beyond the outer ones."""
-    u = min(max((x - origin[0]) / spacing[0], 0.0), field.shape[0] - 1.0)
-    v = min(max((y - origin[1]) / spacing[1], 0.0), field.shape[1] - 1.0)
-    i, j = max(min(int(u), field.shape[0] - 2), 0), max(min(int(v), field.shape[1] - 2), 0)
-    i1, j1 = min(i + 1, field.shape[0] - 1), min(j + 1, field.shape[1] - 1)
+    u = clip((x - origin[0]) / spacing[0], 0.0, field.shape[0] - 1.0)
+    v = clip((y - origin[1]) / spacing[1], 0.0, field.shape[1] - 1.0)
+    i, j = np.uint32(max(min(int(u), field.shape[0] - 2), 0)), np.uint32(max(min(int(v), field.shape[1] - 2), 0))
+    i1, j1 = np.uint32(min(i + 1, field.shape[0] - 1)), np.uint32(min(j + 1, field.shape[1] - 1))
     a, b = u - i, v - j
     low = (1.0 - b) * field[i, j] + b * field[i, j1]
     return (1.0 - a) * low + a * ((1.0 - b) * field[i1, j] + b * field[i1, j1])

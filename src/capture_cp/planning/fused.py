@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core.errors import NumbaError
@@ -12,6 +12,7 @@ from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.horizon import HorizonCapture
+from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning.hazard import hazard_runs
 from capture_cp.planning.kernel import Calibrated
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
@@ -19,6 +20,18 @@ from capture_cp.planning.specialise import specialise
 from capture_cp.predictor import Capture
 from capture_cp.region import grid_of
 from capture_cp.spaces.metrics import Euclidean
+
+
+class DeviceParts(NamedTuple):
+    """A roll-out as `cuda_plans` takes it."""
+
+    step: Any
+    stage_cost: Any
+    sizes: Any
+    draws: bool
+    regions: Any
+    cells: Any
+    params: Any
 
 
 class FusedRollout:
@@ -89,14 +102,19 @@ class FusedRollout:
         labels = np.maximum(strata.labels, 0) if ambient else strata.labels
         self._cells = hazard_runs(grid, labels, checked_hazard(hazard, grid.size), self._axes)
 
+    @property
+    def fused(self) -> FusedRollout:
+        """The roll-out that a GPU takes: this one."""
+        return self
+
+    def check(self, state: Floats, action: Floats) -> None:
+        """Refuse a state (ds,) and an action (da,) that are not the ones the calibration was made for."""
+        check_sizes(self._cap, state, action[None, None], self._axes)
+
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
         check_sizes(self._cap, state, sequences, self._axes)
-        horizon = sequences.shape[1]
-        scale = np.ones(horizon) if self._scale is None else self._scale
-        if len(scale) < horizon:
-            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one a step.")
-        part = self._partition
+        part, scale = self._partition, self._scales(sequences.shape[1])
         counts = self._count_cells, self._count_particles
         cal = Calibrated(part.nodes, self._roots, part.stratum_features, self.thresholds, self._k, *counts, scale)
         inputs = (np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences))
@@ -110,6 +128,27 @@ class FusedRollout:
             ) from error
         except Exception as error:  # of any kind, or a SystemError where two threads raise at once
             raise CaptureError(f"the compiled model or cost raised an error: {self._trouble(state, sequences)}") from error
+
+    def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
+        """What the GPU needs of this roll-out: functions, sizes, and arrays that are still NumPy's."""
+        from capture_cp.planning.cuda_kernel import Regions, Sizes
+
+        part, strata = self._partition, self.thresholds.shape[0]
+        sizes = Sizes(
+            part.n_inputs - action_dims, action_dims, self._noise_dims, self._particles, len(self._axes), strata
+        )  # fmt: skip
+        scaled = np.atleast_1d(1.0 if self._scale is None else self._scales(horizon))[:, None, None] * self.thresholds
+        limits = np.asarray(squared_limits(scaled.ravel())).reshape(scaled.shape)
+        counts = self._count_cells, self._count_particles
+        regions = Regions(part.nodes, self._roots, part.stratum_features, limits, self._k, *counts)
+        return DeviceParts(self._step, self._stage_cost, sizes, self._draws, regions, self._cells, self._params)
+
+    def _scales(self, horizon: int) -> Floats:
+        """Factor on the thresholds of each step: (H,)."""
+        scale = np.ones(horizon) if self._scale is None else self._scale
+        if len(scale) < horizon:
+            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one a step.")
+        return scale
 
     def _trouble(self, state: Floats, sequences: Floats) -> str:
         """What the compiled functions say when called once from Python, where their errors keep their words."""

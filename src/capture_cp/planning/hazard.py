@@ -25,6 +25,7 @@ class Cells(NamedTuple):
     stratum: Any
     origin: Any
     spacing: Any
+    per_spacing: Any  # one over the spacing: multiplying is quicker where the last digit does not matter
     shape: Any
     axes: Any  # (dc,): which entries of the state are the configuration
 
@@ -44,49 +45,93 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
     place = np.ascontiguousarray(grid.origin[:-1] + index[:, :-1] * grid.spacing[:-1])
     shape = np.array(grid.shape, dtype=np.int64)
     stratum = counted[row, begin].astype(np.int64)
-    return Cells(hazard, first, place, begin, end, stratum, grid.origin, grid.spacing, shape, axes)
+    spacing = grid.spacing, 1.0 / grid.spacing
+    return Cells(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, axes)
 
 
 @njit(cache=True, inline="always")
-def region_hazard(cloud, limits, k, cells, centre, middle, away, near, far):  # type: ignore[no-untyped-def]
+def region_hazard(cloud, limits, k, cells, centre, middle, near, far):  # type: ignore[no-untyped-def]
     """Hazard cells inside the region of particles `cloud` (L, dc) with squared thresholds `limits` (M,).
 
-    How far the k-th and the k-th last particle are from their common middle tells most cells inside or outside. The last
-    five arguments are room to work in: (dc,), (dc,), (L,), (M,), (M,).
+    How far the particles are spread about their middle tells most cells inside or outside. The last four arguments are room
+    to work in: (dc,), (dc,), (M,), (M,).
     """
-    last = cloud.shape[1] - 1
-    _middle_and_distances(cloud, middle, away)
+    particles, squares = cloud.shape[0], 0.0
+    for axis in range(cloud.shape[1]):
+        middle[axis] = 0.0
+        for l in range(particles):
+            middle[axis] += cloud[l, axis]
+        middle[axis] /= particles
+        for l in range(particles):
+            squares += (cloud[l, axis] - middle[axis]) ** 2
+    inner, outer = kth_at_most(squares, k, particles)
     furthest = -1.0
     for m in range(limits.shape[0]):
-        # a hair of margin: what rounding could turn is left to the exact count
-        q, hair = math.sqrt(max(limits[m], 0.0)), 1e-9 * (1.0 + away[away.shape[0] - 1])
-        near[m] = q - away[k - 1] - hair
-        far[m] = q + away[away.shape[0] - k] + hair if limits[m] >= 0.0 else -1.0
+        near[m], far[m] = sure_and_possible(limits[m], inner, outer)
         furthest = max(furthest, far[m])
     count = 0
-    if furthest >= 0.0:
-        from_row = _between(math.ceil((middle[0] - furthest - cells.origin[0]) / cells.spacing[0]), cells.shape[0])
-        to_row = _between(math.floor((middle[0] + furthest - cells.origin[0]) / cells.spacing[0]) + 1.0, cells.shape[0])
-        column = (middle[last] - cells.origin[last]) / cells.spacing[last]
-        for run in range(cells.first[from_row], cells.first[max(from_row, to_row)]):
-            m = cells.stratum[run]
-            aside = 0.0
+    from_run, to_run = runs_within(middle, furthest, cells)
+    for run in range(from_run, to_run):
+        count += cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far)
+    return count
+
+
+@njit(cache=True, inline="always")
+def kth_at_most(squares, k, particles):  # type: ignore[no-untyped-def]
+    """What the k-th nearest particle's distance from a point is at most, and the k-th farthest's, nothing being sorted.
+
+    `squares` is the sum of all squared distances: if the k-th nearest of L were farther than r, so would be L - k others,
+    and the sum more than (L - k + 1) r². A hair more, for what rounding could turn.
+    """
+    hair = 1e-9 * (1.0 + math.sqrt(squares))
+    # reciprocals, because they stay the same from step to step
+    return math.sqrt(squares * (1.0 / (particles - k + 1))) + hair, math.sqrt(squares * (1.0 / k)) + hair
+
+
+@njit(cache=True, inline="always")
+def sure_and_possible(limit, inner, outer):  # type: ignore[no-untyped-def]
+    """Distances from the particles' middle within which every cell is inside, and beyond which none is (negative: none).
+
+    A cell this near to the middle has k particles within the threshold; one outside has fewer. `inner` and `outer` bound the
+    distances of the k-th nearest and of the k-th farthest particle from the middle.
+    """
+    q = math.sqrt(max(limit, 0.0))
+    return q - inner, q + outer if limit >= 0.0 else -1.0
+
+
+@njit(cache=True, inline="always")
+def runs_within(middle, furthest, cells):  # type: ignore[no-untyped-def]
+    """The runs that may have cells within `furthest` of the middle (dc,): first, and one after the last."""
+    if furthest < 0.0:
+        return 0, 0
+    from_row = _between(math.ceil((middle[0] - furthest - cells.origin[0]) * cells.per_spacing[0]), cells.shape[0])
+    to_row = _between(math.floor((middle[0] + furthest - cells.origin[0]) * cells.per_spacing[0]) + 1.0, cells.shape[0])
+    return cells.first[from_row], cells.first[max(from_row, to_row)]
+
+
+@njit(cache=True, inline="always")
+def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):  # type: ignore[no-untyped-def]
+    """Cells of one run that are inside the region; arguments as in `region_hazard`."""
+    last = cloud.shape[1] - 1
+    m = cells.stratum[run]
+    aside, count = 0.0, 0
+    for axis in range(last):
+        aside += (cells.place[run, axis] - middle[axis]) ** 2
+    if far[m] >= 0.0 and far[m] * far[m] >= aside:
+        column = (middle[last] - cells.origin[last]) * cells.per_spacing[last]
+        reach = math.sqrt(far[m] * far[m] - aside) * cells.per_spacing[last]
+        low, high = _overlap(column, reach, cells.begin[run], cells.end[run])
+        sure_low = sure_high = high
+        if near[m] > 0.0 and near[m] * near[m] > aside:
+            reach = math.sqrt(near[m] * near[m] - aside) * cells.per_spacing[last]
+            sure_low, sure_high = _overlap(column, reach, low, high)
+        count += sure_high - sure_low
+        for index in range(low, high - (sure_high - sure_low)):
+            cell = index if index < sure_low else index + (sure_high - sure_low)
             for axis in range(last):
-                aside += (cells.place[run, axis] - middle[axis]) ** 2
-            if far[m] >= 0.0 and far[m] * far[m] >= aside:
-                reach = math.sqrt(far[m] * far[m] - aside) / cells.spacing[last]
-                low, high = _overlap(column, reach, cells.begin[run], cells.end[run])
-                sure_low = sure_high = high
-                if near[m] > 0.0 and near[m] * near[m] > aside:
-                    reach = math.sqrt(near[m] * near[m] - aside) / cells.spacing[last]
-                    sure_low, sure_high = _overlap(column, reach, low, high)
-                count += sure_high - sure_low
-                for index in range(low, high - (sure_high - sure_low)):
-                    cell = index if index < sure_low else index + (sure_high - sure_low)
-                    for axis in range(last):
-                        centre[axis] = cells.place[run, axis]
-                    centre[last] = cells.origin[last] + cell * cells.spacing[last]
-                    count += enough_within(0, 1.0, k, limits[m], centre, cloud)
+                centre[axis] = cells.place[run, axis]
+            centre[last] = cells.origin[last] + cell * cells.spacing[last]
+            count += enough_within(0, 1.0, k, limits[m], centre, cloud)
     return count
 
 
@@ -104,35 +149,20 @@ def _overlap(column, reach, begin, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def _middle_and_distances(cloud, middle, away):  # type: ignore[no-untyped-def]
-    """Mean of the particles, written to `middle`, and their distances from it, smallest first, to `away`."""
-    for axis in range(cloud.shape[1]):
-        middle[axis] = 0.0
-        for l in range(cloud.shape[0]):
-            middle[axis] += cloud[l, axis] / cloud.shape[0]
-    for l in range(cloud.shape[0]):
-        squared = 0.0
-        for axis in range(cloud.shape[1]):
-            squared += (cloud[l, axis] - middle[axis]) ** 2
-        place = l
-        while place > 0 and away[place - 1] > squared:
-            away[place] = away[place - 1]
-            place -= 1
-        away[place] = squared
-    for l in range(cloud.shape[0]):
-        away[l] = math.sqrt(away[l])
-
-
-@njit(cache=True, inline="always")
 def particle_hazard(cloud, cells):  # type: ignore[no-untyped-def]
     """Particles of `cloud` (L, dc) that lie on hazard cells."""
     count = 0
     for l in range(cloud.shape[0]):
-        cell, inside = 0, True
-        for axis in range(cloud.shape[1]):
-            index = math.floor((cloud[l, axis] - cells.origin[axis]) / cells.spacing[axis] + 0.5)
-            inside = inside and 0 <= index < cells.shape[axis]
-            cell = cell * cells.shape[axis] + int(index)
-        if inside and cells.hazard[cell]:
-            count += 1
+        count += is_on_hazard(cloud, l, cells)
     return count
+
+
+@njit(cache=True, inline="always")
+def is_on_hazard(cloud, l, cells):  # type: ignore[no-untyped-def]
+    """Whether particle l of `cloud` (L, dc) lies on a hazard cell: 0 or 1."""
+    cell, inside = 0, True
+    for axis in range(cloud.shape[1]):
+        index = math.floor((cloud[l, axis] - cells.origin[axis]) / cells.spacing[axis] + 0.5)
+        inside = inside and 0 <= index < cells.shape[axis]
+        cell = cell * cells.shape[axis] + int(index)
+    return 1 if inside and cells.hazard[cell] else 0

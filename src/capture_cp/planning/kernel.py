@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.distance import squared_limit
+from capture_cp.kernels.inlining import WithoutCopies
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.tree import find_group
 from capture_cp.planning.hazard import particle_hazard, region_hazard
@@ -35,7 +36,7 @@ class Calibrated(NamedTuple):
 CHUNK = 8  # sequences that a thread takes at once, in one room to work in
 
 
-@njit(cache=True)
+@njit(cache=True, pipeline_class=WithoutCopies)
 def _roll_out_some(  # type: ignore[no-untyped-def]
     start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params, costs, first, stop
 ):
@@ -45,7 +46,7 @@ def _roll_out_some(  # type: ignore[no-untyped-def]
     states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
     cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
     limits, near, far = np.empty(n_strata), np.empty(n_strata), np.empty(n_strata)
-    centre, middle, away = np.empty(dc), np.empty(dc), np.empty(n_particles)
+    centre, middle = np.empty(dc), np.empty(dc)
     for i in range(first, stop):
         key = stream(seed, i)
         for s in range(ds):
@@ -70,7 +71,7 @@ def _roll_out_some(  # type: ignore[no-untyped-def]
                     cloud[l, axis] = states[cells.axes[axis], l]
             hazard = 0
             if cal.count_cells:
-                hazard += region_hazard(cloud, limits, cal.k, cells, centre, middle, away, near, far)
+                hazard += region_hazard(cloud, limits, cal.k, cells, centre, middle, near, far)
             if cal.count_particles:
                 hazard += particle_hazard(cloud, cells)
             # a model that yields NaN must not be mended by a cost that never looks at that number

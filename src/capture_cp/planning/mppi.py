@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.cuda.device import Device, chosen_device
+
+if TYPE_CHECKING:
+    from capture_cp.planning.cuda_plans import CudaPlans
 
 
 class Rollout(Protocol):
@@ -34,6 +38,8 @@ class MPPI:
             out again, and the best on fresh noise is taken. That costs (elites + 1) * repeats roll-outs more.
         repeats: roll-outs, each with noise of its own, behind each comparison.
         seed: fixes every random number of every plan.
+        device: "cuda" plans wholly on a GPU, which takes a `FusedRollout`; its random numbers are others than the
+            processor's. "auto" takes a GPU where there is one.
     """
 
     def __init__(
@@ -49,8 +55,10 @@ class MPPI:
         elites: int = 0,
         repeats: int = 16,
         seed: int = 0,
+        device: Device = "cpu",
     ) -> None:
         self.rollout = rollout
+        self.device = chosen_device(device)
         self.horizon = whole_number("horizon", horizon, 1)
         self.samples = whole_number("samples", samples, 1)
         self.iterations = whole_number("iterations", iterations, 1)
@@ -62,7 +70,7 @@ class MPPI:
             )
         self.temperature = temperature
         if not callable(temperature):
-            self._temperature(self.low)
+            self.temperature_at(self.low)
         da = len(self.low)
         covariance = finite_array("noise", noise, (da, da), "(da, da): covariance of the action perturbations")
         try:
@@ -74,6 +82,9 @@ class MPPI:
         self._seeds = np.random.SeedSequence(whole_number("seed", seed, 0))
         self.reset()
 
+    #: Kept between plans, as it holds compiled code and memory of the GPU.
+    _device_plans: CudaPlans | None = None
+
     def reset(self) -> None:
         """Forget the last plan, and start the random numbers again."""
         self.nominal: Floats = np.zeros((self.horizon, len(self.low)))
@@ -82,19 +93,39 @@ class MPPI:
     def plan(self, state: Any) -> Floats:
         """The next action (da,) from a state (ds,); the whole plan is then in `nominal` (H, da)."""
         state = finite_array("state", state, (None,), "(ds,)")
-        plan = self._warm_start()
+        plan = one_step_on(self.nominal)
+        if self.device == "cuda":
+            return self._plan_on_device(state, plan)
         for _ in range(self.iterations):
             sequences = self._sample(plan)
             costs = self._total(state, sequences)
-            plan = self._average(sequences, costs, self._temperature(state))
+            plan = self._average(sequences, costs, self.temperature_at(state))
         if self.elites:
             plan = self._best_again(state, np.concatenate([plan[None], sequences[np.argsort(costs)[: self.elites]]]))
         self.nominal, self.costs = plan, costs
         return np.array(self.nominal[0])
 
-    def _warm_start(self) -> Floats:
-        """The last plan, one step further on: (H, da)."""
-        return np.vstack([self.nominal[1:], self.nominal[-1:]])
+    def on_device(self, rows: int = 1) -> CudaPlans:
+        """This planner's roll-out on the GPU, for up to `rows` plans at a time."""
+        from capture_cp.planning.cuda_plans import CudaPlans, Settings
+
+        fused = getattr(self.rollout, "fused", None)
+        if fused is None:
+            raise CaptureError(
+                f'planning on device "cuda" needs a FusedRollout, whose functions are compiled; '
+                f'{type(self.rollout).__name__} calls Python. Use it, or device "cpu".'
+            )
+        again = self.iterations, self.elites, self.repeats
+        return CudaPlans(fused, Settings(self.horizon, self.samples, self._spread, self.low, self.high, *again), rows)
+
+    def _plan_on_device(self, state: Floats, plan: Floats) -> Floats:
+        if self._device_plans is None:
+            self._device_plans = self.on_device()
+        self.rollout.check(state, self.low)  # type: ignore[attr-defined]
+        key = int(self._rng.integers(2**62))
+        plans, self.costs = self._device_plans.plan(state[None], self.temperature_at(state), plan[None], key)
+        self.nominal = plans[0]
+        return np.array(self.nominal[0])
 
     def _sample(self, plan: Floats) -> Floats:
         """Perturbed action sequences within bounds: (N, H, da)."""
@@ -126,7 +157,8 @@ class MPPI:
         costs = self._total(state, np.repeat(plans, self.repeats, axis=0)).reshape(len(plans), self.repeats)
         return np.asarray(plans[int(costs.mean(axis=1).argmin())])
 
-    def _temperature(self, state: Floats) -> float:
+    def temperature_at(self, state: Floats) -> float:
+        """The temperature of a plan from a state (ds,)."""
         given = self.temperature(state) if callable(self.temperature) else self.temperature
         if not (isinstance(given, int | float | np.number) and np.isfinite(given) and given > 0):
             raise CaptureError(f"temperature is {given!r}; expected a positive number, in the unit of the cost.")
@@ -136,3 +168,8 @@ class MPPI:
         """Average of the sequences, weighted by exp(-cost / λ): (H, da)."""
         weights = np.exp((costs.min() - costs) / temperature)
         return np.asarray(np.tensordot(weights / weights.sum(), sequences, axes=1))
+
+
+def one_step_on(plan: Floats) -> Floats:
+    """A plan (H, da) one step later, its last action repeated."""
+    return np.vstack([plan[1:], plan[-1:]])

@@ -50,7 +50,7 @@ class Page:
         self.server, self.session, self.episodes = server, session, dict(episodes)
         self._shown: Any = None
         # numba's plainest threads, used where it finds no others, must not be called by two threads at once
-        alone = numba.threading_layer() == "workqueue"  # type: ignore[attr-defined]
+        alone = numba.threading_layer() == "workqueue"
         self._kernels: AbstractContextManager[Any] = RLock() if alone else nullcontext()
         self._once, self._touched = False, 0.0
         self.stage = stage(server, session, lambda state: self._do(lambda: session.place(state)))

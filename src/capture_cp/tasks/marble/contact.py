@@ -13,6 +13,7 @@ import numpy.typing as npt
 from numba import njit
 
 from capture_cp.checks import Floats
+from capture_cp.kernels.scalar import clip, larger, smaller
 from capture_cp.tasks.marble.squares import ANYTHING
 
 #: Penetration (m) that counts as none, and a gap that counts as touching: far below a grid cell, far above rounding.
@@ -41,8 +42,8 @@ class Geometry(NamedTuple):
 @njit(cache=True, inline="always")
 def wall_gap(x, y, walls, w, radius):  # type: ignore[no-untyped-def]
     """Gap between the centre and inflated wall number w (negative inside), and the outward normal: gap, nx, ny."""
-    dx = x - min(max(x, walls[w, 0]), walls[w, 2])
-    dy = y - min(max(y, walls[w, 1]), walls[w, 3])
+    dx = x - clip(x, walls[w, 0], walls[w, 2])
+    dy = y - clip(y, walls[w, 1], walls[w, 3])
     if dx != 0.0 and dy != 0.0:
         d = math.sqrt(dx * dx + dy * dy)
         return d - radius, dx / d, dy / d
@@ -51,7 +52,7 @@ def wall_gap(x, y, walls, w, radius):  # type: ignore[no-untyped-def]
     if dy != 0.0:
         return abs(dy) - radius, 0.0, math.copysign(1.0, dy)
     left, right, down, up = x - walls[w, 0], walls[w, 2] - x, y - walls[w, 1], walls[w, 3] - y
-    depth = min(min(left, right), min(down, up))
+    depth = smaller(smaller(left, right), smaller(down, up))
     if depth == left:
         return -depth - radius, -1.0, 0.0
     if depth == right:
@@ -64,8 +65,8 @@ def wall_gap(x, y, walls, w, radius):  # type: ignore[no-untyped-def]
 @njit(cache=True, inline="always")
 def squared_gap(x, y, walls, w):  # type: ignore[no-untyped-def]
     """Squared distance to wall number w before inflation, 0 inside it."""
-    dx = max(max(walls[w, 0] - x, x - walls[w, 2]), 0.0)
-    dy = max(max(walls[w, 1] - y, y - walls[w, 3]), 0.0)
+    dx = larger(larger(walls[w, 0] - x, x - walls[w, 2]), 0.0)
+    dy = larger(larger(walls[w, 1] - y, y - walls[w, 3]), 0.0)
     return dx * dx + dy * dy
 
 
@@ -82,10 +83,11 @@ def clearance(x, y, g):  # type: ignore[no-untyped-def]
 def zone_at(x0, y0, x, y, g):  # type: ignore[no-untyped-def]
     """What a move from (x0, y0) to (x, y) can have met: the zone of its end, see `Squares`."""
     u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
-    on_the_squares = u >= 0.0 and v >= 0.0 and u < g.zones.shape[0] and v < g.zones.shape[1]
     # a move longer than the radius may have passed a thin wall
-    if on_the_squares and max(abs(x - x0), abs(y - y0)) <= g.radius:
-        return g.zones[int(u), int(v)]
+    if u >= 0.0 and v >= 0.0 and larger(abs(x - x0), abs(y - y0)) <= g.radius:
+        i, j = np.uint32(u), np.uint32(v)
+        if i < g.zones.shape[0] and j < g.zones.shape[1]:
+            return g.zones[i, j]
     return ANYTHING
 
 
@@ -95,14 +97,14 @@ def clamp(x, vx, low, high):  # type: ignore[no-untyped-def]
     # without branches: which marble touches what is as good as random, and costs more to guess than to work out
     slowest = 0.0 if x < low + TOLERANCE else -math.inf
     fastest = 0.0 if x > high - TOLERANCE else math.inf
-    return min(max(x, low), high), min(max(vx, slowest), fastest)
+    return clip(x, low, high), clip(vx, slowest, fastest)
 
 
 @njit(cache=True, inline="always")
 def _square(x, y, g):  # type: ignore[no-untyped-def]
     """Number of the square of a centre within bounds."""
     u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
-    return int(u) * g.zones.shape[1] + int(v)
+    return np.uint32(u) * np.uint32(g.zones.shape[1]) + np.uint32(v)
 
 
 @njit(cache=True, inline="always")
@@ -115,16 +117,16 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     reach = (g.radius + TOLERANCE) * (g.radius + TOLERANCE)
     out, touching, left = False, 0, -1
     for _ in range(_PASSES):
-        x = min(max(x, g.bounds[0]), g.bounds[1])
-        y = min(max(y, g.bounds[2]), g.bounds[3])
+        x = clip(x, g.bounds[0], g.bounds[1])
+        y = clip(y, g.bounds[2], g.bounds[3])
         touching, deepest, nx, ny, wall = 0, 0.0, 0.0, 0.0, -1
         square = _square(x, y, g)
         for item in range(g.near[square], g.near[square + 1]):
-            w = g.nearby[item]
+            w = np.uint32(g.nearby[np.uint32(item)])
             if squared_gap(x, y, g.walls, w) < reach:
                 touching += 1
                 gap, ax, ay = wall_gap(x, y, g.walls, w, g.radius)
-                wall = w
+                wall = int(w)
                 if gap < deepest:
                     deepest, nx, ny = gap, ax, ay
         if deepest > -_PUSHED:
@@ -141,17 +143,17 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
         if again == 1 and surfaces < 2:
             break
         if x < g.bounds[0] + TOLERANCE:
-            vx, surfaces = max(vx, 0.0), surfaces + 1
+            vx, surfaces = larger(vx, 0.0), surfaces + 1
         if x > g.bounds[1] - TOLERANCE:
-            vx, surfaces = min(vx, 0.0), surfaces + 1
+            vx, surfaces = smaller(vx, 0.0), surfaces + 1
         if y < g.bounds[2] + TOLERANCE:
-            vy, surfaces = max(vy, 0.0), surfaces + 1
+            vy, surfaces = larger(vy, 0.0), surfaces + 1
         if y > g.bounds[3] - TOLERANCE:
-            vy, surfaces = min(vy, 0.0), surfaces + 1
+            vy, surfaces = smaller(vy, 0.0), surfaces + 1
         if touching > 1 or (touching == 1 and (wall != left or again == 1)):
             square = _square(x, y, g)
             for item in range(g.near[square], g.near[square + 1]):
-                w = g.nearby[item]
+                w = np.uint32(g.nearby[np.uint32(item)])
                 if squared_gap(x, y, g.walls, w) < reach:
                     gap, nx, ny = wall_gap(x, y, g.walls, w, g.radius)
                     vx, vy = _along(vx, vy, nx, ny)
@@ -161,7 +163,7 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
 @njit(cache=True, inline="always")
 def _along(vx, vy, nx, ny):  # type: ignore[no-untyped-def]
     """The velocity without its part against the normal."""
-    inward = min(vx * nx + vy * ny, 0.0)
+    inward = smaller(vx * nx + vy * ny, 0.0)
     return vx - inward * nx, vy - inward * ny
 
 

@@ -6,9 +6,10 @@ import math
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit, prange
 
-from capture_cp.checks import Bools, Floats, Ints
+from capture_cp.checks import Bools, Floats, Ints, finite_array
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GridStrata
 from capture_cp.tasks.marble.contact import TOLERANCE, last_free, wall_gap
@@ -65,6 +66,24 @@ def _strata_of(points, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def stratum_of(x, y, labels, origin, spacing, g):  # type: ignore[no-untyped-def]
+    """Stratum of a position: that of its cell in `labels` (rows, columns), or the exact one where the cell has none."""
+    u, v = (x - origin[0]) / spacing[0] + 0.5, (y - origin[1]) / spacing[1] + 0.5
+    row, column = int(math.floor(u)), int(math.floor(v))
+    if 0 <= row < labels.shape[0] and 0 <= column < labels.shape[1] and labels[row, column] != INFEASIBLE:
+        return np.int64(labels[row, column])
+    return np.int64(stratum_at(x, y, g))
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _indices(points, labels, origin, spacing, g):  # type: ignore[no-untyped-def]
+    out = np.empty(points.shape[0], dtype=np.int64)
+    for i in prange(points.shape[0]):
+        out[i] = stratum_of(points[i, 0], points[i, 1], labels, origin, spacing, g)
+    return out
+
+
+@njit(cache=True)
 def _towards(points, targets, g):  # type: ignore[no-untyped-def]
     moved = np.empty_like(points)
     for i in range(points.shape[0]):
@@ -92,10 +111,14 @@ class MarbleStrata(GridStrata):
         super().__init__(grid, _strata_of(centres, map.geometry), STRATA)
 
     def index(self, Y: Floats) -> Ints:
-        labels = super().index(Y)
-        missed = np.flatnonzero(labels == INFEASIBLE)
-        labels[missed] = _strata_of(np.ascontiguousarray(Y[missed], dtype=np.float64), self.map.geometry)
-        return labels
+        Y = finite_array("Y", Y, (None, 2), "(n, 2): one position a row")
+        return np.asarray(_indices(Y, *self.look_up, self.map.geometry))
+
+    @property
+    def look_up(self) -> tuple[npt.NDArray[np.int32], Floats, Floats]:
+        """What `stratum_of` looks up: labels (rows, columns), origin and spacing (2,) of the grid."""
+        grid = self.require_grid()
+        return self.labels.reshape(grid.shape), grid.origin, grid.spacing
 
     @cached_property
     def reachable(self) -> Bools:

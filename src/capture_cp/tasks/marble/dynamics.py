@@ -11,7 +11,9 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.kernels.inlining import WithoutCopies
 from capture_cp.kernels.random import normal_pair, stream
+from capture_cp.kernels.scalar import clip, larger
 from capture_cp.tasks.marble.contact import clamp, clearance, last_free, push_out, zone_at
 from capture_cp.tasks.marble.squares import ANYTHING, NOTHING
 
@@ -32,13 +34,14 @@ CHUNK = 64  # rows a thread takes at once; numba cannot always see through a loo
 
 @njit(cache=True, inline="always")
 def _clip(value, bound):  # type: ignore[no-untyped-def]
-    return min(max(value, -bound), bound)
+    return clip(value, -bound, bound)
 
 
 @njit(cache=True, inline="always")
 def stops(x, y, g):  # type: ignore[no-untyped-def]
     """What ends the motion here: nothing, the goal or a pit."""
-    for p in range(g.pits.shape[0]):
+    for number in range(g.pits.shape[0]):
+        p = np.uint32(number)
         dx, dy = x - g.pits[p, 0], y - g.pits[p, 1]
         if dx * dx + dy * dy <= g.pits[p, 2] * g.pits[p, 2]:
             return FELL
@@ -49,12 +52,12 @@ def stops(x, y, g):  # type: ignore[no-untyped-def]
 @njit(cache=True, inline="always")
 def contact(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     """Where a move from a free point (x0, y0) to (x, y) ends, walls considered, and the velocity then: x, y, vx, vy."""
-    if max(abs(x - x0), abs(y - y0)) <= g.radius:
+    if larger(abs(x - x0), abs(y - y0)) <= g.radius:
         x, y, vx, vy = _arrive(x0, y0, x, y, vx, vy, g)
     else:
         x, y, vx, vy = _arrive_in_pieces(x0, y0, x, y, vx, vy, g)
     # a round corner turns speed from one axis to the other: keep the direction, and the limit on each axis
-    fastest = max(abs(vx), abs(vy))
+    fastest = larger(abs(vx), abs(vy))
     if fastest > MAX_SPEED:
         vx, vy = vx * (MAX_SPEED / fastest), vy * (MAX_SPEED / fastest)
     return x, y, vx, vy
@@ -90,11 +93,10 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):  # ty
     ax, ay, jx, jy = extra
     u0, u1 = _clip(push0, MAX_ACTION), _clip(push1, MAX_ACTION)
     outcome = stops(x, y, g) if absorb else ROLLS
-    substep = 0
+    substep, late = 0, -0.5 * (SUBSTEPS - 1)
     while substep < SUBSTEPS and outcome == ROLLS:
         x0, y0 = x, y
         x, y = x + DT * vx, y + DT * vy
-        late = substep - (SUBSTEPS - 1) / 2
         vx = _clip(vx - DT * (gain * ROLLING * alpha - ax - late * jx), MAX_SPEED)
         vy = _clip(vy - DT * (gain * ROLLING * beta - ay - late * jy), MAX_SPEED)
         alpha, beta = _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
@@ -103,18 +105,19 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):  # ty
             if zone == ANYTHING:
                 x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
             else:
-                box = zone >> 1
+                box = np.uint32(zone >> 1)
                 x, vx = clamp(x, vx, g.boxes[box, 0], g.boxes[box, 1])
                 y, vy = clamp(y, vy, g.boxes[box, 2], g.boxes[box, 3])
             if absorb and (zone & 1):  # odd too where anything may be met
                 outcome = stops(x, y, g)
         substep += 1
+        late += 1.0
     if outcome != ROLLS:
         vx, vy = 0.0, 0.0
     return x, vx, y, vy, alpha, beta, outcome
 
 
-@njit(cache=True)
+@njit(cache=True, pipeline_class=WithoutCopies)
 def _step_rows(states, actions, noise, extra, gain, absorb, g, after, outcomes, start, stop):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         x, vx, y, vy, alpha, beta, outcomes[i] = step(
@@ -140,7 +143,7 @@ def step_all(states, actions, noise, extra, gain, absorb, g):  # type: ignore[no
     return after, outcomes
 
 
-@njit(cache=True)
+@njit(cache=True, pipeline_class=WithoutCopies)
 def _sample_rows(  # type: ignore[no-untyped-def]
     states, actions, draws, seed, first, first_draw, gain, absorb, g, positions, start, stop
 ):

@@ -10,6 +10,7 @@ from numba import njit
 
 from capture_cp.checks import CaptureError, Floats
 from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.cuda.device import Device
 from capture_cp.horizon import HorizonCapture
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import System
@@ -145,6 +146,7 @@ def marble_planner(
     alpha: float,
     seed: int,
     simultaneous: bool = False,
+    device: Device = "cpu",
 ) -> MPPI:
     """An MPPI planner for one map that uses the regions of `cap`."""
     _check_calibration(cap, task)
@@ -181,6 +183,7 @@ def marble_planner(
         elites=settings.elites,
         repeats=settings.repeats,
         seed=seed,
+        device=device,
     )
 
 
@@ -199,14 +202,19 @@ class OnTheBoard:
     """A roll-out that refuses states from which the marble's motion has no meaning."""
 
     def __init__(self, rollout: FusedRollout, task: Marble) -> None:
-        self.rollout, self.task = rollout, task
+        self.fused, self.task = rollout, task
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
+        self.check(state, sequences[0, 0])
+        return self.fused(state, sequences, seed)
+
+    def check(self, state: Floats, action: Floats) -> None:
+        """Refuse a state (6,) that is no marble on the map."""
         if len(state) != 6 or self.task.map.clearance(state[[0, 2]][None])[0] < -TOLERANCE:
             raise CaptureError(
                 f"the state {state.tolist()} is not a marble on the map: x, vx, y, vy, alpha, beta, clear of walls."
             )
-        return self.rollout(state, sequences, seed)
+        self.fused.check(state, action)
 
 
 def position_spread(horizon: int, gain: float) -> Floats:

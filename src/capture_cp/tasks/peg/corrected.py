@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.checks import CaptureError, Floats, whole_number
+from capture_cp.cuda.device import Device
 from capture_cp.tasks.peg.model import PegModel, disturbed, walk
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_cp.tasks.peg.task import Peg
@@ -65,16 +66,17 @@ def _step_all(X, noise, move, friction, params):  # type: ignore[no-untyped-def]
 class CorrectedModel(PegModel):
     """The model c' = c + C (clip(a + ε), 1), contacts and friction considered: disturbances are corrected as actions are."""
 
-    def __init__(self, settings: PegSettings, correction: Correction) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: PegSettings, correction: Correction, device: Device = "cpu") -> None:
+        super().__init__(settings, device)
         self.correction = correction
 
-    def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
-        """Particles (n, L, 3) of the next pose. The same for any number of threads."""
-        inputs, particles = self._checked(X), whole_number("n_particles", n_particles, 1)
-        noise = rng.standard_normal((len(inputs), particles, 3))
+    def _step(self, X: Floats, noise: Floats) -> Floats:
+        if self.device == "cuda":
+            from capture_cp.tasks.peg import cuda
+
+            return cuda.step_all(X, noise, self.correction, self.params)
         move, friction = self.correction
-        return np.asarray(_step_all(inputs, noise, np.array(move), friction, self.params))
+        return np.asarray(_step_all(X, noise, np.array(move), friction, self.params))
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class CorrectedPeg(Peg):
 
     @cached_property
     def model(self) -> CorrectedModel:
-        return CorrectedModel(self.settings, self.correction)
+        return CorrectedModel(self.settings, self.correction, self.device)
 
 
 def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> CorrectedPeg:
@@ -105,7 +107,7 @@ def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> Correcte
     n = whole_number("transitions", transitions, FEWEST)
     move = _learnt_move(task, n, rng)
     friction = _learnt_friction(task, move, n, rng)
-    return CorrectedPeg(task.settings, task.system, task.trim, Correction(move, friction))
+    return CorrectedPeg(task.settings, task.system, task.trim, Correction(move, friction), device=task.device)
 
 
 def _learnt_move(task: Peg, n: int, rng: np.random.Generator) -> tuple[tuple[float, ...], ...]:

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from capture_cp.checks import CaptureError, Floats, Ints, failure_rate, known_name
-from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
+from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.horizon import HorizonCapture
 from capture_cp.horizon.groups import at_step
 from capture_cp.predictor import Capture
-from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import SE2
 from capture_cp.tasks.peg.cspace import FEATURES, PegStrata
 from capture_cp.tasks.peg.objective import cell_costs, insertion_costs
-from capture_cp.tasks.peg.region_cells import box_cells, ellipsoid_cells, nearest_cells
+from capture_cp.tasks.peg.region_cells import Cells
+
+if TYPE_CHECKING:
+    from capture_cp.tasks.peg.cuda_regions import DeviceCells
 
 Infeasible = Literal["outside", "worst", "nothing"]
 
@@ -56,12 +59,14 @@ class FirstStepRegions:
         infeasible: what infeasible cells of LUCCa's ellipsoids count as: "outside" the goal's stratum, and not in h₀;
             "worst", outside it and with all bits different; or "nothing", as if the region ended where it is infeasible.
         step: which of the calibrated steps of a horizon, counted from 0.
+        device: where to look at cells, "cpu", "cuda" or "auto".
 
     Attributes:
         thresholds: gives inputs X (n, 6) their thresholds (n, M); online adaptation puts its own here.
     """
 
     thresholds: Callable[[Floats], Floats]
+    _cells: Cells | DeviceCells
 
     def __init__(
         self,
@@ -71,59 +76,45 @@ class FirstStepRegions:
         bonuses: bool = False,
         infeasible: Infeasible = "outside",
         step: int = 0,
+        device: Device = "cpu",
     ) -> None:
         score = cap._score
         metric = getattr(score, "_metric", None)
         if not (type(metric) is SE2 or type(score) in (ParticleBox, Mahalanobis)):
             raise CaptureError(f"no first-step statistics for {score!r}; expected one of the six methods on the SE2 metric.")
-        self._length = metric.length if metric is not None else 0.0
         self.cap, self.strata, self.alpha, self.bonuses = cap, strata, failure_rate(alpha), bonuses
         self.infeasible = known_name("infeasible", infeasible, get_args(Infeasible))
         self._hamming = strata.hamming_to_goal / len(FEATURES)
-        self._cells = _cells_of(strata, bonuses)
+        self._cells = _cells_of(strata, bonuses) if chosen_device(device) == "cpu" else _cells_on_device(strata, bonuses)
         if isinstance(cap, HorizonCapture):
             self.thresholds = partial(_thresholds_at, cap, step, self.alpha)
         else:
             self.thresholds = partial(cap.thresholds, alpha=self.alpha)
 
-    def __call__(self, X: Floats, particles: Floats) -> FirstStep:
-        """Statistics of the regions at inputs X (n, 6), with the particles (n, L, 3) that follow."""
+    def __call__(self, X: Floats, particles: Any) -> FirstStep:
+        """Statistics of the regions at inputs X (n, 6), with the particles (n, L, 3) that follow, here or on the GPU."""
         q, score = self.thresholds(X), self.cap._score
         if isinstance(score, Mahalanobis):
             assert isinstance(self.cap, Capture)  # a horizon has particles
             prediction = self.cap.predict(X)
-            counts, costs = self._ellipsoids(prediction, q[:, 0])
+            counts, costs = self._cells.ellipsoids(prediction, q[:, 0], self.infeasible == "nothing")
             particles = prediction.mean[:, None]
         elif isinstance(score, NearestParticles):
             counts, costs = self._nearest(score, particles, q)
         else:
-            counts, costs = self._boxes(particles)
+            counts, costs = self._cells.boxes(particles)
         empty = counts.sum(axis=1) == 0
         if empty.any():
-            counts[empty], costs[empty] = self._of_poses(particles[empty])
+            counts[empty], costs[empty] = self._of_poses(on_host(particles)[empty])
         return self._statistics(counts, costs)
 
-    def _nearest(self, score: NearestParticles, particles: Floats, q: Floats) -> tuple[Ints, Floats]:
+    def _nearest(self, score: NearestParticles, particles: Any, q: Floats) -> tuple[Ints, Floats]:
         whole = np.isinf(q)  # strata with too few calibration points, which belong to the region entirely
-        q = np.where(whole, -1.0, q)
-        grid = self.strata.require_grid()
-        box = grid.box(*score.box(particles, np.maximum(q.max(axis=1), 0.0), 3))
-        cells, present = self._cells.arrays(), self._cells.present
-        counts, costs = nearest_cells(particles, q, score.k, self._length, present, *box, *cells)
-        counts[:, :-1] += np.where(whole, self.strata.sizes, 0)
-        return counts, costs + np.where(whole, self._cells.totals, 0.0).sum(axis=1)
-
-    def _boxes(self, particles: Floats) -> tuple[Ints, Floats]:
-        low, high = particles.min(axis=1), particles.max(axis=1)
-        box = self.strata.require_grid().box(low, high)
-        counts, costs = box_cells(low, high, len(self._hamming), *box, *self._cells.arrays())
-        return counts, costs
-
-    def _ellipsoids(self, prediction: Gaussians, q: Floats) -> tuple[Ints, Floats]:
-        half = q[:, None] * np.sqrt(np.diagonal(prediction.cov, axis1=1, axis2=2))
-        box = self.strata.require_grid().box(prediction.mean - half, prediction.mean + half)
-        cells = self.infeasible == "nothing", len(self._hamming), *box, *self._cells.arrays()
-        counts, costs = ellipsoid_cells(prediction.mean, prediction.whiten, q, *cells)
+        assert isinstance(score._metric, SE2)
+        counts, costs = self._cells.nearest(score, score._metric, particles, np.where(whole, -1.0, q))
+        if whole.any():
+            counts[:, :-1] += np.where(whole, self.strata.sizes, 0)
+            costs += np.where(whole, self._cells.totals, 0.0).sum(axis=1)
         return counts, costs
 
     def _of_poses(self, poses: Floats) -> tuple[Ints, Floats]:
@@ -148,24 +139,23 @@ def _thresholds_at(ahead: HorizonCapture, step: int, alpha: float, X: Floats) ->
     return ahead.group_thresholds(alpha)[own.groups_everywhere(X)]
 
 
-class _Cells(NamedTuple):
-    """Cells as `region_cells` takes them."""
-
-    labels: Any  # int16 (columns, angles)
-    costs: Any  # float32 (columns, angles)
-    present: Any  # bool (columns, M): which strata a column has
-    totals: Floats  # summed cost of each stratum, (M,)
-    grid: Grid
-
-    def arrays(self) -> tuple[Any, ...]:
-        return self.labels, self.costs, self.grid.origin, self.grid.spacing, self.grid.shape[1]
+def on_host(array: Any) -> Floats:
+    """The array as NumPy's, wherever it is."""
+    return np.asarray(array.copy_to_host() if hasattr(array, "copy_to_host") else array)
 
 
 @lru_cache(maxsize=2)  # all methods share one grid
-def _cells_of(strata: PegStrata, bonuses: bool) -> _Cells:
+def _cells_of(strata: PegStrata, bonuses: bool) -> Cells:
     grid, names = strata.require_grid(), range(len(strata.names))
     labels = strata.labels.astype(np.int16).reshape(-1, grid.shape[2])
     costs = cell_costs(grid, strata.settings, bonuses).reshape(labels.shape)
     present = np.stack([(labels == m).any(axis=1) for m in names], axis=1)
     totals = np.array([costs[labels == m].sum(dtype=np.float64) for m in names])
-    return _Cells(labels, costs, present, totals, grid)
+    return Cells(labels, costs, present, totals, grid)
+
+
+@lru_cache(maxsize=2)
+def _cells_on_device(strata: PegStrata, bonuses: bool) -> DeviceCells:
+    from capture_cp.tasks.peg.cuda_regions import DeviceCells
+
+    return DeviceCells(_cells_of(strata, bonuses))

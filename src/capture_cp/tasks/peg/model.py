@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.tasks.peg.geometry import (
     MAX_OVERLAP,
     TOP,
@@ -218,12 +219,14 @@ def settle(poses: Floats, settings: PegSettings) -> Floats:
 class PegModel:
     """The approximate model c' = c + clip(a + ε), contacts considered, as a library model.
 
-    Inputs X (n, 6) are a feasible pose (m, m, rad) and an action (mm, mm, degrees) a row.
+    Inputs X (n, 6) are a feasible pose (m, m, rad) and an action (mm, mm, degrees) a row. `device` is where particles are
+    moved, "cpu", "cuda" or "auto"; the normals that disturb them are the same, so the particles differ by rounding only.
     """
 
-    def __init__(self, settings: PegSettings | None = None) -> None:
+    def __init__(self, settings: PegSettings | None = None, device: Device = "cpu") -> None:
         self.settings = settings or PegSettings()
         self.params = model_params(self.settings)
+        self.device = chosen_device(device)
 
     def __repr__(self) -> str:
         return f"PegModel({self.settings!r})"
@@ -231,7 +234,7 @@ class PegModel:
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """Particles (n, L, 3) of the next pose. The same for any number of threads."""
         inputs, particles = self._checked(X), whole_number("n_particles", n_particles, 1)
-        return np.asarray(_step_all(inputs, rng.standard_normal((len(inputs), particles, 3)), self.params))
+        return self._step(inputs, rng.standard_normal((len(inputs), particles, 3)))
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The next pose as a Gaussian: means (n, 3), the noise-free step with its contacts, and covariances (n, 3, 3).
@@ -240,8 +243,17 @@ class PegModel:
         contact narrows it.
         """
         inputs = self._checked(X)
-        mean = np.asarray(_step_all(inputs, np.zeros((len(inputs), 1, 3)), self.params))[:, 0]
+        mean = self._step(inputs, np.zeros((len(inputs), 1, 3)))[:, 0]
         return mean, np.tile(np.diag((self.settings.noise * ACTION_UNIT) ** 2), (len(inputs), 1, 1))
+
+    def _step(self, X: Floats, noise: Floats) -> Floats:
+        """Particles (n, L, 3) of inputs X (n, 6) under standard normals (n, L, 3)."""
+        if self.device == "cuda":
+            from capture_cp.tasks.peg import cuda
+            from capture_cp.tasks.peg.corrected import NO_CORRECTION
+
+            return cuda.step_all(X, noise, NO_CORRECTION, self.params)
+        return np.asarray(_step_all(X, noise, self.params))
 
     def _checked(self, X: Floats) -> Floats:
         inputs = finite_array("X", X, (None, 6), "(n, 6): x, z, theta, then the action")

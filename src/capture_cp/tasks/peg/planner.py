@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit, prange
 
 from capture_cp.checks import CaptureError, Floats, finite_array
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.horizon import HorizonCapture
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import System
@@ -16,7 +18,7 @@ from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.corrected import NO_CORRECTION, Correction, corrected_move
 from capture_cp.tasks.peg.cspace import PegStrata
-from capture_cp.tasks.peg.first_step import FirstStepRegions, Infeasible
+from capture_cp.tasks.peg.first_step import FirstStepRegions, Infeasible, on_host
 from capture_cp.tasks.peg.model import settle
 from capture_cp.tasks.peg.objective import pose_cost
 from capture_cp.tasks.peg.simulator import REACH, PegSystem
@@ -68,6 +70,14 @@ class PlannerSettings:
         return self.samples - again
 
 
+@njit(cache=True)
+def rolled(x, z, theta, action, key, number, move, friction, params):  # type: ignore[no-untyped-def]
+    """A pose after an action (3,), under the normals that a stream has for this number: x, z, theta."""
+    first, second = normal_pair(key, 2 * number)
+    third, _ = normal_pair(key, 2 * number + 1)
+    return corrected_move((x, z, theta), action, (first, second, third), move, friction, params)
+
+
 @njit(cache=True, parallel=True, nogil=True)
 def roll_particles(start, sequences, n_particles, kept, seed, bonuses, move, friction, params):  # type: ignore[no-untyped-def]
     """Particles (N, kept, L, 3) after each of the first steps of sequences (N, H, 3) from a pose (3,), and mean Ψ (N, H).
@@ -78,15 +88,13 @@ def roll_particles(start, sequences, n_particles, kept, seed, bonuses, move, fri
     clouds, costs = np.empty((samples, kept, n_particles, 3)), np.zeros((samples, horizon))
     for i in prange(samples):
         key = stream(seed, i)
-        states, noise = np.empty((3, n_particles)), np.empty(4)
+        states = np.empty((3, n_particles))
         for axis in range(3):
             states[axis, :] = start[axis]
         for h in range(horizon):
             for l in range(n_particles):
-                counter = 2 * (h * n_particles + l)
-                noise[0], noise[1] = normal_pair(key, counter)
-                noise[2], noise[3] = normal_pair(key, counter + 1)
-                x, z, theta = corrected_move(states[:, l], sequences[i, h], noise, move, friction, params)
+                number, pose = h * n_particles + l, (states[0, l], states[1, l], states[2, l])
+                x, z, theta = rolled(*pose, sequences[i, h], key, number, move, friction, params)
                 states[0, l], states[1, l], states[2, l] = x, z, theta
                 costs[i, h] += pose_cost(x, z, theta, bonuses, params) / n_particles
                 if h < kept:
@@ -114,6 +122,7 @@ class PegRollout:
         bonuses: whether Ψ has the Factory suite's bonuses; the paper's has not.
         infeasible: what infeasible cells of LUCCa's regions count as, see `FirstStepRegions`.
         settings: where the weights 0.005, 20 and 0.6 are, as `effort`, `outside` and `caution`.
+        device: where particles are rolled and cells looked at, "cpu", "cuda" or "auto".
     """
 
     def __init__(
@@ -124,8 +133,10 @@ class PegRollout:
         bonuses: bool = False,
         infeasible: Infeasible = "outside",
         settings: PlannerSettings | None = None,
+        device: Device = "cpu",
     ) -> None:
         cap._check_fitted()
+        self.device = chosen_device(device)
         strata, model = cap.strata, cap.step if isinstance(cap, HorizonCapture) else cap.model
         same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
         if not same or getattr(model, "settings", None) != task.settings or _correction(model) != _correction(task):
@@ -137,7 +148,8 @@ class PegRollout:
         steps = cap.steps_ if isinstance(cap, HorizonCapture) else (1,)
         if steps != tuple(range(1, len(steps) + 1)):
             raise CaptureError(f"regions were calibrated for steps {list(steps)}; the peg's planner needs all from 1 on.")
-        self.by_step = [FirstStepRegions(cap, task.strata, alpha, bonuses, infeasible, s) for s in range(len(steps))]
+        chosen = cap, task.strata, alpha, bonuses, infeasible
+        self.by_step = [FirstStepRegions(*chosen, s, self.device) for s in range(len(steps))]
 
     @property
     def regions(self) -> FirstStepRegions:
@@ -147,25 +159,35 @@ class PegRollout:
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, 3) from a pose (3,)."""
         pose, actions = self._checked(state, sequences)
-        params, particles, kept = self.task.model.params, self.cap.n_particles, min(len(self.by_step), actions.shape[1])
-        move, friction = _correction(self.task)
-        chosen = particles, kept, np.uint64(seed), self.bonuses, np.array(move), friction, params
-        clouds, psi = roll_particles(pose, actions, *chosen)
+        kept = min(len(self.by_step), actions.shape[1])
+        clouds, psi = self._roll(pose, actions, kept, seed)
         effort = (actions**2).sum(axis=2)
         discount = DISCOUNT ** np.arange(actions.shape[1] + 1)
-        terms = np.hstack([np.empty((len(psi), 1)), psi])  # Ψ̃ₜ, t from 0 to H
-        charged = np.zeros_like(psi)
-        before = np.tile(pose, (len(actions), 1))
+        terms, charged = np.empty((len(actions), actions.shape[1] + 1)), np.zeros(actions.shape[:2])
+        before, found = np.tile(pose, (len(actions), 1)), []
         for s in range(kept):
-            found = self.by_step[s](np.hstack([before, actions[:, s]]), np.ascontiguousarray(clouds[:, s]))
-            terms[:, s + 1 if s else 0] = found.cost
-            charged[:, s] = self.settings.outside * discount[s] * found.outside
-            if s == 0:
-                charged[:, 0] += self.settings.caution * np.maximum(found.hamming - HAMMING_FREE, 0.0) * effort[:, 0]
-            before = clouds[:, s].mean(axis=1)
+            found.append(self.by_step[s](np.hstack([before, actions[:, s]]), clouds[s]))
+            if s + 1 < kept:
+                before = on_host(clouds[s]).mean(axis=1)
+        terms[:, 1:] = on_host(psi)  # Ψ̃ₜ, t from 0 to H
+        for s, region in enumerate(found):
+            terms[:, s + 1 if s else 0] = region.cost
+            charged[:, s] = self.settings.outside * discount[s] * region.outside
+        charged[:, 0] += self.settings.caution * np.maximum(found[0].hamming - HAMMING_FREE, 0.0) * effort[:, 0]
         costs: Floats = discount[:-1] * (terms[:, :-1] + self.settings.effort * effort) + charged
         costs[:, -1] += discount[-1] * terms[:, -1]
         return costs
+
+    def _roll(self, pose: Floats, actions: Floats, kept: int, seed: int) -> tuple[Any, Any]:
+        """Particles (N, L, 3) after each of the first steps, and mean Ψ (N, H) of all: where the device is."""
+        particles, correction, params = self.cap.n_particles, _correction(self.task), self.task.model.params
+        if self.device == "cuda":
+            from capture_cp.tasks.peg import cuda
+
+            return cuda.roll_particles(pose, actions, particles, kept, seed, self.bonuses, correction, params)
+        chosen = particles, kept, np.uint64(seed), self.bonuses, np.array(correction.move), correction.friction, params
+        clouds, psi = roll_particles(pose, actions, *chosen)
+        return np.ascontiguousarray(clouds.swapaxes(0, 1)), psi
 
     def _checked(self, state: Floats, sequences: Floats) -> tuple[Floats, Floats]:
         pose = finite_array("state", state, (3,), "(3,): x, z, theta in metres and radians")
@@ -190,8 +212,18 @@ def peg_planner(rollout: PegRollout, settings: PlannerSettings, seed: int) -> MP
     """An MPPI planner for the peg."""
     bound = np.full(3, rollout.task.settings.bound)
     noise = np.eye(3) * settings.spread**2
-    again = {"elites": settings.elites, "repeats": settings.repeats}
-    return MPPI(rollout, settings.horizon, settings.sampled, settings.temperature, noise, -bound, bound, **again, seed=seed)
+    return MPPI(
+        rollout,
+        settings.horizon,
+        settings.sampled,
+        settings.temperature,
+        noise,
+        -bound,
+        bound,
+        elites=settings.elites,
+        repeats=settings.repeats,
+        seed=seed,
+    )
 
 
 def closed_loop(task: Peg, system: PegSystem, start: Floats) -> System:

@@ -10,6 +10,7 @@ import numpy as np
 
 from capture_cp.checks import CaptureError, Floats, finite_array, known_name, whole_number
 from capture_cp.conformal.groups import Tree
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.methods import method
 from capture_cp.predictor import Capture
 from capture_cp.spaces.metrics import SE2
@@ -43,22 +44,25 @@ class Peg:
         settings: sizes, disturbance and model error.
         system: the true system, "planar" (on rails) or "arm" (in the hand of a Panda); both need MuJoCo.
         trim: metres by which tubes are cut at their ends, see `PegStrata`; 0 is the paper's.
+        device: where strata and model are computed, "cpu", "cuda" or "auto"; it makes no other task.
     """
 
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
     trim: float = 0.0
+    device: Device = field(default="cpu", repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         known_name("system", self.system, get_args(SystemName))
+        chosen_device(self.device)
 
     @cached_property
     def strata(self) -> PegStrata:
-        return PegStrata(self.settings, self.trim)
+        return PegStrata(self.settings, self.trim, device=self.device)
 
     @cached_property
     def model(self) -> PegModel:
-        return PegModel(self.settings)
+        return PegModel(self.settings, self.device)
 
     @property
     def metric(self) -> SE2:

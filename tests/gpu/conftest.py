@@ -16,7 +16,7 @@ SIMULATED = bool(config.ENABLE_CUDASIM)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/cuda/" in item.path.as_posix():
+        if "tests/gpu/" in item.path.as_posix():
             item.add_marker(pytest.mark.cuda)
 
 

@@ -1,0 +1,111 @@
+"""Many closed-loop runs at once, planned together on a GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.planning.episode import TIMED_OUT, Episode
+from capture_cp.planning.mppi import MPPI, one_step_on
+
+#: The true system, n runs at a time: (states (n, ds), actions (n, da), a generator a run) -> next states, outcomes or None.
+Systems = Callable[[Floats, Floats, Sequence[np.random.Generator]], tuple[Floats, Sequence[str | None]]]
+
+
+def run_episodes(
+    planner: MPPI,
+    system: Systems,
+    starts: Any,
+    max_steps: int,
+    seeds: Sequence[int],
+    noise_seeds: Sequence[int],
+    info: dict[str, Any] | None = None,
+) -> list[Episode]:
+    """Plan and act in every run until the system ends it or `max_steps` have passed.
+
+    Args:
+        planner: with device "cuda"; all runs are planned with its settings.
+        system: the true system.
+        starts: first states, (n, ds).
+        max_steps: steps after which a run has timed out.
+        seeds: of the planners, (n,).
+        noise_seeds: of the true systems, (n,).
+        info: what the runs are runs of.
+
+    The time of a plan is its share of the time that all of them took.
+    """
+    starts = finite_array("starts", starts, (None, None), "(n, ds): a state a run")
+    if not len(starts) == len(seeds) == len(noise_seeds):
+        raise CaptureError(
+            f"there are {len(starts)} starts, {len(seeds)} seeds and {len(noise_seeds)} noise_seeds; give one of each a run."
+        )
+    device = planner.on_device(max(len(starts), 2))
+    runs = [_Run(planner, *given) for given in zip(starts, seeds, noise_seeds)]
+    for _ in range(whole_number("max_steps", max_steps, 1)):
+        active = [run for run in runs if run.outcome is None]
+        if not active:
+            break
+        began = time.perf_counter()
+        plans, costs = device.plan(
+            np.array([run.state for run in active]),
+            np.array([run.temperature() for run in active]),
+            np.array([run.warm_start() for run in active]),
+            np.array([run.key() for run in active], dtype=np.uint64),
+        )
+        spent = 1e3 * (time.perf_counter() - began) / len(active)
+        states, outcomes = system(
+            np.array([run.state for run in active]), np.ascontiguousarray(plans[:, 0]), [run.noise for run in active]
+        )
+        for run, plan, cost, state, outcome in zip(active, plans, costs, states, outcomes):
+            run.record(plan, cost, state, outcome, spent)
+    return [run.episode(dict(info or {})) for run in runs]
+
+
+class _Run:
+    """One run: where it is, and what has happened."""
+
+    def __init__(self, planner: MPPI, start: Floats, seed: int, noise_seed: int) -> None:
+        self._planner = planner
+        self.outcome: str | None = None
+        self._rng, self.noise = np.random.default_rng(seed), np.random.default_rng(noise_seed)
+        self._nominal = np.zeros((planner.horizon, len(planner.low)))
+        self._states: list[Floats] = [start]
+        self._plans: list[Floats] = []
+        self._costs: list[float] = []
+        self._plan_ms: list[float] = []
+
+    @property
+    def state(self) -> Floats:
+        return self._states[-1]
+
+    def temperature(self) -> float:
+        return self._planner.temperature_at(self.state)
+
+    def warm_start(self) -> Floats:
+        return one_step_on(self._nominal)
+
+    def key(self) -> int:
+        return int(self._rng.integers(2**62))
+
+    def record(self, plan: Floats, cost: float, state: Floats, outcome: str | None, spent: float) -> None:
+        self._nominal, self.outcome = plan, outcome
+        self._states.append(state)
+        self._plans.append(plan)
+        self._costs.append(float(cost))
+        self._plan_ms.append(spent)
+
+    def episode(self, info: dict[str, Any]) -> Episode:
+        plans = np.array(self._plans)
+        return Episode(
+            self.outcome or TIMED_OUT,
+            np.array(self._states),
+            plans[:, 0].copy(),
+            plans,
+            np.array(self._costs),
+            np.array(self._plan_ms),
+            info,
+        )

@@ -1,0 +1,61 @@
+"""A device that cannot be had: one sentence, and nothing done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from capture_cp import Capture, CaptureError
+from capture_cp.cli import main
+from capture_cp.cuda import device as device_module
+from capture_cp.tasks.box import Box
+
+BOX = Box()
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(device_module, "_trouble", lambda: 'no NVIDIA GPU was found; use device "cpu".')
+
+
+@pytest.fixture(scope="module")
+def log():
+    return BOX.transitions(600, np.random.default_rng(0))
+
+
+def test_capture_refuses_a_gpu_that_is_not_there(log):
+    with pytest.raises(CaptureError, match='device "cuda" cannot be used: no NVIDIA GPU'):
+        Capture(BOX, BOX.strata, device="cuda").fit(log.X, log.Y)
+
+
+def test_capture_refuses_an_unknown_device(log):
+    with pytest.raises(CaptureError, match="unknown device 'gpu'"):
+        Capture(BOX, BOX.strata, device="gpu").fit(log.X, log.Y)
+
+
+def test_auto_takes_the_processor(log):
+    here, auto = (Capture(BOX, BOX.strata, device=device).fit(log.X, log.Y) for device in ("cpu", "auto"))
+    np.testing.assert_array_equal(auto.thresholds(log.X, 0.2), here.thresholds(log.X, 0.2))
+    np.testing.assert_array_equal(auto.contains(log.X, log.Y, 0.2), here.contains(log.X, log.Y, 0.2))
+
+
+def test_a_compiled_calibration_needs_the_gpu_it_is_for(log):
+    cap = Capture(BOX, BOX.strata).fit(log.X, log.Y)
+    with pytest.raises(CaptureError, match='device "cuda" cannot be used'):
+        cap.compile(0.2, device="cuda")
+
+
+def test_coverage_command_ends_with_the_sentence(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["coverage", "marble", "--device", "cuda"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert 'device "cuda" cannot be used: no NVIDIA GPU' in " ".join(told.split())
+    assert "Traceback" not in told
+
+
+def test_benchmark_ends_with_the_sentence(capsys):
+    from capture_cp.experiments.cuda_coverage_benchmark import main as benchmark
+
+    assert benchmark(["--mc", "1"]) == 2
+    assert capsys.readouterr().err.startswith('device "cuda" cannot be used')
