@@ -24,6 +24,10 @@ def _is_numbas(array: Any) -> bool:
     return hasattr(array, "copy_to_host")
 
 
+def _as_numbas(array: Any) -> Any:
+    return array if _is_numbas(array) else cuda.as_cuda_array(array)
+
+
 def device_array(name: str, array: Any, dtype: Any, shape: tuple[int | None, ...]) -> Any:
     """The array on the GPU, C-contiguous, of this type and shape (None for any length).
 
@@ -31,10 +35,7 @@ def device_array(name: str, array: Any, dtype: Any, shape: tuple[int | None, ...
     """
     kind = np.dtype(dtype)
     there = is_on_device(array)
-    if there:
-        found = array if _is_numbas(array) else cuda.as_cuda_array(array)
-    else:
-        found = np.ascontiguousarray(array, dtype=kind)
+    found = _as_numbas(array) if there else np.ascontiguousarray(array, dtype=kind)
     fits = len(found.shape) == len(shape) and all(w is None or w == n for n, w in zip(found.shape, shape))
     if not fits or found.dtype != kind:
         wanted = ", ".join("any" if n is None else str(n) for n in shape)

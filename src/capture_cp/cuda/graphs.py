@@ -1,4 +1,4 @@
-"""Launches recorded once and replayed as one: a handful of small kernels would otherwise wait longer to start than to run."""
+"""Launches recorded once and replayed as one: a few small kernels would otherwise wait longer to start than to run."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ THREADS = 128  # of a block that rolls out
 CHUNK = 4  # steps that particles go, at most, before the lanes turn to regions and costs
 SHARED_BYTES = 48 * 1024  # what a block may have without asking for more
 COMBINING = 256  # threads of a block that averages, and sequences that it takes
-#: So many that four blocks fit on a multiprocessor: a plan of the paper's size then runs in one go. Simulators know nothing of it.
+#: So many that four blocks fit on a multiprocessor, where a plan of the paper's size then runs in one go.
 _FEW_REGISTERS: dict[str, Any] = {} if config.ENABLE_CUDASIM else {"max_registers": 128}
 
 
@@ -83,7 +83,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(sizes: Sizes) -> Layout:
-    """A lane a particle where they fit, never fewer than test hazard cells well; as many sequences and steps as have room."""
+    """A lane a particle where they fit, never fewer than test hazard cells well; as many sequences and steps as fit."""
     lanes = 16 if sizes.particles <= 16 else WARP
     for threads in (THREADS, THREADS // 2, WARP):
         for steps in (CHUNK, CHUNK // 2, 1):

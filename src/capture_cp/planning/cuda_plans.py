@@ -20,7 +20,7 @@ class Settings(NamedTuple):
 
     horizon: int
     samples: int
-    spread: Floats
+    spread: npt.NDArray[np.floating[Any]]
     low: Floats
     high: Floats
     iterations: int = 1
@@ -53,10 +53,8 @@ class CudaPlans:
         self._plans = self._buffers(settings.samples, keep_stages)
         again = (settings.elites + 1) * settings.repeats if settings.elites else 0
         self._again = self._plans._replace(**self._sequences(again, False)) if again else None
-        plans = self._plans
-        self._host = {
-            name: _pinned_like(getattr(plans, name)) for name in ("states", "keys", "nominal", "lowest", "trouble")
-        }
+        exchanged = ("states", "keys", "nominal", "lowest", "trouble")
+        self._host = {name: _pinned_like(getattr(self._plans, name)) for name in exchanged}
         self._stream = cuda.stream()
         self._single = Recorded(lambda stream: self._work(1, stream), self._stream)
 
