@@ -35,7 +35,7 @@ def device_array(name: str, array: Any, dtype: Any, shape: tuple[int | None, ...
     """
     kind = np.dtype(dtype)
     there = is_on_device(array)
-    found = _as_numbas(array) if there else np.ascontiguousarray(array, dtype=kind)
+    found: Any = _as_numbas(array) if there else np.ascontiguousarray(array, dtype=kind)
     fits = len(found.shape) == len(shape) and all(w is None or w == n for n, w in zip(found.shape, shape))
     if not fits or found.dtype != kind:
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
