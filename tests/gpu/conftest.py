@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def few() -> int:
     """How many rows or sequences a test may take: the simulator is slow."""
-    return 24 if SIMULATED else 5000
+    return 10 if SIMULATED else 5000
 
 
 if SIMULATED:
@@ -46,3 +46,8 @@ if SIMULATED:
     kernel.FakeCUDAKernel.__call__ = _call
     kernel.FakeWithinKernelCUDAArray = _plain
     FakeCUDAModule.syncwarp = FakeCUDAModule.syncthreads
+
+    # a thread of the simulator is a thread of Python: fewer of them, whatever is right for 32 is right for 256
+    from capture_cp.planning import cuda_kernel
+
+    cuda_kernel.THREADS = cuda_kernel.COMBINING = 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capture_cp.experiments.planning_benchmarks import _calibrated
+from capture_cp.experiments.planning_benchmarks import calibrated
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marble_planner
 
@@ -26,7 +26,7 @@ def test_torch_rollout_costs_what_ours_costs(where):
     pytest.importorskip("torch")
     from capture_cp.experiments.torch_plan import TorchRollout
 
-    task, cap = _calibrated("center", 0)
+    task, cap = calibrated("center", 0)
     state = STATES[where](task)
     sequences = np.random.default_rng(0).uniform(-0.5, 0.5, (64, 4, 2))
     ours = marble_planner(cap, task, PlannerSettings(horizon=4, samples=64), 0.1, 0).rollout

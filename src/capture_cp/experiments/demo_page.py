@@ -13,7 +13,7 @@ from capture_cp.experiments import paper
 from capture_cp.experiments.animation import player_data
 from capture_cp.experiments.coverage_chart import draw_coverage
 from capture_cp.experiments.marble_figures import draw_regions, draw_spaces, draw_trajectories
-from capture_cp.experiments.planning import summary
+from capture_cp.experiments.planning_summary import summary
 from capture_cp.experiments.report import settings_of, write_page
 from capture_cp.experiments.report_tables import coverage_page_table, planning_page_table
 from capture_cp.planning.episode import Episode

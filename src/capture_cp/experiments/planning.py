@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -16,18 +17,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from capture_cp.checks import CaptureError, whole_number
-from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.experiments import paper
 from capture_cp.experiments.output import beside, output_folder, share_with_interval, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
-from capture_cp.experiments.planning_rows import ROWS, Calibration, calibrate, play
+from capture_cp.experiments.planning_rows import ROWS, Calibration, calibrate, play, play_together
+from capture_cp.experiments.planning_summary import episode_seeds, planning_row, summary
 from capture_cp.experiments.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.planning.episode import Episode
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
-from capture_cp.tasks.marble.planner import POSITION
+from capture_cp.tasks.marble.planner import PlannerSettings
 from capture_cp.tasks.marble.task import Marble
 
-OUTCOMES = ("success", "fell", "timed out")
+TOGETHER = 1000  # episodes planned at once on a GPU, about half a gigabyte there
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ class PlanningStudy:
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     model_gain: Annotated[float, tyro.conf.arg(help="Acceleration the planner believes in; the truth is 2.")] = 1.0
     variant: Annotated[bool, tyro.conf.arg(help="Mirrored maps with moved pits, made for choosing settings.")] = False
+    device: Annotated[
+        Device,
+        tyro.conf.arg(help="Where plans are made: cuda is an NVIDIA GPU, for all episodes of a row at once."),
+    ] = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
     state: StateFolder = None
@@ -82,6 +88,7 @@ class PlanningStudy:
 
     def checked_tasks(self) -> dict[str, Marble]:
         """The maps by name, all settings checked."""
+        chosen_device(self.device)
         counts = ("episodes", "samples", "horizon", "jobs", "particles")
         check_settings(self, counts, (self.figures, self.state, self.record), ROWS)
         if self.k is not None and whole_number("k", self.k, 1) > self.particles:
@@ -106,8 +113,7 @@ class PlanningStudy:
                     missing = [episode for episode in range(self.episodes) if episode not in done]
                     progress.advance(bar, self.episodes - len(missing))
                     if missing:
-                        work = partial(self._episode, self.calibrate(task, name), task, map_name, name)
-                        for episode, result in run_parts(work, missing, self.jobs):
+                        for episode, result in self._episodes(self.calibrate(task, name), task, map_name, name, missing):
                             done[episode] = result
                             store.add(episode, result)
                             progress.advance(bar)
@@ -115,8 +121,10 @@ class PlanningStudy:
         return results
 
     def _identity(self, task: Marble, name: str) -> dict[str, Any]:
-        unimportant = ("maps", "methods", "episodes", "jobs", "state", "json", "record", "figures")
+        unimportant = ("maps", "methods", "episodes", "device", "jobs", "state", "json", "record", "figures")
         settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
+        if chosen_device(self.device) != "cpu":  # other random numbers, so other episodes
+            settings["device"] = "cuda"
         made_with = {"row": repr(ROWS[name]), "version": version("capture-cp")}
         return settings | made_with | {"map": asdict(task.map), "method": name}
 
@@ -125,44 +133,53 @@ class PlanningStudy:
         chosen = self.particles, self.max_leaves, self.horizon, self.seed, self.k, self.calibration
         return calibrate(ROWS[name], task, *chosen)
 
+    def _episodes(
+        self, found: Calibration, task: Marble, map_name: str, name: str, wanted: list[int]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Summaries of episodes by their numbers: all at once on a GPU, unless the row adapts online; else one by one."""
+        if chosen_device(self.device) == "cpu" or found.row.online:
+            yield from run_parts(partial(self._episode, found, task, map_name, name), wanted, self.jobs)
+            return
+        for first in range(0, len(wanted), TOGETHER):
+            some = wanted[first : first + TOGETHER]
+            seeds, noise_seeds = zip(*map(self._seeds, some))
+            info = self._info(found, map_name, name)
+            runs = play_together(found, self._planner_settings(found), self.alpha, seeds, noise_seeds, info)
+            for episode, run in zip(some, runs):
+                yield episode, self._kept(replace(run, info=info | {"episode": episode}), task, map_name, name, episode)
+
     def _episode(self, found: Calibration, task: Marble, map_name: str, name: str, episode: int) -> dict[str, Any]:
-        run = self.play(found, map_name, name, episode)
+        return self._kept(self.play(found, map_name, name, episode), task, map_name, name, episode)
+
+    def _kept(self, run: Episode, task: Marble, map_name: str, name: str, episode: int) -> dict[str, Any]:
         if self.record is not None:
             run.save(self.record / f"{Path(map_name).stem}-{name}-{episode:03d}.npz")
         return summary(run, task)
 
     def play(self, found: Calibration, map_name: str, name: str, episode: int) -> Episode:
         """One closed-loop run with a calibrated row, and the regions of its executed steps."""
+        info = self._info(found, map_name, name) | {"episode": episode}
+        return play(found, self._planner_settings(found), self.alpha, *self._seeds(episode), info, self.device)
+
+    def _seeds(self, episode: int) -> tuple[int, int]:
+        return episode_seeds(self.seed, episode)
+
+    def _planner_settings(self, found: Calibration) -> PlannerSettings:
         settled = found.row.planner
         temperature = settled.temperature if self.temperature is None else self.temperature
-        settings = replace(settled, horizon=self.horizon, samples=self.samples, temperature=temperature)
-        # every method meets the same noise in the same episode
-        seeds = np.random.SeedSequence([self.seed, 1, episode]).generate_state(2, np.uint64)
+        return replace(settled, horizon=self.horizon, samples=self.samples, temperature=temperature)
+
+    def _info(self, found: Calibration, map_name: str, name: str) -> dict[str, Any]:
         believed = {"model_gain": self.model_gain, "correction": found.task.correction}
         chosen = {"variant": self.variant, "alpha": self.alpha} | believed
-        info = {"task": "marble", "map": map_name, "method": name, "episode": episode} | chosen | asdict(settings)
-        return play(found, settings, self.alpha, int(seeds[0]), int(seeds[1]), info)
+        return {"task": "marble", "map": map_name, "method": name} | chosen | asdict(self._planner_settings(found))
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
     def row(self, map_name: str, name: str, episodes: list[Any]) -> dict[str, Any]:
         """The JSON row of a map and method, from the summaries of its episodes."""
-        n = len(episodes)
-        shares = {outcome: sum(run["outcome"] == outcome for run in episodes) for outcome in OUTCOMES}
-        steps = np.array([run["steps"] for run in episodes if run["outcome"] == "success"], float)
-        times = np.concatenate([run["plan_ms"] for run in episodes])
         figures = None if self.variant else paper.MARBLE_PLANNING.get(map_name, {}).get(name)
-        return {
-            "task": "marble", "map": map_name, "method": name, "episodes": n,
-            "success": shares["success"] / n, "fell": shares["fell"] / n, "timed_out": shares["timed out"] / n,
-            "success_ci95": list(clopper_pearson(shares["success"], n)),
-            "steps_mean": float(steps.mean()) if len(steps) else None,
-            "steps_std": float(steps.std()) if len(steps) else None,
-            "plan_ms_median": float(np.median(times)), "plan_ms_p99": float(np.percentile(times, 99)),
-            "landed": np.sum([run["landed"] for run in episodes], axis=0).tolist(),
-            "held": np.sum([run["held"] for run in episodes], axis=0).tolist(),
-            "paper": None if figures is None else list(figures),
-        }  # fmt: skip
+        return planning_row(map_name, name, episodes) | {"paper": None if figures is None else list(figures)}
 
     def table(self, title: str, rows: list[dict[str, Any]]) -> Table:
         """The rows of one map as a table, the paper's figures in brackets."""
@@ -207,17 +224,3 @@ class PlanningStudy:
             pairs = [(held.sum(), landed.sum()), *zip(held, landed)]
             table.add_row(name, *(share_with_interval(int(h), int(t)) for h, t in pairs))
         return table
-
-
-def summary(run: Episode, task: Marble) -> dict[str, Any]:
-    """What the tables need of an episode, and its path."""
-    path, strata = run.states[:, POSITION], len(task.strata.names)
-    labels = task.strata.index(path[1:])
-    return {
-        "outcome": run.outcome,
-        "steps": run.steps,
-        "plan_ms": np.round(run.plan_ms, 2).tolist(),
-        "landed": np.bincount(labels, minlength=strata).tolist(),
-        "held": np.bincount(labels, weights=run.inside, minlength=strata).astype(int).tolist(),
-        "path": np.round(path, 5).tolist(),
-    }

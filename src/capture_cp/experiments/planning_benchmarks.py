@@ -36,7 +36,7 @@ ALPHA = 0.1
 
 def plan_comparisons(seed: int) -> Iterator[Comparison]:
     """A plan of the paper's size on one map, by the fused kernel and by the alternatives that are installed."""
-    task, cap = _calibrated("center", seed)
+    task, cap = calibrated("center", seed)
     params, state = marble_params(task, dynamics.MODEL_GAIN), start_state(task)
     planner = marble_planner(cap, task, PlannerSettings(), ALPHA, seed)
     size = f"plan of {planner.samples} x {planner.horizon} x {cap.n_particles} with regions"
@@ -64,7 +64,7 @@ def _plan_times(seed: int) -> Floats:
     """Milliseconds of every plan of one closed-loop run on each of the six maps, compilation excluded."""
     times = []
     for name in MAP_NAMES:
-        task, cap = _calibrated(name, seed)
+        task, cap = calibrated(name, seed)
         planner, act = marble_planner(cap, task, PlannerSettings(), ALPHA, seed), true_system(task)
         planner.plan(start_state(task))
         planner.reset()
@@ -79,10 +79,11 @@ def _plan_times(seed: int) -> Floats:
     return np.array(times)
 
 
-def _calibrated(name: str, seed: int) -> tuple[Marble, Capture]:
-    task = Marble(load_map(name), absorb=True)
+def calibrated(map_name: str, seed: int, recipe: str = "capture", n_particles: int = 16) -> tuple[Marble, Capture]:
+    """A map, and a method calibrated on it with the paper's settings."""
+    task, tree = Marble(load_map(map_name), absorb=True), Tree(per_stratum=False, max_leaves=20)
     data = task.transitions("grid", 2, np.random.default_rng(seed))
-    cap = method("capture", task, task.strata, n_particles=16, tree=Tree(per_stratum=False, max_leaves=20), seed=seed)
+    cap = method(recipe, task, task.strata, n_particles=n_particles, tree=tree, seed=seed)
     return task, cap.fit(data.X, data.Y)
 
 

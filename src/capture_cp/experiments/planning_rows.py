@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy as np
 from capture_cp.checks import Bools, Floats
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
+from capture_cp.cuda.device import Device
 from capture_cp.horizon import HorizonCapture
 from capture_cp.methods import METHODS, method
 from capture_cp.online import AdaptiveScale
-from capture_cp.planning.episode import Episode, System, run_episode
+from capture_cp.planning.batch import run_episodes
+from capture_cp.planning.episode import Episode, System, run_episode, with_regions
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
 from capture_cp.tasks.marble.corrected import corrected
@@ -25,6 +27,7 @@ from capture_cp.tasks.marble.planner import (
     marble_planner,
     start_state,
     true_system,
+    true_systems,
 )
 from capture_cp.tasks.marble.rollouts import marble_rollouts
 from capture_cp.tasks.marble.task import Marble
@@ -111,10 +114,16 @@ def _part(n: int, share: float) -> int:
 
 
 def play(
-    found: Calibration, settings: PlannerSettings, alpha: float, seed: int, noise_seed: int, info: dict[str, Any]
+    found: Calibration,
+    settings: PlannerSettings,
+    alpha: float,
+    seed: int,
+    noise_seed: int,
+    info: dict[str, Any],
+    device: Device = "cpu",
 ) -> Episode:
     """One closed-loop run, and the regions of its executed steps."""
-    planner = marble_planner(found.cap, found.task, settings, alpha, seed)
+    planner = marble_planner(found.cap, found.task, settings, alpha, seed, device=device)
     system = true_system(found.task)
     if not found.row.online:
         run = run_episode(planner, system, start_state(found.task), MAX_STEPS, noise_seed, info)
@@ -124,6 +133,21 @@ def play(
     run = run_episode(planner, adapting, start_state(found.task), MAX_STEPS, noise_seed, info)
     run = run.with_regions(found.cap, POSITION, alpha)
     return replace(run, inside=adapting.inside, thresholds=np.array(adapting.thresholds))
+
+
+def play_together(
+    found: Calibration,
+    settings: PlannerSettings,
+    alpha: float,
+    seeds: Sequence[int],
+    noise_seeds: Sequence[int],
+    info: dict[str, Any],
+) -> list[Episode]:
+    """Many closed-loop runs at once on a GPU, and the regions of their executed steps; not for rows that adapt online."""
+    planner = marble_planner(found.cap, found.task, settings, alpha, 0, device="cuda")
+    starts = np.tile(start_state(found.task), (len(seeds), 1))
+    runs = run_episodes(planner, true_systems(found.task), starts, MAX_STEPS, seeds, noise_seeds, info)
+    return with_regions(runs, found.cap, POSITION, alpha)
 
 
 class _Adapting:

@@ -1,13 +1,15 @@
-"""The marble's roll-out in PyTorch, whole arrays at a time: what one would write first there, to measure against."""
+"""The marble's plan in PyTorch, whole arrays at a time: what one would write first there, to measure against."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 import torch
 
 from capture_cp.checks import Floats
+from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import Params
@@ -32,10 +34,10 @@ class TorchRollout:
             put(part) for part in (params.walls, params.pits, params.goal, params.bounds)
         )
         self.radius, self.field = params.radius, put(params.field)
-        self.origin, self.spacing = put(params.origin), put(params.spacing)
+        self.origin, self.spacing, self.last = put(params.origin), put(params.spacing), put(np.array(params.field.shape) - 2)
         self.nodes = {name: put(partition.nodes[name].astype(np.int64)) for name in ("feature", "left", "right", "group")}
         self.splits = put(partition.nodes["threshold"])
-        self.depth = len(partition.nodes)
+        self.depth = _depth(partition.nodes)
         self.roots, self.stratum_features = put(partition.roots.astype(np.int64)), put(partition.stratum_features)
         self.thresholds = put(cap.threshold_table(alpha).thresholds)
         labels = task.strata.labels
@@ -44,23 +46,38 @@ class TorchRollout:
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Costs (N, H) of sequences (N, H, 2) from state (6,)."""
-        device, (samples, horizon, _) = self.device, sequences.shape
-        actions = torch.as_tensor(sequences, dtype=torch.float32, device=device)
-        generator = torch.Generator(device=device).manual_seed(seed)
-        states = torch.as_tensor(state, dtype=torch.float32, device=device).expand(samples, self.n_particles, 6).clone()
-        costs = torch.empty((samples, horizon), device=device)
+        start, actions = (torch.as_tensor(part, dtype=torch.float32, device=self.device) for part in (state, sequences))
+        generator = torch.Generator(device=self.device).manual_seed(seed)
+        return np.asarray(self.costs(start, actions, generator).cpu().numpy(), dtype=np.float64)
+
+    def costs(self, start: Any, sequences: Any, generator: Any = None) -> Any:
+        """The same of tensors on the device, which is never waited for: a CUDA graph can record it."""
+        samples, horizon, _ = sequences.shape
+        actions = sequences.transpose(0, 1).contiguous()
+        states = start.expand(samples, self.n_particles, 6).clone()
+        stages = []
         for h in range(horizon):
-            x = torch.cat([states.mean(dim=1), actions[:, h]], dim=1)
-            noise = torch.randn((samples, self.n_particles, 2), generator=generator, device=device)
-            states = self._step(states, actions[:, None, h] + dynamics.NOISE * noise)
-            hazard = self._hazard(x, states[..., [0, 2]])
-            away = self._distance(states[..., [0, 2]].mean(dim=1))
+            noise = torch.randn((samples, self.n_particles, 2), generator=generator, device=self.device)
+            states, away, hazard = self.stage(states, actions[h], noise)
             final = self.weights[0] if h == horizon - 1 else 0.0
-            costs[:, h] = (self.weights[1] + final) * away + self.weights[2] * hazard
-        return np.asarray(costs.cpu().numpy(), dtype=np.float64)
+            stages.append((self.weights[1] + final) * away + self.weights[2] * hazard)
+        return torch.stack(stages, dim=1)
+
+    def stage(self, states: Any, action: Any, noise: Any) -> tuple[Any, Any, Any]:
+        """Next states (N, L, 6), distances to go (N,) and pit cells in regions (N,) after actions (N, 2)."""
+        x = torch.cat([states.mean(dim=1), action], dim=1)
+        states = self._step(states, action[:, None] + dynamics.NOISE * noise)
+        cloud = states[..., 0:3:2]
+        return states, self._distance(cloud.mean(dim=1)), self._hazard(x, cloud)
+
+    def compiled(self) -> TorchRollout:
+        """The same roll-out with `torch.compile` over a stage; over all of them it would compile for many minutes."""
+        other = copy.copy(self)
+        other.stage = torch.compile(self.stage, dynamic=False)  # type: ignore[method-assign]
+        return other
 
     def _step(self, states: Any, push: Any) -> Any:
-        x, v, tilt = states[..., [0, 2]], states[..., [1, 3]], states[..., 4:]
+        x, v, tilt = states[..., 0:3:2], states[..., 1:4:2], states[..., 4:]
         u = push.clamp(-dynamics.MAX_ACTION, dynamics.MAX_ACTION)
         done = self._ended(x)
         for _ in range(dynamics.SUBSTEPS):
@@ -69,14 +86,14 @@ class TorchRollout:
             nt = (tilt + dynamics.DT * u).clamp(-dynamics.MAX_TILT, dynamics.MAX_TILT)
             nx, nv = self._contact(nx, nv)
             still = done[..., None]
-            x, v, tilt = torch.where(still, x, nx), torch.where(still, 0.0, nv), torch.where(still, tilt, nt)
+            x, v, tilt = torch.where(still, x, nx), nv.masked_fill(still, 0.0), torch.where(still, tilt, nt)
             done = done | self._ended(x)
         at_goal = (((x - self.goal[:2]) ** 2).sum(dim=-1) <= self.goal[2] ** 2)[..., None]
-        x, v = torch.where(at_goal, self.goal[:2], x), torch.where(done[..., None], 0.0, v)
+        x, v = torch.where(at_goal, self.goal[:2], x), v.masked_fill(done[..., None], 0.0)
         return torch.stack([x[..., 0], v[..., 0], x[..., 1], v[..., 1], tilt[..., 0], tilt[..., 1]], dim=-1)
 
     def _contact(self, x: Any, v: Any) -> tuple[Any, Any]:
-        low, high = self.bounds[[0, 2]], self.bounds[[1, 3]]
+        low, high = self.bounds[::2], self.bounds[1::2]
         for _ in range(PASSES):
             x = torch.minimum(torch.maximum(x, low), high)
             gaps, normals = self._gaps(x)
@@ -107,6 +124,8 @@ class TorchRollout:
         """Pit cells inside each region: (N,)."""
         count = torch.zeros(len(x), device=self.device)
         for m, cells in enumerate(self.cells):
+            if len(cells) == 0:
+                continue
             near = torch.cdist(cells.expand(len(x), *cells.shape), cloud) <= self._threshold(x, m)[:, None, None]
             count += (near.sum(dim=2) >= self.k).sum(dim=1)
         return count
@@ -118,16 +137,65 @@ class TorchRollout:
             feature = self.nodes["feature"][at]
             value = inputs.gather(1, feature.clamp(min=0)[:, None])[:, 0]
             below = torch.where(value <= self.splits[at], self.nodes["left"][at], self.nodes["right"][at])
-            if bool((feature < 0).all()):
-                break
             at = torch.where(feature < 0, at, below)
         return self.thresholds[self.nodes["group"][at]]
 
     def _distance(self, mean: Any) -> Any:
         place = (mean - self.origin) / self.spacing
-        top = torch.tensor(self.field.shape, device=self.device) - 2
-        low = torch.minimum(place.floor().clamp(min=0), top).long()
+        low = torch.minimum(place.floor().clamp(min=0), self.last).long()
         a, b = (place - low).clamp(0.0, 1.0).unbind(dim=1)
         i, j = low.unbind(dim=1)
         f = self.field
         return (1 - a) * ((1 - b) * f[i, j] + b * f[i, j + 1]) + a * ((1 - b) * f[i + 1, j] + b * f[i + 1, j + 1])
+
+
+class TorchPlanner:
+    """`MPPI.plan` in PyTorch, float32: the state goes up, the action comes down, and all between stays on the device."""
+
+    def __init__(self, rollout: TorchRollout, planner: MPPI) -> None:
+        def put(part: Any) -> Any:
+            return torch.as_tensor(part, dtype=torch.float32, device=rollout.device)
+
+        self.rollout, self.samples, self.temperature_at = rollout, planner.samples, planner.temperature_at
+        self.spread, self.low, self.high = put(planner._spread), put(planner.low), put(planner.high)
+        self.given = torch.empty(7, device=rollout.device)  # state, temperature
+        self.nominal = put(np.zeros((planner.horizon, len(planner.low))))
+        self.graph: Any = None
+
+    @torch.no_grad()
+    def plan(self, state: Floats) -> Floats:
+        """The next action (2,) from a state (6,)."""
+        self.given.copy_(torch.as_tensor(np.append(state, self.temperature_at(state)), dtype=torch.float32))
+        if self.graph is None:
+            self._update()
+        else:
+            self.graph.replay()
+        return np.asarray(self.nominal[0].cpu().numpy(), dtype=np.float64)
+
+    @torch.no_grad()
+    def record(self) -> TorchPlanner:
+        """From now on, plans replay a CUDA graph; a plan must have been made, so that everything is compiled."""
+        graph = torch.cuda.CUDAGraph()
+        # relaxed, because other libraries' arrays may be freed meanwhile
+        with torch.cuda.graph(graph, capture_error_mode="relaxed"):
+            self._update()
+        self.graph = graph
+        return self
+
+    def _update(self) -> None:
+        """Sample around the last plan, roll out, and average by cost."""
+        plan = torch.cat([self.nominal[1:], self.nominal[-1:]])
+        normals = torch.randn((self.samples, *plan.shape), device=plan.device)
+        sequences = torch.minimum(torch.maximum(plan + normals @ self.spread.T, self.low), self.high)
+        costs = self.rollout.costs(self.given[:6], sequences).sum(dim=1)
+        weights = torch.softmax(-costs / self.given[6], dim=0)
+        self.nominal.copy_(torch.tensordot(weights, sequences, dims=1))
+
+
+def _depth(nodes: Any) -> int:
+    """Steps from a root to the farthest leaf; children come after their parents."""
+    below = np.zeros(len(nodes), dtype=int)
+    for i in reversed(range(len(nodes))):
+        if nodes[i]["feature"] >= 0:
+            below[i] = 1 + max(below[nodes[i]["left"]], below[nodes[i]["right"]])
+    return int(below.max())

@@ -145,6 +145,8 @@ def make_kernels(step: Any, stage_cost: Any, sizes: Sizes) -> Any:
         centre = cuda.local.array(dc, np.float64)
         middle = cuda.local.array(dc, np.float64)
         key = sequence_stream(plans, row, purpose, i)
+        for number in range(noise_rows):
+            noise[number, 0] = 0.0
         for s in range(ds):
             for p in range(each):
                 states[s, p] = plans.states[row, s]

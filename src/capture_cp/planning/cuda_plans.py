@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from numba import cuda
+from numba.core.errors import NumbaError
 
 from capture_cp.checks import CaptureError, Floats
 from capture_cp.cuda.arrays import blocks, tuple_on_device
@@ -67,11 +68,17 @@ class CudaPlans:
         self._refresh_thresholds()
         host["states"][:n, :-1], host["states"][:n, -1] = states, temperatures
         host["nominal"][:n], host["keys"][:n] = nominal, keys
-        if self.rows == 1:
-            self._single()
-        else:
-            self._work(n, self._stream)
-            self._stream.synchronize()
+        try:
+            if self.rows == 1:
+                self._single()
+            else:
+                self._work(n, self._stream)
+                self._stream.synchronize()
+        except NumbaError as error:
+            raise CaptureError(
+                "the model or cost does not compile for a GPU, where nothing can be allocated and little of NumPy is at "
+                f"hand. Numba says: {str(error).strip().splitlines()[-1]}"
+            ) from error
         self._check(host["trouble"][:n])
         return np.array(host["nominal"][:n]), np.array(host["lowest"][:n])
 

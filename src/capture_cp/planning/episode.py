@@ -78,16 +78,7 @@ class Episode:
 
         `cap.region(inputs[t], alpha, prediction=particles[t])` is then the region of step t.
         """
-        Y = self.states[1:, list(axes)]
-        if isinstance(cap, HorizonCapture):
-            single, first = Rollouts.from_arrays(self.states[:-1], self.actions[:, None], Y[:, None]), cap.at_first()
-            clouds = first.predict(single.starts, single.actions)
-            limits, inside = first.thresholds(clouds, alpha), first.contains(single, alpha, prediction=clouds)
-            return replace(self, particles=clouds[0].particles, thresholds=limits[:, 0], inside=inside[:, 0])
-        X, prediction = self.inputs, cap.predict(self.inputs)
-        particles = prediction.mean[:, None] if isinstance(prediction, Gaussians) else prediction
-        inside = cap.contains(X, Y, alpha, prediction=prediction)
-        return replace(self, particles=particles, thresholds=cap.thresholds(X, alpha), inside=inside)
+        return with_regions([self], cap, axes, alpha)[0]
 
     def save(self, path: Pathlike) -> None:
         """Write the episode to an .npz file, atomically."""
@@ -118,6 +109,27 @@ class Episode:
             raise CaptureError(
                 f"{file} is not an episode of ours, or is damaged; expected one written by Episode.save."
             ) from None
+
+
+def with_regions(
+    runs: Sequence[Episode], cap: Capture | HorizonCapture, axes: Sequence[int], alpha: float = 0.1
+) -> list[Episode]:
+    """Episodes with the regions of their executed steps, all asked for at once; see `Episode.with_regions`."""
+    before, actions = np.concatenate([run.states[:-1] for run in runs]), np.concatenate([run.actions for run in runs])
+    after = np.concatenate([run.states[1:] for run in runs])[:, list(axes)]
+    if isinstance(cap, HorizonCapture):
+        single, first = Rollouts.from_arrays(before, actions[:, None], after[:, None]), cap.at_first()
+        clouds = first.predict(single.starts, single.actions)
+        particles, thresholds = clouds[0].particles, first.thresholds(clouds, alpha)[:, 0]
+        inside = first.contains(single, alpha, prediction=clouds)[:, 0]
+    else:
+        X = np.hstack([before, actions])
+        prediction = cap.predict(X)
+        particles = prediction.mean[:, None] if isinstance(prediction, Gaussians) else prediction
+        thresholds, inside = cap.thresholds(X, alpha), cap.contains(X, after, alpha, prediction=prediction)
+    ends = np.cumsum([run.steps for run in runs])[:-1]
+    parts = zip(runs, *(np.split(part, ends) for part in (particles, thresholds, inside)))
+    return [replace(run, particles=p, thresholds=q, inside=i) for run, p, q, i in parts]
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from capture_cp.checks import CaptureError, Floats
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.cuda.device import Device
 from capture_cp.horizon import HorizonCapture
+from capture_cp.planning.batch import Systems
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import System
 from capture_cp.planning.fused import FusedRollout
@@ -238,6 +240,18 @@ def true_system(task: Marble) -> System:
         noise = dynamics.NOISE * rng.standard_normal((1, 2))
         after, outcomes = real.step(state[None], action[None], noise, dynamics.TRUE_GAIN)
         return after[0], OUTCOMES.get(int(outcomes[0]))
+
+    return act
+
+
+def true_systems(task: Marble) -> Systems:
+    """Many true marbles, each with the noise that `true_system` would give it."""
+    real = Marble(task.map, absorb=True)
+
+    def act(states: Floats, actions: Floats, rngs: Sequence[np.random.Generator]) -> tuple[Floats, Sequence[str | None]]:
+        noise = dynamics.NOISE * np.concatenate([rng.standard_normal((1, 2)) for rng in rngs])
+        after, outcomes = real.step(states, actions, noise, dynamics.TRUE_GAIN)
+        return after, [OUTCOMES.get(outcome) for outcome in outcomes.tolist()]
 
     return act
 
