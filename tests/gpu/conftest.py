@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from numba import config
 
+from capture_cp.cuda.device import chosen_device
+
 SIMULATED = bool(config.ENABLE_CUDASIM)
+collect_ignore_glob = ["test_*.py"] if chosen_device("auto") == "cpu" else []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -45,7 +45,7 @@ def _trouble() -> str | None:
     if find_spec("numba_cuda") is None:
         return 'numba-cuda is not installed; install it with: pip install "capture-cp[cuda]", or use device "cpu".'
     if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped a name that numba-cuda still imports
-        np.vstack = np.vstack
+        setattr(np, "row_stack", np.vstack)  # noqa: B010
     from numba import cuda
 
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # kernels that end a plan are small on purpose

@@ -74,6 +74,7 @@ class Options:
 class Run:
     """One map, its calibration, a planner on the GPU, and the states of a closed-loop run with it."""
 
+    name: str
     task: Marble
     cap: Capture
     planner: MPPI
@@ -90,8 +91,8 @@ class Benchmark:
         began = time.perf_counter()
         self.say = lambda text: say(f"{time.perf_counter() - began:7.1f} s  {text}")
 
-    def run(self) -> dict[str, Any]:
-        """The figures of every part that was asked for; a part that fails leaves its error, and the others their figures."""
+    def run(self, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """The figures of every part that was asked for, handed to `keep` after each; of a part that fails, its error."""
         parts = {"plan": self.plan, "torch": self.torch, "scaling": self.scaling, "agreement": self.agreement}
         began = time.perf_counter()
         name = getattr(self.cuda.current_context().device, "name", "simulator")
@@ -109,7 +110,8 @@ class Benchmark:
             except Exception as error:  # whatever it is, the other parts still have something to say
                 report["errors"][part] = f"{type(error).__name__}: {error}"
                 self.say(f"part {part} failed\n{traceback.format_exc()}")
-        report["seconds"] = time.perf_counter() - began
+            report["seconds"] = time.perf_counter() - began
+            keep(report)
         return report
 
     @cached_property
@@ -126,7 +128,7 @@ class Benchmark:
             while outcome is None and len(states) < self.options.steps:
                 states.append(state)
                 state, outcome = act(state, planner.plan(state), rng)
-            runs[name] = Run(task, cap, planner, np.array(states), outcome, first)
+            runs[name] = Run(name, task, cap, planner, np.array(states), outcome, first)
             self.say(f"map {name}: {len(states)} plans, {outcome}; first plan, compilation included, {first:.2f} s")
         return runs
 
@@ -232,7 +234,7 @@ class Benchmark:
         run, o = self.first, self.options
         task, cap = run.task, run.cap
         if particles != cap.n_particles:
-            task, cap = calibrated(task.map.name, o.seed, n_particles=particles)
+            task, cap = calibrated(run.name, o.seed, n_particles=particles)
         planner = marble_planner(cap, task, PlannerSettings(horizon=horizon, samples=samples), ALPHA, o.seed, device="cuda")
         engine, state = planner.on_device(plans), run.states[len(run.states) // 2]
         states, temperature = np.tile(state, (plans, 1)), planner.temperature_at(state)
@@ -338,7 +340,9 @@ def table(report: dict[str, Any]) -> str:
         every = {"end to end": found["end_to_end"]} | {f"kernel {k}": v for k, v in found["kernels"].items()}
         lines += [f"{'microseconds':34} {'median':>9} {'99 %':>9} {'worst':>9}"]
         lines += [f"{k:34} {v['median_us']:9.1f} {v['p99_us']:9.1f} {v['worst_us']:9.1f}" for k, v in every.items()]
-        lines += [f"{'least for its arithmetic':34} {floor['floor_us']:9.1f}, roll_out {floor['roll_out_over_floor']:.1f} times"]
+        lines += [
+            f"{'least for its arithmetic':34} {floor['floor_us']:9.1f}, roll_out {floor['roll_out_over_floor']:.1f} times"
+        ]
     if "torch" in report:
         lines += [f"{'plan, map ' + report['settings']['maps'][0]:34} {'median':>9} {'99 %':>9} {'times ours':>11}"]
         lines += [
@@ -362,8 +366,10 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join([*lines, *(f"part {part} failed: {why}" for part, why in report["errors"].items())])
 
 
-def write(report: dict[str, Any], path: Path) -> None:
-    """The report as JSON."""
+def write(report: dict[str, Any], path: Path | None) -> None:
+    """The report as JSON, if a file was named."""
+    if path is None:
+        return
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
@@ -375,7 +381,11 @@ def _options(arguments: Sequence[str] | None) -> tuple[Options, Path | None]:
         several = not isinstance(default, int)
         kind = int if not several else type(default[0])
         parser.add_argument(
-            f"--{name.replace('_', '-')}", type=kind, nargs="+" if several else None, default=default, help=f"default {default}"
+            f"--{name.replace('_', '-')}",
+            type=kind,
+            nargs="+" if several else None,
+            default=default,
+            help=f"default {default}",
         )
     given = vars(parser.parse_args(arguments))
     out = given.pop("out")
@@ -386,9 +396,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark, print its table, and write it if asked."""
     try:
         options, out = _options(arguments)
-        report = Benchmark(options, lambda text: print(text, flush=True)).run()
-        if out is not None:
-            write(report, out)
+        report = Benchmark(options, lambda text: print(text, flush=True)).run(lambda report: write(report, out))
     except CaptureError as error:
         print(error, file=sys.stderr)
         return 2

@@ -24,4 +24,5 @@ def larger(a, b):  # type: ignore[no-untyped-def]
 @njit(cache=True, inline="always")
 def clip(value, low, high):  # type: ignore[no-untyped-def]
     """The number between two bounds that is nearest to a value."""
-    return low if value < low else (high if value > high else value)
+    value = low if value < low else value
+    return high if value > high else value

@@ -11,6 +11,7 @@ from numba import njit
 
 from capture_cp.checks import Bools, Ints
 from capture_cp.kernels.nearest import enough_within
+from capture_cp.kernels.scalar import larger, smaller
 from capture_cp.spaces.grid import Grid
 
 
@@ -104,9 +105,9 @@ def runs_within(middle, furthest, cells):  # type: ignore[no-untyped-def]
     """The runs that may have cells within `furthest` of the middle (dc,): first, and one after the last."""
     if furthest < 0.0:
         return 0, 0
-    from_row = _between(math.ceil((middle[0] - furthest - cells.origin[0]) * cells.per_spacing[0]), cells.shape[0])
-    to_row = _between(math.floor((middle[0] + furthest - cells.origin[0]) * cells.per_spacing[0]) + 1.0, cells.shape[0])
-    return cells.first[from_row], cells.first[max(from_row, to_row)]
+    from_row = _up(middle[0] - furthest - cells.origin[0], cells.per_spacing[0], 0, cells.shape[0])
+    to_row = _past(middle[0] + furthest - cells.origin[0], cells.per_spacing[0], from_row, cells.shape[0])
+    return cells.first[from_row], cells.first[to_row]
 
 
 @njit(cache=True, inline="always")
@@ -118,13 +119,15 @@ def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):  # ty
     for axis in range(last):
         aside += (cells.place[run, axis] - middle[axis]) ** 2
     if far[m] >= 0.0 and far[m] * far[m] >= aside:
-        column = (middle[last] - cells.origin[last]) * cells.per_spacing[last]
-        reach = math.sqrt(far[m] * far[m] - aside) * cells.per_spacing[last]
-        low, high = _overlap(column, reach, cells.begin[run], cells.end[run])
+        place, per_spacing = middle[last] - cells.origin[last], cells.per_spacing[last]
+        reach = math.sqrt(far[m] * far[m] - aside)
+        low = _up(place - reach, per_spacing, cells.begin[run], cells.end[run])
+        high = _past(place + reach, per_spacing, low, cells.end[run])
         sure_low = sure_high = high
         if near[m] > 0.0 and near[m] * near[m] > aside:
-            reach = math.sqrt(near[m] * near[m] - aside) * cells.per_spacing[last]
-            sure_low, sure_high = _overlap(column, reach, low, high)
+            reach = math.sqrt(near[m] * near[m] - aside)
+            sure_low = _up(place - reach, per_spacing, low, high)
+            sure_high = _past(place + reach, per_spacing, sure_low, high)
         count += sure_high - sure_low
         for index in range(low, high - (sure_high - sure_low)):
             cell = index if index < sure_low else index + (sure_high - sure_low)
@@ -136,16 +139,15 @@ def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):  # ty
 
 
 @njit(cache=True, inline="always")
-def _between(index, stop):  # type: ignore[no-untyped-def]
-    return int(min(max(index, 0.0), 1.0 * stop))
+def _up(place, per_spacing, begin, end):  # type: ignore[no-untyped-def]
+    """The first index from `begin` to `end` that is at a place or beyond; NaN and infinity do no harm."""
+    return int(math.ceil(smaller(larger(place * per_spacing, 1.0 * begin), 1.0 * end)))
 
 
 @njit(cache=True, inline="always")
-def _overlap(column, reach, begin, end):  # type: ignore[no-untyped-def]
-    """Indices from `begin` to `end` that lie within `reach` of `column`: first, and one after the last."""
-    low = int(min(max(math.ceil(column - reach), 1.0 * begin), 1.0 * end))
-    high = int(min(max(math.floor(column + reach) + 1.0, 1.0 * low), 1.0 * end))
-    return low, high
+def _past(place, per_spacing, begin, end):  # type: ignore[no-untyped-def]
+    """One after the last index from `begin` to `end` that is not beyond a place."""
+    return int(math.floor(smaller(larger(place * per_spacing, begin - 1.0), end - 1.0))) + 1
 
 
 @njit(cache=True, inline="always")
