@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from capture_cp.cli import main
+from capture_cp.cuda import device as device_module
 from capture_cp.experiments.planning_benchmarks import calibrated
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marble_planner
@@ -36,3 +38,36 @@ def test_torch_rollout_costs_what_ours_costs(where):
     error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 12) + 1e-4 * (1 + np.abs(a.mean(axis=0)))
     assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) / error).max() < 6
     assert a.std() > 0
+
+
+def test_torch_planner_plans_what_ours_plans():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    from capture_cp.experiments.torch_plan import TorchPlanner, TorchRollout
+
+    task, cap = calibrated("center", 0)
+    state = STATES["rolling, board tilted"](task)
+    ours = marble_planner(cap, task, PlannerSettings(horizon=3, samples=200), 0.1, 0)
+    theirs = TorchPlanner(TorchRollout(cap, task, marble_params(task, dynamics.MODEL_GAIN), 0.1), ours)
+
+    def actions(planner):
+        found = []
+        for _ in range(20):
+            found.append(planner.plan(state))
+            planner.nominal = 0 * planner.nominal
+        return np.array(found)
+
+    a, b = actions(ours), actions(theirs)
+    error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 20)
+    assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) / error).max() < 5
+    assert np.abs(a.mean(axis=0) / error).max() > 5
+
+
+def test_benchmark_of_a_gpu_that_is_not_there_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(device_module, "_trouble", lambda: 'no NVIDIA GPU was found; use device "cpu".')
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "--device", "cuda"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert 'device "cuda" cannot be used: no NVIDIA GPU' in " ".join(told.split())
+    assert "Traceback" not in told

@@ -15,7 +15,7 @@ from numba import cuda, njit
 
 from capture_cp.checks import CaptureError
 from capture_cp.cuda.arrays import THREADS, blocks
-from capture_cp.cuda.exact import ROUNDING, launch
+from capture_cp.cuda.exact import exact_kernel, launch
 from capture_cp.kernels.cells import box_cell, box_size
 from capture_cp.kernels.distance import outside_box
 from capture_cp.kernels.gaussian import squared_mahalanobis
@@ -44,7 +44,7 @@ def _column(stratum, columns):  # type: ignore[no-untyped-def]
     return stratum if 0 <= stratum < columns else columns - 1
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _particle_scores(rule, length, k, particles, Y, out):  # type: ignore[no-untyped-def]
     i = cuda.grid(1)
     if i < Y.shape[0]:
@@ -54,14 +54,14 @@ def _particle_scores(rule, length, k, particles, Y, out):  # type: ignore[no-unt
             out[i] = math.sqrt(kth_squared(rule, length, k, Y[i], particles[i]))
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _ellipsoid_scores(mean, whiten, is_angle, Y, out):  # type: ignore[no-untyped-def]
     i = cuda.grid(1)
     if i < Y.shape[0]:
         out[i] = math.sqrt(squared_mahalanobis(Y[i], mean[i], whiten[i], is_angle))
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _within_particles(rule, length, k, particles, Y, labels, limits, out):  # type: ignore[no-untyped-def]
     row = cuda.grid(1)
     if row < Y.shape[0]:
@@ -70,7 +70,7 @@ def _within_particles(rule, length, k, particles, Y, labels, limits, out):  # ty
         out[row] = limits[i, m] >= 0.0 and passes(rule, length, k, limits[i, m], Y[row], particles[i])
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _within_ellipsoids(mean, whiten, is_angle, Y, labels, limits, out):  # type: ignore[no-untyped-def]
     row = cuda.grid(1)
     if row < Y.shape[0]:
@@ -79,7 +79,7 @@ def _within_ellipsoids(mean, whiten, is_angle, Y, labels, limits, out):  # type:
         out[row] = squared_mahalanobis(Y[row], mean[i], whiten[i], is_angle) <= limits[i, m]
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _particle_cells(  # type: ignore[no-untyped-def]
     rule, length, k, particles, limits, first, extent, strata, origin, spacing, shape, out
 ):
@@ -97,7 +97,7 @@ def _particle_cells(  # type: ignore[no-untyped-def]
     cuda.atomic.add(out, (i, current), found)
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _ellipsoid_cells(  # type: ignore[no-untyped-def]
     mean, whiten, is_angle, limits, first, extent, strata, origin, spacing, shape, out
 ):
@@ -115,7 +115,7 @@ def _ellipsoid_cells(  # type: ignore[no-untyped-def]
     cuda.atomic.add(out, (i, current), found)
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _look_up(nodes, roots, stratum_features, values, X, out):  # type: ignore[no-untyped-def]
     i = cuda.grid(1)
     if i < X.shape[0]:
@@ -125,7 +125,7 @@ def _look_up(nodes, roots, stratum_features, values, X, out):  # type: ignore[no
             out[i, column] = -1.0
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _whole_strata(sizes, limits, thresholds, reach, counts):  # type: ignore[no-untyped-def]
     i = cuda.grid(1)
     if i < limits.shape[0]:
@@ -137,14 +137,14 @@ def _whole_strata(sizes, limits, thresholds, reach, counts):  # type: ignore[no-
                 reach[i] = max(reach[i], thresholds[i, m])
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _index_boxes(rule, length, particles, reach, origin, spacing, shape, periodic, first, extent):  # type: ignore[no-untyped-def]
     i = cuda.grid(1)
     if i < particles.shape[0]:
         index_box(rule, length, reach[i], particles[i], origin, spacing, shape, periodic, first[i], extent[i])
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _tally(labels, chosen, out):  # type: ignore[no-untyped-def]
     i = cuda.blockIdx.x
     each = labels.shape[0] // out.shape[0]

@@ -2,23 +2,28 @@
 
 A GPU's compiler makes one instruction of a product and the sum it goes into, which rounds once where the processor rounds
 twice. A point that sets a threshold would then no longer be sure to pass it on another machine: see "Squares, exactly" in
-docs/architecture.md. Kernels decorated with `cuda.jit(**ROUNDING)` and started here are compiled without that.
+docs/architecture.md. Kernels decorated with `exact_kernel` and started here are compiled without that.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba import config
+from numba import config, cuda
 
 from capture_cp.cuda.arrays import THREADS
 
 _COMPILING = threading.RLock()
 #: Nothing is left to the linker, which would make one instruction of two again.
-ROUNDING: dict[str, Any] = {"cache": True} if config.ENABLE_CUDASIM else {"cache": True, "lto": False}
+_UNLINKED: dict[str, Any] = {"cache": True} if config.ENABLE_CUDASIM else {"cache": True, "lto": False}
+
+
+def exact_kernel(function: Callable[..., None]) -> Any:
+    """A kernel that rounds as the processor does, if it is compiled within `unfused`, as `launch` does."""
+    return cuda.jit(function, **_UNLINKED)  # as a decorator with arguments, cuda.jit forgets some of them
 
 
 @contextmanager

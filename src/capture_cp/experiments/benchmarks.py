@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +14,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from capture_cp.checks import Floats, whole_number
+from capture_cp.checks import CaptureError, Floats, whole_number
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
+from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.experiments.comparison import Comparison
 from capture_cp.experiments.latency import latency_measures
 from capture_cp.experiments.numpy_marble import numpy_marble_step
@@ -39,6 +41,9 @@ class Bench:
     )
     rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, one after the other.")] = 7
     calls: Annotated[int, tyro.conf.arg(help="Calls of a compiled calibration whose latencies are told.")] = 1_000_000
+    device: Annotated[
+        Device, tyro.conf.arg(help="What to measure: cuda times the planner of an NVIDIA GPU, auto if there is one.")
+    ] = "cpu"
     seed: Annotated[int, tyro.conf.arg(help="Seed of the transitions.")] = 0
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
 
@@ -48,6 +53,9 @@ class Bench:
         whole_number("rounds", self.rounds, 1)
         whole_number("calls", self.calls, 1000)
         check_writable(self.json)
+        if chosen_device(self.device) == "cuda":
+            self._plans_on_gpu(console)
+            return
         pairs = list(self._comparisons())
         rows = [
             pair.time(self.rounds)
@@ -67,6 +75,17 @@ class Bench:
         console.print(_limits_table(limits))
         if self.json is not None:
             write_rows(self.json, rows + limits, self)
+
+    def _plans_on_gpu(self, console: Console) -> None:
+        from capture_cp.experiments import cuda_plan_benchmark as plans
+        from capture_cp.experiments.cuda_plan_table import table
+
+        options = plans.Options(rounds=self.rounds, seed=self.seed)
+        say = partial(console.print, highlight=False, markup=False)
+        report = plans.Benchmark(options, say).run(lambda report: plans.write(report, self.json))
+        say(table(report))
+        if report["errors"]:
+            raise CaptureError(f"the benchmark failed in part {', '.join(report['errors'])}; see above.")
 
     def _comparisons(self) -> Iterator[Comparison]:
         yield from self._core()

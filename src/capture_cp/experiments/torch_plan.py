@@ -162,22 +162,18 @@ class TorchPlanner:
         self.nominal = put(np.zeros((planner.horizon, len(planner.low))))
         self.graph: Any = None
 
-    @torch.no_grad()
     def plan(self, state: Floats) -> Floats:
         """The next action (2,) from a state (6,)."""
         self.given.copy_(torch.as_tensor(np.append(state, self.temperature_at(state)), dtype=torch.float32))
-        if self.graph is None:
-            self._update()
-        else:
-            self.graph.replay()
+        with torch.no_grad():
+            self._update() if self.graph is None else self.graph.replay()
         return np.asarray(self.nominal[0].cpu().numpy(), dtype=np.float64)
 
-    @torch.no_grad()
     def record(self) -> TorchPlanner:
         """From now on, plans replay a CUDA graph; a plan must have been made, so that everything is compiled."""
         graph = torch.cuda.CUDAGraph()
         # relaxed, because other libraries' arrays may be freed meanwhile
-        with torch.cuda.graph(graph, capture_error_mode="relaxed"):
+        with torch.no_grad(), torch.cuda.graph(graph, capture_error_mode="relaxed"):
             self._update()
         self.graph = graph
         return self

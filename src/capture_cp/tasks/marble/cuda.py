@@ -8,14 +8,14 @@ import numpy as np
 from numba import cuda
 
 from capture_cp.cuda.arrays import blocks, tuple_on_device
-from capture_cp.cuda.exact import ROUNDING, launch
+from capture_cp.cuda.exact import exact_kernel, launch
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.tasks.marble.cspace import stratum_of
 from capture_cp.tasks.marble.dynamics import NOISE, TRUE_GAIN, step
 from capture_cp.tasks.marble.task import Marble
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def _outcomes(  # type: ignore[no-untyped-def]
     X, draws, seed, first, first_draw, gain, absorb, g, strata, origin, spacing, positions, labels
 ):

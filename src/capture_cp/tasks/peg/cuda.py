@@ -15,7 +15,7 @@ from numba import cuda
 
 from capture_cp.checks import Floats
 from capture_cp.cuda.arrays import THREADS, blocks
-from capture_cp.cuda.exact import ROUNDING, unfused
+from capture_cp.cuda.exact import exact_kernel, unfused
 from capture_cp.kernels.random import stream
 from capture_cp.tasks.peg.corrected import Correction, corrected_move
 from capture_cp.tasks.peg.cspace import Codes, code_at
@@ -81,7 +81,7 @@ def fetched(array: Any) -> Any:
 # -- fingerprints ---------------------------------------------------------------------------------------------------------
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def pose_codes(poses, trim, g, codes):  # type: ignore[no-untyped-def]
     """Fingerprint of each pose (n, 3), -1 where infeasible."""
     i = cuda.grid(1)
@@ -89,7 +89,7 @@ def pose_codes(poses, trim, g, codes):  # type: ignore[no-untyped-def]
         codes[i] = code_at(poses[i, 0], poses[i, 1], poses[i, 2], trim, g)
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def cell_codes(origin, spacing, rows, angles, trim, g, codes):  # type: ignore[no-untyped-def]
     """Fingerprint of every cell of a grid with `rows` cells along z and `angles` along theta, -1 where infeasible."""
     cell = cuda.grid(1)
@@ -118,7 +118,7 @@ def codes_of_cells(origin: Floats, spacing: Floats, shape: tuple[int, ...], trim
 # -- the model ------------------------------------------------------------------------------------------------------------
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def step_particles(X, noise, move, friction, params):  # type: ignore[no-untyped-def]
     """Particles of inputs X (n, 6), in the place of the standard normals (n, L, 3) that disturb them."""
     particles = noise.shape[1]
@@ -148,7 +148,7 @@ def step_all(X: Floats, noise: Floats, correction: Correction, params: ModelPara
 # -- particles along a plan -----------------------------------------------------------------------------------------------
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def roll(pose, sequences, begin, end, seed, bonuses, move, friction, params, clouds, costs):  # type: ignore[no-untyped-def]
     """Some steps of sequences (N, H, 3), a thread a particle: Ψ (N, H, L), and particles (kept, N, L, 3) after the first.
 
@@ -169,7 +169,7 @@ def roll(pose, sequences, begin, end, seed, bonuses, move, friction, params, clo
                 clouds[h, i, l, 0], clouds[h, i, l, 1], clouds[h, i, l, 2] = x, z, theta
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def mean_costs(costs, mean):  # type: ignore[no-untyped-def]
     """Mean over particles (N, H) of costs (N, H, L), added in the processor's order."""
     number = cuda.grid(1)

@@ -17,7 +17,7 @@ from numba import cuda
 from capture_cp.checks import Floats, Ints
 from capture_cp.conformal.gaussian import Gaussians
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.cuda.exact import ROUNDING
+from capture_cp.cuda.exact import exact_kernel
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.spaces.metrics import SE2
 from capture_cp.tasks.peg.cuda import buffer, fetched, start, uploaded
@@ -116,7 +116,7 @@ def gathered(partial, total):  # type: ignore[no-untyped-def]
     return partial[0]
 
 
-@cuda.jit(**ROUNDING)
+@exact_kernel
 def count_cells(kind, clouds, asked, whitening, k, length, cells, tables, found):  # type: ignore[no-untyped-def]
     """Cells of region i by stratum, infeasible ones last, then their summed cost, in found[i] (M + 2,).
 
