@@ -51,6 +51,6 @@ if SIMULATED:
     FakeCUDAModule.syncwarp = FakeCUDAModule.syncthreads
 
     # a thread of the simulator is a thread of Python: fewer of them, whatever is right for 32 is right for 256
-    from capture_cp.planning import cuda_kernel
+    from capture_cp.planning import cuda_layout
 
-    cuda_kernel.THREADS = cuda_kernel.COMBINING = 32
+    cuda_layout.THREADS = cuda_layout.COMBINING = 32

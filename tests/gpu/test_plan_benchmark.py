@@ -12,7 +12,7 @@ from capture_cp.experiments.cuda_plan_floor import floor, measured_rates, partic
 from capture_cp.experiments.cuda_plan_runs import closed_loop
 from capture_cp.experiments.cuda_plan_table import table
 from capture_cp.experiments.cuda_plan_timing import kernel_jobs
-from capture_cp.planning.cuda_kernel import Sizes
+from capture_cp.planning.cuda_layout import Sizes
 from capture_cp.tasks.marble.planner import PlannerSettings
 
 SIZES = Sizes(state=6, action=2, noise=2, particles=16, axes=2, strata=3)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from capture_cp.planning.cuda_kernel import Sizes
+from capture_cp.planning.cuda_layout import Sizes
 from capture_cp.tasks.marble import dynamics
 
 #: Of an H200, by its data sheet.

@@ -44,12 +44,13 @@ def kernel_times(planner: MPPI, states: Floats) -> dict[str, Floats]:
 def kernel_jobs(engine: Any) -> dict[str, Callable[[Any], Any]]:
     """The launches of one plan of a `CudaPlans`, each on its own, then all of them."""
     from capture_cp.cuda.arrays import blocks
-    from capture_cp.planning import cuda_kernel as kernels
+    from capture_cp.planning import cuda_average as kernels
+    from capture_cp.planning.cuda_layout import COMBINING, THREADS
 
-    plans, drawn = engine._plans, (blocks(engine.settings.samples * engine.settings.horizon, kernels.THREADS), 1)
-    some, threads = (engine._plans.partial.shape[1], 1), kernels.COMBINING
+    plans, drawn = engine._plans, (blocks(engine.settings.samples * engine.settings.horizon, THREADS), 1)
+    some, threads = (engine._plans.partial.shape[1], 1), COMBINING
     jobs: dict[str, Callable[[Any], Any]] = {
-        "draw_sequences": lambda on: kernels.draw_sequences[drawn, kernels.THREADS, on](plans, engine._sampling, 0),
+        "draw_sequences": lambda on: kernels.draw_sequences[drawn, THREADS, on](plans, engine._sampling, 0),
         "roll_out": lambda on: engine._roll(plans, 1, 1, on),
         "average_some": lambda on: kernels.average_some[some, threads, on](plans),
         "average": lambda on: kernels.average[1, threads, on](plans),

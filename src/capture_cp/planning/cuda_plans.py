@@ -12,8 +12,10 @@ from numba.core.errors import NumbaError
 from capture_cp.checks import CaptureError, Floats
 from capture_cp.cuda.arrays import blocks, tuple_on_device
 from capture_cp.cuda.graphs import Recorded
-from capture_cp.planning import cuda_kernel as kernels
+from capture_cp.planning import cuda_average as kernels
+from capture_cp.planning.cuda_layout import COMBINING, THREADS, Plans, Sampling, layout_of
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.specialise import specialise_cuda
 
 
 class Settings(NamedTuple):
@@ -45,12 +47,12 @@ class CudaPlans:
     def __init__(self, rollout: FusedRollout, settings: Settings, rows: int = 1, keep_stages: bool = False) -> None:
         self.rollout, self.settings, self.rows = rollout, settings, rows
         parts = rollout.device_parts(settings.horizon, len(settings.low))
-        self._sizes, self._draws, self._layout = parts.sizes, parts.draws, kernels.layout_of(parts.sizes)
-        self._roll_out = kernels.make_kernels(parts.step, parts.stage_cost, parts.sizes)
+        self._sizes, self._draws, self._layout = parts.sizes, parts.draws, layout_of(parts.sizes)
+        self._roll_out = specialise_cuda(parts.step, parts.stage_cost, parts.sizes)
         self._regions, self._cells = tuple_on_device(parts.regions), tuple_on_device(parts.cells)
         self._params = tuple_on_device(parts.params)
         self._thresholds = rollout.thresholds
-        self._sampling = tuple_on_device(kernels.Sampling(settings.spread, settings.low, settings.high))
+        self._sampling = tuple_on_device(Sampling(settings.spread, settings.low, settings.high))
         self._plans = self._buffers(settings.samples, keep_stages)
         again = (settings.elites + 1) * settings.repeats if settings.elites else 0
         self._again = self._plans._replace(**self._sequences(again, False)) if again else None
@@ -99,10 +101,10 @@ class CudaPlans:
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
-    def _buffers(self, samples: int, keep_stages: bool) -> kernels.Plans:
+    def _buffers(self, samples: int, keep_stages: bool) -> Plans:
         s, rows, empty = self.settings, self.rows, cuda.device_array
-        da, partials = self._sizes.action, blocks(samples, kernels.COMBINING)
-        return kernels.Plans(
+        da, partials = self._sizes.action, blocks(samples, COMBINING)
+        return Plans(
             states=empty((rows, self._sizes.state + 1), np.float64),
             keys=empty(rows, np.uint64),
             nominal=empty((rows, s.horizon, da), np.float64),
@@ -126,19 +128,19 @@ class CudaPlans:
         for name in ("states", "keys", "nominal"):
             getattr(plans, name).copy_to_device(self._host[name], stream=stream)
         for iteration in range(s.iterations):
-            drawn = blocks(s.samples * s.horizon, kernels.THREADS), n
-            kernels.draw_sequences[drawn, kernels.THREADS, stream](plans, self._sampling, 2 * iteration)
+            drawn = blocks(s.samples * s.horizon, THREADS), n
+            kernels.draw_sequences[drawn, THREADS, stream](plans, self._sampling, 2 * iteration)
             self._roll(plans, n, 2 * iteration + 1, stream)
-            kernels.average_some[(plans.partial.shape[1], n), kernels.COMBINING, stream](plans)
-            kernels.average[n, kernels.COMBINING, stream](plans)
+            kernels.average_some[(plans.partial.shape[1], n), COMBINING, stream](plans)
+            kernels.average[n, COMBINING, stream](plans)
         if self._again is not None:
-            kernels.take_elites[n, kernels.COMBINING, stream](plans, s.elites, s.repeats, self._again)
+            kernels.take_elites[n, COMBINING, stream](plans, s.elites, s.repeats, self._again)
             self._roll(self._again, n, 2 * s.iterations, stream)
-            kernels.take_best[n, kernels.COMBINING, stream](self._again, s.repeats)
+            kernels.take_best[n, COMBINING, stream](self._again, s.repeats)
         for name in ("nominal", "lowest", "trouble"):
             getattr(plans, name).copy_to_host(self._host[name], stream=stream)
 
-    def _roll(self, plans: kernels.Plans, n: int, purpose: int, stream: Any) -> None:
+    def _roll(self, plans: Plans, n: int, purpose: int, stream: Any) -> None:
         lanes, groups, _ = self._layout
         grid, block = (blocks(plans.costs.shape[1], groups), n), (lanes, groups)
         self._roll_out[grid, block, stream](plans, purpose, self._draws, self._regions, self._cells, self._params)

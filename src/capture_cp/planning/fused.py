@@ -131,7 +131,7 @@ class FusedRollout:
 
     def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
         """What the GPU needs of this roll-out: functions, sizes, and arrays that are still NumPy's."""
-        from capture_cp.planning.cuda_kernel import Regions, Sizes
+        from capture_cp.planning.cuda_layout import Regions, Sizes
 
         part, strata = self._partition, self.thresholds.shape[0]
         sizes = Sizes(

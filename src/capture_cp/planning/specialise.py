@@ -8,7 +8,6 @@ import inspect
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -21,24 +20,37 @@ _PLUGIN = "from capture_cp.planning.plugin import stage_cost, step"
 
 
 @cache
-def specialise(step: Any, stage_cost: Any) -> Callable[..., Any]:
-    """`roll_out` compiled for two numba functions.
+def specialise(step: Any, stage_cost: Any) -> Any:
+    """The processor's `roll_out` compiled for two numba functions."""
+    return _specialised(kernel, step, stage_cost, inspect.getsource(kernel))
 
-    Numba keeps compiled code on disk only for functions that live in a file, so a copy of the kernel's source with the
+
+@cache
+def specialise_cuda(step: Any, stage_cost: Any, sizes: Any) -> Any:
+    """The GPU's `roll_out` compiled for two numba functions and for sizes."""
+    from capture_cp.planning import cuda_rollout
+
+    source = inspect.getsource(cuda_rollout).replace(f"SIZES = {cuda_rollout.SIZES!r}", f"SIZES = {sizes!r}")
+    return _specialised(cuda_rollout, step, stage_cost, source)
+
+
+def _specialised(template: ModuleType, step: Any, stage_cost: Any, source: str) -> Any:
+    """`roll_out` of a template with two functions in it.
+
+    Numba keeps compiled code on disk only for functions that live in a file, so a copy of the template's source with the
     user's import in it is written to a cache folder. Functions of a notebook or a script have no module to import from:
     they are compiled anew in each session.
     """
-    source = inspect.getsource(kernel)
     own = [_module_of(part) for part in (step, stage_cost)]
     if None in own:
-        module = ModuleType("capture_cp.planning.kernel_in_memory")
+        module = ModuleType(f"{template.__name__}_in_memory")
         vars(module).update(step=step, stage_cost=stage_cost)
         code = source.replace(_PLUGIN, "").replace("cache=True, ", "").replace("cache=True", "")
         exec(compile(code, "<roll-out kernel>", "exec"), vars(module))
-        return module.roll_out  # type: ignore[no-any-return]
+        return module.roll_out
     imports = "\n".join(f"from {name} import {f.__name__} as {role}" for name, f, role in
                         zip(own, (step, stage_cost), ("step", "stage_cost")))  # fmt: skip
-    return _from_file(source.replace(_PLUGIN, imports), _fingerprint(step, stage_cost)).roll_out  # type: ignore[no-any-return]
+    return _from_file(source.replace(_PLUGIN, imports), _fingerprint(template.roll_out, step, stage_cost)).roll_out
 
 
 def _module_of(function: Any) -> str | None:
@@ -50,7 +62,7 @@ def _module_of(function: Any) -> str | None:
 
 def _fingerprint(*functions: Any) -> str:
     """Digest of every source file that holds a function which the roll-out calls."""
-    files = {Path(inspect.getfile(function)) for function in _reachable([kernel.roll_out, *functions])}
+    files = {Path(inspect.getfile(function)) for function in _reachable(functions)}
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(file.read_bytes())
