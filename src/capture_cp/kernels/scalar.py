@@ -9,19 +9,19 @@ from __future__ import annotations
 from numba import njit
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def smaller(a, b):  # type: ignore[no-untyped-def]
     """The smaller of two numbers, b if they are equal."""
     return a if a < b else b
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def larger(a, b):  # type: ignore[no-untyped-def]
     """The larger of two numbers, b if they are equal."""
     return a if a > b else b
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def clip(value, low, high):  # type: ignore[no-untyped-def]
     """The number between two bounds that is nearest to a value."""
     value = low if value < low else value

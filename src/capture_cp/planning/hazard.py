@@ -77,7 +77,7 @@ def region_hazard(cloud, limits, k, cells, centre, middle, near, far):  # type: 
     return count
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def kth_at_most(squares, k, particles):  # type: ignore[no-untyped-def]
     """What the k-th nearest particle's distance from a point is at most, and the k-th farthest's, nothing being sorted.
 
@@ -89,7 +89,7 @@ def kth_at_most(squares, k, particles):  # type: ignore[no-untyped-def]
     return math.sqrt(squares * (1.0 / (particles - k + 1))) + hair, math.sqrt(squares * (1.0 / k)) + hair
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def sure_and_possible(limit, inner, outer):  # type: ignore[no-untyped-def]
     """Distances from the particles' middle within which every cell is inside, and beyond which none is (negative: none).
 
@@ -138,13 +138,13 @@ def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):  # ty
     return count
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _up(place, per_spacing, begin, end):  # type: ignore[no-untyped-def]
     """The first index from `begin` to `end` that is at a place or beyond; NaN and infinity do no harm."""
     return int(math.ceil(smaller(larger(place * per_spacing, 1.0 * begin), 1.0 * end)))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _past(place, per_spacing, begin, end):  # type: ignore[no-untyped-def]
     """One after the last index from `begin` to `end` that is not beyond a place."""
     return int(math.floor(smaller(larger(place * per_spacing, begin - 1.0), end - 1.0))) + 1

@@ -91,7 +91,7 @@ def zone_at(x0, y0, x, y, g):  # type: ignore[no-untyped-def]
     return ANYTHING
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def clamp(x, vx, low, high):  # type: ignore[no-untyped-def]
     """A coordinate held between two flat surfaces, and its speed without the part into the one it touches: x, vx."""
     # without branches: which marble touches what is as good as random, and costs more to guess than to work out
@@ -160,7 +160,7 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
     return x, y, vx, vy, True
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _along(vx, vy, nx, ny):  # type: ignore[no-untyped-def]
     """The velocity without its part against the normal."""
     inward = smaller(vx * nx + vy * ny, 0.0)

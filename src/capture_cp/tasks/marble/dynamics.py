@@ -32,7 +32,7 @@ ROLLS, AT_GOAL, FELL = range(3)
 CHUNK = 64  # rows a thread takes at once; numba cannot always see through a loop in which `step` itself is written out
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _clip(value, bound):  # type: ignore[no-untyped-def]
     return clip(value, -bound, bound)
 
