@@ -23,6 +23,7 @@ SAYS = {
     "methods": ("the method: fit, region, contains; files", "method"),
     "conformal": ("arrays in, thresholds out", "arrays"),
     "spaces": ("geometry; knows nothing of coverage", "arrays"),
+    "cuda": ("a GPU: arrays and kernels on it", "arrays"),
     "kernels": ("compiled loops; numbers and array rows only", "arrays"),
     "npz": ("arrays out of files that nobody vouches for", "ground"),
     "files": ("written whole or not at all; get_params, repr", "ground"),
