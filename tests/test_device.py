@@ -55,7 +55,7 @@ def test_coverage_command_ends_with_the_sentence(capsys):
 
 
 def test_benchmark_ends_with_the_sentence(capsys):
-    from capture_cp.experiments.cuda_coverage_benchmark import main as benchmark
+    from capture_cp.experiments.gpu.coverage import main as benchmark
 
     assert benchmark(["--mc", "1"]) == 2
     assert capsys.readouterr().err.startswith('device "cuda" cannot be used')

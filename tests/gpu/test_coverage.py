@@ -10,8 +10,8 @@ import pytest
 from numba import cuda
 
 from capture_cp import CaptureWarning
-from capture_cp.experiments import cuda_coverage_benchmark as benchmark
 from capture_cp.experiments import montecarlo_cuda
+from capture_cp.experiments.gpu import coverage as benchmark
 from capture_cp.experiments.marble_methods import MarbleMethods
 from capture_cp.experiments.montecarlo import count
 from capture_cp.methods import METHODS

@@ -77,8 +77,8 @@ class Bench:
             write_rows(self.json, rows + limits, self)
 
     def _plans_on_gpu(self, console: Console) -> None:
-        from capture_cp.experiments import cuda_plan_benchmark as plans
-        from capture_cp.experiments.cuda_plan_table import table
+        from capture_cp.experiments.gpu import plan as plans
+        from capture_cp.experiments.gpu.plan_table import table
 
         options = plans.Options(rounds=self.rounds, seed=self.seed)
         say = partial(console.print, highlight=False, markup=False)

@@ -1,6 +1,6 @@
 """The marble's plan on a GPU: how long it takes, beside what else could make it, and whether it is the processor's plan.
 
-    python -m capture_cp.experiments.cuda_plan_benchmark --out plan.json
+    python -m capture_cp.experiments.gpu.plan --out plan.json
 
 Every comparison is interleaved: each contender plans from each state in turn, round after round. Needs neither tyro nor
 rich, and PyTorch only for the part `torch`.
@@ -24,9 +24,9 @@ import numpy as np
 
 from capture_cp.checks import CaptureError, known_name, whole_number
 from capture_cp.cuda.device import require_cuda
-from capture_cp.experiments.cuda_plan_runs import Run, closed_loop
-from capture_cp.experiments.cuda_plan_table import table
-from capture_cp.experiments.cuda_plan_timing import interleaved, kernel_times, seconds, simulated, summary
+from capture_cp.experiments.gpu.plan_runs import Run, closed_loop
+from capture_cp.experiments.gpu.plan_table import table
+from capture_cp.experiments.gpu.plan_timing import interleaved, kernel_times, seconds, simulated, summary
 from capture_cp.experiments.planning_benchmarks import ALPHA, calibrated
 from capture_cp.files import written_whole
 from capture_cp.kernels.random import stream
@@ -120,7 +120,7 @@ class Benchmark:
 
     def plan(self) -> dict[str, Any]:
         """Times of the plan end to end and of its kernels, over all states; the least that its arithmetic takes."""
-        from capture_cp.experiments import cuda_plan_floor as floors
+        from capture_cp.experiments.gpu import plan_floor as floors
 
         runs = self.runs.values()
         turns = [(run.planner, state) for run in runs for state in run.states]
@@ -143,7 +143,7 @@ class Benchmark:
 
     def torch(self) -> dict[str, Any]:
         """The plan on the first map beside that of PyTorch, in several ways, and of the processor."""
-        from capture_cp.experiments.cuda_plan_torch import contenders
+        from capture_cp.experiments.gpu.plan_torch import contenders
 
         run, o = self.first, self.options
         here = marble_planner(run.cap, run.task, o.planner, ALPHA, o.seed)

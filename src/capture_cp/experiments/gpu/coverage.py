@@ -1,6 +1,6 @@
 """The paper's marble coverage study on a GPU, timed by stages, and checked against the processor.
 
-    python -m capture_cp.experiments.cuda_coverage_benchmark --out coverage.json
+    python -m capture_cp.experiments.gpu.coverage --out coverage.json
 
 Needs neither tyro nor rich: it is for the bare machine that has the GPU.
 """

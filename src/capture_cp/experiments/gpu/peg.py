@@ -1,4 +1,4 @@
-"""How much faster a GPU is at the peg's parts, and whether it agrees: python -m capture_cp.experiments.cuda_peg_benchmark.
+"""How much faster a GPU is at the peg's parts, and whether it agrees: python -m capture_cp.experiments.gpu.peg.
 
 Each job runs on both devices in turn; times are medians, from NumPy arrays to NumPy arrays. Needs neither MuJoCo nor the
 command line's libraries.

@@ -1,4 +1,4 @@
-"""The paper's Table 2 with many more episodes, on a GPU: python -m capture_cp.experiments.cuda_planning_benchmark.
+"""The paper's Table 2 with many more episodes, on a GPU: python -m capture_cp.experiments.gpu.planning.
 
 The same rows as `capture plan marble --device cuda`, timed. Needs none of the command line's libraries.
 """
