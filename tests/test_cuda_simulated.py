@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
-def test_kernels_in_the_simulator():
-    here = Path(__file__).parent
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "cuda", here / "gpu"]
-    done = subprocess.run(
-        command, env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, cwd=here.parent
-    )
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in (HERE / "gpu").glob("test_*.py")))
+def test_kernels_in_the_simulator(file):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "cuda"]
+    settings = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
+    done = subprocess.run([*command, HERE / "gpu" / file], env=settings, capture_output=True, text=True, cwd=HERE.parent)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout

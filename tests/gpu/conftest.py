@@ -6,6 +6,7 @@ hands them NumPy's, so that the shared functions run compiled, and every barrier
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def few() -> int:
     """How many rows or sequences a test may take: the simulator is slow."""
-    return 10 if SIMULATED else 5000
+    return 24 if SIMULATED else 5000
 
 
 if SIMULATED:
@@ -50,7 +51,10 @@ if SIMULATED:
     kernel.FakeWithinKernelCUDAArray = _plain
     FakeCUDAModule.syncwarp = FakeCUDAModule.syncthreads
 
-    # a thread of the simulator is a thread of Python: fewer of them, whatever is right for 32 is right for 256
+    # the thread that watches over the others never rests: let it be interrupted soon
+    sys.setswitchinterval(1e-5)
+
+    # a thread of the simulator is a thread of Python, and all barriers are a block's: small warps will do
     from capture_cp.planning import cuda_layout
 
-    cuda_layout.THREADS = cuda_layout.COMBINING = 32
+    cuda_layout.WARP = cuda_layout.THREADS = cuda_layout.COMBINING = 8

@@ -82,21 +82,21 @@ def test_replaced_thresholds_are_used(world, fitted, hazard, few):
 
 
 def test_sequences_are_normal_around_the_plan_and_within_bounds(world, fitted, hazard):
-    plans = CudaPlans(rollout(fitted["particles"], hazard), Settings(2, 100, SPREAD, -np.ones(2), np.ones(2)))
+    plans = CudaPlans(rollout(fitted["particles"], hazard), Settings(2, 200, SPREAD, -np.ones(2), np.ones(2)))
     nominal = np.array([[[0.1, 0.0], [-0.1, 0.2]]])
     plans.plan(START[None], TEMPERATURE, nominal, 5)
     drawn = plans.sequences[0] - nominal
-    np.testing.assert_allclose(drawn.mean(axis=0), 0, atol=0.04)
+    np.testing.assert_allclose(drawn.mean(axis=0), 0, atol=0.03)
     for h in range(2):
-        np.testing.assert_allclose(np.cov(drawn[:, h].T), SPREAD @ SPREAD.T, atol=0.006)
-    assert abs(np.corrcoef(drawn[:, 0, 0], drawn[:, 1, 0])[0, 1]) < 0.35
-    narrow = CudaPlans(rollout(fitted["particles"], hazard), settings(40, 2))
+        np.testing.assert_allclose(np.cov(drawn[:, h].T), SPREAD @ SPREAD.T, atol=0.004)
+    assert abs(np.corrcoef(drawn[:, 0, 0], drawn[:, 1, 0])[0, 1]) < 0.25
+    narrow = CudaPlans(rollout(fitted["particles"], hazard), settings(60, 2))
     narrow.plan(START[None], TEMPERATURE, nominal, 5)
     assert (narrow.sequences >= LOW).all()
     assert (narrow.sequences <= HIGH).all()
 
 
-@pytest.mark.parametrize("samples", [1, 70])
+@pytest.mark.parametrize("samples", [1, 100])
 def test_plan_is_the_weighted_average(world, fitted, hazard, samples):
     plans = CudaPlans(rollout(fitted["particles"], hazard), settings(samples, 2))
     found, lowest = plans.plan(START[None], TEMPERATURE, np.zeros((1, 2, 2)), 9)
@@ -133,7 +133,7 @@ def test_elites_compete_on_fresh_noise(world, fitted, hazard):
 def test_iterations_narrow_in_on_the_goal(world, fitted, box):
     fused = rollout(fitted["particles"], masks(box)["none"])
     lowest = [
-        CudaPlans(fused, settings(16, iterations=n)).plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 2)[1][0]
+        CudaPlans(fused, settings(40, iterations=n)).plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 2)[1][0]
         for n in (1, 4)
     ]
     assert lowest[1] < lowest[0]
@@ -150,7 +150,7 @@ def test_costs_that_are_no_numbers_are_told(world, fitted, hazard):
 
 
 def planner(fused, device="cuda", **others):
-    return MPPI(fused, 3, 12, TEMPERATURE, SPREAD @ SPREAD.T, LOW, HIGH, device=device, **others)
+    return MPPI(fused, 4, 30, TEMPERATURE, SPREAD @ SPREAD.T, LOW, HIGH, device=device, **others)
 
 
 def system(states, actions, rngs):
@@ -172,9 +172,9 @@ def test_planner_reaches_the_goal_and_a_seed_fixes_its_way(world, fitted, box):
 
 def test_runs_together_are_the_runs_alone(world, fitted, box):
     fused = rollout(fitted["capture"], masks(box)["one cell"])
-    together = run_episodes(planner(fused), system, [START, START + 0.1], 3, [3, 4], [5, 6], {"map": "none"})
+    together = run_episodes(planner(fused), system, [START, START + 0.1], 4, [3, 4], [5, 6], {"map": "none"})
     for run, start, seed, noise in zip(together, [START, START + 0.1], [3, 4], [5, 6]):
-        alone = run_episode(planner(fused, seed=seed), single, start, 3, noise)
+        alone = run_episode(planner(fused, seed=seed), single, start, 4, noise)
         assert run.outcome == alone.outcome
         assert run.info == {"map": "none"}
         for part in ("states", "actions", "plans", "costs"):

@@ -68,7 +68,7 @@ class Layout(NamedTuple):
 
 def layout_of(sizes: Sizes) -> Layout:
     """A lane a particle where they fit, never fewer than test hazard cells well; as many sequences and steps as fit."""
-    lanes = 16 if sizes.particles <= 16 else WARP
+    lanes = WARP // 2 if sizes.particles <= WARP // 2 else WARP
     for threads in (THREADS, THREADS // 2, WARP):
         for steps in (CHUNK, CHUNK // 2, 1):
             layout = Layout(lanes, threads // lanes, steps)
