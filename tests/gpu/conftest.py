@@ -12,10 +12,19 @@ from typing import Any
 import pytest
 from numba import config
 
+from capture_cp import CaptureError
 from capture_cp.cuda.device import chosen_device
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
 collect_ignore_glob = ["test_*.py"] if chosen_device("auto") == "cpu" else []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr == "cuda":
+        try:
+            chosen_device("cuda")
+        except CaptureError as error:
+            pytest.exit(str(error), returncode=2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
