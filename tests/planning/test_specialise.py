@@ -190,3 +190,20 @@ def test_cache_folder_that_cannot_be_written_falls_back(cache, monkeypatch, user
 def test_template_has_the_line_that_is_replaced():
     """Otherwise every kernel would silently be the example's."""
     assert Path(module.kernel.__file__).read_text().count(module._PLUGIN) == 1
+
+
+OTHER_PARAMETERS = RUN.replace(
+    "from planning.plugins import push",
+    "from typing import Any, NamedTuple\n\n"
+    "class Shove(NamedTuple):\n    noise: float\n    goal: Any\n    hazard_weight: float\n\n"
+    "def push():\n    return Shove(0.02, np.array([0.9, 0.2]), 1000.0)",
+)
+
+
+def test_parameters_of_a_class_that_is_gone_do_no_harm(tmp_path):
+    """What one program has compiled must not trouble another, which cannot import the first one's classes."""
+    first = run_elsewhere(tmp_path)
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "NUMBA_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", OTHER_PARAMETERS], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) == pytest.approx(first[-1])

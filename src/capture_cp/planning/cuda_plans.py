@@ -48,7 +48,7 @@ class CudaPlans:
         self.rollout, self.settings, self.rows = rollout, settings, rows
         parts = rollout.device_parts(settings.horizon, len(settings.low))
         self._sizes, self._draws, self._layout = parts.sizes, parts.draws, layout_of(parts.sizes)
-        self._roll_out = specialise_cuda(parts.step, parts.stage_cost, parts.sizes)
+        self._roll_out = specialise_cuda(parts.step, parts.stage_cost, parts.sizes, parts.params.__class__)
         self._regions, self._cells = tuple_on_device(parts.regions), tuple_on_device(parts.cells)
         self._params = tuple_on_device(parts.params)
         self._thresholds = rollout.thresholds

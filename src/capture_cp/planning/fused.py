@@ -73,7 +73,7 @@ class FusedRollout:
             if not hasattr(function, "py_func"):
                 raise CaptureError(f"{name} is {function!r}; expected a function compiled with numba.njit.")
         cap._check_fitted()
-        self._kernel, self._step, self._stage_cost = specialise(step, stage_cost), step, stage_cost
+        self._kernel, self._step, self._stage_cost = specialise(step, stage_cost, params.__class__), step, stage_cost
         self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
         self._particles, self._k, self._draws = cap.n_particles, 1, True
         self._scale: Floats | None = None

@@ -1,6 +1,7 @@
 """The two compiled functions that a fast planner is made of, in their simplest form: a point that is pushed about.
 
 Write your own with the same signatures, decorated with `numba.njit`, in a module of yours, and hand them to `FusedRollout`.
+Not cached by themselves: what they are compiled for is anybody's, and kept with the roll-out.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from numba import njit
 
 
-@njit(cache=True)
+@njit
 def step(states, action, noise, params):  # type: ignore[no-untyped-def]
     """One step of the approximate model, in place: states (ds, L) of L particles, action (da,), standard normals (dn, L).
 
@@ -19,7 +20,7 @@ def step(states, action, noise, params):  # type: ignore[no-untyped-def]
             states[axis, l] += action[axis] + params.noise * noise[axis, l]
 
 
-@njit(cache=True)
+@njit
 def stage_cost(mean, action, hazard, h, horizon, params):  # type: ignore[no-untyped-def]
     """Cost of step h (1 to horizon): the particles' mean state (ds,) and the region's hazard cells."""
     away = 0.0

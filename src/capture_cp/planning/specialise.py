@@ -20,18 +20,27 @@ _PLUGIN = "from capture_cp.planning.plugin import stage_cost, step"
 
 
 @cache
-def specialise(step: Any, stage_cost: Any) -> Any:
-    """The processor's `roll_out` compiled for two numba functions."""
-    return _specialised(kernel, step, stage_cost, inspect.getsource(kernel))
+def specialise(step: Any, stage_cost: Any, params: type = tuple) -> Any:
+    """The processor's `roll_out` compiled for two numba functions and the class of their parameters."""
+    return _specialised(kernel, step, stage_cost, inspect.getsource(kernel) + _told_apart(params))
 
 
 @cache
-def specialise_cuda(step: Any, stage_cost: Any, sizes: Any) -> Any:
-    """The GPU's `roll_out` compiled for two numba functions and for sizes."""
+def specialise_cuda(step: Any, stage_cost: Any, sizes: Any, params: type = tuple) -> Any:
+    """The GPU's `roll_out` compiled for two numba functions, the class of their parameters, and sizes."""
     from capture_cp.planning import cuda_rollout
 
     source = inspect.getsource(cuda_rollout).replace(f"SIZES = {cuda_rollout.SIZES!r}", f"SIZES = {sizes!r}")
-    return _specialised(cuda_rollout, step, stage_cost, source)
+    return _specialised(cuda_rollout, step, stage_cost, source + _told_apart(params))
+
+
+def _told_apart(params: type) -> str:
+    """A comment that gives every class of parameters a file of its own.
+
+    Numba's list of what a file has been compiled for names their classes, and cannot be read where one of them is missing.
+    """
+    script = getattr(sys.modules["__main__"], "__file__", "") if params.__module__ == "__main__" else ""
+    return f"\n# {params.__module__} {script} {params.__qualname__} {getattr(params, '_fields', ())}\n"
 
 
 def _specialised(template: ModuleType, step: Any, stage_cost: Any, source: str) -> Any:
