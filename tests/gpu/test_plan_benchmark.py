@@ -11,7 +11,7 @@ from capture_cp.experiments.gpu import plan as benchmark
 from capture_cp.experiments.gpu.plan_floor import floor, measured_rates, particle_step_instructions
 from capture_cp.experiments.gpu.plan_runs import closed_loop
 from capture_cp.experiments.gpu.plan_table import table
-from capture_cp.experiments.gpu.plan_timing import kernel_jobs
+from capture_cp.experiments.gpu.timing import kernel_jobs
 from capture_cp.planning.cuda_layout import Sizes
 from capture_cp.tasks.marble.planner import PlannerSettings
 

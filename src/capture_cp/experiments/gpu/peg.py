@@ -10,7 +10,6 @@ import argparse
 import itertools
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from capture_cp.checks import CaptureError
 from capture_cp.cuda.device import require_cuda
 from capture_cp.experiments.comparison import Comparison
+from capture_cp.experiments.gpu.timing import device_seconds
 from capture_cp.files import written_whole
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
@@ -138,14 +138,7 @@ def kernel_times(task: Peg, inputs: int, samples: int, seed: int, rounds: int) -
     }
     rows = []
     for name, job in jobs.items():
-        times = []
-        for _ in range(rounds + 1):
-            cuda.synchronize()
-            began = time.perf_counter()
-            job()
-            cuda.synchronize()
-            times.append(time.perf_counter() - began)
-        rows.append({"kernel": name, "seconds": float(np.median(times[1:]))})
+        rows.append({"kernel": name, "seconds": float(np.median(device_seconds(job, rounds)))})
     return rows
 
 

@@ -26,7 +26,7 @@ from capture_cp.checks import CaptureError, known_name, whole_number
 from capture_cp.cuda.device import require_cuda
 from capture_cp.experiments.gpu.plan_runs import Run, closed_loop
 from capture_cp.experiments.gpu.plan_table import table
-from capture_cp.experiments.gpu.plan_timing import interleaved, kernel_times, seconds, simulated, summary
+from capture_cp.experiments.gpu.timing import interleaved, kernel_times, seconds, simulated, summary
 from capture_cp.experiments.planning_benchmarks import ALPHA, calibrated
 from capture_cp.files import written_whole
 from capture_cp.kernels.random import stream

@@ -7,13 +7,12 @@ its data sheet, where one that multiplies and adds counts twice. Integer work, l
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
+from capture_cp.experiments.gpu.timing import device_seconds
 from capture_cp.planning.cuda_layout import Sizes
 from capture_cp.tasks.marble import dynamics
 
@@ -87,21 +86,9 @@ def measured_rates(blocks: int = 132 * 32, threads: int = 256, steps: int = 4096
     """What the card reaches: float64 multiply-and-add instructions a second, and bytes a second of a copy."""
     out = cuda.device_array(blocks * threads, np.float64)
     source, target = (cuda.device_array(numbers, np.float64) for _ in range(2))
-    arithmetic = _best(lambda: multiply_and_add[blocks, threads](out, steps, 0.999))
-    copying = _best(lambda: target.copy_to_device(source))
+    arithmetic = min(device_seconds(lambda: multiply_and_add[blocks, threads](out, steps, 0.999)))
+    copying = min(device_seconds(lambda: target.copy_to_device(source)))
     return {
         "instructions_a_second": CHAINS * steps * blocks * threads / arithmetic,
         "bytes_a_second": 2 * 8 * numbers / copying,
     }
-
-
-def _best(job: Callable[[], Any], rounds: int = 5) -> float:
-    """Seconds of the quickest of several runs, after one that compiles."""
-    times = []
-    for _ in range(rounds + 1):
-        cuda.synchronize()
-        began = time.perf_counter()
-        job()
-        cuda.synchronize()
-        times.append(time.perf_counter() - began)
-    return min(times[1:])

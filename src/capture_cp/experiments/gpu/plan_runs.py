@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capture_cp.checks import Floats
-from capture_cp.experiments.gpu.plan_timing import seconds
+from capture_cp.experiments.gpu.timing import seconds
 from capture_cp.experiments.planning_benchmarks import ALPHA, calibrated
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture

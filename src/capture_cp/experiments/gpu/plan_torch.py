@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from capture_cp.checks import Floats
-from capture_cp.experiments.gpu.plan_timing import seconds
+from capture_cp.experiments.gpu.timing import seconds
 from capture_cp.experiments.planning_benchmarks import ALPHA
 from capture_cp.experiments.torch_plan import TorchPlanner, TorchRollout
 from capture_cp.planning.mppi import MPPI

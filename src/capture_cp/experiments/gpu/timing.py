@@ -1,4 +1,4 @@
-"""Timing for the benchmark of plans on a GPU: jobs in turn, and kernels without the time that it takes to start them."""
+"""Timing on a GPU: jobs in turn, and kernels without the time that it takes to start them."""
 
 from __future__ import annotations
 
@@ -88,6 +88,18 @@ def seconds(job: Callable[[], Any]) -> float:
     began = time.perf_counter()
     job()
     return time.perf_counter() - began
+
+
+def device_seconds(job: Callable[[], Any], rounds: int = 5) -> list[float]:
+    """How long work of the GPU takes, in each of several runs after one that compiles."""
+    from numba import cuda
+
+    def whole() -> None:
+        job()
+        cuda.synchronize()
+
+    cuda.synchronize()
+    return [seconds(whole) for _ in range(rounds + 1)][1:]
 
 
 def simulated() -> bool:
