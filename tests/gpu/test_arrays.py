@@ -42,3 +42,11 @@ def test_a_tuple_keeps_its_numbers():
 
 def test_every_item_has_a_thread():
     assert [blocks(n, 128) for n in (0, 1, 128, 129)] == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"), [(["a", "b"], np.float64), ([[1.0], [2.0, 3.0]], np.float64), ([0.5, 1.0], np.int64)]
+)
+def test_what_is_no_such_array_is_refused(given, kind):
+    with pytest.raises(CaptureError, match="X is no array of"):
+        device_array("X", given, kind, (None,))

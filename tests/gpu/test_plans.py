@@ -195,3 +195,9 @@ def test_states_of_another_size_are_refused(world, fitted, hazard):
 def test_seeds_for_every_run_are_wanted(world, fitted, hazard):
     with pytest.raises(CaptureError, match="give one of each a run"):
         run_episodes(planner(rollout(fitted["capture"], hazard)), system, [START], 4, [1, 2], [1])
+
+
+@pytest.mark.parametrize(("start", "seed", "told"), [([0.1] * 3, 1, "do not make up"), ([0.1] * 2, -1, "seeds is -1")])
+def test_runs_that_cannot_be_are_refused(world, fitted, hazard, start, seed, told):
+    with pytest.raises(CaptureError, match=told):
+        run_episodes(planner(rollout(fitted["capture"], hazard)), system, [start], 2, [seed], [1])

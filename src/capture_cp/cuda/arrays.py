@@ -35,7 +35,7 @@ def device_array(name: str, array: Any, dtype: Any, shape: tuple[int | None, ...
     """
     kind = np.dtype(dtype)
     there = is_on_device(array)
-    found: Any = _as_numbas(array) if there else np.ascontiguousarray(array, dtype=kind)
+    found: Any = _as_numbas(array) if there else _converted(name, array, kind)
     fits = len(found.shape) == len(shape) and all(w is None or w == n for n, w in zip(found.shape, shape))
     if not fits or found.dtype != kind:
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
@@ -45,6 +45,17 @@ def device_array(name: str, array: Any, dtype: Any, shape: tuple[int | None, ...
     if not found.is_c_contiguous():
         raise CaptureError(f"{name} is not contiguous on the GPU; make it so first, for example with .contiguous().")
     return found
+
+
+def _converted(name: str, array: Any, kind: np.dtype[Any]) -> Any:
+    """A NumPy array of this type; whole numbers are not made of others."""
+    try:
+        given = np.asarray(array)
+        if kind.kind in "iu" and given.dtype.kind not in "iub":
+            raise TypeError
+        return np.ascontiguousarray(given, dtype=kind)
+    except (TypeError, ValueError):
+        raise CaptureError(f"{name} is no array of {kind}; give numbers of that kind, as many in every row.") from None
 
 
 def tuple_on_device(values: T) -> T:

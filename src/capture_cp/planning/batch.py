@@ -44,6 +44,8 @@ def run_episodes(
             f"there are {len(starts)} starts, {len(seeds)} seeds and {len(noise_seeds)} noise_seeds; give one of each a run."
         )
     device = planner.on_device(max(len(starts), 2))
+    for start in starts:
+        planner.rollout.check(start, planner.low)  # type: ignore[attr-defined]
     runs = [_Run(planner, *given) for given in zip(starts, seeds, noise_seeds)]
     for _ in range(whole_number("max_steps", max_steps, 1)):
         active = [run for run in runs if run.outcome is None]
@@ -71,7 +73,8 @@ class _Run:
     def __init__(self, planner: MPPI, start: Floats, seed: int, noise_seed: int) -> None:
         self._planner = planner
         self.outcome: str | None = None
-        self._rng, self.noise = np.random.default_rng(seed), np.random.default_rng(noise_seed)
+        self._rng = np.random.default_rng(whole_number("seeds", seed, 0))
+        self.noise = np.random.default_rng(whole_number("noise_seeds", noise_seed, 0))
         self._nominal = np.zeros((planner.horizon, len(planner.low)))
         self._states: list[Floats] = [start]
         self._plans: list[Floats] = []

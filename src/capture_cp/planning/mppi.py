@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
-from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.cuda.device import Device, chosen_device, require_cuda
 
 if TYPE_CHECKING:
     from capture_cp.planning.cuda_plans import CudaPlans
@@ -107,6 +107,7 @@ class MPPI:
 
     def on_device(self, rows: int = 1) -> CudaPlans:
         """This planner's roll-out on the GPU, for up to `rows` plans at a time."""
+        require_cuda()
         from capture_cp.planning.cuda_plans import CudaPlans, Settings
 
         fused = getattr(self.rollout, "fused", None)
