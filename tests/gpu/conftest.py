@@ -7,8 +7,10 @@ hands them NumPy's, so that the shared functions run compiled, and every barrier
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
+import numpy as np
 import pytest
 from numba import config
 
@@ -42,7 +44,7 @@ def few() -> int:
 if SIMULATED:
     from numba.cuda.simulator import kernel
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
-    from numba.cuda.simulator.kernelapi import FakeCUDAModule
+    from numba.cuda.simulator.kernelapi import FakeCUDAModule, FakeCUDAShared
 
     def _plain(argument: Any) -> Any:
         if isinstance(argument, FakeCUDAArray):
@@ -59,6 +61,15 @@ if SIMULATED:
     kernel.FakeCUDAKernel.__call__ = _call
     kernel.FakeWithinKernelCUDAArray = _plain
     FakeCUDAModule.syncwarp = FakeCUDAModule.syncthreads
+
+    def _shared_array(self: Any, shape: Any, dtype: Any) -> Any:
+        # as numba's own, by the line that asks, but with a lock: two threads at once would get an array each
+        asking = sys._getframe(1)
+        with _one_at_a_time:
+            return self._allocations.setdefault((asking.f_code, asking.f_lineno), np.empty(shape, dtype))
+
+    _one_at_a_time = threading.Lock()
+    FakeCUDAShared.array = _shared_array
 
     # the thread that watches over the others never rests: let it be interrupted soon
     sys.setswitchinterval(1e-5)

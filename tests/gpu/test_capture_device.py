@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -166,9 +167,16 @@ def test_what_cannot_be_compiled_is_refused(log):
 
 
 @pytest.mark.skipif(SIMULATED, reason="needs a GPU")
-def test_tensors_go_in_and_come_out_without_a_copy(compiled, new):
-    torch = pytest.importorskip("torch")
-    X = torch.as_tensor(new.X, device="cuda")
-    answer = torch.as_tensor(compiled.thresholds(X), device="cuda")
-    assert answer.is_cuda
-    np.testing.assert_array_equal(answer.cpu().numpy(), compiled.thresholds(new.X))
+@pytest.mark.parametrize("library", ["torch", "cupy", "jax"])
+def test_arrays_of_others_go_in_and_come_out_without_a_copy(library, compiled, new):
+    there = pytest.importorskip(library)
+    if library == "jax":
+        there.config.update("jax_enable_x64", True)
+    asarray = {"torch": "as_tensor", "cupy": "asarray", "jax": "numpy.asarray"}[library]
+    taken_over = attrgetter(asarray)(there)
+    X = taken_over(new.X, device="cuda") if library == "torch" else taken_over(new.X)
+    found = compiled.thresholds(X)
+    answer = taken_over(found)
+    assert answer.__cuda_array_interface__["data"][0] == found.__cuda_array_interface__["data"][0]
+    values = answer.cpu() if library == "torch" else answer.get() if library == "cupy" else answer
+    np.testing.assert_array_equal(np.asarray(values), compiled.thresholds(new.X))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from numba import cuda
 
 from capture_cp.checks import CaptureError
@@ -62,6 +63,37 @@ def tuple_on_device(values: T) -> T:
     """A NamedTuple with its arrays copied to the GPU; numbers stay as they are."""
     parts = [cuda.to_device(np.ascontiguousarray(v)) if isinstance(v, np.ndarray) else v for v in values]
     return type(values)(*parts)
+
+
+class Exchanged:
+    """Arrays of eight-byte numbers that the GPU and the processor have side by side, so that neighbours travel in one copy.
+
+    Args:
+        arrays: of the types and shapes that are wanted, by name; what is in them is not looked at.
+    """
+
+    def __init__(self, **arrays: npt.NDArray[Any]) -> None:
+        ends = np.cumsum([array.size for array in arrays.values()])
+        self._places = {name: (end - array.size, end) for (name, array), end in zip(arrays.items(), ends)}
+        self._pinned = cuda.pinned_array(int(ends[-1]), np.int64)
+        self._there = cuda.device_array(int(ends[-1]), np.int64)
+        views = {name: (slice(*self._places[name]), array.dtype, array.shape) for name, array in arrays.items()}
+        #: The arrays of the processor, and those of the GPU.
+        self.host = {name: self._pinned[at].view(kind).reshape(shape) for name, (at, kind, shape) in views.items()}
+        self.device = {name: self._there[at].view(kind).reshape(shape) for name, (at, kind, shape) in views.items()}
+
+    def up(self, first: str, last: str, stream: Any) -> None:
+        """Copy the arrays from `first` to `last` to the GPU."""
+        at = self._from_to(first, last)
+        self._there[at].copy_to_device(self._pinned[at], stream=stream)
+
+    def down(self, first: str, last: str, stream: Any) -> None:
+        """Copy the arrays from `first` to `last` from the GPU."""
+        at = self._from_to(first, last)
+        self._there[at].copy_to_host(self._pinned[at], stream=stream)
+
+    def _from_to(self, first: str, last: str) -> slice:
+        return slice(self._places[first][0], self._places[last][1])
 
 
 def blocks(n: int, threads: int = THREADS) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from numba import config
@@ -17,12 +18,12 @@ class Recorded:
     def __init__(self, work: Callable[[Any], None], stream: Any) -> None:
         self._work = work
         self._stream = stream
-        self._graph: Any = None
+        self._replay: Callable[[], Any] | None = None
 
     def __call__(self) -> None:
         """Do the work, and wait for it."""
-        if self._graph is not None:
-            _checked(_driver().cuGraphLaunch(self._graph, self._handle))
+        if self._replay is not None:
+            _checked(self._replay())
         else:
             self._work(self._stream)
             if not config.ENABLE_CUDASIM:
@@ -30,24 +31,17 @@ class Recorded:
                 self._record()
         self._stream.synchronize()
 
-    @property
-    def _handle(self) -> Any:
-        return _driver().CUstream(int(getattr(self._stream.handle, "value", self._stream.handle) or 0))
-
     def _record(self) -> None:
-        driver = _driver()
+        from cuda.bindings import driver
+
+        stream = driver.CUstream(int(getattr(self._stream.handle, "value", self._stream.handle) or 0))
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        _checked(driver.cuStreamBeginCapture(self._handle, mode))
+        _checked(driver.cuStreamBeginCapture(stream, mode))
         self._work(self._stream)
-        (graph,) = _checked(driver.cuStreamEndCapture(self._handle))
-        (self._graph,) = _checked(driver.cuGraphInstantiate(graph, 0))
-        _checked(driver.cuGraphDestroy(graph))
-
-
-def _driver() -> Any:
-    from cuda.bindings import driver
-
-    return driver
+        (recorded,) = _checked(driver.cuStreamEndCapture(stream))
+        (graph,) = _checked(driver.cuGraphInstantiate(recorded, 0))
+        _checked(driver.cuGraphDestroy(recorded))
+        self._replay = partial(driver.cuGraphLaunch, graph, stream)
 
 
 def _checked(answer: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -76,12 +76,9 @@ def average_some(plans):  # type: ignore[no-untyped-def]
         cuda.syncthreads()
         column, part = begin + thread % columns, thread // columns
         if part < slices and column < columns:
-            value = 0.0
+            value, h, a = 0.0, max(column - 1, 0) // da, max(column - 1, 0) % da
             for other in range(part, here, slices):
-                if column == 0:
-                    value += weights[other]
-                else:
-                    value += weights[other] * plans.sequences[row, first + other, (column - 1) // da, (column - 1) % da]
+                value += weights[other] * (1.0 if column == 0 else plans.sequences[row, first + other, h, a])
             parts[thread] = value
         cuda.syncthreads()
         if part == 0 and column < columns:

@@ -10,7 +10,7 @@ from numba import cuda
 from numba.core.errors import NumbaError
 
 from capture_cp.checks import CaptureError, Floats
-from capture_cp.cuda.arrays import blocks, tuple_on_device
+from capture_cp.cuda.arrays import Exchanged, blocks, tuple_on_device
 from capture_cp.cuda.graphs import Recorded
 from capture_cp.planning import cuda_average as kernels
 from capture_cp.planning.cuda_layout import COMBINING, THREADS, Plans, Sampling, layout_of
@@ -35,7 +35,7 @@ class CudaPlans:
     """Plans of one roll-out from up to `rows` states at a time.
 
     What is sampled and what noise it meets depend on a plan's key and on nothing else: neither on how many plans are made at
-    once nor on the GPU. A single plan is recorded as a CUDA graph, which starts quicker.
+    once nor on the GPU. As many plans as there are rows are recorded as a CUDA graph, which starts quicker.
 
     Args:
         rollout: model, cost and regions.
@@ -56,23 +56,21 @@ class CudaPlans:
         self._plans = self._buffers(settings.samples, keep_stages)
         again = (settings.elites + 1) * settings.repeats if settings.elites else 0
         self._again = self._plans._replace(**self._sequences(again, False)) if again else None
-        exchanged = ("states", "keys", "nominal", "lowest", "trouble")
-        self._host = {name: _pinned_like(getattr(self._plans, name)) for name in exchanged}
         self._stream = cuda.stream()
-        self._single = Recorded(lambda stream: self._work(1, stream), self._stream)
+        self._all_rows = Recorded(lambda stream: self._work(rows, stream), self._stream)
 
     def plan(self, states: Floats, temperatures: Any, nominal: Floats, keys: Any) -> tuple[Floats, Floats]:
         """Plans (n, H, da) and the lowest sampled costs (n,).
 
         From states (n, ds), temperatures (n,), plans to sample around (n, H, da) and keys of the random numbers (n,).
         """
-        n, host = len(states), self._host
+        n, host = len(states), self._exchanged.host
         self._refresh_thresholds()
         host["states"][:n, :-1], host["states"][:n, -1] = states, temperatures
         host["nominal"][:n], host["keys"][:n] = nominal, keys
         try:
-            if self.rows == 1:
-                self._single()
+            if n == self.rows:
+                self._all_rows()
             else:
                 self._work(n, self._stream)
                 self._stream.synchronize()
@@ -104,14 +102,17 @@ class CudaPlans:
     def _buffers(self, samples: int, keep_stages: bool) -> Plans:
         s, rows, empty = self.settings, self.rows, cuda.device_array
         da, partials = self._sizes.action, blocks(samples, COMBINING)
+        self._exchanged = Exchanged(
+            states=np.empty((rows, self._sizes.state + 1)),
+            keys=np.empty(rows, np.uint64),
+            nominal=np.empty((rows, s.horizon, da)),
+            trouble=np.empty((rows, 2), np.int64),
+            lowest=np.empty(rows),
+        )
         return Plans(
-            states=empty((rows, self._sizes.state + 1), np.float64),
-            keys=empty(rows, np.uint64),
-            nominal=empty((rows, s.horizon, da), np.float64),
+            **self._exchanged.device,
             **self._sequences(samples, keep_stages),
             partial=empty((rows, partials, 2 + s.horizon * da), np.float64),
-            trouble=empty((rows, 2), np.int64),
-            lowest=empty(rows, np.float64),
         )
 
     def _sequences(self, samples: int, keep_stages: bool) -> dict[str, Any]:
@@ -125,8 +126,7 @@ class CudaPlans:
     def _work(self, n: int, stream: Any) -> None:
         """Sample, roll out and average, once an iteration; then the best again. For the first n rows."""
         s, plans = self.settings, self._plans
-        for name in ("states", "keys", "nominal"):
-            getattr(plans, name).copy_to_device(self._host[name], stream=stream)
+        self._exchanged.up("states", "nominal", stream)
         for iteration in range(s.iterations):
             drawn = blocks(s.samples * s.horizon, THREADS), n
             kernels.draw_sequences[drawn, THREADS, stream](plans, self._sampling, 2 * iteration)
@@ -137,8 +137,7 @@ class CudaPlans:
             kernels.take_elites[n, COMBINING, stream](plans, s.elites, s.repeats, self._again)
             self._roll(self._again, n, 2 * s.iterations, stream)
             kernels.take_best[n, COMBINING, stream](self._again, s.repeats)
-        for name in ("nominal", "lowest", "trouble"):
-            getattr(plans, name).copy_to_host(self._host[name], stream=stream)
+        self._exchanged.down("nominal", "lowest", stream)
 
     def _roll(self, plans: Plans, n: int, purpose: int, stream: Any) -> None:
         lanes, groups, _ = self._layout
@@ -159,7 +158,3 @@ class CudaPlans:
                 f"the roll-out's stage cost is NaN or infinite for {count} of {self.settings.samples} sequences, "
                 f"first at step {step} of {self.settings.horizon}; check the model and the cost there."
             )
-
-
-def _pinned_like(array: Any) -> Any:
-    return cuda.pinned_array(array.shape, array.dtype)

@@ -180,7 +180,7 @@ class Benchmark:
                 if str(sizes["particles"]) not in compiled:
                     compiled[str(sizes["particles"])] = first
                     self.say(f"{sizes['particles']} particles: first plan, compilation included, {first:.2f} s")
-        times = interleaved(jobs, [None], o.rounds)
+        times = interleaved(jobs, [None] * 3, o.rounds)
         rows = []
         for vary, sizes in wanted:
             found = summary(times[tuple(sizes.values())].ravel())
