@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -54,8 +56,7 @@ def test_coverage_command_ends_with_the_sentence(capsys):
     assert "Traceback" not in told
 
 
-def test_benchmark_ends_with_the_sentence(capsys):
-    from capture_cp.experiments.gpu.coverage import main as benchmark
-
-    assert benchmark(["--mc", "1"]) == 2
+@pytest.mark.parametrize("name", ["coverage", "peg", "plan", "planning"])
+def test_benchmarks_end_with_the_sentence(name, capsys):
+    assert import_module(f"capture_cp.experiments.gpu.{name}").main([]) == 2
     assert capsys.readouterr().err.startswith('device "cuda" cannot be used')

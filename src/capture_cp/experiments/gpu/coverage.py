@@ -169,6 +169,23 @@ def _warm_up(recipe: MarbleMethods, task: Marble) -> None:
     _counts(caps, task, data.X[rows[:100]], 10)
 
 
+def table(report: dict[str, Any]) -> str:
+    """The figures that matter, in lines."""
+    each = report["agreement"].values()
+    compared = [found for of_map in each for found in of_map["methods"].values()]
+    memberships, others = (sum(found[key] for found in compared) for key in ("memberships", "memberships_that_differ"))
+    outcomes, moved = (sum(of_map[key] for of_map in each) for key in ("outcomes", "outcomes_that_differ"))
+    lines = [f"{report['inputs']:,} inputs, {report['outcomes']:,} outcomes each, {len(report['methods'])} methods"]
+    whole = {f"whole study, calibrated by {report['jobs']}": report["whole_seconds"]}
+    times = report["stage_seconds"] | whole | {"compiling, before that": report["compiling_seconds"]}
+    lines += [f"{stage:30} {seconds:8.1f} s" for stage, seconds in times.items()]
+    lines += [f"{'per cent inside':14} " + " ".join(f"{name:>8}" for name in ("all", *STRATA))]
+    for name, inside in report["coverage"].items():
+        lines += [f"{name:14} " + " ".join(f"{100 * inside[s][0]:8.1f}" for s in ("all", *STRATA) if s in inside)]
+    lines += [f"GPU and processor: {others:,} of {memberships:,} memberships and {moved:,} of {outcomes:,} outcomes differ"]
+    return "\n".join(lines)
+
+
 def _coverage(counts: dict[str, Counts], strata: tuple[str, ...]) -> dict[str, Any]:
     """Per cent inside by stratum, with 95 % intervals over test inputs, and the mean number of cells."""
     found = {}
@@ -197,14 +214,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         report = benchmark(given.maps, given.mc, given.jobs, given.inputs)
-        text = json.dumps(report, indent=2)
         if given.out is not None:
             with written_whole(given.out) as temporary:
-                temporary.write_text(text, encoding="utf-8")
+                temporary.write_text(json.dumps(report, indent=2), encoding="utf-8")
     except CaptureError as error:
         print(error, file=sys.stderr)
         return 2
-    print(text)
+    print(table(report))
     return 0
 
 

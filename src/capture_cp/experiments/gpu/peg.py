@@ -10,7 +10,8 @@ import argparse
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def line(row: dict[str, Any]) -> str:
     return f"{row['job']:36} {ours:10.3f} {ours * ratio:10.2f} {ratio:7.1f}  {agreement}"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Time the jobs, print a table, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="Also write the rows to this JSON file.")
@@ -157,7 +158,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, nargs="+", default=[128, 1024, 4096], help="Sequences a plan.")
     parser.add_argument("--rounds", type=int, default=7, help="Times each job is run on each device.")
     parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     try:
         require_cuda()
         task, rows = Peg(), []
@@ -173,8 +174,10 @@ def main() -> None:
                 content = {"schema": 1, "cores": os.cpu_count(), "rows": rows, "kernels": kernels}
                 temporary.write_text(json.dumps(content, indent=1))
     except CaptureError as error:
-        parser.exit(1, f"{error}\n")
+        print(error, file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._inductor.config
 
 from capture_cp.checks import Floats
 from capture_cp.experiments.gpu.timing import seconds
@@ -18,6 +19,9 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
 from capture_cp.tasks.marble.planner import marble_params
 from capture_cp.tasks.marble.task import Marble
+
+# PyTorch's compiler keeps a crowd of processes at hand, which would take the cores from those that are timed.
+torch._inductor.config.compile_threads = 1
 
 COMPARED = 4  # states whose costs are compared
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def rows(maps: Sequence[str], methods: Sequence[str], episodes: int, seed: int) 
             yield row | {"plans": plans, "calibrating_seconds": ready - began, "planning_seconds": done - ready}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the table, print a line a row, and write them all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--maps", nargs="+", default=MAP_NAMES)
@@ -65,8 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 with written_whole(given.out) as temporary:
                     temporary.write_text(json.dumps({"seconds": time.perf_counter() - began, "rows": found}, indent=1))
     except CaptureError as error:
-        raise SystemExit(f"error: {error}") from None
+        print(error, file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
