@@ -19,12 +19,8 @@ if TYPE_CHECKING:
     from capture_cp.predictor import Capture
 
 
-class Compiled:
-    """The answers of one calibration at one alpha, to be asked thousands of times a second; made by `Capture.compile`.
-
-    Calls allocate nothing: answers are written into `out` and nothing is converted. Inputs are therefore taken as they are,
-    C-contiguous float64 arrays (labels: int64), and anything else is refused. One object may be shared by threads; its
-    kernels run on the caller's thread and release the GIL. Answers are those of the `Capture`, bit for bit.
+class AtOneAlpha:
+    """What a compiled calibration tells of itself, wherever it runs.
 
     Attributes:
         alpha: allowed failure rate.
@@ -36,10 +32,22 @@ class Compiled:
     """
 
     def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
-        table = cap.threshold_table(alpha, confidence)
         self.alpha, self.confidence = float(alpha), confidence
         self.names = tuple(cap.strata.names)
         self.n_inputs, self.n_particles, self.n_outputs = cap.n_inputs_, cap.n_particles, cap.n_outputs_
+
+
+class Compiled(AtOneAlpha):
+    """The answers of one calibration at one alpha, to be asked thousands of times a second; made by `Capture.compile`.
+
+    Calls allocate nothing: answers are written into `out` and nothing is converted. Inputs are therefore taken as they are,
+    C-contiguous float64 arrays (labels: int64), and anything else is refused. One object may be shared by threads; its
+    kernels run on the caller's thread and release the GIL. Answers are those of the `Capture`, bit for bit.
+    """
+
+    def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
+        table = cap.threshold_table(alpha, confidence)
+        super().__init__(cap, alpha, confidence)
         self._shape = np.array([self.n_inputs, self.n_particles, self.n_outputs], dtype=np.int64)
         self._tree = table.arrays
         self._rule = (*limits_and_rule(cap._score, table), self._shape)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 
 from capture_cp.checks import CaptureError
-from capture_cp.compiled import grid_arrays, limits_and_rule
+from capture_cp.compiled import AtOneAlpha, grid_arrays, limits_and_rule
 from capture_cp.cuda import conformal
 from capture_cp.cuda.arrays import device_array, is_on_device
 from capture_cp.spaces.strata import NO_GRID
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from capture_cp.predictor import Capture
 
 
-class CompiledCuda:
+class CompiledCuda(AtOneAlpha):
     """The answers of one calibration at one alpha, on a GPU; made by `Capture.compile(alpha, device="cuda")`.
 
     Arrays of PyTorch, JAX, CuPy and Numba that are on the GPU are taken as they are, without a copy: C-contiguous float64
@@ -27,21 +27,11 @@ class CompiledCuda:
 
     Work is queued on the default stream: an answer is complete for whatever is queued there after it. Numbers are not looked
     at: NaN belongs to no region.
-
-    Attributes:
-        alpha: allowed failure rate.
-        confidence: as given to `compile`.
-        names: the strata, in the order of columns.
-        n_inputs: dx.
-        n_particles: L.
-        n_outputs: dc.
     """
 
     def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
         table = cap.threshold_table(alpha, confidence)
-        self.alpha, self.confidence = float(alpha), confidence
-        self.names = tuple(cap.strata.names)
-        self.n_inputs, self.n_particles, self.n_outputs = cap.n_inputs_, cap.n_particles, cap.n_outputs_
+        super().__init__(cap, alpha, confidence)
         limits, rule, length, k = limits_and_rule(cap._score, table)
         self._rule = rule, length, k
         self._tree = tuple(map(cuda.to_device, table.arrays))
