@@ -58,6 +58,20 @@ class Sampling(NamedTuple):
     high: Any
 
 
+class Shared(NamedTuple):
+    """What the lanes of one sequence tell one another, of the steps under way."""
+
+    rows: Any  # (STEPS, DS, L + 1): states of the particles
+    cloud: Any  # (STEPS, L, DC): their configurations
+    x: Any  # (STEPS + 1, DS + DA): mean state before each step, and its action
+    spread: Any  # (STEPS, DS): sum of squared distances from the mean
+    limits: Any  # (STEPS, M): squared thresholds
+    near: Any  # (STEPS, M): distance from the middle within which cells are inside
+    far: Any  # (STEPS, M): and beyond which none is
+    counts: Any  # (STEPS, LANES): hazard cells that a lane has found
+    costs: Any  # (STEPS,)
+
+
 class Layout(NamedTuple):
     """How a block of threads is shared out."""
 

@@ -29,9 +29,11 @@ def specialise(step: Any, stage_cost: Any, params: type = tuple) -> Any:
 def specialise_cuda(step: Any, stage_cost: Any, sizes: Any, params: type = tuple) -> Any:
     """The GPU's `roll_out` compiled for two numba functions, the class of their parameters, and sizes."""
     from capture_cp.planning import cuda_rollout
+    from capture_cp.planning.cuda_layout import layout_of
 
     source = inspect.getsource(cuda_rollout).replace(f"SIZES = {cuda_rollout.SIZES!r}", f"SIZES = {sizes!r}")
-    return _specialised(cuda_rollout, step, stage_cost, source + _told_apart(params))
+    layout = f"# {layout_of(sizes)}\n"  # another one is another kernel
+    return _specialised(cuda_rollout, step, stage_cost, source + _told_apart(params) + layout)
 
 
 def _told_apart(params: type) -> str:
