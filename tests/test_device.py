@@ -56,6 +56,30 @@ def test_coverage_command_ends_with_the_sentence(capsys):
     assert "Traceback" not in told
 
 
+@pytest.mark.parametrize(
+    "name, given",
+    [
+        ("coverage", ["--mc", "0"]),
+        ("coverage", ["--inputs", "-1"]),
+        ("coverage", ["--out", "nowhere/at/all.json"]),
+        ("peg", ["--samples", "many"]),
+        ("plan", ["--out", "nowhere/at/all.json"]),
+        ("planning", ["--episodes", "0"]),
+    ],
+)
+def test_benchmarks_refuse_before_they_work(name, given, capsys):
+    with pytest.raises(SystemExit) as ended:
+        import_module(f"capture_cp.experiments.gpu.{name}").main(given)
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert "is not a whole number of at least 1." in told or "cannot write nowhere/at/all.json" in told
+
+
+def test_the_benchmark_of_plans_refuses_sizes_of_nothing(capsys):
+    assert import_module("capture_cp.experiments.gpu.plan").main(["--scale-particles", "16", "0"]) == 2
+    assert "scale_particles is 0; expected a whole number of at least 1." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["coverage", "peg", "plan", "planning"])
 def test_benchmarks_end_with_the_sentence(name, capsys):
     assert import_module(f"capture_cp.experiments.gpu.{name}").main([]) == 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from capture_cp.checks import CaptureError
 
@@ -41,6 +43,22 @@ def written_whole(path: Pathlike) -> Iterator[Path]:
         raise CaptureError(f"cannot write {target}: {error.strerror or error}.") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(file: Path | None) -> None:
+    """Refuse a result file that cannot be written, before the work and not after it."""
+    if file is not None:
+        folder = file.absolute().parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK) or file.is_dir():
+            raise CaptureError(
+                f"cannot write {file}: {folder} is not a folder that can be written to, or the name is taken."
+            )
+
+
+def write_json(path: Pathlike, content: Any) -> None:
+    """The content as one JSON file, whole or not at all."""
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
 
 
 def existing_file(path: Pathlike, kind: str) -> Path:

@@ -185,6 +185,8 @@ def test_python_rollouts_are_refused(world, fitted, hazard):
     slow = PythonRollout(fitted["capture"], lambda states, actions, rng: states + actions, python_cost, hazard, (0, 1))
     with pytest.raises(CaptureError, match="needs a FusedRollout"):
         planner(slow).plan(START)
+    assert planner(slow, "auto").device == "cpu"
+    assert planner(rollout(fitted["capture"], hazard), "auto").device == "cuda"
 
 
 def test_states_of_another_size_are_refused(world, fitted, hazard):

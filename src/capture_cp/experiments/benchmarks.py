@@ -21,9 +21,10 @@ from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.experiments.comparison import Comparison
 from capture_cp.experiments.latency import latency_measures
 from capture_cp.experiments.numpy_marble import numpy_marble_step
-from capture_cp.experiments.output import check_writable, write_rows
+from capture_cp.experiments.output import write_rows
 from capture_cp.experiments.peg_benchmarks import peg_comparisons, peg_measures
 from capture_cp.experiments.planning_benchmarks import plan_comparisons, plan_measures
+from capture_cp.files import check_writable
 from capture_cp.predictor import Capture
 from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble.maps import load_map

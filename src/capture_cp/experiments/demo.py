@@ -16,11 +16,12 @@ from capture_cp.checks import Floats, failure_rate, known_name, whole_number
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.experiments import paper
-from capture_cp.experiments.output import check_writable, coverage_table, output_folder, write_rows
+from capture_cp.experiments.output import coverage_table, output_folder, write_rows
 from capture_cp.experiments.planning import PlanningStudy
 from capture_cp.experiments.planning_rows import ROWS, Calibration
 from capture_cp.experiments.planning_summary import summary
 from capture_cp.experiments.report import report_trouble
+from capture_cp.files import check_writable
 from capture_cp.methods import METHODS, method
 from capture_cp.planning.episode import Episode
 from capture_cp.predictor import Capture

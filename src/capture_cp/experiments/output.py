@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +11,7 @@ from rich.table import Table
 
 from capture_cp.checks import CaptureError
 from capture_cp.conformal.coverage import Coverage, CoverageRow, clopper_pearson
-from capture_cp.files import Pathlike, written_whole
+from capture_cp.files import Pathlike, write_json
 
 #: Points of coverage off target from which a table cell is marked.
 MARGIN = 0.02
@@ -29,21 +27,9 @@ def output_folder(path: Pathlike) -> Path:
     return folder
 
 
-def check_writable(file: Path | None) -> None:
-    """Refuse a result file that cannot be written, before the work and not after it."""
-    if file is not None:
-        folder = file.absolute().parent
-        if not folder.is_dir() or not os.access(folder, os.W_OK) or file.is_dir():
-            raise CaptureError(
-                f"cannot write {file}: {folder} is not a folder that can be written to, or the name is taken."
-            )
-
-
 def write_rows(path: Pathlike, rows: Sequence[Mapping[str, Any]], config: Any, **more: Any) -> None:
     """Rows and the settings (a dataclass) they were made with, and what `more` there is to say, as one JSON file."""
-    text = json.dumps({"schema": 1, "rows": list(rows), **more, "config": asdict(config)}, indent=1, default=str)
-    with written_whole(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_json(path, {"schema": 1, "rows": list(rows), **more, "config": asdict(config)})
 
 
 def coverage_table(title: str, results: Mapping[str, Coverage], reference: str) -> Table:

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.checks import CaptureError, whole_number
-from capture_cp.experiments.output import check_writable, write_rows
+from capture_cp.experiments.output import write_rows
+from capture_cp.files import check_writable
 from capture_cp.tasks.peg.quality import Measure, compare, measure
 from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.systems import SYSTEMS, make_system

@@ -16,11 +16,11 @@ from rich.console import Console
 from capture_cp.checks import whole_number
 from capture_cp.experiments.backends import BackendName, check_backend, workers
 from capture_cp.experiments.figure_data import figure_data
-from capture_cp.experiments.output import check_writable, output_folder
+from capture_cp.experiments.output import output_folder
 from capture_cp.experiments.parts import PartStore
 from capture_cp.experiments.report import report_trouble
 from capture_cp.experiments.reproduction import FULL, QUICK, Part, PartName, Sizes, Study, all_parts
-from capture_cp.files import written_whole
+from capture_cp.files import check_writable, write_json
 
 NO_MUJOCO = 'skipped: the peg needs MuJoCo; install it with: pip install "capture-cp[sim]".'
 NOT_YET = "not made yet; run the command again without --only, or with this part in it."
@@ -115,7 +115,7 @@ class Reproduction:
         for table in part.tables:
             rows = [row for row in found["rows"] if table.holds(row)]
             content = {"schema": 1, "table": table.number, "title": table.title, "scale": self.scale, "rows": rows}
-            _write_json(self.folder / table.file, content | {"config": part.settings()})
+            write_json(self.folder / table.file, content | {"config": part.settings()})
 
     def write_index(self) -> None:
         """The index page over all parts, finished or not."""
@@ -150,7 +150,7 @@ class Reproduction:
             "config": asdict(study),
             "data": figure_data(study, file.stem, console),
         }
-        _write_json(file.with_suffix(".json"), content)
+        write_json(file.with_suffix(".json"), content)
 
     def _is_ours(self, part: Part, figure: Path) -> bool:
         """Whether a figure is there and was made with these settings, not by a run of another scale since then."""
@@ -162,8 +162,3 @@ class Reproduction:
 
     def _store(self, part: Part) -> PartStore:
         return PartStore(self.folder / "state", f"reproduce-{part.name}", part.identity(self.pictures))
-
-
-def _write_json(file: Path, content: dict[str, Any]) -> None:
-    with written_whole(file) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import tyro
 
 from capture_cp.checks import CaptureError, failure_rate, known_name, whole_number
-from capture_cp.experiments.output import check_writable, output_folder
+from capture_cp.experiments.output import output_folder
+from capture_cp.files import check_writable
 from capture_cp.methods import METHODS
 from capture_cp.plotting import pyplot
 

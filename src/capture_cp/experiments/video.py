@@ -13,7 +13,7 @@ from rich.progress import track
 
 from capture_cp.checks import CaptureError
 from capture_cp.experiments.movie import ENDINGS, Picture, check_ending, write_movie
-from capture_cp.experiments.output import check_writable
+from capture_cp.files import check_writable
 from capture_cp.planning.episode import Episode
 from capture_cp.plotting import pyplot
 

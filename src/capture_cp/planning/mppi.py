@@ -39,7 +39,7 @@ class MPPI:
         repeats: roll-outs, each with noise of its own, behind each comparison.
         seed: fixes every random number of every plan.
         device: "cuda" plans wholly on a GPU, which takes a `FusedRollout`; its random numbers are others than the
-            processor's. "auto" takes a GPU where there is one.
+            processor's. "auto" takes a GPU where there is one and the roll-out can run there.
     """
 
     def __init__(
@@ -58,7 +58,8 @@ class MPPI:
         device: Device = "cpu",
     ) -> None:
         self.rollout = rollout
-        self.device = chosen_device(device)
+        runs_there = hasattr(rollout, "fused")
+        self.device = chosen_device("cpu" if device == "auto" and not runs_there else device)
         self.horizon = whole_number("horizon", horizon, 1)
         self.samples = whole_number("samples", samples, 1)
         self.iterations = whole_number("iterations", iterations, 1)

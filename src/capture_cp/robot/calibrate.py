@@ -15,8 +15,9 @@ from capture_cp.checks import CaptureError, CaptureWarning, confidence_level, fa
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import Model
-from capture_cp.experiments.output import check_writable, write_rows
+from capture_cp.experiments.output import write_rows
 from capture_cp.experiments.report import report_trouble
+from capture_cp.files import check_writable
 from capture_cp.methods import METHODS, method
 from capture_cp.predictor import Capture
 from capture_cp.provenance import digest

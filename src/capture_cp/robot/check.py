@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from capture_cp.checks import CaptureError, CaptureWarning, failure_rate, whole_number
-from capture_cp.experiments.output import check_writable, write_rows
+from capture_cp.experiments.output import write_rows
+from capture_cp.files import check_writable
 from capture_cp.provenance import digest
 from capture_cp.robot import options
 from capture_cp.robot.batch import QUESTIONS, BatchCheck, check_batch

@@ -13,7 +13,8 @@ from rich.table import Table
 from capture_cp.checks import CaptureError, confidence_level, failure_rate, whole_number
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.quantile import conformal_rank, size_needed
-from capture_cp.experiments.output import check_writable, write_rows
+from capture_cp.experiments.output import write_rows
+from capture_cp.files import check_writable
 
 SURE = 0.95  # of calibrations within the range shown, and of logs that give the rarest group enough
 

@@ -8,23 +8,22 @@ Needs neither tyro nor rich: it is for the bare machine that has the GPU.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from capture_cp.checks import CaptureError, Floats
 from capture_cp.cuda.device import require_cuda
+from capture_cp.experiments.gpu.arguments import at_least_one, result_file
 from capture_cp.experiments.marble_methods import PART, MarbleMethods
 from capture_cp.experiments.montecarlo import Counts, count
-from capture_cp.files import written_whole
+from capture_cp.files import write_json
 from capture_cp.methods import METHODS
 from capture_cp.predictor import Capture
 from capture_cp.tasks.marble.cspace import STRATA
@@ -204,19 +203,18 @@ def _name(cuda: Any) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark, print its report and write it to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, help="JSON file for the report")
-    parser.add_argument("--mc", type=int, default=10_000, help="outcomes of each test input")
+    parser.add_argument("--out", type=result_file, help="JSON file for the report")
+    parser.add_argument("--mc", type=at_least_one, default=10_000, help="outcomes of each test input")
     parser.add_argument("--maps", nargs="+", default=list(MAP_NAMES))
     parser.add_argument(
-        "--jobs", type=int, default=min(len(MAP_NAMES), os.cpu_count() or 1), help="processes that calibrate"
+        "--jobs", type=at_least_one, default=min(len(MAP_NAMES), os.cpu_count() or 1), help="processes that calibrate"
     )
-    parser.add_argument("--inputs", type=int, help="only so many test inputs of each map")
+    parser.add_argument("--inputs", type=at_least_one, help="only so many test inputs of each map")
     given = parser.parse_args(arguments)
     try:
         report = benchmark(given.maps, given.mc, given.jobs, given.inputs)
         if given.out is not None:
-            with written_whole(given.out) as temporary:
-                temporary.write_text(json.dumps(report, indent=2), encoding="utf-8")
+            write_json(given.out, report)
     except CaptureError as error:
         print(error, file=sys.stderr)
         return 2

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,9 @@ import numpy as np
 from capture_cp.checks import CaptureError
 from capture_cp.cuda.device import require_cuda
 from capture_cp.experiments.comparison import Comparison
+from capture_cp.experiments.gpu.arguments import at_least_one, result_file
 from capture_cp.experiments.gpu.timing import device_seconds
-from capture_cp.files import written_whole
+from capture_cp.files import write_json
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
 from capture_cp.tasks.peg.corrected import NO_CORRECTION
@@ -153,10 +152,10 @@ def line(row: dict[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time the jobs, print a table, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="Also write the rows to this JSON file.")
-    parser.add_argument("--inputs", type=int, default=125_000, help="Inputs of the model, 8 particles each.")
-    parser.add_argument("--samples", type=int, nargs="+", default=[128, 1024, 4096], help="Sequences a plan.")
-    parser.add_argument("--rounds", type=int, default=7, help="Times each job is run on each device.")
+    parser.add_argument("--out", type=result_file, help="Also write the rows to this JSON file.")
+    parser.add_argument("--inputs", type=at_least_one, default=125_000, help="Inputs of the model, 8 particles each.")
+    parser.add_argument("--samples", type=at_least_one, nargs="+", default=[128, 1024, 4096], help="Sequences a plan.")
+    parser.add_argument("--rounds", type=at_least_one, default=7, help="Times each job is run on each device.")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args(arguments)
     try:
@@ -170,9 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in kernels:
             print(f"kernel: {row['kernel']}: {1e3 * row['seconds']:.3f} ms")
         if chosen.out is not None:
-            with written_whole(chosen.out) as temporary:
-                content = {"schema": 1, "cores": os.cpu_count(), "rows": rows, "kernels": kernels}
-                temporary.write_text(json.dumps(content, indent=1))
+            write_json(chosen.out, {"schema": 1, "cores": os.cpu_count(), "rows": rows, "kernels": kernels})
     except CaptureError as error:
         print(error, file=sys.stderr)
         return 2

@@ -9,7 +9,6 @@ rich, and PyTorch only for the part `torch`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -24,11 +23,12 @@ import numpy as np
 
 from capture_cp.checks import CaptureError, known_name, whole_number
 from capture_cp.cuda.device import require_cuda
+from capture_cp.experiments.gpu.arguments import result_file
 from capture_cp.experiments.gpu.plan_runs import Run, closed_loop
 from capture_cp.experiments.gpu.plan_table import table
 from capture_cp.experiments.gpu.timing import interleaved, kernel_times, seconds, simulated, summary
 from capture_cp.experiments.planning_benchmarks import ALPHA, calibrated
-from capture_cp.files import written_whole
+from capture_cp.files import write_json
 from capture_cp.kernels.random import stream
 from capture_cp.methods import METHODS
 from capture_cp.predictor import Capture
@@ -63,6 +63,9 @@ class Options:
                 known_name(name, value, known)
         for name in ("samples", "horizon", "rounds", "steps", "compile_limit"):
             whole_number(name, getattr(self, name), 1)
+        for name in ("scale_samples", "scale_horizons", "scale_particles", "scale_plans"):
+            for value in getattr(self, name):
+                whole_number(name, value, 1)
 
     @property
     def planner(self) -> PlannerSettings:
@@ -242,15 +245,13 @@ class Benchmark:
 
 def write(report: dict[str, Any], path: Path | None) -> None:
     """The report as JSON, if a file was named."""
-    if path is None:
-        return
-    with written_whole(path) as temporary:
-        temporary.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if path is not None:
+        write_json(path, report)
 
 
 def _options(arguments: Sequence[str] | None) -> tuple[Options, Path | None]:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, help="JSON file for the report")
+    parser.add_argument("--out", type=result_file, help="JSON file for the report")
     for name, default in asdict(Options()).items():
         several = not isinstance(default, int)
         kind = int if not several else type(default[0])
@@ -263,8 +264,6 @@ def _options(arguments: Sequence[str] | None) -> tuple[Options, Path | None]:
         )
     given = vars(parser.parse_args(arguments))
     out = given.pop("out")
-    if out is not None and not out.absolute().parent.is_dir():
-        raise CaptureError(f"cannot write {out}: {out.absolute().parent} is not a folder.")
     return Options(**given), out
 
 

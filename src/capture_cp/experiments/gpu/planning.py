@@ -6,19 +6,18 @@ The same rows as `capture plan marble --device cuda`, timed. Needs none of the c
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from capture_cp.checks import CaptureError
 from capture_cp.cuda.device import require_cuda
+from capture_cp.experiments.gpu.arguments import at_least_one, result_file
 from capture_cp.experiments.paper import PLANNING_METHODS
 from capture_cp.experiments.planning_rows import ROWS, calibrate, play_together
 from capture_cp.experiments.planning_summary import episode_seeds, planning_row, summary
-from capture_cp.files import written_whole
+from capture_cp.files import write_json
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.task import Marble
 
@@ -46,9 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--maps", nargs="+", default=MAP_NAMES)
     parser.add_argument("--methods", nargs="+", default=PLANNING_METHODS, choices=ROWS)
-    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--episodes", type=at_least_one, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=result_file)
     given = parser.parse_args(arguments)
     try:
         require_cuda()
@@ -63,8 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 flush=True,
             )
             if given.out is not None:
-                with written_whole(given.out) as temporary:
-                    temporary.write_text(json.dumps({"seconds": time.perf_counter() - began, "rows": found}, indent=1))
+                write_json(given.out, {"seconds": time.perf_counter() - began, "rows": found})
     except CaptureError as error:
         print(error, file=sys.stderr)
         return 2
