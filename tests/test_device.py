@@ -57,7 +57,7 @@ def test_coverage_command_ends_with_the_sentence(capsys):
 
 
 @pytest.mark.parametrize(
-    "name, given",
+    ("name", "given"),
     [
         ("coverage", ["--mc", "0"]),
         ("coverage", ["--inputs", "-1"]),
