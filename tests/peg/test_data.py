@@ -77,7 +77,10 @@ def test_damaged_part_is_simulated_again(tmp_path, simulated):
     expected = rows(tmp_path)
     file = files(tmp_path)[1]
     whole = file.read_bytes()
-    for damaged in (b"", whole[:-9], whole[:-1] + bytes([whole[-1] ^ 1])):
+    place = whole.index(b'pushed_out":"') + len(b'pushed_out":"')
+    other_count = whole[:place] + (b"1" if whole[place : place + 1] != b"1" else b"2") + whole[place + 1 :]
+    no_count = whole.replace(b"pushed_out", b"pushed_in_")
+    for damaged in (b"", whole[:-9], whole[:-1] + bytes([whole[-1] ^ 1]), other_count, no_count):
         file.write_bytes(damaged)
         simulated.clear()
         assert np.array_equal(rows(tmp_path), expected)
