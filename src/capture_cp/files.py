@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,19 @@ UNPACKED, PACKING = 1 << 26, 200
 
 def cache_folder() -> Path:
     """Where things that can be made again are kept between runs; it may not exist yet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "capture-cp"
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(chosen) if chosen else Path.home() / ".cache") / "capture-cp"
+    except RuntimeError:  # this user has no home
+        return _folder_of_this_run()
+
+
+@cache
+def _folder_of_this_run() -> Path:
+    """A folder that nobody else can write to, as what is kept there may be run; it goes with the process."""
+    folder = tempfile.mkdtemp(prefix="capture-cp-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 @contextmanager

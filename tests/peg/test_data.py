@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -88,11 +90,11 @@ def test_damaged_part_is_simulated_again(tmp_path, simulated):
 
 
 def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
-    def full(tensors, path, about):
-        path.write_bytes(b"half")
+    def full(path, content):
+        path.write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(CaptureError, match="No space left"):
         rows(tmp_path)
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]

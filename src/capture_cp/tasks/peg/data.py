@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save as serialise
 
 from capture_cp.checks import CaptureError, Floats, whole_number
 from capture_cp.files import Pathlike, cache_folder, written_whole
@@ -110,7 +110,7 @@ def _write(file: Path, part: Part, fingerprint: str) -> None:
     X, Y, pushed_out = part
     about = {"fingerprint": fingerprint, "sha256": _checksum(part), "pushed_out": str(pushed_out)}
     with written_whole(file) as temporary:
-        save_file({"X": np.ascontiguousarray(X), "Y": Y}, temporary, about)
+        temporary.write_bytes(serialise({"X": np.ascontiguousarray(X), "Y": Y}, about))
 
 
 def _read(file: Path, fingerprint: str) -> Part | None:
