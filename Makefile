@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test browser gpu lint docs bench fuzz wheel clean
+.PHONY: demo test browser gpu lint docs bench fuzz attack wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.view  ## calibrate the six methods on the built-in example
@@ -33,6 +33,9 @@ bench: $(VENV)/.dev  ## speed as ratios to named alternatives
 
 fuzz: $(VENV)/.dev  ## a hundred thousand mutated files, none of which may do harm
 	$(BIN)/python tests/fuzz.py --files 100000
+
+attack: $(VENV)/.dev  ## forged files, foreign websites, full disks, kills: tries and failures in one table
+	cd tests && $(abspath $(BIN))/python -m attack $(ATTACK)
 
 wheel: $(VENV)/.dev  ## the wheel, in dist/
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .

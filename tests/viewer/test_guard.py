@@ -22,6 +22,9 @@ from viewer.sessions import VIEW, ready
 
 pytest.importorskip("viser", reason="viser is not installed (extra view)")
 
+import msgspec
+
+from capture_cp.viewer.messages import is_sound
 from viewer.visitor import move, status, visit, wait_for
 
 
@@ -177,7 +180,7 @@ def test_a_map_is_chosen_by_name_only(page, told, tmp_path):
 
 def test_no_number_beyond_its_bounds_reaches_the_session(page, told):
     before = page.session.settings
-    asked = [("planner.samples", 20_000_000), ("planner.horizon", 10**9), ("alpha", math.nan), ("alpha", 7.0), ("k", 99)]
+    asked = [("planner.samples", 20_000_000), ("planner.horizon", 10**9), ("alpha", "nan"), ("alpha", 7.0), ("k", 99)]
     with visit(page) as send:
         for path, value in asked:
             move(send, page._controls[path], value)
@@ -190,29 +193,61 @@ def test_no_number_beyond_its_bounds_reaches_the_session(page, told):
         wait_for(lambda: page.session.settings.alpha == 0.1)
 
 
-def test_what_is_not_finite_does_not_stick(page, told):
+@pytest.mark.parametrize(
+    ("content", "sound"),
+    [
+        ({"type": "GuiUpdateMessage", "uuid": "a", "updates": {"value": 0.5}}, True),
+        ({"type": "GuiUpdateMessage", "uuid": "a", "updates": {"value": [1, "b", None, True]}}, True),
+        ({"type": "FileTransferPart", "transfer_uuid": "a", "part_index": 0, "content": bytes(100_000)}, True),
+        ({"type": "GuiUpdateMessage", "uuid": "a", "updates": {"value": math.nan}}, False),
+        ({"type": "GuiUpdateMessage", "uuid": "a", "updates": {"value": 1e308}}, False),
+        ({"type": "GuiUpdateMessage", "uuid": "a", "updates": {"value": 2**63}}, False),
+        ({"type": "GuiUpdateMessage", "uuid": "a", "updates": {"value": "x" * 10_001}}, False),
+        ({"type": "GuiUpdateMessage", "uuid": "a", "updates": {"max": 5}}, False),
+        ({"type": "GuiUpdateMessage", "uuid": "a", "updates": {"value": 1, "label": "b"}}, False),
+        ({"type": "GuiUpdateMessage", "uuid": "a", "updates": []}, False),
+        ({"type": "ViewerCameraMessage", "position": [0.0, math.inf, 0.0]}, False),
+        ({1: 2}, False),
+        ([1, 2], False),
+    ],
+)
+def test_only_sound_messages_are_passed_on(content, sound):
+    assert is_sound(msgspec.msgpack.encode(content)) is sound
+
+
+@pytest.mark.parametrize("message", [b"", b"\xc1", b"\x91" * 100_000, "text"], ids=["empty", "no code", "deep", "text"])
+def test_what_is_no_message_is_dropped(message):
+    assert not is_sound(message)
+
+
+def test_what_is_beyond_a_slider_does_not_stick(page, told):
     (dial, slider), speed = page._dials[0], page._speed_slider
     with visit(page) as send:
         wait_for(lambda: slider.value > 0)
         state, shown = page.session.state.copy(), slider.value
-        for handle, value in [
-            (slider, math.nan),
-            (slider, math.inf),
-            (slider, dial.high + 1),
-            (speed, math.nan),
-            (speed, 0.0),
-        ]:
+        for handle in (slider, speed):
+            for value in (math.nan, math.inf, 1e308):
+                move(send, handle, value)  # dropped, and not even told
+        for handle, value in [(slider, "nan"), (slider, "inf"), (slider, dial.high + 1), (speed, "nan"), (speed, 0.0)]:
             before = len(told)
             move(send, handle, value)
             wait_for(lambda: len(told) == before + 1)  # noqa: B023
-        place = {"wxyz": [1.0, 0, 0, 0], "position": [math.nan, 0.0, 0.0], "owner": ""}
-        send("TransformControlsUpdateMessage", name=page.stage._handle.name, **place)
-        wait_for(lambda: told[-1] == "the state asked for is not finite; choose numbers within the sliders' bounds.")
         np.testing.assert_array_equal(page.session.state, state)
         assert page._speed == 1.0
         wait_for(lambda: slider.value == shown and speed.value == 1.0)
         move(send, slider, shown + 2 * dial.step)
         wait_for(lambda: page.session.state[0] == pytest.approx((shown + 2 * dial.step) / dial.unit))
+
+
+def test_a_state_or_action_that_is_not_finite_is_refused():
+    session = ready()
+    before = session.state.copy(), session.action.copy()
+    for deed, numbers in ((session.place, before[0]), (session.aim, before[1])):
+        for bad in (math.nan, math.inf):
+            with pytest.raises(CaptureError, match="asked for is not finite"):
+                deed(np.append(bad, numbers[1:]))
+    np.testing.assert_array_equal(session.state, before[0])
+    np.testing.assert_array_equal(session.action, before[1])
 
 
 def test_a_recording_from_the_page_names_no_file(tmp_path):

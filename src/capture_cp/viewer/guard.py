@@ -19,6 +19,8 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from capture_cp.viewer.messages import SoundMessages
+
 REFUSED = "capture view answers only its own page. Open it by the address that the command printed.\n"
 #: No other page may show this one in a frame, where a click meant for that page would land here.
 HEADERS = {"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
@@ -52,7 +54,7 @@ def _is_ours(host: str, names: Collection[str]) -> bool:
 
 @contextmanager
 def guarded(host: str) -> Iterator[None]:
-    """While the block lasts, servers that are started refuse requests that are not allowed.
+    """While the block lasts, servers that are started refuse requests that are not allowed, and drop unsound messages.
 
     viser has no option for it, so the function that it starts its server with is replaced for that long.
     """
@@ -60,7 +62,10 @@ def guarded(host: str) -> Iterator[None]:
 
     plain, names = server.serve, own_names(host)
 
-    def serve(*arguments: Any, process_request: Any, **options: Any) -> Any:
+    def serve(handler: Any, *arguments: Any, process_request: Any, **options: Any) -> Any:
+        async def sound(connection: Any) -> None:
+            await handler(SoundMessages(connection))
+
         async def checked(connection: Any, request: Any) -> Any:
             if not is_allowed(request.headers.get_all("Host"), request.headers.get_all("Origin"), names):
                 return connection.respond(HTTPStatus.FORBIDDEN, REFUSED)
@@ -70,7 +75,7 @@ def guarded(host: str) -> Iterator[None]:
                 response.headers.update(HEADERS)
             return response
 
-        return plain(*arguments, process_request=checked, logger=_quiet(), **options)
+        return plain(sound, *arguments, process_request=checked, logger=_quiet(), **options)
 
     server.serve = serve  # type: ignore[misc, assignment]
     try:
