@@ -24,6 +24,24 @@ class Partition:
     roots: npt.NDArray[np.int32]  # (M,)
     stratum_features: Floats  # (M, df), the features numbered dx, dx + 1, ...
     n_inputs: int  # dx
+    #: (M,): the roots before some strata were isolated; None where none was.
+    grown_roots: npt.NDArray[np.int32] | None = None
+
+    @property
+    def grown(self) -> Partition:
+        """The partition as it was grown, before strata were isolated: the groups that coverage is promised for.
+
+        Which strata are isolated depends on the calibration points. Regions only grow by it, so the promise of each grown
+        group stands; given that a point is in none of the isolated strata, nothing is promised.
+        """
+        if self.grown_roots is None:
+            return self
+        return Partition(self.nodes, self.grown_roots, self.stratum_features, self.n_inputs)
+
+    @property
+    def in_use(self) -> Ints:
+        """The groups that thresholds are read from, in ascending order."""
+        return np.array(sorted({leaf.group for leaf in self._leaves()}), dtype=np.int64)
 
     @property
     def n_groups(self) -> int:
@@ -43,23 +61,30 @@ class Partition:
         return np.asarray(groups_everywhere(self.nodes, self.roots, self.stratum_features, X))
 
     def isolate(self, strata: Ints) -> Partition:
-        """The same partition with a new group of its own for each of the given strata."""
+        """The same partition with a new group of its own for each of the given strata; see `grown`."""
         if len(strata) == 0:
             return self
         roots = self.roots.copy()
         roots[strata] = len(self.nodes) + np.arange(len(strata))
         nodes = np.concatenate([self.nodes, leaves(len(strata), self.n_groups)])
-        return Partition(nodes, roots, self.stratum_features, self.n_inputs)._compact()
+        shared = self._sharing(strata)
+        # a stratum that had its groups for itself is promised as it is now
+        grown = np.where(np.isin(np.arange(len(roots)), shared), self.roots, roots) if len(shared) else None
+        return Partition(nodes, roots, self.stratum_features, self.n_inputs, grown)._compact()
 
     def describe(self, group: int, strata: Sequence[str], inputs: Sequence[str] | None = None) -> str:
         """The group in words: its strata and what the splits on the input leave of each of its numbers."""
         names = list(inputs) if inputs is not None else [f"x{i}" for i in range(self.n_inputs)]
-        for leaf in self._leaves():
+        for leaf in (*self._leaves(), *(self.grown._leaves() if self.grown_roots is not None else ())):
             if leaf.group == group:
                 everywhere = len(leaf.strata) == len(strata)
                 where = "any stratum" if everywhere else ", ".join(strata[m] for m in leaf.strata)
                 return " and ".join([where, *(_interval(names[f], *ends) for f, ends in leaf.intervals.items())])
         raise CaptureError(f"group {group} does not exist; groups run from 0 to {self.n_groups - 1}.")
+
+    def has_splits(self, group: int) -> bool:
+        """Whether the group is only a part of its strata, split off by the input."""
+        return any(leaf.group == group and leaf.intervals for leaf in self._leaves())
 
     def components(self, strata: Sequence[str]) -> dict[str, Ints]:
         """Sets of strata that share groups, by name, and the groups of each: what coverage is promised for, and no finer."""
@@ -76,12 +101,19 @@ class Partition:
 
     def _compact(self) -> Partition:
         """The same partition without the groups that no stratum leads to."""
-        used = sorted({leaf.group for leaf in self._leaves()})
+        used = np.union1d(self.in_use, self.grown.in_use)
         nodes = self.nodes.copy()
         leaf = nodes["feature"] < 0
         # a leaf that nothing leads to keeps some valid number
         nodes["group"][leaf] = np.searchsorted(used, nodes["group"][leaf]).clip(0, len(used) - 1)
-        return Partition(nodes, self.roots, self.stratum_features, self.n_inputs)
+        return Partition(nodes, self.roots, self.stratum_features, self.n_inputs, self.grown_roots)
+
+    def _sharing(self, strata: Ints) -> Ints:
+        """Which of the given strata share a group with one that is not given."""
+        found = list(self._leaves())
+        elsewhere = {leaf.group for leaf in found if not np.isin(leaf.strata, strata).all()}
+        sharing = [leaf.strata for leaf in found if leaf.group in elsewhere]
+        return np.intersect1d(np.concatenate(sharing), strata) if sharing else np.empty(0, dtype=np.int64)
 
     def _leaves(self) -> Iterator[_Leaf]:
         """Every leaf that some stratum leads to, from left to right."""

@@ -17,6 +17,7 @@ from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazar
 from capture_cp.predictor import Capture
 from capture_cp.region import grid_of
 from capture_cp.spaces.strata import GridStrata
+from capture_cp.streams import stream
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class PythonRollout:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
         check_sizes(self.cap, state, sequences, self.axes)
         samples, horizon, _ = sequences.shape
-        particles, rng = self.cap.n_particles, np.random.default_rng(seed)
+        particles, rng = self.cap.n_particles, stream(seed, "PythonRollout")
         states = np.tile(state, (samples, particles, 1))
         costs = np.empty((samples, horizon))
         for h in range(horizon):
