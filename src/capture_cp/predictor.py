@@ -29,7 +29,14 @@ from capture_cp.conformal.thresholds import Thresholds
 from capture_cp.conformal.units import unit_numbers
 from capture_cp.cuda.device import Device, chosen_device, require_cuda
 from capture_cp.params import Params
-from capture_cp.preflight import check_model, check_parts, check_unseen, warn_of_small_groups
+from capture_cp.preflight import (
+    check_model,
+    check_parts,
+    check_same_strata,
+    check_unseen,
+    checked_scores,
+    warn_of_small_groups,
+)
 from capture_cp.provenance import provenance
 from capture_cp.region import Region, finite_columns, grid_of, with_whole_strata
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
@@ -374,6 +381,7 @@ class Capture(Params):
     def _check_fitted(self) -> None:
         if not hasattr(self, "partition_"):
             raise CaptureError("this Capture is not calibrated yet; call fit(X, Y) or Capture.load(...) first.")
+        check_same_strata(self.strata, len(self.partition_.roots))
 
     def _check_parts(self, dims: int) -> None:
         check_parts(self.model, self.strata, self._score, self._groups, self.n_particles, self.seed, dims)
@@ -381,4 +389,4 @@ class Capture(Params):
 
     @staticmethod
     def _checked_scores(R: Any, n: int) -> Floats:
-        return finite_array("the scores", R, (n,), "(n,): one score a transition")
+        return checked_scores(R, (n,), "(n,): one score per transition")

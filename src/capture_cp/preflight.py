@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, CaptureWarning, Floats, whole_number
+from capture_cp.checks import CaptureError, CaptureWarning, Floats, finite_array, whole_number
 from capture_cp.conformal.groups import Groups
 from capture_cp.conformal.quantile import size_needed
 from capture_cp.conformal.scores import Score
@@ -58,6 +58,26 @@ def check_model(model: Any, score: Score, X: Floats, n_particles: int, dims: int
             "the model returned the same particles for two different random generators; draw its noise from the rng "
             "it is given, or pass deterministic_model=True if it is meant to have none."
         )
+
+
+def check_same_strata(strata: Strata, fitted: int) -> None:
+    """Refuse strata that were replaced, after fitting, by others in number: the groups know only the fitted ones."""
+    if len(strata.names) != fitted:
+        raise CaptureError(
+            f"the strata are {len(strata.names)} ({', '.join(map(str, strata.names[:5]))}), but the calibration was fitted "
+            f"with {fitted}; they must not be replaced after fitting, so fit again."
+        )
+
+
+def checked_scores(R: Any, shape: tuple[int, ...], meaning: str) -> Floats:
+    """What a score computed, of that shape, finite and at least 0: a negative threshold is kept for "nothing"."""
+    scores = finite_array("the scores", R, shape, meaning)
+    if (scores < 0).any():
+        raise CaptureError(
+            f"the smallest score is {scores.min():.4g}; expected scores of at least 0, larger for stranger outcomes. Use an "
+            "increasing function that is not negative, such as exp of a log-distance."
+        )
+    return scores
 
 
 def check_unseen(model: Any, X: Floats, Y: Floats, episodes: Any = None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba.core.errors import NumbaError
 
 from capture_cp.checks import CaptureError, Floats, Ints
 from capture_cp.kernels.tree import NODE, groups_everywhere, groups_of, threshold_of
@@ -54,11 +56,22 @@ class Partition:
 
     def groups(self, X: Floats, m: Ints) -> Ints:
         """Group of each pair X[i] (dx,), m[i]: (n,)."""
+        self._check_inputs(X)
+        if m.shape != X.shape[:1] or (len(m) and not 0 <= m.min() <= m.max() < len(self.roots)):
+            raise CaptureError(
+                f"strata have shape {m.shape} or are not all from 0 to {len(self.roots) - 1}; give one for each of {len(X)} "
+                "inputs. An infeasible configuration (-1) is in no group."
+            )
         return np.asarray(groups_of(self.nodes, self.roots, self.stratum_features, X, m))
 
     def groups_everywhere(self, X: Floats) -> Ints:
         """Group of each input in every stratum: (n, M)."""
+        self._check_inputs(X)
         return np.asarray(groups_everywhere(self.nodes, self.roots, self.stratum_features, X))
+
+    def _check_inputs(self, X: Floats) -> None:
+        if X.ndim != 2 or X.shape[1] != self.n_inputs:
+            raise CaptureError(f"inputs have shape {X.shape}; expected (n, {self.n_inputs}), as in fit.")
 
     def isolate(self, strata: Ints) -> Partition:
         """The same partition with a new group of its own for each of the given strata; see `grown`."""
@@ -158,10 +171,10 @@ def _interval(name: str, low: float, high: float) -> str:
 class ThresholdTable:
     """Thresholds of one calibration at one alpha, for a control loop: `table(x, m)` takes under a microsecond.
 
-    `x` is a contiguous float64 array (dx,) and `m` a stratum number; nothing is checked.
+    `x` is a contiguous float64 array (dx,) and `m` a stratum number; anything else is refused.
     """
 
-    __slots__ = ("arrays", "thresholds")
+    __slots__ = ("arrays", "n_inputs", "thresholds")
 
     def __init__(self, partition: Partition, thresholds: Floats) -> None:
         nodes = partition.nodes.copy()
@@ -169,10 +182,21 @@ class ThresholdTable:
         nodes["threshold"][leaf] = thresholds[nodes["group"][leaf]]
         self.arrays = (nodes, partition.roots, partition.stratum_features)
         self.thresholds = thresholds
+        self.n_inputs = partition.n_inputs
 
     def __call__(self, x: Floats, m: int) -> float:
         nodes, roots, features = self.arrays
-        return threshold_of(nodes, roots, features, x, m)  # type: ignore[no-any-return]
+        try:
+            found: float = threshold_of(nodes, roots, features, self.n_inputs, x, m)
+        except (TypeError, NumbaError):
+            found = math.nan
+        if found != found:  # NaN
+            given = f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
+            raise CaptureError(
+                f"x is {given} and m is {m!r}; expected a float64 array of shape ({self.n_inputs},) and a stratum from 0 to "
+                f"{len(roots) - 1}."
+            )
+        return found
 
 
 def leaves(count: int, first_group: int = 0) -> npt.NDArray[Any]:

@@ -29,7 +29,14 @@ from capture_cp.horizon.particles import BatchedStep, Cloud, count_cells, propag
 from capture_cp.horizon.rollouts import Rollouts, configuration_axes
 from capture_cp.horizon.thresholds import HorizonScores, roles
 from capture_cp.params import Params
-from capture_cp.preflight import check_parts, check_unseen, warn_of_small_groups, warn_of_unseen_groups
+from capture_cp.preflight import (
+    check_parts,
+    check_same_strata,
+    check_unseen,
+    checked_scores,
+    warn_of_small_groups,
+    warn_of_unseen_groups,
+)
 from capture_cp.provenance import digest
 from capture_cp.region import Region
 from capture_cp.spaces.strata import GriddedStrata, Strata, checked_index
@@ -306,7 +313,7 @@ class HorizonCapture(Params):
         """Scores (n, S) of the chosen steps."""
         c = rollouts.configurations_at(steps)
         scores = [self._score.score(cloud.particles, np.ascontiguousarray(c[:, s])) for s, cloud in enumerate(clouds)]
-        return finite_array("the scores", np.stack(scores, axis=1), c.shape[:2], "(n, S): one score a step")
+        return checked_scores(np.stack(scores, axis=1), c.shape[:2], "(n, S): one score per step")
 
     def _feasible_labels(self, rollouts: Rollouts, steps: tuple[int, ...]) -> Ints:
         """As `_labels`; infeasible configurations are refused."""
@@ -357,6 +364,7 @@ class HorizonCapture(Params):
     def _check_fitted(self) -> None:
         if not hasattr(self, "partition_"):
             raise CaptureError("this HorizonCapture is not calibrated yet; call fit(rollouts) or load(...) first.")
+        check_same_strata(self.strata, len(self.partition_.roots) // len(self.steps_))
 
     def _check_parts(self, n_states: int, dims: int) -> None:
         check_parts(self.step, self.strata, self._score, self._groups, self.n_particles, self.seed, dims)

@@ -129,9 +129,12 @@ def exact_product(q: float, scale: Floats) -> Floats:
     """The largest t (J,) with t / scale <= q in floating point: the roll-out that sets q passes its own thresholds."""
     if not np.isfinite(q):
         return np.full(len(scale), np.inf)
-    t = q * scale
-    while (over := t / scale > q).any():
-        t = np.where(over, np.nextafter(t, 0.0), t)
-    while (under := np.nextafter(t, np.inf) / scale <= q).any():
-        t = np.where(under, np.nextafter(t, np.inf), t)
-    return np.asarray(t)
+    # positive floats are ordered as their bits are, so that halving ends after 64 steps wherever q and scale lie
+    low = np.zeros(len(scale), dtype=np.int64)
+    high = np.full(len(scale), np.finfo(np.float64).max).view(np.int64)
+    with np.errstate(over="ignore"):
+        for _ in range(64):
+            middle = high - (high - low) // 2
+            passes = middle.view(np.float64) / scale <= q
+            low, high = np.where(passes, middle, low), np.where(passes, high, middle - 1)
+    return low.view(np.float64)

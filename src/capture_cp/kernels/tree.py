@@ -29,8 +29,13 @@ def find_group(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def threshold_of(nodes, roots, stratum_features, x, m):  # type: ignore[no-untyped-def]
-    """Conformal threshold of one input (dx,) in stratum m, from leaves whose `threshold` is that of their group."""
+def threshold_of(nodes, roots, stratum_features, n_inputs, x, m):  # type: ignore[no-untyped-def]
+    """Conformal threshold of one input (dx,) in stratum m, from leaves whose `threshold` is that of their group.
+
+    NaN where the input has another length, or there is no such stratum: looking further would read out of bounds.
+    """
+    if x.shape[0] != n_inputs or m < 0 or m >= roots.shape[0]:
+        return np.nan
     return nodes[find_leaf(nodes, roots[m], stratum_features, m, x)].threshold
 
 
