@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, prange
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save as serialise
 
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.cuda.device import Device, chosen_device
@@ -260,7 +260,7 @@ def _cached_codes(grid: Grid, trim: float, shape: Shape) -> Codes:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(file) as temporary:
-                save_file({"codes": codes}, temporary, {"sha256": _checksum(codes)})
+                temporary.write_bytes(serialise({"codes": codes}, {"sha256": _checksum(codes)}))
         except (OSError, CaptureError):
             pass  # a folder that cannot be written costs a second each time, no more
     return codes

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save as serialise
 
 from capture_cp.checks import CaptureError, Floats, whole_number
 from capture_cp.files import Pathlike, cache_folder, written_whole
@@ -110,9 +110,9 @@ def _made_folder(parent: Path, name: str) -> Path:
 
 def _write(file: Path, part: Part, fingerprint: str) -> None:
     X, Y, pushed_out = part
-    about = {"fingerprint": fingerprint, "sha256": _checksum(X, Y), "pushed_out": str(pushed_out)}
+    about = {"fingerprint": fingerprint, "sha256": _checksum(part), "pushed_out": str(pushed_out)}
     with written_whole(file) as temporary:
-        save_file({"X": np.ascontiguousarray(X), "Y": Y}, temporary, about)
+        temporary.write_bytes(serialise({"X": np.ascontiguousarray(X), "Y": Y}, about))
 
 
 def _read(file: Path, fingerprint: str) -> Part | None:
@@ -120,16 +120,19 @@ def _read(file: Path, fingerprint: str) -> Part | None:
     try:
         with safe_open(file, "numpy") as stored:
             about, X, Y = stored.metadata() or {}, stored.get_tensor("X"), stored.get_tensor("Y")
-    except (OSError, SafetensorError):
+        part = X, Y, int(about["pushed_out"])
+    except (OSError, SafetensorError, KeyError, ValueError):
         return None
-    if about.get("sha256") != _checksum(X, Y):
+    if about.get("sha256") != _checksum(part):
         return None
     if about.get("fingerprint") != fingerprint:
         raise CaptureError(
             f"{file} holds transitions of another configuration of the peg; delete it, or choose another folder."
         )
-    return X, Y, int(about["pushed_out"])
+    return part
 
 
-def _checksum(X: Floats, Y: Floats) -> str:
-    return hashlib.sha256(X.tobytes() + Y.tobytes()).hexdigest()
+def _checksum(part: Part) -> str:
+    X, Y, pushed_out = part
+    shapes = repr((X.shape, X.dtype, Y.shape, Y.dtype, pushed_out))
+    return hashlib.sha256(X.tobytes() + Y.tobytes() + shapes.encode()).hexdigest()
