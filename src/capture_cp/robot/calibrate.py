@@ -26,6 +26,7 @@ from capture_cp.robot.baseline import LinearModel
 from capture_cp.robot.cautions import duplicate_cautions, unit_cautions
 from capture_cp.robot.given import given_model, given_strata, importable
 from capture_cp.robot.parts import grid_around, grid_facts
+from capture_cp.robot.shares import CHECK, TRAIN, Shares
 from capture_cp.robot.tables import coverage_by_stratum, group_table
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 from capture_cp.transitions import Transitions, read_transitions
@@ -66,8 +67,8 @@ class Calibrate:
     particles: Annotated[int, tyro.conf.arg(help="Particles L from the model.")] = 16
     k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts; half of the particles unless told.")] = None
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions that a leaf is grown from.")] = 300
-    check_share: Annotated[float, tyro.conf.arg(help="Share of the log kept aside to check on.")] = 0.25
-    train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = 0.25
+    check_share: Annotated[float, tyro.conf.arg(help="Share of the log held out to check on.")] = CHECK
+    train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = TRAIN
     out: Annotated[Path, tyro.conf.arg(help="The saved calibration.")] = Path("robot.capture")
     report: Annotated[Path | None, tyro.conf.arg(help="HTML report; OUT with the ending .html unless told.")] = None
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
@@ -103,10 +104,12 @@ class Calibrate:
 
     def _split(self, log: Transitions) -> dict[str, Transitions]:
         """Parts of the log by what they are for; whole episodes, where there are any."""
-        train = self.train_share if self._linear else 0.0
-        shares = {"to train": train, "to calibrate": 1 - train - self.check_share, "to check": self.check_share}
-        used = {name: share for name, share in shares.items() if share > 0}
-        return dict(zip(used, log.split(tuple(used.values()), self.seed)))
+        parts = self._shares.parts()
+        return dict(zip(parts, log.split(tuple(parts.values()), self.seed)))
+
+    @property
+    def _shares(self) -> Shares:
+        return Shares(self.train_share if self._linear else 0.0, self.check_share)
 
     def _model(self, parts: dict[str, Transitions]) -> Model:
         return LinearModel.trained(parts["to train"].X, parts["to train"].Y) if self._linear else given_model(self.model)
@@ -182,11 +185,9 @@ class Calibrate:
         for name in ("particles", "min_leaf"):
             whole_number(name, getattr(self, name), 1)
         whole_number("seed", self.seed, 0)
-        shares = (self.check_share, self.train_share) if self._linear else (self.check_share,)
-        if min(shares) <= 0 or not sum(shares) < 1:
-            raise CaptureError(
-                f"check-share is {self.check_share:g} and train-share {self.train_share:g}; expected shares above 0 that "
-                "leave some of the log to calibrate on, such as 0.25."
-            )
+        parts = self._shares.parts()
+        for name, part in (("check_share", "to check"), ("train_share", "to train")):
+            if part not in parts and (name == "check_share" or self._linear):
+                raise CaptureError(f"{name.replace('_', '-')} is 0; expected a share above 0, such as 0.25.")
         for file in (self.out, self._report_file, self.json):
             check_writable(file)

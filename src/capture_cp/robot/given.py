@@ -90,6 +90,8 @@ class GivenModel:
         return found
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # with the inner names of a method, `inspect` would take this for one
+            raise AttributeError(name)
         return getattr(self._model, name)
 
 
