@@ -228,6 +228,39 @@ def test_a_batch_that_has_not_ends_well(calibrated, capsys):
     assert "Nothing speaks against the calibration" in said(capsys, "check", "robot.capture", "new.csv", *OWN[:4])
 
 
+def test_a_history_goes_on_from_batch_to_batch(calibrated, capsys):
+    for night in range(3):
+        write_new(calibrated, f"night{night}.csv", seed=20 + night)
+    check = "check", "robot.capture"
+    options = *OWN[:4], "--history", "nights.state"
+    assert "for this batch alone. To check batch after batch, give --history FILE" in " ".join(
+        said(capsys, *check, "night0.csv", *OWN[:4]).split()
+    )
+    assert not (calibrated / "nights.state").exists()
+    for night in range(2):
+        told = " ".join(said(capsys, *check, f"night{night}.csv", *options, "--json", "found.json").split())
+        assert f"for all batches of nights.state together, of which this is number {night + 1}" in told
+        assert json.loads((calibrated / "found.json").read_text())["batch"] == night + 1
+    before = (calibrated / "nights.state").read_bytes()
+    assert "these transitions are batch 2 of the history" in refused(capsys, *check, "night1.csv", *options)
+    assert "was begun with --alarm 0.01" in refused(capsys, *check, "night2.csv", *options, "--alarm", "0.05")
+    assert (calibrated / "nights.state").read_bytes() == before
+    write_new(calibrated, "slippery.csv", noise=0.08)
+    for data, sentence in (("slippery.csv", "order (all, over time)"), ("night2.csv", "since batch 3 of nights.state")):
+        with pytest.raises(SystemExit) as stop:
+            main([*check, data, *options])
+        assert stop.value.code == 1
+        assert sentence in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_history_that_cannot_be_used_is_one_sentence(calibrated, capsys):
+    write_new(calibrated)
+    check = "check", "robot.capture", "new.csv", *OWN[:4], "--history"
+    (calibrated / "nights.state").write_bytes(b"something else")
+    assert "nights.state is not a capture-cp monitor state" in refused(capsys, *check, "nights.state")
+    assert "cannot write nowhere/nights.state" in refused(capsys, *check, "nowhere/nights.state")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
