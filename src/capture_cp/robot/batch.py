@@ -9,13 +9,13 @@ import numpy as np
 
 from capture_cp.checks import CaptureError, Floats, Ints, feasible, some_rows
 from capture_cp.conformal.coverage import Coverage
-from capture_cp.conformal.drift import column_p_values, holm, shortfall_p_value
-from capture_cp.conformal.quantile import conformal_rank
-from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.conformal.drift import column_p_values, holm
+from capture_cp.conformal.thresholds import EpisodeScores
 from capture_cp.conformal.units import one_of_each, unit_numbers
 from capture_cp.monitor import Monitor
 from capture_cp.predictor import Capture
 from capture_cp.robot.history import History
+from capture_cp.robot.luck import Outcomes, outcomes_of
 
 QUESTIONS = ("order", "scores", "coverage", "inputs")
 
@@ -70,15 +70,13 @@ def check_batch(
     then added to it. `groups` (n,) is the episode of each row: then one random step of each episode is tested. `inputs`
     names the columns of X.
     """
-    if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
-        raise CaptureError("this method is not calibrated, so there is nothing that new transitions could deviate from.")
     X, Y = cap._pairs(X, Y)
     some_rows("X", X)
     if groups is None and isinstance(cap.calibration_, EpisodeScores):
         raise CaptureError(
             "the calibration was made from episodes; give the episode of each new transition too (groups=, or --episode)."
         )
-    monitor = Monitor(cap, seed) if history is None else history.monitor
+    monitor = Monitor(cap, seed) if history is None else history.monitor  # which refuses what is not calibrated
     if history is not None:
         level = history.level
         history.check_new(X, Y)
@@ -96,7 +94,7 @@ def check_batch(
     found = [
         order,
         *_scores(monitor.p_values[-len(rows) :], group, together, part),
-        *_coverage(cap, cap.calibration_.single, R, group, together, alpha, confidence, part),
+        *_coverage(outcomes_of(cap, R, group, alpha, confidence), together, part),
         *_inputs(cap, X[rows], inputs, part),
     ]
     checked = BatchCheck(coverage, tuple(found), level, len(rows))
@@ -137,36 +135,16 @@ def _direction(p_values: Floats) -> str:
     return f"{grown} than {100 * max(mean, 1 - mean):.0f} % of earlier ones on average; 50 expected"
 
 
-def _coverage(
-    cap: Capture,
-    single: GroupScores,
-    R: Floats,
-    group: Ints,
-    together: dict[str, Ints],
-    alpha: float,
-    confidence: float | None,
-    level: float,
-) -> list[Finding]:
+def _coverage(outcomes: Outcomes, together: dict[str, Ints], level: float) -> list[Finding]:
     """Is coverage below 1 - alpha by more than the luck of the batch, and of the calibration?"""
-    from scipy import stats
-
-    held = cap.threshold_table(alpha, confidence).thresholds[group] >= R
-    by_rank = single.at(alpha, confidence)[group] >= R  # the same, but for episodes
-    ranks = np.array([conformal_rank(int(n), alpha, confidence) for n in single.sizes])
-    raw, counts = [], []
-    for groups in together.values():
-        here = np.isin(group, groups)
-        trials = np.bincount(group[here], minlength=len(ranks))[groups]
-        by_batch = float(stats.binom.cdf(held[here].sum(), here.sum(), 1 - alpha))
-        passed = int(by_rank[here].sum())
-        by_both = shortfall_p_value(passed, trials, single.sizes[groups], ranks[groups])
-        raw.append(max(by_batch, by_both))
-        counts.append((int(held[here].sum()), int(here.sum())))
-    return [
-        Finding("coverage", name, float(p), f"{held} of {trials} inside, {1 - alpha:.0%} promised", level, bool(p <= level))
-        for name, p, (held, trials) in zip(together, holm(raw), counts)
-        if trials
-    ]
+    where = {name: np.isin(outcomes.group, groups) for name, groups in together.items()}
+    where = {name: here for name, here in where.items() if here.any()}
+    corrected = holm([outcomes.shortfall(here) for here in where.values()]).tolist()
+    found = []
+    for (name, here), p in zip(where.items(), corrected):
+        says = f"{outcomes.held[here].sum()} of {here.sum()} inside, {1 - outcomes.alpha:.0%} promised"
+        found.append(Finding("coverage", name, p, says, level, p <= level))
+    return found
 
 
 def _inputs(cap: Capture, X: Floats, names: tuple[str, ...] | None, level: float) -> list[Finding]:
