@@ -61,7 +61,7 @@ class Transitions:
         every = s_names + a_names + c_names
         if len(set(every)) != len(every):
             raise CaptureError(f"column names {list(every)} repeat; state, action and next need names of their own.")
-        units = None if episode is None else unit_numbers(episode, len(s))
+        units = None if episode is None else _episodes(episode, len(s), episode_name)
         when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time a transition")
         if when is not None:
             _check_order(when, np.zeros(len(s), dtype=np.int64) if units is None else units, time_name)
@@ -116,6 +116,18 @@ def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, .
     if len(names) != part.shape[1]:
         raise CaptureError(f"{role} has {part.shape[1]} columns and {len(names)} names; give one name a column.")
     return names
+
+
+def _episodes(given: Any, n: int, name: str) -> npt.NDArray[np.int64]:
+    """Episodes, which may have any names, as numbers 0, 1, ... (n,)."""
+    column = np.asarray(given)
+    missing = np.flatnonzero(column != column) if column.shape == (n,) and column.dtype.kind in "fO" else []  # NaN
+    if len(missing):
+        raise CaptureError(
+            f"{name} has no value in {len(missing)} of {n} rows, first in data row {missing[0] + 1}; it must name the "
+            "episode of every row."
+        )
+    return unit_numbers(column, n)
 
 
 def _check_order(time: Floats, units: npt.NDArray[np.int64], name: str) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from capture_cp.checks import CaptureError, CaptureWarning, failure_rate, whole_number
+from capture_cp.checks import CaptureError, failure_rate, whole_number
 from capture_cp.experiments.output import write_rows
 from capture_cp.files import check_writable
 from capture_cp.predictor import Capture
@@ -21,10 +21,10 @@ from capture_cp.provenance import digest
 from capture_cp.robot import options
 from capture_cp.robot.batch import BatchCheck, check_batch
 from capture_cp.robot.calibrate import LINEAR
-from capture_cp.robot.cautions import unit_cautions
+from capture_cp.robot.cautions import group_cautions, heard, listen, unit_cautions
 from capture_cp.robot.given import given_model, given_strata, importable
 from capture_cp.robot.history import History
-from capture_cp.robot.parts import load_calibration, robot_facts
+from capture_cp.robot.parts import brings, load_calibration, robot_facts
 from capture_cp.robot.tables import coverage_by_stratum
 from capture_cp.transitions import Transitions, read_transitions
 
@@ -59,7 +59,7 @@ class Check:
     episode: options.EpisodeColumn = None
     time: options.TimeColumn = None
     alpha: Annotated[
-        float | None, tyro.conf.arg(help="Allowed failure rate; the one it was calibrated for, or 0.1, unless told.")
+        float | None, tyro.conf.arg(help="Allowed failure rate; by default the one it was calibrated for, or 0.1.")
     ] = None
     confidence: options.Confidence = None
     alarm: Annotated[float, tyro.conf.arg(help="Probability of a false alarm, of all tests together.")] = 0.01
@@ -81,17 +81,15 @@ class Check:
         alpha = self.alpha if self.alpha is not None else float(facts.get("alpha", 0.1))
         log = self._read(facts)
         with importable(self.folder), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", CaptureWarning)
-            model = None if self.model in (None, LINEAR) else given_model(str(self.model))
-            strata = None if self.strata is None else given_strata(self.strata, log.Y)
-            cap = load_calibration(self.calibration, model, strata)
+            listen()
+            cap = self._calibration(facts, log)
             confidence = self.confidence if self.confidence is not None else facts.get("confidence")
             names = log.X_names if len(log.X_names) == cap.n_inputs_ else None
             history = self._history(cap)
             settings = alpha, confidence, log.episode, self.alarm, self.seed, names, history
             found = check_batch(cap, log.X, log.Y, *settings)
-        told = [str(warning.message) for warning in caught if issubclass(warning.category, CaptureWarning)]
-        cautions = [*unit_cautions(log), *told]
+            few = group_cautions(cap, alpha, confidence, names)
+        cautions = [*unit_cautions(log), *few, *heard(caught)]
         console.print(coverage_by_stratum(self.data.name, found.coverage, log.episode is not None))
         console.print(self._table(found, history))
         for caution in cautions:
@@ -104,6 +102,17 @@ class Check:
         if history is not None and self.history is not None:
             history.save(self.history)  # last, so that a batch whose check failed can be given again
         self._conclude(console, found, history)
+
+    def _calibration(self, facts: Mapping[str, Any], log: Transitions) -> Capture:
+        """The calibration with its model and strata, which it brings along or which are named."""
+        model = None if self.model in (None, LINEAR) else given_model(str(self.model))
+        strata = None if self.strata is None else given_strata(self.strata, log.Y)
+        for option, what, given in (("model", "a model", model), ("strata", "strata", strata)):
+            if given is None and not brings(facts, option):
+                raise CaptureError(
+                    f"calibration {self.calibration} was made with {what} of your own; give --{option} module:object."
+                )
+        return load_calibration(self.calibration, model, strata)
 
     def _history(self, cap: Capture) -> History | None:
         return None if self.history is None else History.begun_or_continued(self.history, cap, self.alarm, self.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,9 +55,17 @@ def write_report(
             groups=_group_table(groups),
             regions=regions if drawn else None,
             cautions=cautions,
-            calibration=command.out.name,
+            check=check_line(command),
             settings=settings_of(command, ("report", "json", "folder")),
         )
+
+
+def check_line(command: Calibrate) -> str:
+    """The command that checks new transitions, complete: to be pasted where this one was run."""
+    own = () if command._linear else ("--model", command.model)
+    own += () if command.strata is None else ("--strata", command.strata)
+    folder = ("--folder", str(command.folder)) if own and command.folder != Path() else ()
+    return shlex.join(["capture", "check", str(command.out), "new.csv", *own, *folder])
 
 
 def _coverage_table(coverage: Coverage, marked: Mapping[str, str]) -> PageTable:

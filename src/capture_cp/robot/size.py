@@ -1,4 +1,4 @@
-"""How many transitions are needed, told before any is collected."""
+"""How many transitions are needed, before any is collected."""
 
 from __future__ import annotations
 
