@@ -12,6 +12,8 @@ from PIL import Image
 from capture_cp import METHODS, CaptureError, Tree, method
 from capture_cp.cli import main
 from capture_cp.experiments.board_drawing import VIEW, back_to_front, board_polygons
+from capture_cp.experiments.peg_rows import OWN_ROWS as PEG_ROWS
+from capture_cp.experiments.planning_rows import OWN_ROWS as MARBLE_ROWS
 from capture_cp.experiments.recorded import recorded_region
 from capture_cp.experiments.video import storyboard
 from capture_cp.planning.episode import Episode
@@ -124,6 +126,15 @@ def test_peg_episodes_are_drawn_with_their_regions(name):
     assert recorded_region(episode, board.cap, 0).cells().tolist() == wanted.cells().tolist()
 
 
+@pytest.mark.parametrize("name", [name for name in MARBLE_ROWS if name in PEG_ROWS])
+@pytest.mark.parametrize("recorded", [marble_episode, lambda: peg_episode()[1]], ids=["marble", "peg"])
+def test_rows_of_our_own_are_drawn_as_the_method_that_they_calibrate(recorded, name):
+    episode = recorded()
+    board = storyboard(replace(episode, info=episode.info | {"method": name}))
+    own, plain = (recorded_region(episode, drawn.cap, 1).cells() for drawn in (board, storyboard(episode)))
+    assert own.tolist() == plain.tolist()
+
+
 def test_an_episode_without_regions_is_drawn_without_them(tmp_path, capsys):
     whole = marble_episode()
     file = saved(tmp_path, bare(whole.states, whole.actions, map="center", method="capture"))
@@ -223,7 +234,7 @@ def test_episodes_of_something_else_are_refused(info, sentence):
         ({"thresholds": np.ones((STEPS, 5))}, "its task has 3 strata in 2 dimensions"),
         ({"particles": np.ones((STEPS, 16, 3))}, "its task has 3 strata in 2 dimensions"),
         ({"states": np.full((STEPS + 1, 6), np.nan)}, "holds NaN"),
-        ({"info": {"map": "center"}}, "unknown method None"),
+        ({"info": {"map": "center"}}, "unknown method of the episode, None"),
     ],
 )
 def test_contents_that_do_not_fit_are_refused(changes, sentence):

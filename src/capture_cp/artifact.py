@@ -34,7 +34,12 @@ SCHEMA = 1
 EPISODE_SCHEMA = 3  # scores of episodes, which a version that does not know them would take for independent ones
 FORMAT = "capture-cp calibration"
 HORIZON_FORMAT = "capture-cp horizon calibration"
-WRITERS = {FORMAT: "Capture.save", HORIZON_FORMAT: "HorizonCapture.save"}
+MONITOR_FORMAT = "capture-cp monitor state"
+WRITERS = {
+    FORMAT: "Capture.save",
+    HORIZON_FORMAT: "HorizonCapture.save",
+    MONITOR_FORMAT: "Monitor.save or capture check --history",
+}
 LARGEST = 1 << 32
 #: Numbers of a file that whoever loads it will make arrays of.
 MOST = {"n_inputs": 1_000_000, "n_outputs": 1_000_000, "n_particles": 100_000}
@@ -68,6 +73,11 @@ def save(cap: Capture, path: Pathlike) -> None:
     write(path, header, arrays)
 
 
+def fingerprint(cap: Capture) -> str:
+    """Digest of what a fitted calibration answers with: its groups and their scores."""
+    return _checksum("", partition_arrays(cap.partition_) | vars(cap.calibration_))
+
+
 def made_for(model: Any, strata: Strata) -> dict[str, Any]:
     """What a header says of the model and the strata, which are not saved, and of who wrote it."""
     return {
@@ -79,7 +89,7 @@ def made_for(model: Any, strata: Strata) -> dict[str, Any]:
 
 
 def write(path: Pathlike, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], kind: str = FORMAT) -> None:
-    """Header and arrays of a calibration to a file that says what kind it is, atomically."""
+    """Header and arrays to a file that names its kind, atomically."""
     text = json.dumps(header, default=_plain)
     schema = str(EPISODE_SCHEMA if "drawn" in arrays else SCHEMA)
     metadata = {"format": kind, "schema": schema, "calibration": text, "sha256": _checksum(text, arrays)}
@@ -95,34 +105,35 @@ def load(path: Pathlike, model: Model, strata: Strata, score: Score | None = Non
 
 
 @contextmanager
-def explained(path: Pathlike) -> Iterator[None]:
-    """Whatever is wrong with a calibration that is being put together, as one sentence that names its file."""
+def explained(path: Pathlike, what: str = "calibration") -> Iterator[None]:
+    """Whatever is wrong with a file that is being put together, as one sentence that names it."""
     try:
         yield
     except CaptureError as error:
-        raise CaptureError(f"calibration {path}: {shortened(str(error), 500)}") from None
+        raise CaptureError(f"{what} {path}: {shortened(str(error), 500)}") from None
     except MemoryError:
         raise
     except Exception as error:  # a header that is valid JSON can be wrong in more ways than a list would hold
         trouble = shortened(f"{type(error).__name__}: {error}", 200)
-        raise CaptureError(f"calibration {path} is damaged ({trouble}); save it again.") from None
+        raise CaptureError(f"{what} {path} is damaged ({trouble}); save it again.") from None
 
 
 def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Header and arrays of a calibration file of that kind, with their checksum verified."""
-    file = existing_file(path, "calibration")
+    """Header and arrays of a file of that kind, with their checksum verified."""
+    what = kind.removeprefix("capture-cp ")
+    file = existing_file(path, what)
     if file.stat().st_size > LARGEST:
-        raise CaptureError(f"calibration {file} is larger than {LARGEST >> 30} GiB; that is not a calibration of ours.")
+        raise CaptureError(f"{what} {file} is larger than {LARGEST >> 30} GiB; that is not one of ours.")
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise CaptureError(f"cannot read calibration {file}: {error.strerror}; check its permissions.") from None
+        raise CaptureError(f"cannot read {what} {file}: {error.strerror}; check its permissions.") from None
     metadata = _metadata(data)
     if metadata.get("format") != kind:
         raise CaptureError(f"{file} is not a {kind}, or is cut short; expected a file written by {WRITERS[kind]}.")
     if metadata.get("schema") not in (str(SCHEMA), str(EPISODE_SCHEMA)):
         raise CaptureError(
-            f"calibration {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA} and {EPISODE_SCHEMA}; "
+            f"{what} {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA} and {EPISODE_SCHEMA}; "
             "upgrade capture-cp."
         )
     try:
@@ -133,7 +144,7 @@ def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, 
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         intact = False
     if not intact or not isinstance(header, dict):
-        raise CaptureError(f"calibration {file} is damaged or cut short; copy or save it again.")
+        raise CaptureError(f"{what} {file} is damaged or cut short; copy or save it again.")
     return header, arrays
 
 

@@ -61,11 +61,11 @@ class Transitions:
         every = s_names + a_names + c_names
         if len(set(every)) != len(every):
             raise CaptureError(f"column names {list(every)} repeat; state, action and next need names of their own.")
-        units = None if episode is None else unit_numbers(episode, len(s))
-        when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time a transition")
+        kept = None if episode is None else _checked_episodes(episode, len(s), episode_name)
+        when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time per transition")
         if when is not None:
-            _check_order(when, np.zeros(len(s), dtype=np.int64) if units is None else units, time_name)
-        kept = None if episode is None else np.asarray(episode)
+            units = np.zeros(len(s), dtype=np.int64) if kept is None else unit_numbers(kept, len(s))
+            _check_order(when, units, time_name)
         return cls(s, a, c, s_names, a_names, c_names, kept, when, episode_name, time_name)
 
     @property
@@ -118,6 +118,20 @@ def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, .
     return names
 
 
+def _checked_episodes(given: Any, n: int, name: str) -> npt.NDArray[Any]:
+    """Episodes (n,), known to be numbers or text for every row."""
+    column = np.asarray(given)
+    missing = np.flatnonzero(column != column) if column.shape == (n,) and column.dtype.kind in "fO" else []  # NaN
+    if len(missing):
+        raise CaptureError(
+            f"{name} has no value in {len(missing)} of {n} rows, first in data row {missing[0] + 1}; it must name the "
+            "episode of every row."
+        )
+    if column.shape != (n,) or column.dtype.kind not in "US":  # text is text; sorting millions of words takes long
+        unit_numbers(column, n)
+    return column
+
+
 def _check_order(time: Floats, units: npt.NDArray[np.int64], name: str) -> None:
     """Refuse a time that goes backwards within an episode: rows are then missing, mixed up, or of several runs."""
     order = np.argsort(units, kind="stable")
@@ -147,15 +161,19 @@ def read_transitions(
         time: name of the column of times, which must not go backwards within an episode.
     """
     table = read_table(path, episode)
-    s, a, c = (_expand(path, role, given, table) for role, given in zip(_ROLES, (state, action, next)))
-    arrays = [_columns(path, part, table) for part in (s, a, c)]
+    s, a, c = parts = [_expand(path, role, given, table) for role, given in zip(_ROLES, (state, action, next))]
     extra: dict[str, Any] = {}
     if episode is not None:
         extra |= {"episode": table[known_name(f"column in {path}", episode, table)], "episode_name": episode}
     if time is not None:
         column = _columns(path, [known_name(f"column in {path}", time, table)], table)
         extra |= {"time": column[:, 0], "time_name": time}
-    return Transitions.from_arrays(arrays[0], arrays[1], arrays[2], s, a, c, **extra)
+    arrays = []
+    for number, part in enumerate(parts):
+        arrays.append(_columns(path, part, table))
+        later = {name for other in parts[number + 1 :] for name in other}
+        table = {name: column for name, column in table.items() if name in later}  # a log may fill half of the memory
+    return Transitions.from_arrays(*arrays, s, a, c, **extra)
 
 
 def write_transitions(path: Pathlike, transitions: Transitions) -> None:
@@ -180,7 +198,7 @@ def _columns(file: Pathlike, names: Iterable[str], table: Table) -> Floats:
     for name in names:
         if table[name].dtype.kind not in "biuf":
             raise CaptureError(f"column {name!r} of {file} holds {table[name].dtype}, not numbers.")
-        column = table[name].astype(np.float64)
+        column = table[name].astype(np.float64, copy=False)
         bad = np.flatnonzero(~np.isfinite(column))
         if len(bad):
             raise CaptureError(

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from capture_cp.checks import CaptureError, known_name
+from capture_cp.checks import CaptureError, known_name, shortened
 from capture_cp.files import existing_file
 from capture_cp.robot.calibrate import Calibrate
 from capture_cp.robot.check import Check
@@ -43,15 +43,27 @@ def read_settings(file: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {"folder": ".", "out": Calibrate.out}
     for key, value in found.items():
         name = known[known_name(f"setting in {file}", key.replace("_", "-"), known)]
-        if isinstance(value, dict | bool) or (isinstance(value, list) and not all(isinstance(v, str) for v in value)):
-            raise CaptureError(f"{key} in {file} is {value!r}; expected text, a number or a list of column names.")
-        settings[name] = value
+        settings[name] = _checked(file, key, name, value)
     for name in PATHS:
         if name in settings:
             settings[name] = str(file.parent / str(settings[name]))
     return settings
 
 
+def _checked(file: Path, key: str, name: str, value: Any) -> Any:
+    flag = isinstance(getattr(Calibrate, name, None), bool)
+    if flag and not isinstance(value, bool):
+        raise CaptureError(f"{key} in {file} is {value!r}; expected true or false.")
+    plain = flag or (isinstance(value, str | int | float) and not isinstance(value, bool))
+    if not plain and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
+        raise CaptureError(
+            f"{key} in {file} is {shortened(repr(value))}; expected text, a number or a list of column names."
+        )
+    return value
+
+
 def _option(name: str, value: Any) -> list[str]:
-    values = value if isinstance(value, list) else [value]
-    return [f"--{name.replace('_', '-')}", *map(str, values)]
+    option = name.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{option}" if value else f"--no-{option}"]
+    return [f"--{option}", *map(str, value if isinstance(value, list) else [value])]

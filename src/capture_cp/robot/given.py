@@ -6,15 +6,17 @@ import difflib
 import importlib
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from capture_cp.checks import CaptureError, Floats
-from capture_cp.spaces.strata import Strata, checked_index
+from capture_cp.robot.baseline import LinearModel
+from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
 
 SIGNATURE = "model(X, n_particles, rng) -> (n, L, dc)"
 STRATA = "an object with names and index(Y) -> whole numbers (n,), -1 where infeasible"
@@ -74,23 +76,53 @@ class GivenModel:
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Any:
         """Particles (n, L, dc) of inputs X (n, dx)."""
-        try:
-            found = np.asarray(self._model(X, n_particles, rng))
-        except CaptureError:
-            raise
-        except Exception as error:  # it is not our code
-            raise CaptureError(
-                f"--model {self._name} failed with {_words(error)} for X of shape {X.shape}; expected {SIGNATURE}."
-            ) from None
+        found = np.asarray(self._guarded(self._model, SIGNATURE)(X, n_particles, rng))
         if found.ndim != 3 or found.shape[:2] != (len(X), n_particles):
             raise CaptureError(
                 f"--model {self._name} returned shape {found.shape} for {len(X)} inputs and {n_particles} particles; "
                 f"expected {SIGNATURE}, here ({len(X)}, {n_particles}, dc)."
             )
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            wrong = np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))
+            raise CaptureError(
+                f"--model {self._name} returned NaN or infinite particles for {len(wrong)} of {len(X)} inputs, such as "
+                f"{np.array2string(X[wrong[0]], precision=6, threshold=20)}; expected finite numbers for every row of X."
+            )
         return found
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
+        if name.startswith("__"):  # with the inner names of a method, `inspect` would take this for one
+            raise AttributeError(name)
+        found = getattr(self._model, name)
+        return self._guarded(found, f"what a method {name} is to return") if callable(found) else found
+
+    def _guarded(self, function: Callable[..., Any], expected: str) -> Callable[..., Any]:
+        """A function of the user's whose failure is one sentence."""
+
+        def call(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except CaptureError:
+                raise
+            except Exception as error:  # it is not our code
+                failed = f"{_words(error)} for X of shape {np.shape(arguments[0])}" if arguments else _words(error)
+                raise CaptureError(f"--model {self._name} failed with {failed}; expected {expected}.") from None
+
+        return call
+
+
+def tells_training(model: Any) -> bool:
+    """Whether a model can be asked what it was trained on; the linear one was trained on a part of its own."""
+    return isinstance(model, LinearModel) or callable(getattr(model, "trained_on", None))
+
+
+@contextmanager
+def in_options() -> Iterator[None]:
+    """Errors of the library in the words of the command line."""
+    try:
+        yield
+    except CaptureError as error:
+        raise CaptureError(str(error).replace("pass deterministic_model=True", "give --deterministic-model")) from None
 
 
 def given_strata(name: str, Y: Floats) -> Strata:
@@ -105,8 +137,21 @@ def given_strata(name: str, Y: Floats) -> Strata:
     except Exception as error:  # it is not our code
         trouble = f"--strata {name} failed with {_words(error)} for Y of shape {Y.shape}; expected {STRATA}."
         raise CaptureError(trouble) from None
-    checked_index(found, len(Y), len(strata.names), f"--strata {name}")
+    labels = checked_index(found, len(Y), len(strata.names), f"--strata {name}")
+    outside = np.flatnonzero(labels == INFEASIBLE)
+    if len(outside):
+        raise CaptureError(
+            f"--strata {name}: {len(outside)} of {len(Y)} transitions end in infeasible space (stratum -1), first in data "
+            f"{data_rows(outside)}; the guarantee needs every recorded transition, so widen the strata or their tolerance "
+            "instead of dropping rows."
+        )
     return strata
+
+
+def data_rows(rows: npt.NDArray[np.intp]) -> str:
+    """The first of some rows of a log, counted from 1 below its line of names."""
+    shown = ", ".join(str(int(row) + 1) for row in rows[:5])
+    return f"{'row' if len(rows) == 1 else 'rows'} {shown}{', ...' if len(rows) > 5 else ''}"
 
 
 def _words(error: BaseException) -> str:

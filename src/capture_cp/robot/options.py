@@ -16,5 +16,5 @@ EpisodeColumn = Annotated[
 TimeColumn = Annotated[
     str | None, tyro.conf.arg(help="Column of times, which must not go backwards within an episode.", metavar="COLUMN")
 ]
-Confidence = Annotated[float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none unless told.")]
+Confidence = Annotated[float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none by default.")]
 Folder = Annotated[Path, tyro.conf.arg(help="Where the modules of --model and --strata lie.")]
