@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +60,7 @@ class CudaPlans:
         again = (settings.elites + 1) * settings.repeats if settings.elites else 0
         self._again = self._plans._replace(**self._sequences(again, False)) if again else None
         self._stream = cuda.stream()
-        self._all_rows = Recorded(lambda stream: self._work(rows, stream), self._stream)
+        self._all_rows = Recorded(partial(_work_of, weakref.ref(self), rows), self._stream)
 
     def plan(self, states: Floats, temperatures: Any, nominal: Floats, keys: Any) -> tuple[Floats, Floats]:
         """Plans (n, H, da) and the lowest sampled costs (n,).
@@ -163,3 +165,10 @@ class CudaPlans:
                 f"the roll-out's stage cost is NaN or infinite for {count} of {self.settings.samples} sequences, "
                 f"first at step {step} of {self.settings.horizon}; check the model and the cost there."
             )
+
+
+def _work_of(plans: weakref.ref[CudaPlans], rows: int, stream: Any) -> None:
+    """The work of plans that are not held: in a circle of references, their memory would wait for the collector."""
+    found = plans()
+    assert found is not None
+    found._work(rows, stream)
