@@ -81,6 +81,13 @@ def test_replaced_thresholds_are_used(world, fitted, hazard, few):
     assert plans.plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 3)[1] > before
 
 
+def test_thresholds_of_another_shape_are_refused(world, fitted, hazard):
+    plans = CudaPlans(rollout(fitted["capture"], hazard), settings(4))
+    with pytest.raises(CaptureError, match="thresholds have shape"):
+        plans.rollout.thresholds = plans.rollout.thresholds[:1]
+    plans.plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 3)
+
+
 def test_sequences_are_normal_around_the_plan_and_within_bounds(world, fitted, hazard):
     plans = CudaPlans(rollout(fitted["particles"], hazard), Settings(2, 200, SPREAD, -np.ones(2), np.ones(2)))
     nominal = np.array([[[0.1, 0.0], [-0.1, 0.2]]])

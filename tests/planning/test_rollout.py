@@ -350,6 +350,44 @@ def test_state_and_action_must_make_an_input_of_the_calibration(world, cap, make
             rollout(state, actions, SEED)
 
 
+@pytest.mark.parametrize("make", ["fused", "python"])
+def test_thresholds_of_another_shape_or_kind_are_refused(world, cap, make):
+    mask = masks(world.box)["block"]
+    rollout = fused(cap, mask) if make == "fused" else python(cap, mask, np.zeros((3, 12, PARTICLES, 2)))
+    before = rollout.thresholds.copy()
+    unknown = before.copy()
+    unknown[0, 0] = np.nan
+    wrong = {
+        "expected": before[:1],
+        "expected ": before[:, :-1],
+        "one for every stratum and group": before.ravel(),
+        "NaN": unknown,
+        "no array of numbers": "low",
+    }
+    for told, given in wrong.items():
+        with pytest.raises(CaptureError, match=told.strip()):
+            rollout.thresholds = given
+    with pytest.raises(ValueError, match="read-only"):
+        rollout.thresholds[0, 0] = np.nan
+    np.testing.assert_array_equal(rollout.thresholds, before)
+
+
+@pytest.mark.parametrize("make", ["fused", "python"])
+def test_replaced_thresholds_are_used_as_they_were_given(world, cap, make):
+    mask, asked = masks(world.box)["everything"], sequences()
+    normals = np.zeros((3, 12, PARTICLES, 2))
+
+    def made():
+        return fused(cap, mask, noise=0.0) if make == "fused" else python(cap, mask, normals)
+
+    rollout, wanted = made(), made()(START, asked, SEED)
+    given = np.full(rollout.thresholds.shape, np.inf)
+    rollout.thresholds = given
+    given[:] = -1.0  # no longer the roll-out's
+    free = (world.box.strata.labels >= 0).sum()
+    np.testing.assert_array_equal(np.rint((rollout(START, asked, SEED) - wanted % WEIGHT) / WEIGHT), np.full((12, 3), free))
+
+
 def raises(*given):
     raise RuntimeError("the motor is on fire")
 

@@ -17,7 +17,7 @@ from capture_cp.planning.hazard import hazard_runs
 from capture_cp.planning.kernel import Calibrated
 from capture_cp.planning.numba_errors import COMPILING, why
 from capture_cp.planning.python_twin import python_twin
-from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.regions import Thresholds, check_sizes, checked_axes, checked_hazard, group_thresholds
 from capture_cp.planning.specialise import specialise
 from capture_cp.planning.trial import STEPS, check_signature, stays_inside, try_in_python
 from capture_cp.planning.tried import content_key, tried_with
@@ -38,7 +38,7 @@ class DeviceParts(NamedTuple):
     params: Any
 
 
-class FusedRollout:
+class FusedRollout(Thresholds):
     """Roll-out, thresholds, region test and cost in one compiled kernel.
 
     Args:
@@ -58,7 +58,8 @@ class FusedRollout:
             than a third of the places. Say False if they differ on purpose, or if the model is not at hand.
 
     Attributes:
-        thresholds: of every group in every stratum, (M, J); may be replaced between plans, as online adaptation does.
+        thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
+            adaptation does.
         tried: whether the two functions have been tried, as they are before the first plan.
     """
 
@@ -98,7 +99,7 @@ class FusedRollout:
             self._k = score.k
         elif type(score) is not ParticleBox:
             raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
-        self.thresholds: Floats = group_thresholds(cap, alpha, simultaneous)
+        super().__init__(group_thresholds(cap, alpha, simultaneous))
         self._partition, self._roots = cap.partition_, cap.partition_.roots.reshape(-1, len(cap.strata.names))
         self._count_cells = type(score) is not ParticleBox
         self._count_particles = count_particles or not self._count_cells
