@@ -13,7 +13,7 @@ from capture_cp.conformal.scores import ParticleBox
 from capture_cp.horizon import BatchedStep, HorizonCapture
 from capture_cp.horizon.groups import at_step
 from capture_cp.horizon.particles import advance
-from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.regions import Thresholds, check_sizes, checked_axes, checked_hazard, group_thresholds
 from capture_cp.predictor import Capture
 from capture_cp.region import grid_of
 from capture_cp.spaces.strata import GridStrata
@@ -40,7 +40,7 @@ class Stage:
     hazard: Ints
 
 
-class PythonRollout:
+class PythonRollout(Thresholds):
     """Rolls particles through any batched Python model: short to write, slow to run.
 
     Args:
@@ -54,7 +54,8 @@ class PythonRollout:
         simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
 
     Attributes:
-        thresholds: of every group in every stratum, (M, J); may be replaced between plans, as online adaptation does.
+        thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
+            adaptation does.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class PythonRollout:
         if cap._score.ambient:
             raise CaptureError(f"no Python roll-out for {cap._score!r}, which has no particles; use FusedRollout.")
         self.cap, self.step, self.cost = cap, step, cost
-        self.thresholds: Floats = group_thresholds(cap, alpha, simultaneous)
+        super().__init__(group_thresholds(cap, alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
         mask = checked_hazard(hazard, grid.size)
         self._hazards = GridStrata(grid, np.where(mask, strata.labels, -1), strata.names)
