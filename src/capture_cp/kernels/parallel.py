@@ -99,6 +99,6 @@ class ParallelKernel:
         return getattr(self.threaded, name)
 
 
-def parallel_kernel(cache: bool = True) -> Callable[[Callable[..., Any]], Any]:
+def parallel_kernel(cache: bool) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function whose `prange` loops are shared by threads: a decorator. It lets other Python threads run."""
     return lambda function: ParallelKernel(function, cache)
