@@ -123,6 +123,44 @@ def test_forked_processes_ask_and_plan(layer, code):
     run(code, layer)
 
 
+DISABLED = """
+import numpy as np
+from numba import njit
+from capture_cp import Capture, CaptureError, ParticleBox, OneGroup
+from capture_cp.planning import FusedRollout, plugin
+from capture_cp.tasks.box import Box
+
+box = Box(spacing=0.1)
+data = box.transitions(50, np.random.default_rng(0))
+
+def told(action):
+    try:
+        action()
+    except CaptureError as error:
+        print(error)
+
+told(lambda: Capture(box, box.strata).fit(data.X, data.Y))
+told(lambda: Capture(box, box.strata, ParticleBox(), OneGroup()).fit(data.X, data.Y).contains(data.X, data.Y))
+told(lambda: FusedRollout(None, plugin.step, plugin.stage_cost, (), (), (0, 1), 2))
+"""
+
+
+def test_a_numba_that_may_not_compile_is_told_in_a_sentence():
+    env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", DISABLED], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (
+        done.stdout.splitlines()
+        == ["NUMBA_DISABLE_JIT is set, but kernels run only if numba may compile them; unset it."] * 3
+    )
+    code = "import sys; from capture_cp.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "coverage", "marble", "--maps", "center"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2, done.stderr
+    assert "NUMBA_DISABLE_JIT" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @parallel_kernel(cache=False)
 def doubled(values):
     """Twice the values (n,)."""

@@ -20,8 +20,9 @@ from types import FunctionType
 from typing import Any
 
 import numba
-from numba import njit
+from numba import config, njit
 
+from capture_cp.checks import CaptureError
 from capture_cp.kernels.inlining import WithoutCopies
 
 
@@ -75,10 +76,12 @@ class ParallelKernel:
         self.threaded = njit(cache=cache, parallel=True, nogil=True)(function)
 
     def __call__(self, *arguments: Any) -> Any:
+        """The kernel's answer, with as many threads as this process may have."""
         if _THREADS.free:
             return self.threaded(*arguments)
         if _THREADS.alone:
             return self.alone(*arguments)
+        require_compiler()
         with _THREADS.lock:
             answer = self.threaded(*arguments)
             _THREADS.settle()
@@ -97,6 +100,12 @@ class ParallelKernel:
         if name == "threaded":
             raise AttributeError(name)
         return getattr(self.threaded, name)
+
+
+def require_compiler() -> None:
+    """Refuse to go on where numba is told not to compile: kernels rely on what only its compiled code does."""
+    if config.DISABLE_JIT:
+        raise CaptureError("NUMBA_DISABLE_JIT is set, but kernels run only if numba may compile them; unset it.")
 
 
 def parallel_kernel(cache: bool) -> Callable[[Callable[..., Any]], Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.checks import CaptureError, Floats
+from capture_cp.kernels.parallel import require_compiler
 
 STEPS = 4  # of the first sequence that are tried
 
@@ -24,6 +25,7 @@ SIGNATURES = {
 
 def check_signature(role: str, function: Any) -> None:
     """Refuse what is no compiled function, or does not take the arguments of its role, `step` or `stage_cost`."""
+    require_compiler()
     wanted = SIGNATURES[role]
     if not hasattr(function, "py_func"):
         raise CaptureError(f"{role} is {function!r}; expected a function compiled with numba.njit.")
