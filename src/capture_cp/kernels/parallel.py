@@ -16,6 +16,7 @@ import os
 import threading
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
@@ -56,10 +57,9 @@ def _library() -> str | None:
 def _vendor() -> str:
     """Who made the OpenMP in use; the one that minds most, where that is not known."""
     try:
-        from numba.np.ufunc import omppool
-    except ImportError:
+        return str(import_module("numba.np.ufunc.omppool").openmp_vendor)
+    except (ImportError, AttributeError):
         return "GNU"
-    return str(getattr(omppool, "openmp_vendor", "GNU"))
 
 
 _THREADS = _Threads()

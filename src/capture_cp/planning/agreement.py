@@ -68,7 +68,8 @@ def check_agreement(rolled: RolledOut, state: Floats, sequences: Floats) -> None
     rng = np.random.default_rng(SEED)
     places = _places(rolled, state, sequences, rng)
     after = _stepped(rolled, places, rng)
-    kept = np.isfinite(after).all(axis=(1, 2))  # a step that yields NaN is named by the plan, with the step where it does
+    # a step that yields NaN is named by the plan, with the step where it does
+    kept: Bools = np.asarray(np.isfinite(after).all(axis=(1, 2)))
     kept[kept] = ~_meets_hazard(rolled, after[kept])
     if kept.sum() < FEWEST:
         return
