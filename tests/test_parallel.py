@@ -145,7 +145,7 @@ told(lambda: FusedRollout(None, plugin.step, plugin.stage_cost, (), (), (0, 1), 
 """
 
 
-def test_a_numba_that_may_not_compile_is_told_in_a_sentence():
+def test_a_numba_that_may_not_compile_is_reported():
     env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, "-c", DISABLED], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -186,7 +186,7 @@ def test_a_kernel_is_a_numba_function_to_those_who_ask():
 
 def test_kernels_wait_for_each_other_only_where_they_must(monkeypatch):
     state = parallel._Threads()
-    for library, free in (("workqueue", False), ("omp", True), ("tbb", True), (None, True)):
+    for library, free in (("workqueue", False), ("omp", True), ("tbb", True), (None, False)):
         monkeypatch.setattr(parallel, "_library", lambda library=library: library)
         state.settle()
         assert state.free is free

@@ -36,8 +36,8 @@ class _Threads:
         self.alone = False  # whether only kernels without threads may start
 
     def settle(self) -> None:
-        """The library is chosen when the first kernel starts: from then on it is known whether it minds company."""
-        self.free = not self.alone and _library() != "workqueue"
+        """The library is chosen when the first kernel starts: from then on it is known whether kernels must wait."""
+        self.free = not self.alone and _library() not in (None, "workqueue")
 
     def after_fork(self) -> None:
         """In a child process, which has one thread: nobody holds the lock, and GNU OpenMP must not be used any more."""
@@ -55,7 +55,7 @@ def _library() -> str | None:
 
 
 def _vendor() -> str:
-    """Who made the OpenMP in use; the one that minds most, where that is not known."""
+    """Who made the OpenMP in use; where that is not known, the one that cannot be forked."""
     try:
         return str(import_module("numba.np.ufunc.omppool").openmp_vendor)
     except (ImportError, AttributeError):
