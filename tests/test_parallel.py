@@ -41,9 +41,11 @@ def planned():
     planner = MPPI(rollout, 3, 64, 0.05, 0.01 * np.eye(2), [-0.2] * 2, [0.2] * 2)
     return [planner.plan([0.3, 0.5]) for _ in range(3)]
 
+particles = box(data.X, 8, np.random.default_rng(1))
+
 def asked(_=None):
-    plans, inside = planned(), cap.contains(data.X, data.Y)
-    return np.concatenate([np.ravel(plans), inside, cap.count_cells(data.X[:50]).ravel()])
+    plans, inside = planned(), cap.contains(data.X, data.Y, prediction=particles)
+    return np.concatenate([np.ravel(plans), inside, cap.count_cells(data.X[:50], prediction=particles[:50]).ravel()])
 """
 
 THREADS = (
