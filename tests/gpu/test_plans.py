@@ -153,6 +153,14 @@ def test_costs_that_are_no_numbers_are_told(world, fitted, hazard):
         CudaPlans(fused, settings(10)).plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 2)
 
 
+def test_functions_are_tried_before_the_first_plan(world, fitted, hazard):
+    returning = FusedRollout(fitted["capture"], plugins.returning_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
+    faster = FusedRollout(fitted["capture"], plugins.faster_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
+    for fused, told in ((returning, "return nothing"), (faster, "not the model that was calibrated")):
+        with pytest.raises(CaptureError, match=told):
+            planner(fused).plan(START)
+
+
 # -- the planner ------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from capture_cp.planning import MPPI, plugin
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GridStrata
-from planning.plugins import Push, push, still_step
+from planning.plugins import Push, faster_step, push, still_step
 
 NOISE = 0.02
 STRATA = GridStrata(Grid.between((0.0, 0.0), (2.0, 2.0), 0.1), np.zeros(21 * 21, dtype=int), ("floor",))
@@ -53,13 +53,6 @@ def compared(cap, *given, **settings):
 @njit
 def forgetful_step(states, action, noise, params):
     states = states + 1.0  # another array: nothing is written
-
-
-@njit
-def faster_step(states, action, noise, params):
-    for axis in range(2):
-        for l in range(states.shape[1]):
-            states[axis, l] += 1.5 * action[axis] + params.noise * noise[axis, l]
 
 
 @njit

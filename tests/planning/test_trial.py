@@ -36,11 +36,6 @@ def helped_step(states, action, noise, params):
 
 
 @njit
-def returning_step(states, action, noise, params):
-    return states + 1.0
-
-
-@njit
 def greedy_step(states, action, noise, params):
     action[0] = 0.0
     states += 1.0
@@ -118,7 +113,7 @@ def test_index_of_a_function_that_the_step_calls_is_checked(cap):
 def test_step_that_returns_its_states_is_refused(fitted, name):
     mask = np.zeros(fitted[name].strata.grid.size, dtype=bool)
     settings = {"gaussian_scale": [0.02] * 3} if name == "lucca" else {}
-    made = FusedRollout(fitted[name], returning_step, plugin.stage_cost, push(), mask, (0, 1), 2, **settings)
+    made = FusedRollout(fitted[name], plugins.returning_step, plugin.stage_cost, push(), mask, (0, 1), 2, **settings)
     with pytest.raises(CaptureError, match=r"returned an array of shape .* return nothing"):
         made(START, sequences(), 0)
 

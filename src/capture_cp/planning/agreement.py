@@ -25,7 +25,7 @@ STEPS = 4  # that a place is away from the robot's state, at most
 ERRORS = 4.0
 #: Share of the places that may differ on purpose, as where a roll-out ends at a goal that its model passes.
 SHARE = 1 / 3
-#: What else is let pass, as shares: of a place's own move, of its spread, and of the typical move.
+#: What is tolerated beyond that, as shares: of a place's own move, of its spread, and of the typical move.
 OF_MOVE, OF_SPREAD, OF_ALL = 0.05, 0.1, 1e-4
 SEED = 0
 
@@ -68,7 +68,8 @@ def check_agreement(rolled: RolledOut, state: Floats, sequences: Floats) -> None
     rng = np.random.default_rng(SEED)
     places = _places(rolled, state, sequences, rng)
     after = _stepped(rolled, places, rng)
-    kept = np.isfinite(after).all(axis=(1, 2))  # a step that yields NaN is named by the plan, with the step where it does
+    # a step that yields NaN is named by the plan, with the step where it does
+    kept: Bools = np.asarray(np.isfinite(after).all(axis=(1, 2)))
     kept[kept] = ~_meets_hazard(rolled, after[kept])
     if kept.sum() < FEWEST:
         return
@@ -77,7 +78,7 @@ def check_agreement(rolled: RolledOut, state: Floats, sequences: Floats) -> None
     ours, theirs = _summary(after[:, :, entries]), _predicted(rolled, places, rng)
     differs = _differs(ours, theirs, places.states[:, entries], rolled.draws)
     if differs.any(axis=1).mean() > SHARE:
-        raise CaptureError(_told(differs, ours, theirs, places, entries))
+        raise CaptureError(_in_words(differs, ours, theirs, places, entries))
 
 
 def _places(rolled: RolledOut, state: Floats, sequences: Floats, rng: np.random.Generator) -> Places:
@@ -125,9 +126,10 @@ def _predicted(rolled: RolledOut, places: Places, rng: np.random.Generator) -> S
         times = -(-DRAWS // cap.n_particles) if rolled.draws else 1
         prediction = cap.predict(np.repeat(np.hstack(places), times, axis=0), rng)
     except Exception as error:
+        told = str(error).rstrip(".")
         raise CaptureError(
-            f"the step cannot be compared with the calibrated model, which raised {type(error).__name__}: {error} "
-            "Pass compare_step=False if the model is not at hand here."
+            f"the step cannot be compared with the calibrated model, which raised {type(error).__name__}: {told}. "
+            "Repair the model, or pass compare_step=False if it is not at hand."
         ) from error
     if rolled.draws:
         return _summary(prediction.reshape(n, times * cap.n_particles, -1))
@@ -156,7 +158,7 @@ def _differs(ours: Summary, theirs: Summary, before: Floats, draws: bool) -> Boo
     return np.asarray(means | (spreads & draws))
 
 
-def _told(differs: Bools, ours: Summary, theirs: Summary, places: Places, entries: list[int]) -> str:
+def _in_words(differs: Bools, ours: Summary, theirs: Summary, places: Places, entries: list[int]) -> str:
     entry = int(differs.sum(axis=0).argmax())
     place = int(np.where(differs[:, entry], np.abs(ours.mean - theirs.mean)[:, entry], -1.0).argmax())
     state, action = ([float(f"{number:.4g}") for number in part[place]] for part in places)

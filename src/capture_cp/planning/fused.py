@@ -55,7 +55,7 @@ class FusedRollout(Thresholds):
         count_particles: also count particles on hazard cells. A region narrower than a cell may hold no cell's centre, and
             one of k = L / 2 leaves out what only a few particles reach.
         compare_step: compare `step` with the calibrated model before the first plan, and refuse it where they differ at more
-            than a third of the places. Say False if they differ on purpose, or if the model is not at hand.
+            than a third of the places. Pass False if they differ on purpose, or if the model is not at hand.
 
     Attributes:
         thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online

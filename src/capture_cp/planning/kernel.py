@@ -14,6 +14,7 @@ from numba import njit, prange
 
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.inlining import WithoutCopies
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.tree import find_group
 from capture_cp.planning.hazard import particle_hazard, region_hazard
@@ -86,7 +87,7 @@ def step_each(states, actions, noise, params):  # type: ignore[no-untyped-def]
         step(states[i], actions[i], noise[i], params)
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params):  # type: ignore[no-untyped-def]
     """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,).
 

@@ -56,7 +56,7 @@ def _specialised(template: ModuleType, step: Any, stage_cost: Any, source: str) 
     if None in own:
         module = ModuleType(f"{template.__name__}_in_memory")
         vars(module).update(step=step, stage_cost=stage_cost)
-        code = source.replace(_PLUGIN, "").replace("cache=True, ", "").replace("cache=True", "")
+        code = source.replace(_PLUGIN, "").replace("cache=True", "cache=False")
         exec(compile(code, "<roll-out kernel>", "exec"), vars(module))
         return module
     imports = "\n".join(f"from {name} import {f.__name__} as {role}" for name, f, role in

@@ -1,6 +1,6 @@
 """The user's two functions tried in Python, with arrays of the exact sizes, before compiled code is trusted with them.
 
-Compiled code reads beyond the end of an array without a word, and gives away what a function returns. Python does neither.
+Compiled code reads beyond the end of an array without an error, and nobody sees what a step returns.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.checks import CaptureError, Floats
+from capture_cp.kernels.parallel import require_compiler
 
 STEPS = 4  # of the first sequence that are tried
 
@@ -24,6 +25,7 @@ SIGNATURES = {
 
 def check_signature(role: str, function: Any) -> None:
     """Refuse what is no compiled function, or does not take the arguments of its role, `step` or `stage_cost`."""
+    require_compiler()
     wanted = SIGNATURES[role]
     if not hasattr(function, "py_func"):
         raise CaptureError(f"{role} is {function!r}; expected a function compiled with numba.njit.")
@@ -78,7 +80,7 @@ def _try_step(step: Any, states: Floats, action: Floats, noise: Floats, params: 
         ) from error
     if returned is not None:
         raise CaptureError(
-            f"step returned {_told(returned)}, which nobody reads; write the next states into `states` and return nothing."
+            f"step returned {_kind(returned)}, which nobody reads; write the next states into `states` and return nothing."
         )
     if not np.array_equal(action, given, equal_nan=True):
         raise CaptureError("step changed its action, which belongs to the planner; copy the numbers that it changes.")
@@ -91,10 +93,10 @@ def _try_cost(stage_cost: Any, mean: Floats, action: Floats, h: int, horizon: in
     except IndexError as error:
         raise CaptureError(f"stage_cost reads beyond an array: {_place(error)}. Its arrays are {sizes}.") from error
     if not isinstance(cost, int | float | np.number | np.bool_) or isinstance(cost, np.complexfloating):
-        raise CaptureError(f"stage_cost returned {_told(cost)} at step {h}; expected one number, the cost of the step.")
+        raise CaptureError(f"stage_cost returned {_kind(cost)} at step {h}; expected one number, the cost of the step.")
 
 
-def _told(value: Any) -> str:
+def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
     return "None" if value is None else f"a {type(value).__name__}"
