@@ -17,4 +17,4 @@ TimeColumn = Annotated[
     str | None, tyro.conf.arg(help="Column of times, which must not go backwards within an episode.", metavar="COLUMN")
 ]
 Confidence = Annotated[float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none by default.")]
-Folder = Annotated[Path, tyro.conf.arg(help="Where the modules of --model and --strata lie.")]
+Folder = Annotated[Path, tyro.conf.arg(help="Where the modules of --model and --strata lie that are not installed.")]
