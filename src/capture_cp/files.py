@@ -27,12 +27,15 @@ def cache_folder() -> Path:
 def written_whole(path: Pathlike) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place when the block ends well; otherwise nothing changes."""
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{target.suffix}")
+    if not target.name:
+        raise CaptureError(f"cannot write {os.fspath(path)!r}: that is not the name of a file; choose one.")
+    # of a long name only the beginning, since names are limited to 255 bytes
+    temporary = target.with_name(f".{target.stem[:40]}.{secrets.token_hex(6)}{target.suffix[:20]}")
     try:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
         raise CaptureError(
-            f"cannot write {target}: {error.strerror}; choose a folder that exists and is writable."
+            f"cannot write {target}: {_reason(error)}; choose a folder that exists and is writable."
         ) from None
     try:
         yield temporary
@@ -49,7 +52,11 @@ def check_writable(file: Path | None) -> None:
     """Refuse a result file that cannot be written, before the work and not after it."""
     if file is not None:
         folder = file.absolute().parent
-        if not folder.is_dir() or not os.access(folder, os.W_OK) or file.is_dir():
+        try:
+            good = folder.is_dir() and os.access(folder, os.W_OK) and not file.is_dir()
+        except (OSError, ValueError) as error:
+            raise CaptureError(f"cannot write {file}: {_reason(error)}; choose another name.") from None
+        if not good:
             raise CaptureError(
                 f"cannot write {file}: {folder} is not a folder that can be written to, or the name is taken."
             )
@@ -64,11 +71,21 @@ def write_json(path: Pathlike, content: Any) -> None:
 def existing_file(path: Pathlike, kind: str) -> Path:
     """`path`, known to be a file with something in it."""
     file = Path(path)
-    if not file.is_file():
+    try:
+        there, readable = file.is_file(), os.access(file, os.R_OK)
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"cannot read {kind} {file}: {_reason(error)}; check the path.") from None
+    if not there:
         raise CaptureError(f"{kind} {file} does not exist or is not a file; check the path.")
+    if not readable:
+        raise CaptureError(f"cannot read {kind} {file}: you have no permission to; change it, or copy the file.")
     if file.stat().st_size == 0:
         raise CaptureError(f"{kind} {file} is empty; write it again.")
     return file
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def check_unpacked(file: Path, kind: str, size: int) -> None:

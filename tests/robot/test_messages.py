@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, read_transitions, write_transitions
+from capture_cp.artifact import read, write
 from capture_cp.cli import main
 from capture_cp.robot import load_calibration
 from capture_cp.tasks.box import Box
@@ -193,3 +194,28 @@ def test_an_installed_module_comes_first_and_is_named(here, capsys):
     assert "colorsys (" in told
     assert "colorsys.py) has no model" in told
     assert str(here) not in told
+
+
+FORGED = [
+    {"columns": 3},
+    {"columns": {"state": "x"}},
+    {"columns": {"state": [["x"]]}},
+    {"episode": 3},
+    {"alpha": "x"},
+    {"alpha": None},
+    {"confidence": "y"},
+    {"linear": {}},
+    {"linear": {"coefficients": [[0.0, 0.0]], "residuals": [[0.0, 0.0]]}},
+    {"grid": "x"},
+    {"grid": {"origin": [0], "spacing": [1], "shape": [10**9]}},
+]
+
+
+def test_forged_facts_of_a_calibration_are_one_sentence(here, capsys):
+    said(capsys, *CALIBRATE)
+    write_transitions("new.csv", Box().transitions(50, np.random.default_rng(9)))
+    header, arrays = read("robot.capture")
+    for forged in FORGED:
+        data = header["data"] | {"robot": header["data"]["robot"] | forged}
+        write("robot.capture", header | {"data": data}, arrays)
+        assert "should not have happened" not in refused(capsys, "check", "robot.capture", "new.csv")

@@ -55,7 +55,7 @@ class Video:
         episode = Episode.load(self.episode)
         board = storyboard(episode)
         write_movie(out, _pictures(board, episode, console), self.speed * board.rate)
-        console.print(f"Video of {episode.steps} steps, {episode.outcome}: {out}", soft_wrap=True)
+        console.print(f"Video of {episode.steps} steps, {episode.outcome}: {out}", soft_wrap=True, markup=False)
         if not len(episode.particles):
             console.print("The episode was recorded without regions: the video shows states and actions only.")
 

@@ -110,7 +110,7 @@ class GivenModel:
                     return function(*arguments)
             except CaptureError:
                 raise
-            except Exception as error:  # it is not our code
+            except (Exception, SystemExit) as error:  # it is not our code
                 failed = f"{_words(error)} for X of shape {np.shape(arguments[0])}" if arguments else _words(error)
                 raise CaptureError(f"--model {self._name} failed with {failed}; expected {expected}.") from None
 
@@ -141,7 +141,7 @@ def given_strata(name: str, folder: Path, Y: Floats) -> Strata:
             found = strata.index(Y)
     except CaptureError:
         raise
-    except Exception as error:  # it is not our code
+    except (Exception, SystemExit) as error:  # it is not our code
         trouble = f"--strata {name} failed with {_words(error)} for Y of shape {Y.shape}; expected {STRATA}."
         raise CaptureError(trouble) from None
     labels = checked_index(found, len(Y), len(strata.names), f"--strata {name}")
