@@ -22,7 +22,7 @@ Columns = str | Sequence[str]
 class Transitions:
     """Logged transitions: `state` (n, ds), `action` (n, da), `next` (n, dc), and the names of their columns.
 
-    `episode` (n,), numbers or text, says which run each belongs to, `time` (n,) when it happened; None where unknown.
+    `episode` (n,), numbers or text, is the run that each belongs to, `time` (n,) when it happened; None where unknown.
     """
 
     state: Floats
@@ -115,7 +115,7 @@ _ROLES = ("state", "action", "next")
 def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, ...]:
     names = tuple(given) if given is not None else tuple(f"{role}_{i}" for i in range(part.shape[1]))
     if len(names) != part.shape[1]:
-        raise CaptureError(f"{role} has {part.shape[1]} columns and {len(names)} names; give one name a column.")
+        raise CaptureError(f"{role} has {part.shape[1]} columns and {len(names)} names; give one name per column.")
     return names
 
 
@@ -153,12 +153,12 @@ def read_transitions(
     """Transitions from a .parquet, .npz or .csv file.
 
     Args:
-        path: the file; its ending says the format.
+        path: the file; its ending is the format.
         state: names of the state's columns, in order. In an npz file a name may also stand for a two-dimensional array,
             whose columns are then called name_0, name_1 and so on.
         action: names of the action's columns.
         next: names of the next configuration's columns.
-        episode: name of the column that says which run a row belongs to, in numbers or text.
+        episode: name of the column with the run that each row belongs to, in numbers or text.
         time: name of the column of times, which must not go backwards within an episode.
     """
     table = read_table(path, episode)

@@ -21,7 +21,7 @@ from capture_cp.plotting import pyplot
 class Storyboard(Protocol):
     """Draws an episode, picture by picture."""
 
-    #: Control steps a second.
+    #: Control steps per second.
     rate: float
 
     def draw(self, step: int) -> Picture:

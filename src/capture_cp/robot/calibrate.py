@@ -42,7 +42,7 @@ CALIBRATED = tuple(name for name in METHODS if name != "particles")
 class Calibrate:
     """From a log of transitions to calibrated regions: fit, check on a share that is held out, save, and write a report.
 
-    DATA is a .csv, .npz or .parquet file with one transition a row, or a .toml file with these options by name
+    DATA is a .csv, .npz or .parquet file with one transition per row, or a .toml file with these options by name
     (data = "log.csv", state = ["x", "y"], ...; paths are relative to it, options after it have the last word).
 
     Without --model a straight line through a share of the log serves as one: the regions are valid, and larger than those

@@ -17,7 +17,7 @@ PATHS = ("data", "out", "report", "json", "folder")
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
-    """Arguments of the command line with a TOML file replaced by what it says; options after it have the last word."""
+    """Arguments of the command line with a TOML file replaced by its options; options after it have the last word."""
     given = list(arguments)
     if len(given) < 2 or given[0] not in ("calibrate", "check") or not given[1].lower().endswith(".toml"):
         return given

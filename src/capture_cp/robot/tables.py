@@ -14,7 +14,7 @@ MOST_GROUPS = 20
 
 
 def coverage_by_stratum(what: str, coverage: Coverage, by_episode: bool) -> Table:
-    """Coverage in per cent with its interval, a row a stratum."""
+    """Coverage in per cent with its interval, one row per stratum."""
     unit = "episodes" if by_episode else "transitions"
     worth = ", of as many independent outcomes as the episodes are worth" if by_episode else ""
     luck = "Coverage also varies with the calibration sample."
