@@ -98,7 +98,8 @@ class Check:
             rows = found.coverage.rows(data=str(self.data), calibration=str(self.calibration))
             findings = [asdict(finding) for finding in found.findings]
             batch = None if history is None else len(history.batches)
-            write_rows(self.json, rows, self, findings=findings, alarm=bool(found.alarms), batch=batch, warnings=cautions)
+            alarm = bool(found.alarms) or (history is not None and history.alarm is not None)
+            write_rows(self.json, rows, self, findings=findings, alarm=alarm, batch=batch, warnings=cautions)
         if history is not None and self.history is not None:
             history.save(self.history)  # last, so that a batch whose check failed can be given again
         self._conclude(console, found, history)
@@ -145,7 +146,9 @@ class Check:
         if history is None:
             valid = "for this batch alone. To check batch after batch, give --history FILE"
         else:
-            valid = f"for all batches of {self.history} together, of which this is number {len(history.batches)}"
+            valid = (
+                f"for all batches of {escape(str(self.history))} together, of which this is number {len(history.batches)}"
+            )
         return (
             f"p-values are corrected for the rows of a question; an alarm is one of at most {at_most}. "
             f"If nothing has changed, there is any alarm with probability at most {self.alarm:g}, {valid}. "
