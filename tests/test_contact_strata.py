@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from capture_cp import Capture, CaptureError, CaptureWarning, ContactStrata, Grid, PerStratum, Strata, Tree
+from capture_cp.tasks.peg.task import Peg
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -67,9 +68,11 @@ def test_distances_do_not_depend_on_how_the_model_collides():
 
 
 def test_an_old_mujoco_is_refused(monkeypatch):
-    monkeypatch.setattr(mujoco, "__version__", "3.2.7")
-    with pytest.raises(CaptureError, match=r"MuJoCo is version 3\.2\.7; install 3\.3 or later"):
+    monkeypatch.setattr(mujoco, "__version__", "3.11.0")
+    with pytest.raises(CaptureError, match=r"MuJoCo is version 3\.11\.0, .* install 3\.12 or later"):
         ContactStrata(ROOM, PAIRS)
+    with pytest.raises(CaptureError, match=r"MuJoCo is version 3\.11\.0"):
+        Peg().true_system(threads=1)
 
 
 def test_distance_of_a_ball_is_signed():

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib.metadata import version
 from itertools import pairwise
 from typing import Any
@@ -30,7 +31,7 @@ from capture_cp.spaces.metrics import SE2, Euclidean
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
 SCHEMA = 1
-EPISODE_SCHEMA = 2  # scores of episodes, which a version that does not know them would take for independent ones
+EPISODE_SCHEMA = 3  # scores of episodes, which a version that does not know them would take for independent ones
 FORMAT = "capture-cp calibration"
 HORIZON_FORMAT = "capture-cp horizon calibration"
 MONITOR_FORMAT = "capture-cp monitor state"
@@ -55,7 +56,9 @@ def save(cap: Capture, path: Pathlike) -> None:
     cap._check_fitted()
     if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
         raise CaptureError("there is nothing to save: this method is not calibrated.")
-    arrays = partition_arrays(cap.partition_) | vars(cap.calibration_)
+    arrays = partition_arrays(cap.partition_) | {
+        field.name: getattr(cap.calibration_, field.name) for field in fields(cap.calibration_)
+    }
     header = made_for(cap.model, cap.strata) | {
         "score": describe(cap._score),
         "groups": describe(cap._groups),
@@ -195,7 +198,8 @@ def check_made_for(header: dict[str, Any], model: Any, strata: Strata) -> None:
 def partition_arrays(partition: Partition) -> dict[str, npt.NDArray[Any]]:
     """A partition as plain arrays by name."""
     nodes = {f"nodes.{field}": np.ascontiguousarray(partition.nodes[field]) for field in NODE.names or ()}
-    return nodes | {"roots": partition.roots, "stratum_features": partition.stratum_features}
+    grown = {} if partition.grown_roots is None else {"grown_roots": partition.grown_roots}
+    return nodes | {"roots": partition.roots, "stratum_features": partition.stratum_features} | grown
 
 
 def _checked(
@@ -220,19 +224,17 @@ def _checked(
 
 
 def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
-    """Scores of episodes whose weights add up: in each group, as many episodes as steps were drawn of one."""
+    """Scores of episodes whose weights add up: as many episodes as steps were drawn."""
     sound = (
         found.steps.shape == found.drawn.shape == found.scores.shape
         and found.steps.dtype == np.int64
         and found.drawn.dtype == np.uint8
         and _all_between(found.steps, 1, len(found.scores) + 1)
-        and _all_between(found.drawn, 0, 3)
+        and _all_between(found.drawn, 0, 2)
+        and abs((1.0 / found.steps).sum() - found.drawn.sum()) <= 1e-6 * len(found.scores)
     )
     if not sound:
         raise CaptureError(UNSOUND)
-    for j, (first, last) in enumerate(pairwise(found.starts)):
-        if last > first and abs((1.0 / found.steps[first:last]).sum() - found.sizes[j]) > 1e-6 * (last - first):
-            raise CaptureError(UNSOUND)
     return found
 
 
@@ -245,6 +247,7 @@ def checked_partition(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_stra
     for field in NODE.names or ():
         nodes[field] = arrays[f"nodes.{field}"]
     roots = np.asarray(arrays["roots"], dtype=np.int32)
+    grown = np.asarray(arrays["grown_roots"], dtype=np.int32) if "grown_roots" in arrays else None
     features = np.ascontiguousarray(arrays["stratum_features"], dtype=np.float64)
     number = np.arange(len(nodes))
     leaf = nodes["feature"] < 0
@@ -254,6 +257,7 @@ def checked_partition(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_stra
         and features.ndim == 2
         and len(features) == n_strata
         and _all_between(roots, 0, len(nodes))
+        and (grown is None or (grown.shape == roots.shape and _all_between(grown, 0, len(nodes))))
         and _all_between(nodes["feature"][inner], 0, n_inputs + features.shape[1])
         and all(_all_between(nodes[side][inner], 0, len(nodes)) for side in ("left", "right"))
         and all((nodes[side][inner] > number[inner]).all() for side in ("left", "right"))
@@ -264,7 +268,7 @@ def checked_partition(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_stra
     )
     if not sound:
         raise CaptureError(UNSOUND)
-    return Partition(nodes, roots, features, n_inputs)
+    return Partition(nodes, roots, features, n_inputs, grown)
 
 
 def _all_between(values: npt.NDArray[Any], low: int, stop: int) -> bool:

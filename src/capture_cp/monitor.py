@@ -13,6 +13,7 @@ from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.files import Pathlike
 from capture_cp.predictor import Capture
+from capture_cp.streams import stream
 
 
 class Monitor:
@@ -44,7 +45,7 @@ class Monitor:
             raise CaptureError("this method is not calibrated, so there is nothing that new transitions could deviate from.")
         self.cap = cap
         self.martingale = martingale if martingale is not None else JumperMartingale()
-        self.rng = np.random.default_rng([whole_number("seed", seed, 0), 0x30])
+        self.rng = stream(whole_number("seed", seed, 0), "Monitor")
         self._ranks = OnlineRanks(cap.calibration_.single, self.rng)
         self.notes: dict[str, Any] = {}
         self._scores: list[float] = []
@@ -58,7 +59,7 @@ class Monitor:
         feasible("Y", m)
         prediction = self.cap._predict(X, prediction, self.rng, self.cap.n_outputs_)
         scores = self.cap._checked_scores(self.cap._score.score(prediction, Y), len(X))
-        return self.update_scores(scores, self.cap.partition_.groups(X, m))
+        return self.update_scores(scores, self.cap.partition_.grown.groups(X, m))
 
     def update_scores(self, scores: Floats, groups: Ints) -> Floats:
         """As `update`, for scores (n,) and their groups (n,) that are already at hand."""

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from capture_cp import CaptureError
+from capture_cp import CaptureError, CaptureWarning
 from capture_cp.cli import main
 from capture_cp.experiments import coverage as study_module
 from capture_cp.experiments.coverage import CoverageStudy
@@ -57,6 +57,37 @@ def test_part_added_after_a_line_cut_short_is_kept(tmp_path):
     store.file.write_text(store.file.read_text() + '{"part": 1, "resu')
     store.add(1, {"a": 2})
     assert store.load() == {0: {"a": 1}, 1: {"a": 2}}
+
+
+def damaged_lines(line):
+    """A line of a state file with each of its characters changed, and otherwise not the one that was written."""
+    yield from (line[:i] + (b"0" if line[i : i + 1] != b"0" else b"1") + line[i + 1 :] for i in range(len(line)))
+    yield from (b"", b"\xff", b"[]", b"null", b"[" * 5000, line[:-1], line + b"}", b'{"part": 1, "result": {"a": 2}}')
+    yield json.dumps(json.loads(line) | {"part": 2}).encode()
+
+
+def test_damaged_part_is_set_aside_and_missing(tmp_path):
+    store = PartStore(tmp_path, "job", {})
+    for part in range(3):
+        store.add(part, {"a": part + 1})
+    first, second, third, _ = store.file.read_bytes().split(b"\n")
+    for damaged in damaged_lines(second):
+        written = b"\n".join([first, damaged, third, b""])
+        store.file.write_bytes(written)
+        with pytest.warns(CaptureWarning, match=r"1 of 3 finished parts .* computed again; .* kept as job-.*\.damaged"):
+            assert store.load() == {0: {"a": 1}, 2: {"a": 3}}
+        assert store.file.with_name(f"{store.file.name}.damaged").read_bytes() == written
+        assert store.load() == {0: {"a": 1}, 2: {"a": 3}}  # the sound lines are whole again, and nobody is warned
+        store.add(1, {"a": 2})
+        assert sorted(store.load()) == [0, 1, 2]
+
+
+def test_line_of_another_job_is_not_taken(tmp_path):
+    other, store = PartStore(tmp_path, "job", {"mc": 1}), PartStore(tmp_path, "job", {"mc": 2})
+    other.add(0, {"a": 1})
+    store.file.write_bytes(other.file.read_bytes())
+    with pytest.warns(CaptureWarning, match="damaged"):
+        assert store.load() == {}
 
 
 def test_folder_that_is_a_file_is_refused(tmp_path):
@@ -113,6 +144,18 @@ def test_study_resumes_where_it_stopped(run, tmp_path, monkeypatch):
     monkeypatch.setattr(study_module, "_count_part", lambda *given: counted.append(given[-1]) or count_part(*given))
     assert run("--state", tmp_path / "state") == expected
     assert counted == [1, 2]
+
+
+@pytest.mark.filterwarnings("default::capture_cp.CaptureWarning")  # printed, as on the command line
+def test_changed_digit_in_a_state_changes_no_table(run, tmp_path, capsys):
+    expected = run("--state", tmp_path / "state")
+    (file,) = (tmp_path / "state").iterdir()
+    text = file.read_text()
+    place = text.index('"sums": [[') + len('"sums": [[')
+    file.write_text(f"{text[:place]}{9 - int(text[place])}{text[place + 1 :]}")
+    assert run("--state", tmp_path / "state") == expected
+    assert "is damaged: 1 of 3 finished parts" in " ".join(capsys.readouterr().err.split())
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == [file.name, f"{file.name}.damaged"]
 
 
 def test_finished_study_is_not_done_again(run, tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def small_parts(monkeypatch):
 def simulated(monkeypatch):
     """Numbers of the parts that are simulated from now on."""
     numbers, simulate = [], module._simulate
-    monkeypatch.setattr(module, "_simulate", lambda *given: numbers.append(given[-1][-1]) or simulate(*given))
+    monkeypatch.setattr(module, "_simulate", lambda *given: numbers.append(given[-1].args[-1]) or simulate(*given))
     return numbers
 
 
@@ -46,7 +48,9 @@ def test_the_second_time_comes_from_disk(tmp_path, simulated):
 
 
 def test_what_was_pushed_out_is_remembered(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_simulate", lambda task, system, rows, key: (np.zeros((rows, 6)), np.zeros((rows, 3)), 2))
+    monkeypatch.setattr(
+        module, "_simulate", lambda task, system, rows, random: (np.zeros((rows, 6)), np.zeros((rows, 3)), 2)
+    )
     assert [peg_data(TASK, 50, folder=tmp_path).pushed_out for _ in range(2)] == [6, 6]
 
 
@@ -77,7 +81,10 @@ def test_damaged_part_is_simulated_again(tmp_path, simulated):
     expected = rows(tmp_path)
     file = files(tmp_path)[1]
     whole = file.read_bytes()
-    for damaged in (b"", whole[:-9], whole[:-1] + bytes([whole[-1] ^ 1])):
+    place = whole.index(b'pushed_out":"') + len(b'pushed_out":"')
+    other_count = whole[:place] + (b"1" if whole[place : place + 1] != b"1" else b"2") + whole[place + 1 :]
+    no_count = whole.replace(b"pushed_out", b"pushed_in_")
+    for damaged in (b"", whole[:-9], whole[:-1] + bytes([whole[-1] ^ 1]), other_count, no_count):
         file.write_bytes(damaged)
         simulated.clear()
         assert np.array_equal(rows(tmp_path), expected)
@@ -85,11 +92,11 @@ def test_damaged_part_is_simulated_again(tmp_path, simulated):
 
 
 def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
-    def full(tensors, path, about):
-        path.write_bytes(b"half")
+    def full(path, content):
+        path.write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(CaptureError, match="No space left"):
         rows(tmp_path)
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]

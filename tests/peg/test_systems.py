@@ -185,7 +185,7 @@ def test_bad_choices_are_refused():
 
 def test_without_mujoco_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(CaptureError, match=r"pip install 'capture-cp\[sim\]'"):
+    with pytest.raises(CaptureError, match=r'pip install "capture-cp\[sim\]"'):
         make_system("planar")
 
 

@@ -121,7 +121,7 @@ main(["reproduce", "--jobs", "1", "--only", "marble-coverage", "--out", sys.argv
 
 def test_run_goes_on_after_a_kill(small, tmp_path, monkeypatch):
     file, results = write_map(tmp_path), tmp_path / "results"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     victim = subprocess.Popen(
         [sys.executable, "-c", KILLED, file, results], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )

@@ -107,6 +107,23 @@ def click(page, name):
     page.get_by_role("button", name=name, exact=True).click()
 
 
+def test_another_page_cannot_connect(served, browser):
+    """A page of another origin, in the same browser."""
+    page = browser.new_page()
+    page.goto("data:text/html,<p>another page</p>")
+    connect = """(address) => new Promise((done) => {
+        const socket = new WebSocket(address, "viser-v" + "%s");
+        socket.onopen = () => done("open");
+        socket.onerror = () => done("refused");
+    })"""
+    import viser
+
+    assert page.evaluate(connect % viser.__version__, served.address.replace("http", "ws")) == "refused"
+    page.goto(served.address)
+    assert page.evaluate(connect % viser.__version__, served.address.replace("http", "ws")) == "open"
+    page.close()
+
+
 def test_no_request_leaves_this_machine(visit, served):
     _, asked = visit
     home = urlsplit(served.address).netloc

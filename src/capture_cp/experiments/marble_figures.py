@@ -85,7 +85,7 @@ def draw_regions(task: Marble, caps: dict[str, Capture], alpha: float, file: Pat
         axis.set_title(name, fontsize=10)
     for row, (situation, x) in zip(panels, situations.items()):
         after = task.outcomes(x[None], 200, seed=1)[0]
-        regions = {name: cap.region(x, alpha) for name, cap in caps.items()}
+        regions = {name: cap.region(x, alpha, rng=0) for name, cap in caps.items()}
         shown = np.vstack([after, *(_centres(task, region.cells()) for region in regions.values())])
         low, high = _square(shown.min(axis=0) - MARGIN, shown.max(axis=0) + MARGIN)
         for axis, region in zip(row, regions.values()):

@@ -156,7 +156,7 @@ class Reproduction:
         """Whether a figure is there and was made with these settings, not by a run of another scale since then."""
         try:
             made_by = json.loads(figure.with_suffix(".json").read_text(encoding="utf-8"))["made_by"]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return False
         return figure.is_file() and made_by == self._store(part).name
 

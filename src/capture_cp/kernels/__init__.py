@@ -3,3 +3,5 @@
 The scalar functions (`squared_distance`, `squared_limit`, `find_group`) take plain numbers and array rows only, so the
 same source can be compiled for another target.
 """
+
+from capture_cp.kernels import cache as cache  # before any function is compiled

@@ -86,15 +86,15 @@ def check_batch(
     coverage = cap.coverage(X, Y, alpha, confidence, prediction, volumes=False, groups=groups)
     rows = np.arange(len(X)) if groups is None else one_of_each(unit_numbers(groups, len(X)), monitor.rng)
     R = cap._checked_scores(cap._score.score(prediction, Y), len(X))[rows]
-    group = cap.partition_.groups(X[rows], m[rows])
+    group = cap.partition_.grown.groups(X[rows], m[rows])
     each = level / len(QUESTIONS)
     part = each if history is None else each * history.share
-    together = cap.partition_.components(cap.strata.names)
+    together = cap.partition_.grown.components(cap.strata.names)
     order = _order(monitor, R, group, rows, each)
     found = [
         order,
         *_scores(monitor.p_values[-len(rows) :], group, together, part),
-        *_coverage(outcomes_of(cap, R, group, alpha, confidence), together, part),
+        *_coverage(outcomes_of(cap, R, X[rows], m[rows], alpha, confidence), together, part),
         *_inputs(cap, X[rows], inputs, part),
     ]
     checked = BatchCheck(coverage, tuple(found), level, len(rows))

@@ -137,11 +137,11 @@ class Calibrate:
         """Coverage on all of these transitions; mean cells, which take far longer to count, on some thousands at most."""
         all_measured = len(kept) <= MEASURED
         settings = self.alpha, self.confidence
-        found = cap.coverage(kept.X, kept.Y, *settings, groups=kept.episode, volumes=all_measured)
+        found = cap.coverage(kept.X, kept.Y, *settings, groups=kept.episode, volumes=all_measured, rng=self.seed)
         if all_measured:
             return found
         some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
-        all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings))
+        all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings, rng=self.seed))
         rows = tuple(replace(row, volume=volume) for row, volume in zip(found.strata, strata))
         return replace(found, all=replace(found.all, volume=all), strata=rows)
 

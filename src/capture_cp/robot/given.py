@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.checks import CaptureError, Floats
+from capture_cp.preflight import training_memories
 from capture_cp.robot.baseline import LinearModel
 from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
 
@@ -104,6 +106,7 @@ class GivenModel:
     def _guarded(self, function: Callable[..., Any], expected: str) -> Callable[..., Any]:
         """A function of the user's whose failure is one sentence."""
 
+        @wraps(function)  # so that whoever asks what it takes is answered by the function itself
         def call(*arguments: Any) -> Any:
             try:
                 with importable(self._folder):
@@ -118,8 +121,8 @@ class GivenModel:
 
 
 def tells_training(model: Any) -> bool:
-    """Whether a model can be asked what it was trained on; the linear one was trained on a part of its own."""
-    return isinstance(model, LinearModel) or callable(getattr(model, "trained_on", None))
+    """Whether a model, or one inside it, can be asked what it was trained on; the linear one has a part of its own."""
+    return isinstance(model, LinearModel) or bool(training_memories(model))
 
 
 @contextmanager

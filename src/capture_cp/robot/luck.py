@@ -13,6 +13,7 @@ from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.conformal.units import one_of_each, unit_numbers
 from capture_cp.predictor import Capture
+from capture_cp.streams import stream
 from capture_cp.transitions import Transitions
 
 #: Reports of sound logs in which anything is marked.
@@ -58,12 +59,13 @@ class Outcomes:
         return trials[some], self.sizes[some], self.ranks[some]
 
 
-def outcomes_of(cap: Capture, R: Floats, group: Ints, alpha: float, confidence: float | None) -> Outcomes:
-    """Outcomes with scores R (n,) in their groups (n,)."""
+def outcomes_of(cap: Capture, R: Floats, X: Floats, m: Ints, alpha: float, confidence: float | None) -> Outcomes:
+    """Outcomes with scores R (n,) of inputs X (n, dx) that landed in strata m (n,)."""
     assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
     single = cap.calibration_.single
     ranks = np.array([conformal_rank(int(n), alpha, confidence) for n in single.sizes])
-    held = cap.threshold_table(alpha, confidence).thresholds[group] >= R
+    group = cap.partition_.grown.groups(X, m)
+    held = cap.threshold_table(alpha, confidence).thresholds[cap.partition_.groups(X, m)] >= R
     return Outcomes(alpha, group, held, single.at(alpha, confidence)[group] >= R, single.sizes, ranks)
 
 
@@ -77,7 +79,7 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
     rows = np.arange(len(log)) if log.episode is None else _one_step(log, seed)
     X, Y = log.X[rows], log.Y[rows]
     m = np.asarray(cap.strata.index(Y))
-    outcomes = outcomes_of(cap, cap._score.score(cap.predict(X), Y), cap.partition_.groups(X, m), alpha, confidence)
+    outcomes = outcomes_of(cap, cap._score.score(cap.predict(X, seed), Y), X, m, alpha, confidence)
     where = {"all": np.ones(len(rows), dtype=bool)}
     if len(cap.strata.names) > 1:
         where |= {name: m == i for i, name in enumerate(cap.strata.names)}
@@ -88,4 +90,4 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
 
 
 def _one_step(log: Transitions, seed: int) -> Ints:
-    return one_of_each(unit_numbers(log.episode, len(log)), np.random.default_rng([seed, 0x32]))
+    return one_of_each(unit_numbers(log.episode, len(log)), stream(seed, "marks"))

@@ -13,6 +13,7 @@ import numpy as np
 from capture_cp.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.mujoco_model import Coordinates, mujoco_module, named, qpos_entries, read_model, reference_qpos
+from capture_cp.spaces.overlaps import is_exact, overlap_depths
 from capture_cp.spaces.strata import INFEASIBLE, FunctionStrata
 
 #: A geom or a body by name, or several, each of which makes pairs of its own.
@@ -20,6 +21,8 @@ Side = str | Sequence[str]
 
 FREE, OTHER = "free", "other contact"
 MOST_PAIRS, MOST_STRATA = 62, 512  # bits of a code; beyond, no log would have rows for every stratum
+#: Rows that are measured before the depths of their overlaps are worked out.
+BLOCK = 4096
 #: What distances depend on; rounded in the fingerprint, so that another build of MuJoCo does not change it.
 _GEOMETRY = (
     *("body_parentid", "body_pos", "body_quat", "jnt_type", "jnt_bodyid", "jnt_qposadr", "jnt_pos", "jnt_axis", "qpos0"),
@@ -108,17 +111,36 @@ class ContactStrata(FunctionStrata):
         Beyond `within` any larger distance may be told.
         """
         qpos = self._qpos(Y)
-        mujoco, model, geoms = mujoco_module(), self.model, list(self._geoms.values())
         # one MjData a thread at a time, kept: making one takes longer than to measure hundreds of rows
-        data = self._spare.pop() if self._spare else mujoco.MjData(model)
-        limit = min(float(within), 1e10)
-        distances = np.empty((len(qpos), len(geoms)))
-        for row, measured in zip(qpos, distances):
-            data.qpos[:] = row
-            mujoco.mj_kinematics(model, data)
-            measured[:] = [min(mujoco.mj_geomDistance(model, data, a, b, limit, None) for a, b in pair) for pair in geoms]
+        data = self._spare.pop() if self._spare else mujoco_module().MjData(self.model)
+        distances = np.empty((len(qpos), len(self.pairs)))
+        for first in range(0, len(qpos), BLOCK):
+            rows = slice(first, first + BLOCK)
+            distances[rows] = self._measured(data, qpos[rows], min(float(within), 1e10))
         self._spare.append(data)
         return distances
+
+    def _measured(self, data: Any, qpos: Floats, limit: float) -> Floats:
+        """Signed distance of every pair at a few qpos (n, nq), up to `limit`: (n, pairs)."""
+        mujoco, model = mujoco_module(), self.model
+        geoms = [pair for pairs in self._geoms.values() for pair in pairs]
+        exact = [is_exact(model, *pair) for pair in geoms]
+        distances = np.empty((len(qpos), len(geoms)))
+        overlaps: dict[int, list[tuple[int, Floats]]] = {}
+        for i, row in enumerate(qpos):
+            data.qpos[:] = row
+            mujoco.mj_kinematics(model, data)
+            for j, (a, b) in enumerate(geoms):
+                distances[i, j] = mujoco.mj_geomDistance(model, data, a, b, limit, None)
+                if distances[i, j] < 0 and exact[j]:
+                    pose = np.hstack([data.geom_xpos[[a, b]], data.geom_xmat[[a, b]]])
+                    overlaps.setdefault(j, []).append((i, pose))
+        for j, found in overlaps.items():
+            rows, poses = np.array([i for i, _ in found]), np.array([pose for _, pose in found])
+            depths = overlap_depths(model, *geoms[j], poses)
+            distances[rows, j] = np.where(depths >= 0, -depths, distances[rows, j])
+        starts = np.cumsum([0, *map(len, self._geoms.values())])[:-1]
+        return np.minimum.reduceat(distances, starts, axis=1)
 
     def fingerprint(self) -> str:
         """Digest of the names, the pairs, the model's geometry, the tolerances and the grid's labels."""

@@ -13,8 +13,8 @@ import numpy as np
 from capture_cp.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.files import existing_file
 
-#: Before 3.3, distances between geoms were wrong for some pairs, and roll-outs had no threads of their own.
-OLDEST = (3, 3)
+#: Up to 3.11, MuJoCo's distances between boxes or meshes are wrong in a few of a hundred poses, and so are contact labels.
+OLDEST = (3, 12)
 
 #: Names of joints, or positions in qpos.
 Coordinates = Sequence[str | int]
@@ -27,7 +27,11 @@ def mujoco_module() -> Any:
     except ImportError:
         raise CaptureError('MuJoCo is not installed; install it with: pip install "capture-cp[sim]".') from None
     if tuple(int(part) for part in mujoco.__version__.split(".")[:2]) < OLDEST:
-        raise CaptureError(f'MuJoCo is version {mujoco.__version__}; install 3.3 or later: pip install -U "mujoco>=3.3".')
+        oldest = ".".join(map(str, OLDEST))
+        raise CaptureError(
+            f"MuJoCo is version {mujoco.__version__}, whose distances between geoms are wrong in some poses; "
+            f'install {oldest} or later: pip install -U "mujoco>={oldest}".'
+        )
     return mujoco
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from capture_cp.checks import CaptureError, known_name
 
 #: Called with the path of a field, such as "alpha" or "planner.horizon", and its new value.
 Change = Callable[[str, Any], None]
 
 T = TypeVar("T")
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,14 @@ class Range:
     low: float
     high: float
     step: float
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A number field between two bounds."""
+
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -35,26 +47,61 @@ class Control:
 
     path: str
     value: Any
-    marks: Range | Choices | None
+    marks: Range | Bounds | Choices | None
     help: str
 
     @property
     def label(self) -> str:
         return self.path.rpartition(".")[2].replace("_", " ")
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a menu offers: its choices, and what was there at first."""
+        assert isinstance(self.marks, Choices)
+        return self.marks.options if self.value in self.marks.options else (self.value, *self.marks.options)
 
-def controls_of(settings: Any, skip: Collection[str] = (), prefix: str = "") -> Iterator[Control]:
-    """The numbers, switches and choices of a dataclass, nested ones included; text without choices is left out."""
+    @property
+    def bounds(self) -> tuple[Any, Any]:
+        """Between which numbers a page may choose: the control's bounds, widened to hold what was there at first."""
+        assert isinstance(self.marks, Range | Bounds)
+        kind = type(self.value)
+        return kind(min(self.marks.low, self.value)), kind(max(self.marks.high, self.value))
+
+    def checked(self, value: Any) -> Any:
+        """What a page sent, if the control could have sent it: any program can send anything."""
+        if isinstance(self.marks, Choices):
+            return known_name(self.label, value, self.options)
+        if isinstance(self.value, bool):
+            return bool(value)
+        return number_between(self.label, value, *self.bounds)
+
+
+def number_between(name: str, value: Any, low: Number, high: Number) -> Number:
+    """`value` as a number of the kind of its bounds, known to lie between them."""
+    kind = type(low)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or kind(value) != value:
+        what = "a whole number" if kind is int else "a number"
+        raise CaptureError(f"{name} is {value!r}; expected {what} from {low:g} to {high:g}.")
+    return kind(value)
+
+
+def controls_of(
+    settings: Any, skip: Collection[str] = (), prefix: str = "", bounds: Mapping[str, Bounds] = MappingProxyType({})
+) -> Iterator[Control]:
+    """The numbers, switches and choices of a dataclass, nested ones included; text without choices is left out.
+
+    `bounds` are those of numbers whose own annotation has none, by their path.
+    """
     hints, described = get_type_hints(type(settings), include_extras=True), _described(type(settings))
     for entry in fields(settings):
         path, value = prefix + entry.name, getattr(settings, entry.name)
         extras = get_args(hints[entry.name])[1:] if get_origin(hints[entry.name]) is Annotated else ()
-        marks = next((extra for extra in extras if isinstance(extra, Range | Choices)), None)
+        marks = next((extra for extra in extras if isinstance(extra, Range | Choices)), bounds.get(path))
         help = next((extra.help for extra in extras if getattr(extra, "help", None)), described.get(entry.name, ""))
         if path in skip:
             continue
         if is_dataclass(value):
-            yield from controls_of(value, skip, f"{path}.")
+            yield from controls_of(value, skip, f"{path}.", bounds)
         elif marks is not None or isinstance(value, int | float):
             yield Control(path, value, marks, help)
 
@@ -67,21 +114,18 @@ def replaced(settings: T, path: str, value: Any) -> T:
 
 
 def add_control(gui: Any, control: Control, change: Change) -> Any:
-    """Put one control on a viser page; `change` is called when a person moves it, not when a program does."""
+    """Put one control on a viser page; `change` is called when a person moves it, not when a program of ours does."""
     label, hint = control.label, control.help
     if isinstance(control.marks, Choices):
-        options = (
-            control.marks.options if control.value in control.marks.options else (control.value, *control.marks.options)
-        )
-        handle = gui.add_dropdown(label, options, initial_value=control.value, hint=hint)
-    elif isinstance(control.marks, Range):
-        kind = type(control.value)
-        low, high = min(control.marks.low, control.value), max(control.marks.high, control.value)
-        handle = gui.add_slider(label, kind(low), kind(high), kind(control.marks.step), control.value, hint=hint)
+        handle = gui.add_dropdown(label, control.options, initial_value=control.value, hint=hint)
     elif isinstance(control.value, bool):
         handle = gui.add_checkbox(label, control.value, hint=hint)
+    elif isinstance(control.marks, Range):
+        step = type(control.value)(control.marks.step)
+        handle = gui.add_slider(label, *control.bounds, step, control.value, hint=hint)
     else:
-        handle = gui.add_number(label, control.value, hint=hint)
+        low, high = control.bounds
+        handle = gui.add_number(label, control.value, min=low, max=high, hint=hint)
 
     def moved(event: Any) -> None:
         if event.client is not None:

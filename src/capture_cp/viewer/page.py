@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -15,14 +15,14 @@ from typing import Any
 import numba
 import numpy as np
 
-from capture_cp.checks import CaptureError
+from capture_cp.checks import CaptureError, known_name
 from capture_cp.planning.episode import Episode
 from capture_cp.viewer.canvas import beside
-from capture_cp.viewer.controls import add_control, controls_of
+from capture_cp.viewer.controls import add_control, number_between
 from capture_cp.viewer.frame import Frame
 from capture_cp.viewer.loop import Loop
 from capture_cp.viewer.session import Session
-from capture_cp.viewer.settings import PageSettings
+from capture_cp.viewer.settings import page_controls
 from capture_cp.viewer.stage import Dial, Stage, lens_window
 from capture_cp.viewer.words import counts_table, legend, regions_table, status_line
 
@@ -33,7 +33,8 @@ STEP = 0.1
 #: How long (s) after a person's last move sliders are left alone: what was true a moment ago must not push them back.
 HANDS_OFF = 0.4
 LIVE = "none: live"
-LARGEST_UPLOAD = 50_000_000  # bytes
+LARGEST_UPLOAD, MOST_UPLOADS = 50_000_000, 20  # bytes of a file, and files
+SPEEDS = 0.1, 10.0
 
 
 class Page:
@@ -52,7 +53,7 @@ class Page:
         # numba's plainest threads, used where it finds no others, must not be called by two threads at once
         alone = numba.threading_layer() == "workqueue"
         self._kernels: AbstractContextManager[Any] = RLock() if alone else nullcontext()
-        self._once, self._touched = False, 0.0
+        self._once, self._touched, self._speed, self._uploads = False, 0.0, 1.0, 0
         self.stage = stage(server, session, lambda state: self._do(lambda: session.place(state)))
         self._lay_out()
         self._drawing = Loop("drawing", self._draw, self._failed, FRAME)
@@ -63,7 +64,8 @@ class Page:
     @property
     def address(self) -> str:
         host = self.server.get_host()
-        return f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{self.server.get_port()}"
+        name = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+        return f"http://{name}:{self.server.get_port()}"
 
     def stop(self) -> None:
         """End both threads and the server."""
@@ -99,43 +101,47 @@ class Page:
         panel.set_width(500)
 
     def _add_settings(self) -> None:
-        gui, page = self.server.gui, {entry.name for entry in fields(PageSettings)}
-        self._controls: dict[str, Any] = {}
+        gui = self.server.gui
+        self._settings, self._controls = page_controls(self.session.settings), {}
         folders = {"": gui.add_folder("Regions"), "planner": gui.add_folder("Planner settings", expand_by_default=False)}
-        for control in controls_of(
-            self.session.settings, skip=page | {"particles", "calibration", "seed", "task", "system"}
-        ):
-            with folders[control.path.rpartition(".")[0]]:
-                self._controls[control.path] = add_control(gui, control, self._change)
+        for path, control in self._settings.items():
+            with folders[path.rpartition(".")[0]]:
+                self._controls[path] = add_control(gui, control, self._change)
 
     def _change(self, path: str, value: Any) -> None:
-        self._do(lambda: self.session.change(path, value))
+        self._do(lambda: self.session.change(path, self._settings[path].checked(value)))
 
     def _add_planning(self) -> None:
         gui, session = self.server.gui, self.session
         with gui.add_folder("Planning live"):
             deeds = {"Start": session.play, "Pause": session.pause, "Step": self._step, "Reset": session.reset}
             buttons = gui.add_button_group("", tuple(deeds))
-            buttons.on_click(lambda event: self._do(deeds[event.target.value]))
-            self._speed = gui.add_slider("speed", 0.1, 10.0, 0.1, 1.0, hint="Steps of a tenth of a second in real time.")
+            buttons.on_click(lambda event: self._do(lambda: deeds[known_name("button", event.target.value, deeds)]()))
+            hint = "Steps of a tenth of a second in real time."
+            self._speed_slider = gui.add_slider("speed", *SPEEDS, 0.1, self._speed, hint=hint)
+            self._speed_slider.on_update(lambda event: self._asked(event, self._set_speed))
             from_here = gui.add_checkbox("from the state shown", False, hint="Else from the task's own start.")
-            from_here.on_update(lambda event: setattr(session, "from_here", event.target.value))
+            from_here.on_update(lambda event: setattr(session, "from_here", bool(event.target.value)))
+
+    def _set_speed(self, speed: Any) -> None:
+        self._speed = number_between("speed", speed, *SPEEDS)
 
     def _add_dial(self, dial: Dial) -> tuple[Dial, Any]:
         low, high = dial.low, dial.high
         slider = self.server.gui.add_slider(dial.label, low, high, dial.step, 0.0 if low < 0 < high else low, hint=dial.hint)
-
-        def moved(event: Any) -> None:
-            if event.client is None:
-                return
-            moment = self.session.moment()
-            by_hand = moment.state if dial.of == "state" else moment.plan[0] if len(moment.plan) else self.session.action
-            numbers = by_hand.copy()
-            numbers[dial.index] = event.target.value / dial.unit
-            self._do(lambda: self.session.place(numbers) if dial.of == "state" else self.session.aim(numbers))
-
-        slider.on_update(moved)
+        slider.on_update(lambda event: self._asked(event, lambda value: self._turn(dial, value)))
         return dial, slider
+
+    def _turn(self, dial: Dial, value: Any) -> None:
+        """Change the one number of the state or of the action that a dial stands for."""
+        moment, now = self.session.moment(), next(one for one in self.stage.dials() if one.label == dial.label)
+        by_hand = moment.state if dial.of == "state" else moment.plan[0] if len(moment.plan) else self.session.action
+        numbers = by_hand.copy()
+        numbers[dial.index] = number_between(dial.label, value, float(now.low), float(now.high)) / dial.unit
+        if dial.of == "state":
+            self.session.place(numbers)
+        else:
+            self.session.aim(numbers)
 
     def _add_replay(self) -> None:
         gui = self.server.gui
@@ -177,17 +183,20 @@ class Page:
         if name == LIVE:
             self.session.reset()
         else:
-            self.session.open(self.episodes[name])
+            self.session.open(self.episodes[known_name("recording", name, self.episodes)])
 
     def _uploaded(self, file: Any) -> None:
         if len(file.content) > LARGEST_UPLOAD:
             raise CaptureError(f"{file.name} is larger than {LARGEST_UPLOAD // 1_000_000} MB; an episode is not.")
+        if self._uploads >= MOST_UPLOADS:
+            raise CaptureError(f"the page holds {self._uploads} uploaded recordings; start it again to open more.")
+        name = re.sub(r"[^\w.-]", "_", Path(file.name).name)[-80:].lstrip(".") or "episode.npz"
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / (Path(file.name).name or "episode.npz")
+            path = Path(folder) / name
             path.write_bytes(file.content)
             episode = Episode.load(path)
-        self.session.open(episode)
-        name = Path(file.name).name
+        self.session.open(episode, maps=self._settings["map"].options if "map" in self._settings else ())
+        self._uploads += 1
         self.episodes[name] = episode
         self._recordings.options = (LIVE, *self.episodes)
         self._recordings.value = name
@@ -218,7 +227,7 @@ class Page:
         if not self.session.playing:
             return None
         over = self.session.moment().outcome is not None
-        wait = (OVER if over else STEP) / float(self._speed.value)
+        wait = (OVER if over else STEP) / self._speed
         return max(0.0, wait - (time.perf_counter() - began))
 
     def _draw(self) -> float | None:
@@ -273,6 +282,7 @@ class Page:
             for name in path.split("."):
                 value = getattr(value, name)
             _set(handle, "value", value)
+        _set(self._speed_slider, "value", self._speed)
         replaying = frame.mode == "replay"
         _set(self._timeline, "max", max(1, frame.steps if replaying else 1))
         _set(self._timeline, "value", frame.time if replaying else 0)

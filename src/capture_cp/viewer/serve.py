@@ -1,4 +1,4 @@
-"""`capture view`: the server of the page. It binds to this machine alone unless told, and asks nothing of any other."""
+"""`capture view`: the server of the page. By default it binds to this machine alone, and asks nothing of any other."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from capture_cp.checks import CaptureError
+from capture_cp.viewer.guard import guarded, holds
 from capture_cp.viewer.settings import MarbleView, View
 from capture_cp.viewer.stage import Stage
 from capture_cp.viewer.world import World
@@ -56,9 +57,23 @@ def open_page(settings: View, console: Console) -> Any:
         def request_share_url(self, verbose: bool = True) -> None:
             return None
 
-    with redirect_stdout(io.StringIO()):  # viser's own banner; the address is told once, by us
+    with (
+        redirect_stdout(io.StringIO()),
+        guarded(settings.host),
+    ):  # without viser's banner: the address is printed once, by us
         server = LocalServer(settings.host, port, label=f"capture view {settings.task}", verbose=False)
+    if not holds(loopback(settings.host), server.get_port()):
+        server.stop()
+        raise CaptureError(
+            f"the page is not served: requests of other websites could not be refused with viser {viser.__version__}; "
+            "install the version that is known to work: pip install viser==1.1.1."
+        )
     return Page(server, session, stage, episodes)
+
+
+def loopback(host: str) -> str:
+    """A host that a page bound to `host` can be reached at from this machine."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def _task(settings: View) -> tuple[Callable[[Any], World], type[Stage]]:

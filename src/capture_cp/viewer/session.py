@@ -7,13 +7,13 @@ Nothing here knows of a browser. Threads may call anything at any time: short ch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats
+from capture_cp.checks import CaptureError, Floats, known_name, shortened
 from capture_cp.methods import METHODS
 from capture_cp.planning.episode import Episode
 from capture_cp.predictor import Capture
@@ -59,14 +59,16 @@ class Session:
     def place(self, state: Floats) -> None:
         """Put the robot by hand; ends what was running."""
         with self._lock:
+            wanted = _finite("state", state)
             self._by_hand()
-            self.state = self.world.placed(np.asarray(state, dtype=np.float64))
+            self.state = self.world.placed(wanted)
 
     def aim(self, action: Floats) -> None:
         """Choose the action by hand; ends what was running."""
         with self._lock:
+            wanted = _finite("action", action)
             self._by_hand()
-            self.action = np.asarray(action, dtype=np.float64)
+            self.action = wanted
 
     def play(self) -> None:
         """Go on by itself: plan and act, or show the recording."""
@@ -83,8 +85,11 @@ class Session:
         with self._lock:
             self._enter_world()
 
-    def open(self, episode: Episode) -> None:
-        """Show a recorded episode, with the method it was recorded with."""
+    def open(self, episode: Episode, maps: Collection[str] | None = None) -> None:
+        """Show a recorded episode, with the method it was recorded with.
+
+        `maps` are those that it may name, by default any: a file that came from a page must not make us read others.
+        """
         planned_with = episode.info.get("method", METHODS[0])
         if planned_with not in METHODS:
             raise CaptureError(
@@ -95,7 +100,8 @@ class Session:
             settings = self.settings
             for name in ("map", "system", "method"):
                 if name in episode.info and hasattr(settings, name):
-                    settings = replaced(settings, name, episode.info[name])
+                    known = maps if name == "map" else None
+                    settings = replaced(settings, name, _recorded_name(name, episode.info[name], known))
             settings.check()
             self._world(settings).check_episode(episode)
             self.settings = settings
@@ -106,7 +112,7 @@ class Session:
         """A step of the recording."""
         with self._lock:
             if self._replay is not None:
-                self.time = int(np.clip(time, 0, self._replay.steps))
+                self.time = max(0, min(int(time), self._replay.steps))
 
     # -- slow work ----------------------------------------------------------------------------------------------------
 
@@ -239,6 +245,23 @@ class Session:
         if len(moment.plan):
             self.action = np.array(moment.plan[0])
         self._run, self._replay, self.playing = None, None, False
+
+
+def _finite(name: str, numbers: Any) -> Floats:
+    """What a page asked for, unless it is a NaN, which would stay in everything that is worked out from it."""
+    wanted = np.asarray(numbers, dtype=np.float64)
+    if not np.isfinite(wanted).all():
+        raise CaptureError(f"the {name} asked for is not finite; choose numbers within the sliders' bounds.")
+    return wanted
+
+
+def _recorded_name(kind: str, given: Any, known: Collection[str] | None) -> str:
+    """What an episode says of its map, system or method, which its file may not have from us."""
+    if known is not None:
+        return known_name(f"{kind} of the episode", given, known)
+    if not isinstance(given, str):
+        raise CaptureError(f"the episode's {kind} is {shortened(repr(given))}; expected a name.")
+    return given
 
 
 def _methods(settings: View) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from capture_cp.tasks.marble.maps import MAP_NAMES
 from capture_cp.tasks.marble.planner import PlannerSettings as MarblePlanner
 from capture_cp.tasks.peg.planner import PlannerSettings as PegPlanner
 from capture_cp.tasks.peg.task import PARTICLES, SystemName
-from capture_cp.viewer.controls import Choices, Range
+from capture_cp.viewer.controls import Bounds, Choices, Control, Range, controls_of
 
 #: In the place of a second method: none.
 ALONE = "none"
@@ -110,6 +110,25 @@ class PegView(PageSettings):
 
 
 View = MarbleView | PegView
+
+#: Between which values the page lets the planner's numbers be chosen; the command line takes others, too.
+PLANNER_BOUNDS = {
+    "planner.horizon": Bounds(1, 60),
+    "planner.samples": Bounds(1, 65_536),
+    "planner.temperature": Bounds(0.001, 1000),
+    "planner.spread": Bounds(0.01, 100),
+    "planner.elites": Bounds(0, 256),
+    "planner.repeats": Bounds(1, 256),
+    "planner.effort": Bounds(0, 1000),
+    "planner.outside": Bounds(0, 1000),
+    "planner.caution": Bounds(0, 1000),
+}
+
+
+def page_controls(view: View) -> dict[str, Control]:
+    """What the page lets a person change, by path."""
+    fixed = {entry.name for entry in fields(PageSettings)} | {"particles", "calibration", "seed", "task", "system"}
+    return {control.path: control for control in controls_of(view, fixed, bounds=PLANNER_BOUNDS)}
 
 
 def check_common(view: View) -> None:

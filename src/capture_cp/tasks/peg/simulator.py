@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from capture_cp.checks import CaptureError, Floats, Ints, finite_array, finite_rows, same_length, whole_number
+from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.tasks.peg.mjcf import SUBSTEPS
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 
@@ -57,7 +57,7 @@ class PegSystem(ABC):
         self.settings = settings or PegSettings()
         self.threads = (os.cpu_count() or 1) if threads is None else whole_number("threads", threads, 1)
         _check_sizes(self.settings)
-        self._mujoco = _mujoco()
+        self._mujoco = mujoco_module()
         self.model = self._build()
         self.data = self._mujoco.MjData(self.model)
         self._started = False
@@ -168,13 +168,6 @@ class PegSystem(ABC):
         pose = np.array([x, z, np.arctan2(-axis[0], axis[2])])
         off_plane = abs(y) + self.settings.peg_length / 2 * abs(axis[1])
         return pose, velocity[[3, 5, 1]] * [1, 1, -1], float(off_plane)
-
-
-def _mujoco() -> Any:
-    try:
-        return import_module("mujoco")
-    except ImportError:
-        raise CaptureError("the peg's true system needs MuJoCo; install it with: pip install 'capture-cp[sim]'") from None
 
 
 def _check_sizes(settings: PegSettings) -> None:

@@ -1,0 +1,232 @@
+"""Saving: whole or not at all, through links and pipes, with the permissions that were there, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from capture_cp import CaptureError
+from capture_cp.files import check_writable, write_json, written_whole
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX files")
+
+WRITING = """
+import sys, time
+from capture_cp.files import written_whole
+with written_whole(sys.argv[1]) as temporary:
+    temporary.write_bytes(b"half")
+    print("writing", flush=True)
+    time.sleep(600)
+"""
+
+
+def save(path, content=b"new"):
+    with written_whole(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def writing(path):
+    """A process that is in the middle of writing to `path`."""
+    process = subprocess.Popen([sys.executable, "-c", WRITING, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "writing\n"
+    return process
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def names(folder):
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+# -- what is replaced -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755])
+def test_a_file_keeps_its_permissions(tmp_path, mode):
+    file = tmp_path / "rows.json"
+    file.write_text("old")
+    file.chmod(mode)
+    save(file)
+    assert file.read_bytes() == b"new"
+    assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+def test_nobody_may_look_while_a_private_file_is_written(tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text("old")
+    file.chmod(0o600)
+    with written_whole(file) as temporary:
+        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600
+        temporary.write_bytes(b"new")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only the superuser gives files away")
+def test_a_file_keeps_its_owner(tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text("old")
+    os.chown(file, 1234, 5678)
+    save(file)
+    assert (file.stat().st_uid, file.stat().st_gid) == (1234, 5678)
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path):
+    (tmp_path / "data").mkdir()
+    file, link, second = tmp_path / "data" / "rows.json", tmp_path / "latest.json", tmp_path / "second.json"
+    file.write_text("old")
+    link.symlink_to(Path("data") / "rows.json")
+    second.symlink_to(link)
+    save(second)
+    assert second.is_symlink()
+    assert link.is_symlink()
+    assert file.read_bytes() == b"new"
+    assert names(tmp_path / "data") == ["rows.json"]
+
+
+def test_a_link_to_nothing_yet_makes_the_file(tmp_path):
+    link = tmp_path / "latest.json"
+    link.symlink_to("rows.json")
+    check_writable(link)
+    save(link)
+    assert link.is_symlink()
+    assert (tmp_path / "rows.json").read_bytes() == b"new"
+
+
+def test_links_in_a_circle_are_refused(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(CaptureError, match="its links lead in a circle"):
+        save(tmp_path / "a")
+    assert (tmp_path / "a").is_symlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anything")
+def test_a_read_only_file_is_refused(tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text("old")
+    file.chmod(0o400)
+    for attempt in (save, check_writable):
+        with pytest.raises(CaptureError, match="the file there is read-only"):
+            attempt(file)
+    assert file.read_text() == "old"
+
+
+# -- what is written into -------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_is_written_into(tmp_path):
+    pipe, read = tmp_path / "pipe.json", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    check_writable(pipe)
+    write_json(pipe, {"a": 1})
+    reader.join()
+    assert read == ['{\n "a": 1\n}\n']
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert names(tmp_path) == ["pipe.json"]
+
+
+@pytest.fixture
+def device(tmp_path):
+    """Makes a device of the kernel's memory class in a folder of its own: a mistake must not cost the machine its own."""
+
+    def made(minor):
+        try:
+            os.mknod(tmp_path / "device", 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+            (tmp_path / "device").open("rb").close()
+        except OSError:
+            pytest.skip("only the superuser makes devices")
+        return tmp_path / "device"
+
+    return made
+
+
+def test_a_device_is_written_into(device):
+    null = device(3)
+    check_writable(null)
+    save(null)
+    assert stat.S_ISCHR(null.stat().st_mode)
+
+
+def test_a_full_device_is_one_sentence(device):
+    full = device(7)
+    with pytest.raises(CaptureError, match=r"cannot write .*device: No space left on device"):
+        save(full)
+    assert stat.S_ISCHR(full.stat().st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="no /proc")
+@pytest.mark.parametrize("to_file", [False, True])
+def test_standard_output_may_be_the_target(tmp_path, to_file):
+    link, out = tmp_path / "stdout", tmp_path / "out"
+    link.symlink_to("/proc/self/fd/1")  # as /dev/stdout is one
+    save_one = "from capture_cp.files import write_json\nwrite_json(sys.argv[1], 1)"
+    program = f"import sys\nprint('before', flush=True)\n{save_one}\nprint('after')"
+    with out.open("ab") as file:
+        command = [sys.executable, "-c", program, link]
+        printed = subprocess.run(command, stdout=file if to_file else subprocess.PIPE, check=True, text=True).stdout
+    if to_file:
+        assert "after" in out.read_text()  # the file that the shell has open is still the one of that name
+    else:
+        assert printed == "before\n1\nafter\n"
+    assert link.is_symlink()
+
+
+# -- what is left behind ---------------------------------------------------------------------------------------------------
+
+
+def test_the_next_save_removes_what_a_killed_one_left(tmp_path):
+    file, other = tmp_path / "rows.json", tmp_path / "rows.json.old"
+    for process in [writing(target) for target in (file, file, other)]:
+        kill(process)
+    assert len(names(tmp_path)) == 3
+    save(file)
+    assert file.read_bytes() == b"new"
+    left = [name for name in names(tmp_path) if name != file.name]
+    assert len(left) == 1
+    assert left[0].startswith(".rows.json.old.")  # of another target: not touched
+
+
+def test_what_is_being_written_is_left_alone(tmp_path):
+    file = tmp_path / "rows.json"
+    process = writing(file)
+    try:
+        (half,) = names(tmp_path)
+        save(file)
+        assert names(tmp_path) == [half, file.name]
+        # even where its process cannot be seen, as in another container: the file is locked
+        moved = tmp_path / half.replace(f".{process.pid}.", ".4194305.")
+        (tmp_path / half).rename(moved)
+        save(file)
+        assert names(tmp_path) == [moved.name, file.name]
+    finally:
+        kill(process)
+    save(file)
+    assert names(tmp_path) == [file.name]
+
+
+def test_files_that_only_look_alike_are_left_alone(tmp_path):
+    file = tmp_path / "rows.json"
+    token = "4194305.0123456789ab"
+    alike = [".rows.json.bak", ".rows.json.12.abc.json", f".rows.json.{token}.json.txt", f".other.json.{token}.json"]
+    for name in alike:
+        (tmp_path / name).touch()
+    (tmp_path / f".rows.json.{token}.json").symlink_to(tmp_path / alike[0])
+    save(file)
+    assert set(alike) < set(names(tmp_path))
+
+
+def test_a_long_name_can_be_saved(tmp_path):
+    file = tmp_path / ("x" * 250 + ".json")
+    save(file)
+    assert names(tmp_path) == [file.name]
