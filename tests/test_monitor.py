@@ -108,7 +108,7 @@ def test_a_file_that_is_damaged_or_of_another_kind_is_refused(tmp_path, cap):
         ("martingale", {"rates": [0.1], "bets": [[1.0, 0.0, 0.0]], "log_capital": 3, "log_largest": 0, "steps": 20}),
         ("martingale", {"rates": [0.1], "bets": [[1.0, 0.0, 0.0]], "log_capital": 0, "log_largest": 0, "steps": 2}),
         ("martingale", {}),
-        ("notes", []),
+        ("notes", 3),
         ("scores", np.full(20, np.nan)),
         ("scores", np.zeros(3)),
         ("groups", np.full(20, 7)),
@@ -216,7 +216,9 @@ def test_a_batch_that_was_checked_is_refused(tmp_path, cap):
 )
 def test_a_history_that_cannot_be_is_refused(tmp_path, cap, notes):
     file = tmp_path / "nights.state"
-    Monitor(cap).write(file, {"level": 0.01, "batches": [], "alarm": None} | notes)
+    monitor = Monitor(cap)
+    monitor.notes = {"level": 0.01, "batches": [], "alarm": None} | notes
+    monitor.save(file)
     with pytest.raises(CaptureError, match=r"history .* is damaged .* To begin anew, give --history the name of a new file"):
         History.begun_or_continued(file, cap, 0.01, 0)
 

@@ -91,8 +91,7 @@ def made_for(model: Any, strata: Strata) -> dict[str, Any]:
 def write(path: Pathlike, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], kind: str = FORMAT) -> None:
     """Header and arrays to a file that names its kind, atomically."""
     text = json.dumps(header, default=_plain)
-    schema = str(EPISODE_SCHEMA if "drawn" in arrays else SCHEMA)
-    metadata = {"format": kind, "schema": schema, "calibration": text, "sha256": _checksum(text, arrays)}
+    metadata = {"format": kind, "schema": _schema(arrays), "calibration": text, "sha256": _checksum(text, arrays)}
     with written_whole(path) as temporary:
         temporary.write_bytes(serialise(arrays, metadata=metadata))
 
@@ -139,7 +138,7 @@ def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, 
     try:
         arrays = parse(data)
         text = metadata["calibration"]
-        intact = metadata["sha256"] == _checksum(text, arrays)
+        intact = metadata["sha256"] == _checksum(text, arrays) and metadata["schema"] == _schema(arrays)
         header = json.loads(text)
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         intact = False
@@ -314,6 +313,11 @@ def _strata_fingerprint(strata: Strata) -> str:
     if isinstance(strata, GriddedStrata):
         return strata.fingerprint()
     return hashlib.sha256("\0".join(strata.names).encode()).hexdigest()
+
+
+def _schema(arrays: dict[str, npt.NDArray[Any]]) -> str:
+    """The schema of a file with these arrays."""
+    return str(EPISODE_SCHEMA if "drawn" in arrays else SCHEMA)
 
 
 def _checksum(text: str, arrays: dict[str, npt.NDArray[Any]]) -> str:

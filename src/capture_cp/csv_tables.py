@@ -80,7 +80,7 @@ def _most_rows(file: Path) -> int:
 def _codes(column: Any, codes: dict[str, int]) -> npt.NDArray[Any]:
     """Numbers (n,) of the words of a column, those that are new to `codes` added to it."""
     numbers = [codes.setdefault(str(word).strip(), len(codes)) for word in column.dictionary.to_pylist()]
-    return np.array(numbers)[np.from_dlpack(column.indices)]
+    return np.asarray(np.array(numbers)[np.from_dlpack(column.indices)])
 
 
 def _read_by_numpy(file: Path, names: Sequence[str], labels: str | None) -> Table:

@@ -36,6 +36,7 @@ class Monitor:
         p_values: of all transitions seen so far; uniform while nothing has changed, small where scores have grown.
         groups: the group of each.
         rng: where particles and tie-breaking come from.
+        notes: whatever is to be saved with it, as JSON can hold it.
     """
 
     def __init__(self, cap: Capture, seed: int = 0, martingale: JumperMartingale | None = None) -> None:
@@ -46,6 +47,7 @@ class Monitor:
         self.martingale = martingale if martingale is not None else JumperMartingale()
         self.rng = stream(whole_number("seed", seed, 0), "Monitor")
         self._ranks = OnlineRanks(cap.calibration_.single, self.rng)
+        self.notes: dict[str, Any] = {}
         self._scores: list[float] = []
         self._p_values: list[float] = []
         self._groups: list[int] = []
@@ -91,15 +93,6 @@ class Monitor:
 
     def save(self, path: Pathlike) -> None:
         """Write where it stands (not the calibration) to one safetensors file, atomically."""
-        self.write(path, {})
-
-    @classmethod
-    def load(cls, path: Pathlike, cap: Capture) -> Self:
-        """A saved monitor of the calibration `cap`, ready to go on."""
-        return cls.read(path, cap)[0]
-
-    def write(self, path: Pathlike, notes: dict[str, Any]) -> None:
-        """As `save`, with notes of whoever keeps it, as JSON can hold them."""
         if type(self.martingale) is not JumperMartingale:
             raise CaptureError(
                 f"a monitor that bets by {type(self.martingale).__name__} cannot be saved; use JumperMartingale."
@@ -108,30 +101,28 @@ class Monitor:
             "fingerprint": fingerprint(self.cap),
             "martingale": self.martingale.facts(),
             "rng": self.rng.bit_generator.state,
-            "notes": notes,
+            "notes": self.notes,
         }
         arrays = {"scores": np.array(self._scores), "p_values": self.p_values, "groups": self.groups}
         write(path, header, arrays, MONITOR_FORMAT)
 
     @classmethod
-    def read(cls, path: Pathlike, cap: Capture) -> tuple[Self, dict[str, Any]]:
-        """A saved monitor, and the notes in its file."""
+    def load(cls, path: Pathlike, cap: Capture) -> Self:
+        """A saved monitor of the calibration `cap`, ready to go on."""
         header, arrays = read(path, MONITOR_FORMAT)
         monitor = cls(cap)
         with explained(path, "monitor state"):
             if header["fingerprint"] != fingerprint(cap):
                 raise CaptureError("it watches another calibration; load it with that one, or begin a new one.")
             monitor._restore(header, arrays)
-            if not isinstance(header["notes"], dict):
-                raise CaptureError("its notes are damaged; begin a new one.")
-        return monitor, header["notes"]
+        return monitor
 
     def _restore(self, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take over what was saved; every array is checked, since a file may claim anything."""
         scores = finite_array("scores", arrays["scores"], (None,), "(n,)")
         p_values = finite_array("p_values", arrays["p_values"], (len(scores),), "(n,)")
         groups = np.asarray(arrays["groups"], dtype=np.int64)
-        self.martingale = JumperMartingale.from_facts(header["martingale"])
+        self.martingale, self.notes = JumperMartingale.from_facts(header["martingale"]), dict(header["notes"])
         known = (groups >= 0) & (groups < self.cap.partition_.n_groups) & (p_values >= 0) & (p_values <= 1)
         if groups.shape != scores.shape or self.martingale.steps < len(scores) or not known.all():
             raise CaptureError("its arrays do not fit together; begin a new one.")

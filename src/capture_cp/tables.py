@@ -17,7 +17,7 @@ from capture_cp.npz import read_arrays
 
 
 def read_table(path: Pathlike, labels: str | None = None) -> Table:
-    """Columns (n,) of a file by name, whose ending says the format; of a CSV file, `labels` is one that may hold text."""
+    """Columns (n,) of a file by name, whose ending is the format; of a CSV file, `labels` is one that may hold text."""
     file = existing_file(path, "transition file")
     table = _format(file)[0](file, labels)
     lengths = {len(column) for column in table.values()}
@@ -31,7 +31,7 @@ def read_table(path: Pathlike, labels: str | None = None) -> Table:
 
 
 def write_table(path: Pathlike, table: Table) -> None:
-    """Write columns (n,) to a file, atomically; its ending says the format."""
+    """Write columns (n,) to a file, atomically; its ending is the format."""
     write = _format(Path(path))[1]
     with written_whole(path) as temporary:
         write(temporary, table)

@@ -6,6 +6,7 @@ import html
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, read_transitions, write_transitions
+from capture_cp.artifact import read, write
 from capture_cp.cli import main
 from capture_cp.robot import load_calibration
 from capture_cp.tasks.box import Box
@@ -155,3 +157,65 @@ def test_an_episode_without_a_name_is_a_row_of_the_file(here, capsys):
     np.savez("log.npz", **{name: np.array([float(row.split(",")[i]) for row in rows]) for i, name in enumerate("abcdefg")})
     told = refused(capsys, "calibrate", "log.npz", "--state", "a", "--action", "b", "--next", "c", "--episode", "g")
     assert "g has no value in 1 of 2000 rows, first in data row 8" in told
+
+
+# -- whose code runs ------------------------------------------------------------------------------------------------------
+
+SHADOWS = ("sklearn", "jinja2", "matplotlib", "scipy", "pyarrow", "pandas", "secrets", "shlex", "base64")
+
+
+@pytest.mark.parametrize("own", [(), ("--model", "robot_words:model")], ids=["none named", "one named"])
+def test_files_in_the_folder_that_nobody_named_do_not_run(here, own):
+    """In a process of its own, where nothing is imported yet."""
+    for name in (*SHADOWS, "no_such_package"):
+        (here / f"{name}.py").write_text(f"open('ran-{name}', 'w')")
+    command = [sys.executable, "-P", "-c", "from capture_cp.cli import main; main()", *CALIBRATE, *own]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert not list(here.glob("ran-*"))
+
+
+def test_a_module_may_import_what_lies_beside_it(here, capsys):
+    (here / "robot_walls.py").write_text("HIGH = 1.0")
+    (here / "robot_late.py").write_text("LOW = 0.0")
+    (here / "robot_parts.py").write_text(
+        "import numpy as np\nfrom robot_walls import HIGH\n\n"
+        "def model(X, n_particles, rng):\n    from robot_late import LOW\n"
+        "    return np.clip(X[:, None, :2] + rng.normal(0, 0.1, (len(X), n_particles, 2)), LOW, HIGH)\n"
+    )
+    before = list(sys.path)
+    said(capsys, *CALIBRATE, "--model", "robot_parts:model")
+    assert sys.path == before
+
+
+def test_an_installed_module_comes_first_and_is_named(here, capsys):
+    (here / "colorsys.py").write_text("model = len")
+    told = refused(capsys, *CALIBRATE, "--model", "colorsys:model")
+    assert "colorsys (" in told
+    assert "colorsys.py) has no model" in told
+    assert str(here) not in told
+
+
+FORGED = [
+    {"columns": 3},
+    {"columns": {"state": "x"}},
+    {"columns": {"state": [["x"]]}},
+    {"episode": 3},
+    {"alpha": "x"},
+    {"alpha": None},
+    {"confidence": "y"},
+    {"linear": {}},
+    {"linear": {"coefficients": [[0.0, 0.0]], "residuals": [[0.0, 0.0]]}},
+    {"grid": "x"},
+    {"grid": {"origin": [0], "spacing": [1], "shape": [10**9]}},
+]
+
+
+def test_forged_facts_of_a_calibration_are_one_sentence(here, capsys):
+    said(capsys, *CALIBRATE)
+    write_transitions("new.csv", Box().transitions(50, np.random.default_rng(9)))
+    header, arrays = read("robot.capture")
+    for forged in FORGED:
+        data = header["data"] | {"robot": header["data"]["robot"] | forged}
+        write("robot.capture", header | {"data": data}, arrays)
+        assert "should not have happened" not in refused(capsys, "check", "robot.capture", "new.csv")

@@ -248,9 +248,10 @@ def test_a_history_goes_on_from_batch_to_batch(calibrated, capsys):
     write_new(calibrated, "slippery.csv", noise=0.08)
     for data, sentence in (("slippery.csv", "order (all, over time)"), ("night2.csv", "since batch 3 of nights.state")):
         with pytest.raises(SystemExit) as stop:
-            main([*check, data, *options])
+            main([*check, data, *options, "--json", "found.json"])
         assert stop.value.code == 1
         assert sentence in " ".join(capsys.readouterr().out.split())
+        assert json.loads((calibrated / "found.json").read_text())["alarm"] is True
 
 
 def test_a_history_that_cannot_be_used_is_one_sentence(calibrated, capsys):

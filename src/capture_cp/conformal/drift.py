@@ -66,7 +66,7 @@ def _passing_all(trials: Ints, sizes: Ints, ranks: Ints) -> Floats:
     todo = sorted((_passing(m, n, k) for m, n, k in zip(trials.tolist(), sizes.tolist(), ranks.tolist())), key=len)
     total = np.ones(1)
     for each in todo:
-        total = convolve(total, each)
+        total = np.asarray(convolve(total, each))
     return total
 
 
@@ -74,7 +74,7 @@ def _passing(m: int, n: int, k: int) -> Floats:
     """Probabilities that 0, 1, ..., m of m new scores are at most the k-th of n earlier ones; all are if k is beyond n."""
     passed = np.arange(m + 1)
     if k > n:
-        return (passed == m).astype(np.float64)
+        return np.asarray(passed == m, dtype=np.float64)
     a, b = k, n + 1 - k
     ways = special.gammaln(m + 1) - special.gammaln(passed + 1) - special.gammaln(m - passed + 1)
     return np.asarray(np.exp(ways + special.betaln(passed + a, m - passed + b) - special.betaln(a, b)))

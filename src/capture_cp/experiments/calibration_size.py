@@ -32,7 +32,7 @@ def run_sizes(study: CoverageStudy, tasks: dict[str, Marble], console: Console) 
     if study.figures is not None:
         file = output_folder(study.figures) / "calibration-size.png"
         _draw(rows, study.alpha, file)
-        console.print(f"Figure: {file}")
+        console.print(f"Figure: {file}", markup=False)
 
 
 def _measure(study: CoverageStudy, name: str, task: Marble, console: Console) -> list[dict[str, Any]]:

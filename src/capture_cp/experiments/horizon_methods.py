@@ -83,7 +83,7 @@ def report(study: Any, found: Found, console: Console) -> None:
         figure = coverage_figure(found)
         figure.savefig(file, dpi=130)
         pyplot().close(figure)
-        console.print(f"Figure: {file}")
+        console.print(f"Figure: {file}", markup=False)
 
 
 def rows_of(task: str, found: Found) -> list[dict[str, Any]]:

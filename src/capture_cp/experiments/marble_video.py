@@ -32,7 +32,7 @@ FINE = 240
 
 
 class MarbleStoryboard:
-    """Draws a recorded marble episode, a picture a control step."""
+    """Draws a recorded marble episode, one picture per control step."""
 
     rate = 1.0 / (dynamics.SUBSTEPS * dynamics.DT)
 

@@ -71,7 +71,7 @@ class OnlineStudy:
                 figure = online_figure({mode: runs[map_name, mode] for mode in self.modes}, strata, self.alpha)
                 figure.savefig(file, dpi=120)
                 pyplot().close(figure)
-                console.print(f"Figure: {file}")
+                console.print(f"Figure: {file}", markup=False)
 
     def results(self, tasks: dict[str, Marble], console: Console) -> dict[tuple[str, str], Any]:
         """What happened at every step, by map and mode."""

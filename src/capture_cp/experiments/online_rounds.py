@@ -77,7 +77,7 @@ class RoundsStudy:
             figure = rounds_figure(rows, self.alpha)
             figure.savefig(file, dpi=120)
             pyplot().close(figure)
-            console.print(f"Figure: {file}")
+            console.print(f"Figure: {file}", markup=False)
 
     def _checked(self) -> dict[str, Marble]:
         check_settings(self, ("episodes", "samples", "jobs"), (self.figures,))

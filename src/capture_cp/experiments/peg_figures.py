@@ -43,7 +43,7 @@ def write_figures(
     draw_contacts(task, test.Y, files["contacts"])
     draw_starts(task, files["starts"])
     draw_regions(task, caps, test, alpha, files["regions"])
-    console.print(f"Figures: {', '.join(str(file) for file in files.values())}")
+    console.print(f"Figures: {', '.join(str(file) for file in files.values())}", markup=False)
 
 
 def draw_spaces(task: Peg, file: Path) -> None:

@@ -85,7 +85,8 @@ class PegPlanningStudy:
         if self.figures is not None:
             from capture_cp.experiments.peg_planning_figures import write_figures
 
-            console.print(f"Figures: {', '.join(map(str, write_figures(task, results, self, output_folder(self.figures))))}")
+            files = write_figures(task, results, self, output_folder(self.figures))
+            console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def check(self) -> None:
         """Refuse settings that cannot be worked with."""

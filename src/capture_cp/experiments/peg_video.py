@@ -34,7 +34,7 @@ CLOSE = 7.0
 
 
 class PegStoryboard:
-    """Draws a recorded peg episode, a picture a control step."""
+    """Draws a recorded peg episode, one picture per control step."""
 
     rate = 15.0
 

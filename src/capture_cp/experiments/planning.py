@@ -84,7 +84,7 @@ class PlanningStudy:
 
             file = output_folder(self.figures) / "trajectories.png"
             draw_trajectories(tasks, results, file)
-            console.print(f"Figure: {file}")
+            console.print(f"Figure: {file}", markup=False)
 
     def checked_tasks(self) -> dict[str, Marble]:
         """The maps by name, all settings checked."""

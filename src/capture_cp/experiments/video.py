@@ -21,7 +21,7 @@ from capture_cp.plotting import pyplot
 class Storyboard(Protocol):
     """Draws an episode, picture by picture."""
 
-    #: Control steps a second.
+    #: Control steps per second.
     rate: float
 
     def draw(self, step: int) -> Picture:
@@ -55,7 +55,7 @@ class Video:
         episode = Episode.load(self.episode)
         board = storyboard(episode)
         write_movie(out, _pictures(board, episode, console), self.speed * board.rate)
-        console.print(f"Video of {episode.steps} steps, {episode.outcome}: {out}", soft_wrap=True)
+        console.print(f"Video of {episode.steps} steps, {episode.outcome}: {out}", soft_wrap=True, markup=False)
         if not len(episode.particles):
             console.print("The episode was recorded without regions: the video shows states and actions only.")
 

@@ -26,7 +26,7 @@ from capture_cp.provenance import digest
 from capture_cp.robot import options
 from capture_cp.robot.baseline import LinearModel
 from capture_cp.robot.cautions import duplicate_cautions, group_cautions, heard, listen, unit_cautions
-from capture_cp.robot.given import given_model, given_strata, importable, in_options, tells_training
+from capture_cp.robot.given import given_model, given_strata, in_options, tells_training
 from capture_cp.robot.parts import grid_around, grid_facts
 from capture_cp.robot.shares import CHECK, TRAIN, Shares
 from capture_cp.robot.tables import coverage_by_stratum, group_table
@@ -42,7 +42,7 @@ CALIBRATED = tuple(name for name in METHODS if name != "particles")
 class Calibrate:
     """From a log of transitions to calibrated regions: fit, check on a share that is held out, save, and write a report.
 
-    DATA is a .csv, .npz or .parquet file with one transition a row, or a .toml file with these options by name
+    DATA is a .csv, .npz or .parquet file with one transition per row, or a .toml file with these options by name
     (data = "log.csv", state = ["x", "y"], ...; paths are relative to it, options after it have the last word).
 
     Without --model a straight line through a share of the log serves as one: the regions are valid, and larger than those
@@ -86,9 +86,11 @@ class Calibrate:
         self._check_settings()
         columns = {"state": self.state, "action": self.action, "next": self.next}
         log = read_transitions(self.data, **columns, episode=self.episode, time=self.time)
-        with importable(self.folder), warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught:
             listen()
-            strata = one_stratum(grid_around(log.Y)) if self.strata is None else given_strata(self.strata, log.Y)
+            strata = (
+                one_stratum(grid_around(log.Y)) if self.strata is None else given_strata(self.strata, self.folder, log.Y)
+            )
             parts = self._split(log)
             model = self._model(parts, log)
             cap = self._fit(model, strata, parts["to calibrate"])
@@ -121,7 +123,7 @@ class Calibrate:
     def _model(self, parts: dict[str, Transitions], log: Transitions) -> Model:
         if self._linear:
             return LinearModel.trained(parts["to train"].X, parts["to train"].Y)
-        model = given_model(self.model)
+        model = given_model(self.model, self.folder)
         check_unseen(model, log.X, log.Y)  # of the whole log: what it is checked on must be new to it as well
         return model
 

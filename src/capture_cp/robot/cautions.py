@@ -38,7 +38,7 @@ def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs:
         return []
     shown = ", ".join(f"{words[j]} has {sizes[j]}" for j in small[:4])
     more = f", and {len(small) - 4} more groups" if len(small) > 4 else ""
-    leaves = any(" and " in words[j] for j in small)
+    leaves = any(len(groups) > 1 and np.isin(small, groups).any() for groups in cap.partition_.components(names).values())
     help = "log more transitions that end there" + (", calibrate with a larger --min-leaf" if leaves else "")
     return [
         f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {size_needed(alpha, confidence)} are needed. Their thresholds are "

@@ -22,7 +22,7 @@ from capture_cp.robot import options
 from capture_cp.robot.batch import BatchCheck, check_batch
 from capture_cp.robot.calibrate import LINEAR
 from capture_cp.robot.cautions import group_cautions, heard, listen, unit_cautions
-from capture_cp.robot.given import given_model, given_strata, importable
+from capture_cp.robot.given import given_model, given_strata
 from capture_cp.robot.history import History
 from capture_cp.robot.parts import brings, load_calibration, robot_facts
 from capture_cp.robot.tables import coverage_by_stratum
@@ -78,9 +78,9 @@ class Check:
         """Check, print what was found, and end with status 1 if there is an alarm."""
         self._check_settings()
         facts = robot_facts(self.calibration)
-        alpha = self.alpha if self.alpha is not None else float(facts.get("alpha", 0.1))
+        alpha = self.alpha if self.alpha is not None else failure_rate(facts.get("alpha", 0.1))
         log = self._read(facts)
-        with importable(self.folder), warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught:
             listen()
             cap = self._calibration(facts, log)
             confidence = self.confidence if self.confidence is not None else facts.get("confidence")
@@ -98,15 +98,16 @@ class Check:
             rows = found.coverage.rows(data=str(self.data), calibration=str(self.calibration))
             findings = [asdict(finding) for finding in found.findings]
             batch = None if history is None else len(history.batches)
-            write_rows(self.json, rows, self, findings=findings, alarm=bool(found.alarms), batch=batch, warnings=cautions)
+            alarm = bool(found.alarms) or (history is not None and history.alarm is not None)
+            write_rows(self.json, rows, self, findings=findings, alarm=alarm, batch=batch, warnings=cautions)
         if history is not None and self.history is not None:
             history.save(self.history)  # last, so that a batch whose check failed can be given again
         self._conclude(console, found, history)
 
     def _calibration(self, facts: Mapping[str, Any], log: Transitions) -> Capture:
         """The calibration with its model and strata, which it brings along or which are named."""
-        model = None if self.model in (None, LINEAR) else given_model(str(self.model))
-        strata = None if self.strata is None else given_strata(self.strata, log.Y)
+        model = None if self.model in (None, LINEAR) else given_model(str(self.model), self.folder)
+        strata = None if self.strata is None else given_strata(self.strata, self.folder, log.Y)
         for option, what, given in (("model", "a model", model), ("strata", "strata", strata)):
             if given is None and not brings(facts, option):
                 raise CaptureError(
@@ -145,7 +146,9 @@ class Check:
         if history is None:
             valid = "for this batch alone. To check batch after batch, give --history FILE"
         else:
-            valid = f"for all batches of {self.history} together, of which this is number {len(history.batches)}"
+            valid = (
+                f"for all batches of {escape(str(self.history))} together, of which this is number {len(history.batches)}"
+            )
         return (
             f"p-values are corrected for the rows of a question; an alarm is one of at most {at_most}. "
             f"If nothing has changed, there is any alarm with probability at most {self.alarm:g}, {valid}. "

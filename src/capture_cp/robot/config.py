@@ -17,7 +17,7 @@ PATHS = ("data", "out", "report", "json", "folder")
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
-    """Arguments of the command line with a TOML file replaced by what it says; options after it have the last word."""
+    """Arguments of the command line with a TOML file replaced by its options; options after it have the last word."""
     given = list(arguments)
     if len(given) < 2 or given[0] not in ("calibrate", "check") or not given[1].lower().endswith(".toml"):
         return given
@@ -35,10 +35,13 @@ def expanded(arguments: Sequence[str]) -> list[str]:
 
 def read_settings(file: Path) -> dict[str, Any]:
     """The settings of a TOML file by the names of `Calibrate`, with paths made relative to the current folder."""
+    data = existing_file(file, "settings file").read_bytes()
     try:
-        found = tomllib.loads(existing_file(file, "settings file").read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CaptureError(f"settings file {file} is not TOML: {error}.") from None
+        found = tomllib.loads(data.decode("utf-8-sig"))
+    except ValueError as error:  # not TOML, not text, or a number too long to be one
+        raise CaptureError(f"settings file {file} is not TOML: {shortened(str(error), 200)}.") from None
+    except RecursionError:
+        raise CaptureError(f"settings file {file} is nested too deeply; expected names and values only.") from None
     known = {field.name.replace("_", "-"): field.name for field in fields(Calibrate)}
     settings: dict[str, Any] = {"folder": ".", "out": Calibrate.out}
     for key, value in found.items():

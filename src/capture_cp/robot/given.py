@@ -26,22 +26,26 @@ STRATA = "an object with names and index(Y) -> whole numbers (n,), -1 where infe
 
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """While the block lasts, modules in `folder` can be imported."""
+    """While the block lasts, modules in `folder` can be imported, where no installed module has their name.
+
+    Only around code that the user names: a folder that a log happens to lie in may hold anything.
+    """
     place = str(folder.absolute())
-    sys.path.insert(0, place)
+    sys.path.append(place)
     try:
         yield
     finally:
-        sys.path.remove(place)
+        del sys.path[len(sys.path) - 1 - sys.path[::-1].index(place)]
 
 
-def named_object(option: str, name: str, expected: str) -> Any:
-    """What `module:object` stands for."""
+def named_object(option: str, name: str, folder: Path, expected: str) -> Any:
+    """What `module:object` stands for, in a module that is installed or lies in `folder`."""
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):
         raise CaptureError(f"{option} is {name!r}; expected module:object, where the object is {expected}.")
     try:
-        found: Any = importlib.import_module(module_name)
+        with importable(folder):
+            module = found = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
         raise CaptureError(
             f"{option} {name}: cannot import {module_name} ({_words(error)}); expected {expected}, in a module that is "
@@ -51,14 +55,15 @@ def named_object(option: str, name: str, expected: str) -> Any:
         if not hasattr(found, part):
             near = difflib.get_close_matches(part, dir(found), n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise CaptureError(f"{option} {name}: {module_name} has no {path}; expected {expected}.{hint}")
+            where = getattr(module, "__file__", None) or "built in"
+            raise CaptureError(f"{option} {name}: {module_name} ({where}) has no {path}; expected {expected}.{hint}")
         found = getattr(found, part)
     return found
 
 
-def given_model(name: str) -> GivenModel:
+def given_model(name: str, folder: Path) -> GivenModel:
     """The model called `module:object`, known to be callable with our arguments."""
-    model = named_object("--model", name, f"a callable {SIGNATURE}")
+    model = named_object("--model", name, folder, f"a callable {SIGNATURE}")
     if not callable(model):
         raise CaptureError(f"--model {name} is a {type(model).__name__}; expected a callable {SIGNATURE}.")
     try:
@@ -67,14 +72,14 @@ def given_model(name: str) -> GivenModel:
         raise CaptureError(f"--model {name} wants other arguments ({error}); expected {SIGNATURE}.") from None
     except ValueError:
         pass  # a compiled callable without a signature
-    return GivenModel(name, model)
+    return GivenModel(name, folder, model)
 
 
 class GivenModel:
     """A model of the user's whose failures become one sentence; everything else it offers is passed on."""
 
-    def __init__(self, name: str, model: Any) -> None:
-        self._name, self._model = name, model
+    def __init__(self, name: str, folder: Path, model: Any) -> None:
+        self._name, self._folder, self._model = name, folder, model
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Any:
         """Particles (n, L, dc) of inputs X (n, dx)."""
@@ -104,10 +109,11 @@ class GivenModel:
         @wraps(function)  # so that whoever asks what it takes is answered by the function itself
         def call(*arguments: Any) -> Any:
             try:
-                return function(*arguments)
+                with importable(self._folder):
+                    return function(*arguments)
             except CaptureError:
                 raise
-            except Exception as error:  # it is not our code
+            except (Exception, SystemExit) as error:  # it is not our code
                 failed = f"{_words(error)} for X of shape {np.shape(arguments[0])}" if arguments else _words(error)
                 raise CaptureError(f"--model {self._name} failed with {failed}; expected {expected}.") from None
 
@@ -128,16 +134,17 @@ def in_options() -> Iterator[None]:
         raise CaptureError(str(error).replace("pass deterministic_model=True", "give --deterministic-model")) from None
 
 
-def given_strata(name: str, Y: Floats) -> Strata:
+def given_strata(name: str, folder: Path, Y: Floats) -> Strata:
     """The strata called `module:object`, known to answer for configurations Y (n, dc)."""
-    strata = named_object("--strata", name, STRATA)
+    strata = named_object("--strata", name, folder, STRATA)
     if not isinstance(strata, Strata) or isinstance(strata, type):
         raise CaptureError(f"--strata {name} is a {type(strata).__name__}; expected {STRATA}, such as GridStrata(...).")
     try:
-        found = strata.index(Y)
+        with importable(folder):
+            found = strata.index(Y)
     except CaptureError:
         raise
-    except Exception as error:  # it is not our code
+    except (Exception, SystemExit) as error:  # it is not our code
         trouble = f"--strata {name} failed with {_words(error)} for Y of shape {Y.shape}; expected {STRATA}."
         raise CaptureError(trouble) from None
     labels = checked_index(found, len(Y), len(strata.names), f"--strata {name}")

@@ -42,8 +42,8 @@ class History:
         if not file.exists():
             return cls(Monitor(cap, seed), level)
         try:
-            monitor, notes = Monitor.read(file, cap)
-            found = cls(monitor, *_checked(notes, file))
+            monitor = Monitor.load(file, cap)
+            found = cls(monitor, *_checked(monitor.notes, file))
         except CaptureError as error:
             raise CaptureError(f"{error} To begin anew, give --history the name of a new file.") from None
         if found.level != level:
@@ -74,7 +74,8 @@ class History:
 
     def save(self, file: Path) -> None:
         """Write it to the file, whole or not at all."""
-        self.monitor.write(file, {"level": self.level, "batches": self.batches, "alarm": self.alarm})
+        self.monitor.notes = {"level": self.level, "batches": self.batches, "alarm": self.alarm}
+        self.monitor.save(file)
 
 
 def _checked(notes: Mapping[str, Any], file: Path) -> tuple[float, list[dict[str, Any]], dict[str, Any] | None]:

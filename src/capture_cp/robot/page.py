@@ -13,7 +13,7 @@ import numpy as np
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.experiments.report import settings_of, write_page
 from capture_cp.experiments.report_tables import DASH, Cell, PageTable
-from capture_cp.plotting import plot_strata, pyplot
+from capture_cp.plotting import label, plot_strata, pyplot
 from capture_cp.predictor import Capture
 from capture_cp.robot.luck import MARKED, marks
 from capture_cp.robot.tables import share_cells
@@ -62,8 +62,8 @@ def write_report(
 
 def check_line(command: Calibrate) -> str:
     """The command that checks new transitions, complete: to be pasted where this one was run."""
-    own = () if command._linear else ("--model", command.model)
-    own += () if command.strata is None else ("--strata", command.strata)
+    own = [] if command._linear else ["--model", command.model]
+    own += [] if command.strata is None else ["--strata", command.strata]
     folder = ("--folder", str(command.folder)) if own and command.folder != Path() else ()
     return shlex.join(["capture", "check", str(command.out), "new.csv", *own, *folder])
 
@@ -101,7 +101,7 @@ def _draw_regions(cap: Capture, kept: Transitions, command: Calibrate, file: Pat
         region = cap.region(kept.X[row], command.alpha, command.confidence, rng=command.seed)
         region.plot(ax)
         ax.plot(*kept.Y[row], "x", color="#b3400a", ms=9, mew=2.2, label="what happened", zorder=5)
-        ax.set(xlabel=kept.next_names[0], ylabel=kept.next_names[1])
+        ax.set(xlabel=label(kept.next_names[0]), ylabel=label(kept.next_names[1]))
         _frame(ax, region, kept.Y[row], strata)
         ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.17), frameon=False)
     figure.savefig(file, dpi=130, bbox_inches="tight")

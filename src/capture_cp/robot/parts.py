@@ -47,9 +47,15 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
     """What `capture calibrate` wrote down beside the calibration; nothing for one that `Capture.save` wrote."""
     data = read(path)[0].get("data")
     facts = data.get("robot", {}) if isinstance(data, dict) else {}
-    if not isinstance(facts, dict):
+    columns = facts.get("columns", {}) if isinstance(facts, dict) else None
+    sound = (
+        isinstance(columns, dict)
+        and all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in columns.values())
+        and all(isinstance(facts.get(name), str | None) for name in ("episode", "time"))
+    )
+    if not sound:
         raise CaptureError(f"calibration {path} is damaged; calibrate again.")
-    return facts
+    return dict(facts)
 
 
 def grid_around(Y: Floats) -> Grid | None:

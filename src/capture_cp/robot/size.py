@@ -135,7 +135,7 @@ class Size:
             )
         if not 0.0 <= self.tree_share < 1.0:
             raise CaptureError(f"tree-share is {self.tree_share:g}; expected a number from 0 to below 1, such as 0.7.")
-        _ = self._shares
+        self._shares.parts()
         if not self.precision or not all(0.0005 <= half < 0.5 for half in self.precision):
             raise CaptureError(f"precision is {self.precision!r}; expected numbers from 0.0005 to below 0.5, such as 0.02.")
 
