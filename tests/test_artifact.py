@@ -259,10 +259,10 @@ def test_a_missing_or_empty_file_is_refused(path, load, tmp_path):
 
 
 def test_an_unreadable_file_is_refused(saved, load, monkeypatch):
-    def deny(self):
+    def deny(self, mode):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", deny)
+    monkeypatch.setattr(Path, "open", deny)
     with pytest.raises(CaptureError, match="Permission denied"):
         load(saved)
 

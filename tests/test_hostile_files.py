@@ -212,3 +212,31 @@ def test_sizes_that_nobody_has_room_for_are_refused(fitted, box, tmp_path, name)
     forge(tmp_path / "file", change_header=lambda header: header.update({name: 10**15}))
     with pytest.raises(CaptureError, match=rf"{name} is 1,000,000,000,000,000; expected at most"):
         Capture.load(tmp_path / "file", box, box.strata)
+
+
+@pytest.mark.parametrize("inputs", [{"rows": 10**6, "ranks": list(range(1, 200_001))}, {"ranks": "x" * 70}, {"ranks": None}])
+def test_more_quantiles_than_a_calibration_keeps_are_refused(fitted, box, tmp_path, inputs):
+    """A test of the inputs draws thousands of times for each of them: 200,000 took 12 GB."""
+    fitted["capture"].save(tmp_path / "file")
+    forge(tmp_path / "file", change_header=lambda header: header["data"].update(inputs=inputs))
+    with pytest.raises(CaptureError, match="does not keep up to 63 quantiles of its inputs"):
+        Capture.load(tmp_path / "file", box, box.strata)
+
+
+@pytest.mark.parametrize("beginning", [b"", (1 << 20).to_bytes(8, "little"), (1 << 31).to_bytes(8, "little"), b"PK\x03\x04"])
+def test_a_large_file_that_is_no_calibration_is_refused_by_its_first_bytes(box, tmp_path, beginning):
+    file = tmp_path / "file"
+    with file.open("wb") as sparse:
+        sparse.write(beginning)
+        sparse.truncate(1 << 29)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CaptureError, match="is not a capture-cp calibration"):
+            Capture.load(file, box, box.strata)
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
+        with file.open("ab") as sparse:
+            sparse.truncate((1 << 30) + 1)
+        with pytest.raises(CaptureError, match="is larger than 1 GiB"):
+            Capture.load(file, box, box.strata)
+    finally:
+        tracemalloc.stop()

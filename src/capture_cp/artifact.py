@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import fields
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from safetensors.numpy import load as parse
 from safetensors.numpy import save as serialise
 
 from capture_cp.checks import CaptureError, shortened, whole_number
+from capture_cp.conformal.drift import LEVELS
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.groups import Groups, OneGroup, PerStratum, Tree
 from capture_cp.conformal.partition import Partition
@@ -40,7 +42,8 @@ WRITERS = {
     HORIZON_FORMAT: "HorizonCapture.save",
     MONITOR_FORMAT: "Monitor.save or capture check --history",
 }
-LARGEST = 1 << 32
+#: Bytes of a file (over a hundred million scores), and of its header, which is parsed before anything else is read.
+LARGEST, LONGEST_HEADER = 1 << 30, 1 << 25
 #: Numbers of a file that whoever loads it will make arrays of.
 MOST = {"n_inputs": 1_000_000, "n_outputs": 1_000_000, "n_particles": 100_000}
 UNSOUND = "its arrays do not fit together; save it again."
@@ -124,17 +127,11 @@ def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, 
     if file.stat().st_size > LARGEST:
         raise CaptureError(f"{what} {file} is larger than {LARGEST >> 30} GiB; that is not one of ours.")
     try:
-        data = file.read_bytes()
+        with file.open("rb") as stream:
+            metadata, head = _checked_metadata(file, stream, kind)
+            data = head + stream.read()
     except OSError as error:
         raise CaptureError(f"cannot read {what} {file}: {error.strerror}; check its permissions.") from None
-    metadata = _metadata(data)
-    if metadata.get("format") != kind:
-        raise CaptureError(f"{file} is not a {kind}, or is cut short; expected a file written by {WRITERS[kind]}.")
-    if metadata.get("schema") not in (str(SCHEMA), str(EPISODE_SCHEMA)):
-        raise CaptureError(
-            f"{what} {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA} and {EPISODE_SCHEMA}; "
-            "upgrade capture-cp."
-        )
     try:
         arrays = parse(data)
         text = metadata["calibration"]
@@ -147,6 +144,26 @@ def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, 
     return header, arrays
 
 
+def _checked_metadata(file: Path, stream: BinaryIO, kind: str) -> tuple[dict[str, Any], bytes]:
+    """Metadata of a file that says it is a calibration of that kind, and the bytes that were read for it.
+
+    A file that is something else is refused by its first bytes, however large it is.
+    """
+    head = stream.read(8)
+    length = int.from_bytes(head, "little")
+    if length <= LONGEST_HEADER:
+        head += stream.read(length)
+    metadata = _metadata(head)
+    if metadata.get("format") != kind:
+        raise CaptureError(f"{file} is not a {kind}, or is cut short; expected a file written by {WRITERS[kind]}.")
+    if metadata.get("schema") not in (str(SCHEMA), str(EPISODE_SCHEMA)):
+        raise CaptureError(
+            f"{kind.removeprefix('capture-cp ')} {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA} "
+            f"and {EPISODE_SCHEMA}; upgrade capture-cp."
+        )
+    return metadata, head
+
+
 def _restore(
     header: dict[str, Any],
     arrays: dict[str, npt.NDArray[Any]],
@@ -157,8 +174,6 @@ def _restore(
 ) -> Capture:
     check_made_for(header, model, strata)
     n_inputs, n_outputs, n_particles = (checked_size(name, header[name]) for name in MOST)
-    if not isinstance(header["data"], dict):
-        raise CaptureError("it does not tell its data; save it again.")
     cap = Capture(
         model,
         strata,
@@ -170,7 +185,18 @@ def _restore(
     )
     cap._check_parts(n_outputs)
     partition, scores = _checked(arrays, n_inputs, len(strata.names))
-    return cap._restore(partition, scores, n_inputs, n_outputs, header["data"])
+    return cap._restore(partition, scores, n_inputs, n_outputs, checked_data(header["data"]))
+
+
+def checked_data(data: Any) -> dict[str, Any]:
+    """What a header says of the data, with no more quantiles of the inputs than a calibration keeps: tests draw for each."""
+    if not isinstance(data, dict):
+        raise CaptureError("it does not describe its data; save it again.")
+    inputs = data.get("inputs")
+    ranks = inputs.get("ranks") if isinstance(inputs, dict) else []
+    if not isinstance(ranks, list) or len(ranks) > LEVELS:
+        raise CaptureError(f"it does not keep up to {LEVELS} quantiles of its inputs, as calibrations do; save it again.")
+    return data
 
 
 def checked_size(name: str, value: Any) -> int:
@@ -324,7 +350,7 @@ def _checksum(text: str, arrays: dict[str, npt.NDArray[Any]]) -> str:
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
     return digest.hexdigest()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_unknown_map_name_says_that_a_file_would_do():
         pytest.param({"walls": [[28, 0, INFINITE, 20]]}, "walls", "inf", id="infinite wall"),
         pytest.param({"goal_radius": NAN}, "goal_radius", "nan", id="NaN radius"),
         pytest.param({"size": [10**400, 60]}, "size", "expected", id="number too large for a float"),
-        pytest.param({"size": [1e15, 60]}, "size", "at most 5000 mm", id="more cells than memory"),
+        pytest.param({"size": [1e15, 60]}, "size", "at most 2000 mm", id="more cells than memory"),
         pytest.param({"size": 60}, "size", "2", id="one number for two"),
         pytest.param({"size": [60, 60, 60]}, "size", "2", id="three numbers for two"),
         pytest.param({"size": ["60", 60]}, "size", "'60'", id="text for a number"),
@@ -125,6 +126,37 @@ def test_missing_key_is_named(tmp_path, key):
     message = refusal(file)
     assert str(file) in message
     assert f"no {key!r}" in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"marble_radius": 2000}, "a marble 4000 mm wide does not fit on a board of 60 x 60 mm"),
+        ({"size": [60, 12], "walls": []}, "a marble 12.8 mm wide does not fit on a board of 60 x 12 mm"),
+        ({"size": [12, 60], "walls": [], "framed": []}, "does not fit on a board of 12 x 60 mm"),
+        (
+            {"pits": [[30, 50]] * 20_000},
+            "20,000 pits are too many for a board of 60 x 60 mm; expected at most 5,333 in all",
+        ),
+        ({"walls": [[28, 0, 32, 20]] * 20_000}, "20,000 walls and 1 pits are too many"),
+        ({"size": [2000, 2000], "walls": [[28, 0, 32, 20]] * 300}, "too many for a board of 2000 x 2000 mm"),
+        ({"pits": [[30, 50]] * 100_000}, "is larger than 1 MB"),
+        ({"name": "x" * 1_000_000}, "is larger than 1 MB"),
+    ],
+    ids=["large marble", "thin board", "narrow board", "pits", "walls", "walls on a large board", "pits in bytes", "name"],
+)
+def test_map_that_nobody_has_room_for_is_refused_at_once(tmp_path, changes, reason):
+    tracemalloc.start()
+    try:
+        assert reason in refusal(write_map(tmp_path, **changes))
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_as_many_walls_as_fit_are_taken(tmp_path):
+    walls = [[28, 0, 32, 20]] * 500
+    assert len(load_map(write_map(tmp_path, walls=walls)).walls) == 500
 
 
 @pytest.mark.parametrize("content", ["{", "walls: []", "\x00", '{"size": [60, 60],}', "[" * 5000])

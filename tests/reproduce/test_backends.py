@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -21,6 +24,18 @@ from reproduce.small import shrink
 def test_parts_come_in_order_on_loky():
     with workers("loky", 2):
         assert list(run_parts(abs, [-3, -1, -2], 2)) == [(-3, 3), (-1, 1), (-2, 2)]
+
+
+def killed_at(last, part):
+    if part == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return part
+
+
+def test_a_killed_worker_is_one_sentence():
+    with pytest.raises(CaptureError, match=r"a worker process was killed .* with fewer --jobs"):
+        list(run_parts(partial(killed_at, 3), range(6), 2))
+    assert list(run_parts(abs, [-1, -2], 2)) == [(-1, 1), (-2, 2)]  # the next work gets new processes
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -35,6 +36,18 @@ def workers(backend: BackendName, jobs: int) -> Iterator[None]:
 
     with (_dask if backend == "dask" else _ray)(jobs), parallel_config(backend=backend, n_jobs=jobs):
         yield
+
+
+@contextmanager
+def killed_workers_explained() -> Iterator[None]:
+    """A process of this machine that was killed, by the system or by a person, as one sentence."""
+    try:
+        yield
+    except BrokenExecutor:
+        raise CaptureError(
+            "a worker process was killed before its work was done, as the system does when memory runs out; give the "
+            "command again with fewer --jobs. With --state, or in capture reproduce, finished parts are kept."
+        ) from None
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numba
 
 from capture_cp.checks import CaptureError, CaptureWarning
+from capture_cp.experiments.backends import killed_workers_explained
 from capture_cp.files import written_whole
 
 Part = Mapping[str, Any]
@@ -123,7 +124,8 @@ def run_parts(work: Callable[[int], Any], parts: Sequence[int], jobs: int) -> It
     for first in range(0, len(parts), size):
         batch = parts[first : first + size]
         run = Parallel(n_jobs=jobs, return_as="generator" if one_by_one else "list")
-        yield from zip(batch, run(delayed(_with_threads)(work, part, threads) for part in batch))
+        with killed_workers_explained():
+            yield from zip(batch, run(delayed(_with_threads)(work, part, threads) for part in batch))
 
 
 def _with_threads(work: Callable[[int], Any], part: int, threads: int) -> Any:

@@ -12,6 +12,7 @@ from capture_cp.artifact import (
     UNSOUND,
     build,
     check_made_for,
+    checked_data,
     checked_partition,
     checked_size,
     describe,
@@ -73,7 +74,7 @@ def load(
         n_groups = whole_number("n_groups", header["n_groups"], 1)
         partition = checked_partition(arrays, n_states + n_actions, len(steps) * len(strata.names), n_groups)
         scores = _checked_scores(arrays, len(steps), n_groups)
-        return cap._restore(steps, partition, scores, (n_states, n_actions, n_outputs), header["data"])
+        return cap._restore(steps, partition, scores, (n_states, n_actions, n_outputs), checked_data(header["data"]))
 
 
 def _checked_scores(arrays: dict[str, npt.NDArray[Any]], n_steps: int, n_groups: int) -> HorizonScores:

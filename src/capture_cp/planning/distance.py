@@ -30,7 +30,7 @@ def traversable_distance(passable: Any, goal: tuple[int, int], spacing: float) -
         raise CaptureError(f"the goal {goal} is not a cell of a grid of shape {free.shape}.")
     if not free[goal]:
         raise CaptureError("the goal lies in an obstacle; move it to a feasible cell.")
-    number = np.arange(free.size).reshape(free.shape)
+    number = np.arange(free.size, dtype=np.int32).reshape(free.shape)  # SciPy 1.13 takes no other kind
     ends, lengths = [], []
     for dx, dy in _MOVES:
         a, b = _overlap(free.shape, dx, dy)

@@ -130,10 +130,15 @@ class MarbleStrata(GridStrata):
     def pit_cells(self) -> Bools:
         """Cells (cells,) whose centre lies in a pit."""
         grid = self.require_grid()
-        centres = grid.centre(np.arange(grid.size))
-        pits = self.map.geometry.pits
-        away = np.hypot(centres[:, None, 0] - pits[:, 0], centres[:, None, 1] - pits[:, 1])
-        return np.asarray((away <= pits[:, 2]).any(axis=1))
+        x, y = grid.centre(np.arange(grid.size)).T
+        inside = np.zeros(grid.size, dtype=bool)
+        for (
+            pit_x,
+            pit_y,
+            radius,
+        ) in self.map.geometry.pits:  # one by one: a large board with all of them would fill the memory
+            inside |= np.hypot(x - pit_x, y - pit_y) <= radius
+        return inside
 
     def nearest_free(self, points: Floats) -> Floats:
         """Positions (n, 2) moved to the nearest free ones where they are in collision, up against the obstacle."""

@@ -15,11 +15,14 @@ from capture_cp.checks import CaptureError, Floats, known_name
 from capture_cp.files import Pathlike, existing_file
 from capture_cp.tasks.marble.contact import Geometry
 from capture_cp.tasks.marble.dynamics import clearances
-from capture_cp.tasks.marble.squares import look_up
+from capture_cp.tasks.marble.squares import count_squares, look_up
 
 SIDES = ("left", "right", "bottom", "top")
 MILLIMETRE = 1e-3
-LARGEST = 5000.0  # mm: a grid of 1 mm cells must fit in memory
+LARGEST = 2000.0  # mm: a grid of 1 mm cells, and the ways between them, must fit in memory
+LARGEST_FILE = 1_000_000  # bytes
+#: Squares of the board times walls and pits, which memory must hold; and cells of the grid times those, which take time.
+MOST_PAIRS, MOST_WORK = 30_000_000, 300_000_000
 
 #: The six sections of the paper, in the order of its planning table.
 MAP_NAMES = ("center", "center-right", "bottom-left", "bottom-right", "top-left", "top-center")
@@ -104,6 +107,8 @@ def load_map(source: Pathlike) -> Map:
 
 
 def _parse(file: Path) -> Map:
+    if file.stat().st_size > LARGEST_FILE:
+        raise CaptureError(f"map {file} is larger than {LARGEST_FILE // 1_000_000} MB; no labyrinth needs as many walls.")
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError, RecursionError) as error:
@@ -117,6 +122,7 @@ def _parse(file: Path) -> Map:
         if key not in content:
             raise CaptureError(f"map {file} has no {key!r}; it needs size, walls, start and goal.")
     parsed = _Reader(file, content).map()
+    _check_size(file, parsed)
     _check_geometry(file, parsed)
     from capture_cp.tasks.marble.cspace import MarbleStrata
 
@@ -175,6 +181,22 @@ class _Reader:
 
 def _is_length(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= LARGEST
+
+
+def _check_size(file: Path, parsed: Map) -> None:
+    """Refuse a map whose look-up tables would take more memory or time than anyone has, before any is made."""
+    (width, height), marble, obstacles = parsed.size, parsed.marble_radius, len(parsed.walls) + len(parsed.pits)
+    if 2 * marble >= min(parsed.size):
+        raise CaptureError(
+            f"map {file}, key 'marble_radius': a marble {2 * marble:g} mm wide does not fit on a board of {width:g} x "
+            f"{height:g} mm."
+        )
+    squares = count_squares(width * MILLIMETRE, height * MILLIMETRE, marble * MILLIMETRE)
+    if squares * obstacles > MOST_PAIRS or width * height * obstacles > MOST_WORK:
+        raise CaptureError(
+            f"map {file}: {len(parsed.walls):,} walls and {len(parsed.pits):,} pits are too many for a board of {width:g} x "
+            f"{height:g} mm; expected at most {int(min(MOST_PAIRS / squares, MOST_WORK / (width * height))):,} in all."
+        )
 
 
 def _check_geometry(file: Path, parsed: Map) -> None:

@@ -6,6 +6,7 @@ there, so that the kernels look at single walls only around corners.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,12 +39,22 @@ class Squares(NamedTuple):
     per_pitch: float
 
 
+def count_squares(width: float, height: float, radius: float) -> int:
+    """How many squares a board of that size has at most, with a marble of that radius, all in metres."""
+    pitch = _pitch(width, height)
+    return math.prod(math.ceil((side + 2 * (radius + pitch)) / pitch) for side in (width, height))
+
+
+def _pitch(width: float, height: float) -> float:
+    return max(SMALLEST_PITCH, max(width, height) / MOST_SQUARES)
+
+
 def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Floats) -> Squares:
     """The squares of a map: `bounds` (4,) of the centre, `walls` (w, 4), `pits` (p, 3), `goal` (3,), in metres.
 
     They reach a radius beyond the bounds, which is as far as a move in one piece can lead.
     """
-    pitch = max(SMALLEST_PITCH, max(bounds[1], bounds[3]) / MOST_SQUARES)
+    pitch = _pitch(bounds[1], bounds[3])
     corner = bounds[[0, 2]] - radius - pitch
     shape = np.ceil((bounds[[1, 3]] + radius + pitch - corner) / pitch).astype(int)
     numbers = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), axis=-1).reshape(-1, 2)
@@ -51,7 +62,7 @@ def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Fl
     touches, unclear, box = _faces(low, high, bounds, walls, radius)
     landing = np.stack([np.clip(edge, box[:, ::2], box[:, 1::2]) for edge in (low + _HAIR, high - _HAIR)], axis=1)
     spans = np.clip((landing - corner) / pitch, 0, shape - 1).astype(int)
-    held = ~(((low > box[:, ::2]) & (high < box[:, 1::2])).all(axis=1))
+    held: Any = ~(((low > box[:, ::2]) & (high < box[:, 1::2])).all(axis=1))
     unclear |= held & ~_same_at_landing(spans, held & ~unclear, unclear.reshape(shape), box.reshape(*shape, 4))
     ends = _near_ends((low + high) / 2, np.vstack([pits, goal]), radius + 2 * pitch)
     boxes, which = np.unique(np.where(held[:, None], box, [-np.inf, np.inf] * 2), axis=0, return_inverse=True)
