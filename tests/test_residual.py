@@ -18,6 +18,7 @@ from sklearn.svm import SVR
 from capture_cp import Capture, CaptureError, Tree, method, residual
 from capture_cp.horizon import HorizonCapture, Rollouts, as_step
 from capture_cp.models import ensemble
+from capture_cp.models.residual import Residual
 from capture_cp.preflight import training_memories
 from test_guarantees import p_above, p_below
 from worlds import PARTICLES, make_world
@@ -195,6 +196,22 @@ def test_wrappers_are_looked_through(box, train, corrected, wrap):
 def test_a_model_that_nobody_can_look_into_is_not_asked(box):
     assert not training_memories(box)
     assert not training_memories(np.add)
+
+
+def test_what_a_function_names_without_using_it_does_no_harm(box, world):
+    untrained = residual(box, LinearRegression())
+
+    def model(X, n_particles, rng):
+        assert isinstance(untrained, Residual)
+        return box(X, n_particles, rng)
+
+    capture(model, box).fit(world.X, world.Y)
+
+    def early(X, n_particles, rng):
+        return later if X is None else box(X, n_particles, rng)
+
+    capture(early, box).fit(world.X, world.Y)
+    later = None
 
 
 def test_a_horizon_asks_its_model_too(box, train, corrected):

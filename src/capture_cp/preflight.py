@@ -87,7 +87,12 @@ def check_unseen(model: Any, X: Floats, Y: Floats, episodes: Any = None) -> None
     method `share_continued(X, episodes)`.
     """
     for trained in training_memories(model):
-        seen = np.asarray(trained.trained_on(X, Y, *_names_for(trained, episodes)))
+        try:
+            seen = np.asarray(trained.trained_on(X, Y, *_names_for(trained, episodes)))
+        except CaptureError:
+            if trained is model:
+                raise
+            continue  # named somewhere, but not trained, so not what the model predicts with
         if seen.any():
             raise CaptureError(
                 f"the model was trained on {int(seen.sum())} of these {len(X)} transitions, or on steps of their episodes, "
@@ -114,7 +119,7 @@ def training_memories(model: Any) -> list[Any]:
         if id(part) in known:
             continue
         known.add(id(part))
-        if callable(getattr(part, "trained_on", None)):
+        if not isinstance(part, type) and callable(getattr(part, "trained_on", None)):
             found.append(part)
         if depth < DEEPEST:
             todo += [(inner, depth + 1) for inner in _inside(part)[:WIDEST]]
@@ -130,14 +135,21 @@ def _inside(part: Any) -> list[Any]:
     elif inspect.ismethod(part):
         held = [part.__self__]
     elif inspect.isfunction(part):
-        names = inspect.getclosurevars(part)
-        held = [*names.nonlocals.values(), *names.globals.values(), *(part.__defaults__ or ())]
-        held.append(getattr(part, "__wrapped__", None))
+        held = [*_referred(part), *(part.__defaults__ or ()), getattr(part, "__wrapped__", None)]
     elif isinstance(part, type) or inspect.ismodule(part):
         return []
     else:
         held = list(getattr(part, "__dict__", {}).values())
     return [one for one in held if callable(one) or hasattr(one, "predict") or isinstance(one, list | tuple | dict)]
+
+
+def _referred(function: Any) -> list[Any]:
+    """What a function closes over, and the globals that it names."""
+    try:
+        names = inspect.getclosurevars(function)
+    except ValueError:  # a variable of the enclosing function that has no value yet
+        return []
+    return [*names.nonlocals.values(), *names.globals.values()]
 
 
 def _names_for(trained: Any, episodes: Any) -> tuple[Any, ...]:
