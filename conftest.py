@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import math
 import os
 import re
@@ -23,6 +24,8 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.example import SybilFailure
 from sybil.parsers.markdown import CodeBlockParser
 from sybil.parsers.rest import DocTestParser
+
+from capture_cp import streams
 
 os.environ["MPLBACKEND"] = "Agg"
 
@@ -102,6 +105,12 @@ class PageFile(pytest.File):
 
     def collect(self) -> Iterable[Page]:
         yield Page.from_parent(self, name="blocks")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Questions without `rng` draw from the system's entropy; every test draws from a stream of its own instead."""
+    numbers = itertools.count()
+    streams.fresh = lambda: streams.stream(0, item.nodeid, next(numbers))
 
 
 collect_docstrings = DOCSTRINGS.pytest()

@@ -108,6 +108,8 @@ class Bench:
         from capture_cp import Transitions, Tree, method, write_transitions
         from capture_cp.horizon import HorizonCapture, Rollouts
         from capture_cp.planning import Episode
+        from capture_cp.robot.batch import check_batch
+        from capture_cp.robot.history import History
         from capture_cp.tasks.box import Box
 
         self.folder, rng = folder, np.random.default_rng(0)
@@ -117,6 +119,9 @@ class Bench:
         cap = method("capture", self.box, self.box.strata, n_particles=4, tree=Tree(min_leaf=5))
         cap.fit(log.X, log.Y).save(folder / "seed.calibration")
         clone(cap).fit(log.X, log.Y, groups=np.arange(60) // 3).save(folder / "seed.episodes")
+        history = History.begun_or_continued(folder / "none", cap, 0.01, 0)
+        check_batch(cap, self.X, self.Y, history=history)
+        history.save(folder / "seed.history")
         self.rollouts = Rollouts.from_arrays(log.state[:40], rng.uniform(-0.2, 0.2, (40, 3, 2)), np.full((40, 3, 2), 0.4))
         horizon = HorizonCapture(self.box.model_step, self.box.strata, (0, 1), groups=Tree(min_leaf=5), n_particles=4)
         horizon.fit(self.rollouts).save(folder / "seed.horizon")
@@ -133,7 +138,7 @@ class Bench:
         self.seeds = {kind: (folder / f"seed.{kind}").read_bytes() for kind in kinds()}
         self.opens: dict[str, Callable[[Path], None]] = {
             "calibration": self.calibration, "episodes": self.calibration, "horizon": self.horizon, "episode": self.episode,
-            "csv": self.transitions, "npz": self.transitions, "parquet": self.transitions,
+            "history": self.history, "csv": self.transitions, "npz": self.transitions, "parquet": self.transitions,
         }  # fmt: skip
 
     def warm_up(self) -> None:
@@ -166,6 +171,16 @@ class Bench:
 
         cap = HorizonCapture.load(path, self.box.model_step, self.box.strata)
         str(cap.coverage(self.rollouts, 0.3))
+
+    def history(self, path: Path) -> None:
+        from capture_cp import Capture
+        from capture_cp.robot.batch import check_batch
+        from capture_cp.robot.history import History
+
+        cap = Capture.load(self.folder / "seed.calibration", self.box, self.box.strata)
+        history = History.begun_or_continued(path, cap, 0.01, 0)
+        check_batch(cap, self.X[1:], self.Y[1:], history=history)
+        assert history.monitor.capital >= 0
 
     def transitions(self, path: Path) -> None:
         import numpy as np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 
 import numpy as np
@@ -13,6 +14,7 @@ from capture_cp.cuda import device as device_module
 from capture_cp.tasks.box import Box
 
 BOX = Box()
+REAL_TROUBLE = device_module._trouble
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +40,7 @@ def test_capture_refuses_an_unknown_device(log):
 def test_auto_takes_the_processor(log):
     here, auto = (Capture(BOX, BOX.strata, device=device).fit(log.X, log.Y) for device in ("cpu", "auto"))
     np.testing.assert_array_equal(auto.thresholds(log.X, 0.2), here.thresholds(log.X, 0.2))
-    np.testing.assert_array_equal(auto.contains(log.X, log.Y, 0.2), here.contains(log.X, log.Y, 0.2))
+    np.testing.assert_array_equal(auto.contains(log.X, log.Y, 0.2, rng=0), here.contains(log.X, log.Y, 0.2, rng=0))
 
 
 def test_a_compiled_calibration_needs_the_gpu_it_is_for(log):
@@ -84,3 +86,18 @@ def test_the_benchmark_of_plans_refuses_sizes_of_nothing(capsys):
 def test_benchmarks_end_with_the_sentence(name, capsys):
     assert import_module(f"capture_cp.experiments.gpu.{name}").main([]) == 2
     assert capsys.readouterr().err.startswith('device "cuda" cannot be used')
+
+
+def test_a_forked_process_is_told_to_be_spawned(monkeypatch):
+    """Where its parent has used the GPU."""
+    parents = cache(lambda: None)
+    monkeypatch.setattr(device_module, "_trouble", parents)
+    monkeypatch.setattr(device_module, "_lost", False)
+    device_module._after_fork()
+    assert not device_module._lost  # nobody had asked for a GPU
+    assert device_module.chosen_device("cuda") == "cuda"
+    device_module._after_fork()
+    monkeypatch.setattr(device_module, "_trouble", REAL_TROUBLE.__wrapped__)
+    with pytest.raises(CaptureError, match=r'forked.*get_context\("spawn"\)'):
+        device_module.chosen_device("cuda")
+    assert device_module.chosen_device("auto") == "cpu"

@@ -156,14 +156,14 @@ def test_columns_that_have_not_changed_are_left_alone(n, m, digits):
     found = 0
     for _ in range(draws):
         old, new = (rng.normal(size=(size, 2)).round(digits or 9) for size in (n, m))
-        found += holm(column_p_values(column_quantiles(old), new, level, rng)).min() <= level
+        found += holm(column_p_values(column_quantiles(old), new)).min() <= level
     assert stats.binomtest(int(found), draws, level, "greater").pvalue > ERROR
 
 
 def test_a_column_that_has_changed_is_named():
     rng = np.random.default_rng(4)
     old, new = rng.normal(size=(2000, 3)), rng.normal([0.0, 0.6, 0.0], size=(300, 3))
-    p = holm(column_p_values(column_quantiles(old), new, 0.01, rng))
+    p = holm(column_p_values(column_quantiles(old), new))
     assert p[1] <= 0.01
     assert min(p[0], p[2]) > 0.01
 
@@ -172,7 +172,7 @@ def test_a_column_that_has_changed_is_named():
 def test_damaged_quantiles_are_refused(change):
     summary = column_quantiles(np.random.default_rng(0).random((100, 2))) | change
     with pytest.raises(CaptureError, match="damaged"):
-        column_p_values(summary, np.zeros((3, 2)), 0.1, np.random.default_rng(0))
+        column_p_values(summary, np.zeros((3, 2)))
 
 
 def test_shortfall_knows_the_luck_of_the_calibration():
@@ -182,7 +182,7 @@ def test_shortfall_knows_the_luck_of_the_calibration():
     false, naive = 0, 0
     for _ in range(draws):
         held = sum(rng.binomial(m, rng.beta(k, n + 1 - k)) for m, n, k in zip(trials, sizes, ranks))
-        false += shortfall_p_value(held, trials, sizes, ranks, level, 1, rng) <= level
+        false += shortfall_p_value(held, trials, sizes, ranks) <= level
         naive += stats.binom.cdf(held, trials.sum(), 0.9) <= level
     assert stats.binomtest(int(false), draws, level, "greater").pvalue > ERROR
     assert false > 0.03 * draws
@@ -296,5 +296,5 @@ def test_what_cannot_be_watched_is_refused():
         Monitor(fitted(rng, groups=Uncalibrated()))
     X, Y = batch(rng, 60)
     cap = Capture(still, one_stratum(), n_particles=2).fit(X, Y, groups=np.arange(60) // 3)
-    with pytest.raises(CaptureError, match="made from episodes; say which episode"):
+    with pytest.raises(CaptureError, match="made from episodes; give the episode of each"):
         check_batch(cap, X, Y)

@@ -13,6 +13,7 @@ from scipy import stats
 from capture_cp import (
     Capture,
     CaptureError,
+    FunctionStrata,
     Groups,
     NearestParticles,
     OneGroup,
@@ -24,8 +25,9 @@ from capture_cp import (
     write_transitions,
 )
 from capture_cp.conformal.coverage import tally
+from capture_cp.conformal.intervals import share_interval
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
-from capture_cp.conformal.units import one_of_each
+from capture_cp.conformal.units import one_of_each, steps_and_drawn
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4  # a right implementation fails a test here once in ten thousand runs, were the seeds not fixed
@@ -44,6 +46,10 @@ def run(rng, episodes, steps, spread=3.0):
     return rng.random((len(ids), 1)), (effect[ids] * rng.uniform(0.7, 1.3, len(ids)))[:, None], ids
 
 
+def collected(scores, groups, n_groups, units, rng):
+    return EpisodeScores.from_groups(scores, groups, n_groups, *steps_and_drawn(units, rng))
+
+
 # -- thresholds -----------------------------------------------------------------------------------------------------------
 
 
@@ -52,47 +58,46 @@ def test_one_step_an_episode_gives_the_plain_thresholds(n, n_groups, alpha, seed
     rng = np.random.default_rng(seed)
     scores, groups = rng.integers(0, 8, n) / 7.0, rng.integers(0, n_groups, n)
     plain = GroupScores.from_groups(scores, groups, n_groups)
-    episodes = EpisodeScores.from_groups(scores, groups, n_groups, rng.permutation(n), rng)
+    episodes = collected(scores, groups, n_groups, rng.permutation(n), rng)
     for confidence in (None, 0.9):
         assert np.array_equal(episodes.at(alpha, confidence), plain.at(alpha, confidence))
     assert np.array_equal(episodes.sizes, plain.sizes)
     assert np.array_equal(episodes.single.scores, plain.scores)
 
 
-def obvious(scores, units, alpha):
-    """The smallest score whose weight, 1 / (K + 1) an episode, reaches 1 - alpha, by exact fractions."""
-    units = np.asarray(units)
-    K = len(set(units.tolist()))
-    weight = {u: Fraction(1, (K + 1) * int((units == u).sum())) for u in units.tolist()}
-    for q in sorted(set(scores)):
-        if sum(weight[u] for s, u in zip(scores, units.tolist()) if s <= q) >= 1 - alpha:
+def obvious(scores, units, groups, j, alpha):
+    """The smallest score q of group j where misses, were a new episode to miss in all of its steps, are at most alpha."""
+    share = {u: Fraction(1, units.count(u)) for u in units}
+    here = [(score, share[u]) for score, u, g in zip(scores, units, groups) if g == j]
+    for q in sorted({score for score, _ in here}):
+        if sum(w for score, w in here if score > q) + 1 <= alpha * (sum(w for _, w in here) + 1):
             return q
     return np.inf
 
 
 @given(
     st.integers(1, 60),
-    st.integers(1, 15),
+    st.integers(1, 30),
     st.sampled_from([Fraction(1, 10), Fraction(1, 4), Fraction(1, 3)]),
     st.integers(0, 999),
 )
 def test_thresholds_are_those_of_the_definition(n, episodes, alpha, seed):
     rng = np.random.default_rng(seed)
     scores, units, groups = rng.integers(0, 12, n) / 11.0, rng.integers(0, episodes, n), rng.integers(0, 2, n)
-    found = EpisodeScores.from_groups(scores, groups, 2, units, rng).at(float(alpha))
+    found = collected(scores, groups, 2, units, rng).at(float(alpha))
     for j in range(2):
-        assert found[j] == obvious(scores[groups == j], units[groups == j], alpha)
+        assert found[j] == obvious(scores.tolist(), units.tolist(), groups.tolist(), j, alpha)
 
 
 @given(st.integers(1, 80), st.integers(1, 12), st.integers(0, 999))
-def test_steps_are_drawn_once_an_episode_and_group(n, episodes, seed):
+def test_one_step_of_each_episode_is_drawn_and_weights_are_those_of_whole_episodes(n, episodes, seed):
     rng = np.random.default_rng(seed)
     scores, units, groups = rng.random(n), rng.integers(0, episodes, n), rng.integers(0, 3, n)
-    found = EpisodeScores.from_groups(scores, groups, 3, units, rng)
+    found = collected(scores, groups, 3, units, rng)
+    assert sum(found.weights) == found.drawn.sum() == found.single.sizes.sum() == len(set(units.tolist()))
     for j in range(3):
-        mine = found.drawn[found.starts[j] : found.starts[j + 1]]
-        assert (mine > 0).sum() == found.sizes[j] == len(set(units[groups == j].tolist()))
-    assert (found.drawn == 2).sum() == len(set(units.tolist()))
+        assert found.weights[j] == sum(Fraction(1, int((units == u).sum())) for u in units[groups == j])
+        assert found.sizes[j] == int(found.weights[j])
 
 
 def test_which_step_is_drawn_is_uniform():
@@ -120,7 +125,7 @@ def hits(rng, calibrate, draws=400, new_episodes=1, **shape):
 
 def by_episode(rng, episodes, alpha=0.1, confidence=None):
     _, Y, ids = run(rng, episodes, 20)
-    return EpisodeScores.from_groups(Y[:, 0], np.zeros(len(ids), int), 1, ids, rng).at(alpha, confidence)[0]
+    return collected(Y[:, 0], np.zeros(len(ids), int), 1, ids, rng).at(alpha, confidence)[0]
 
 
 def by_step(rng, episodes, alpha=0.1):
@@ -155,22 +160,37 @@ def test_with_confidence_few_calibrations_undercover():
     assert stats.binomtest(short, draws, 0.1, "greater").pvalue > ERROR
 
 
-def test_by_episode_through_the_public_door():
-    """With a tree whose leaves differ: a random step in a leaf, of a new episode with steps there, is covered."""
+def skewed(rng, episodes):
+    """Episodes that stay in the left half for long where they err much: X (n, 1), Y (n, 1), ids (n,)."""
+    X, Y, ids = [], [], []
+    for number in range(episodes):
+        bad = rng.random() < 0.2
+        left, right = (30, 1) if bad else (1, 6)
+        side = np.concatenate([np.zeros(left), np.ones(right)])
+        X.append((side + rng.random(len(side))) / 2)
+        Y.append(rng.random(len(side)) * (1 + 9 * bad))
+        ids.append(np.full(len(side), number))
+    return np.concatenate(X)[:, None], np.concatenate(Y)[:, None], np.concatenate(ids)
+
+
+@pytest.mark.parametrize("halves", [False, True], ids=["a tree", "strata"])
+def test_a_random_step_is_covered_overall_and_in_every_group(halves):
+    """Where long episodes are bad ones, thresholds that count an episode in full in each group it visits cover 82 %."""
     rng = np.random.default_rng(2)
-    cap = Capture(still, one_stratum(), score=NearestParticles(1), groups=Tree(min_leaf=20, max_leaves=3), n_particles=2)
-    inside, trials = 0, 0
-    for seed in range(250):
-        X, Y, ids = run(rng, 60, 8, spread=2.0)
-        Y = Y * (1 + 4 * (X > 0.5))
+    strata = FunctionStrata(lambda Y: (Y[:, 0] > 1).astype(int), ["small", "large"]) if halves else one_stratum()
+    groups = Tree(min_leaf=20, max_leaves=2, partition_share=0.5)
+    cap = Capture(still, strata, score=NearestParticles(1), groups=groups, n_particles=2)
+    inside, group = [], []
+    for seed in range(300):
+        X, Y, ids = skewed(rng, 120)
         cap.set_params(seed=seed).fit(X, Y, groups=ids)
-        X, Y, ids = run(rng, 1, 8, spread=2.0)
-        Y = Y * (1 + 4 * (X > 0.5))
-        group = cap.partition_.groups(X, np.zeros(len(X), int))
-        row = one_of_each(np.where(group == group[0], 0, 1), rng)[:1]  # a leaf that it visits, and a step there
-        inside += int(cap.contains(X[row], Y[row], 0.2)[0])
-        trials += 1
-    assert stats.binomtest(inside, trials, 0.8, "less").pvalue > ERROR
+        X, Y, ids = skewed(rng, 10)
+        row = one_of_each(ids, rng)
+        inside.append(cap.contains(X[row], Y[row], 0.2).mean())
+        group.append((X[row] > 0.5)[:, 0].mean())
+    # ten steps of one calibration are one draw
+    assert stats.ttest_1samp(inside, 0.8, alternative="less").pvalue > ERROR
+    assert np.std(group) > 0  # both halves are visited
 
 
 # -- fit, save, coverage --------------------------------------------------------------------------------------------------
@@ -207,7 +227,7 @@ def test_a_calibration_by_episode_survives_saving(tmp_path, log, fitted):
     for confidence in (None, 0.8):
         assert np.array_equal(again.thresholds(log[0], 0.2, confidence), fitted.thresholds(log[0], 0.2, confidence))
     assert again.data_ == fitted.data_
-    assert b'"schema":"2"' in (tmp_path / "a.capture").read_bytes()  # older versions must not take steps for independent
+    assert b'"schema":"3"' in (tmp_path / "a.capture").read_bytes()  # older versions must not take steps for independent
 
 
 def test_a_calibration_by_step_keeps_its_format(tmp_path, log):
@@ -215,9 +235,10 @@ def test_a_calibration_by_step_keeps_its_format(tmp_path, log):
     assert b'"schema":"1"' in (tmp_path / "a.capture").read_bytes()
 
 
-@pytest.mark.parametrize("change", [{"steps": 0}, {"steps": 7}, {"drawn": 3}, {"drawn": 0}])
-def test_weights_that_do_not_add_up_are_refused(tmp_path, fitted, change):
+@pytest.mark.parametrize("change", [{"steps": 0}, {"steps": 7}, {"drawn": 2}, {"drawn": 0}])
+def test_weights_that_do_not_add_up_are_refused(tmp_path, fitted, change, monkeypatch):
     calibration = fitted.calibration_
+    monkeypatch.setattr(EpisodeScores, "sizes", np.zeros(1, dtype=np.int64))  # no matter for the file
     for name, value in change.items():
         getattr(calibration, name)[:] = value
     fitted.save(tmp_path / "a.capture")
@@ -257,26 +278,46 @@ def test_groupings_that_part_episodes_are_refused(log):
 
 def test_coverage_counts_every_episode_once(log, fitted):
     X, Y, ids = log
-    row = fitted.coverage(X, Y, 0.2, groups=ids).all
-    inside = fitted.contains(X, Y, 0.2, prediction=fitted.predict(X))
+    row = fitted.coverage(X, Y, 0.2, groups=ids, rng=0).all
+    inside = fitted.contains(X, Y, 0.2, rng=0)
     shares = [inside[ids == i].mean() for i in range(120)]
     assert row.n == 120
     assert row.coverage == pytest.approx(np.mean(shares))
-    assert 110 < row.effective < len(X)
     plain = fitted.coverage(X, Y, 0.2).all
     assert np.ptp(row.ci95) > np.ptp(plain.ci95)  # steps of an episode say less than independent ones
 
 
-def test_intervals_by_episode_hold():
-    """Nominal 95 %: over many logs with a strong effect, the interval holds the truth about as often."""
-    rng, truth, held = np.random.default_rng(4), 0.85, 0
-    for _ in range(1500):
-        chance = rng.beta(truth * 2, (1 - truth) * 2, 40)
-        ids = np.repeat(np.arange(40), rng.integers(5, 30, 40))
+@pytest.mark.parametrize("episodes", [5, 10, 20, 80])
+@pytest.mark.parametrize("kind", ["rare", "beta", "long"])
+def test_intervals_by_episode_hold(episodes, kind):
+    """At least 97.5 % on either side, also where a rare episode is all bad, or the bad ones are the long ones."""
+    rng, draws, low, high = np.random.default_rng(episodes), 1500, 0, 0
+    for _ in range(draws):
+        bad = rng.random(episodes) < 0.06
+        chance = {"rare": np.where(bad, 0.0, 0.95), "beta": rng.beta(1.7, 0.3, episodes), "long": 1.0 - bad}[kind]
+        lengths = np.where(bad, 40, 4) if kind == "long" else rng.integers(5, 30, episodes)
+        ids = np.repeat(np.arange(episodes), lengths)
+        truth = {"rare": 0.94 * 0.95, "beta": 0.85, "long": 0.94}[kind]
         (row,) = tally(["all"], np.zeros(len(ids), int), rng.random(len(ids)) < chance[ids], None, None, ids)
-        low, high = row.ci95
-        held += low <= truth <= high
-    assert stats.binomtest(held, 1500, 0.93, "less").pvalue > ERROR
+        low, high = low + (row.ci95[0] > truth), high + (row.ci95[1] < truth)
+    for missed in (low, high):
+        assert stats.binomtest(missed, draws, 0.025, "greater").pvalue > ERROR
+
+
+@given(st.integers(1, 30), st.integers(0, 999))
+def test_an_interval_holds_what_was_seen_and_narrows_with_the_level(episodes, seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.random(episodes)
+    hits = weights * rng.choice([0.0, 0.5, 1.0], episodes)
+    wide, narrow = (share_interval(hits, weights, level) for level in (0.99, 0.8))
+    assert 0.0 <= wide[0] <= narrow[0] <= hits.sum() / weights.sum() + 1e-5
+    assert hits.sum() / weights.sum() - 1e-5 <= narrow[1] <= wide[1] <= 1.0
+
+
+def test_nothing_seen_says_nothing():
+    assert share_interval(np.zeros(0), np.zeros(0)) == (0.0, 1.0)
+    (row,) = tally(["all"], np.zeros(0, int), np.zeros(0, bool), None, None, np.zeros(0, int))
+    assert (row.n, row.ci95) == (0, (0.0, 1.0))
 
 
 # -- splits and files -----------------------------------------------------------------------------------------------------

@@ -61,5 +61,7 @@ def test_example_is_short_and_says_what_one_learns(script):
 
 
 def test_the_list_names_every_example_in_order():
-    listed = re.findall(r"^\| \[`(\S+)`\]", (FOLDER / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert listed == [script.name for script in SCRIPTS] == [f"{name}.py" for name in RUNS]
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    listed, linked = zip(*re.findall(r"^\| \[`(\S+)`\]\((\S+)\)", text, flags=re.MULTILINE))
+    assert linked == listed
+    assert list(listed) == [script.name for script in SCRIPTS] == [f"{name}.py" for name in RUNS]

@@ -24,6 +24,7 @@ from capture_cp import (
     Region,
     Score,
     Tree,
+    streams,
 )
 
 WALLS = np.array([[0, 0, 0, 0, -1]] * 3 + [[1, 1, 1, 1, -1]])
@@ -252,10 +253,15 @@ def test_region_takes_particles_already_at_hand(fitted, fresh):
 
 def test_region_asks_the_model_when_no_particles_are_given(fitted, fresh):
     cap = fitted["capture"]
-    one, two = cap.region(fresh.X[0], 0.2), cap.region(fresh.X[0], 0.2)
+    one, two = cap.region(fresh.X[0], 0.2, rng=5), cap.region(fresh.X[0], 0.2, rng=5)
     assert np.array_equal(one.prediction, two.prediction)
-    assert np.array_equal(one.prediction, cap.predict(fresh.X[:1]))
-    assert not np.array_equal(one.prediction, cap.region(fresh.X[1], 0.2).prediction)
+    assert np.array_equal(
+        one.prediction, cap.predict(fresh.X[:1], np.random.default_rng(streams.seed_sequence(5, "question")))
+    )
+    for other in (cap.region(fresh.X[0], 0.2), cap.region(fresh.X[0], 0.2, rng=6)):  # equal inputs get new particles
+        assert not np.array_equal(one.prediction, other.prediction)
+    with pytest.raises(CaptureError, match="rng, if it is no generator, is 'seven'; expected a whole number"):
+        cap.region(fresh.X[0], 0.2, rng="seven")
 
 
 def test_a_group_too_small_gives_the_whole_stratum_and_says_so(world, fresh):

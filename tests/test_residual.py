@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 
 import numpy as np
@@ -15,6 +16,10 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVR
 
 from capture_cp import Capture, CaptureError, Tree, method, residual
+from capture_cp.horizon import HorizonCapture, Rollouts, as_step
+from capture_cp.models import ensemble
+from capture_cp.models.residual import Residual
+from capture_cp.preflight import training_memories
 from test_guarantees import p_above, p_below
 from worlds import PARTICLES, make_world
 
@@ -68,7 +73,7 @@ def test_training_rows_would_have_spoilt_coverage(box, train):
     model = residual(box, RandomForestRegressor(20, random_state=0)).fit(train.X, train.Y)
     new = make_world(box, 600, seed=53)
     particles = [model(rows.X, PARTICLES, np.random.default_rng(54)) for rows in (train, new)]
-    blind = capture(lambda X, n, rng: model(X, n, rng), box).fit(train.X, train.Y, prediction=particles[0])
+    blind = capture(box, box).fit(train.X, train.Y, prediction=particles[0])  # a model that cannot tell
     assert blind.contains(new.X, new.Y, prediction=particles[1]).mean() < 0.8
 
 
@@ -123,15 +128,132 @@ def _around(angle):
 
 def test_calibrating_on_training_rows_is_refused(box, train, world, corrected):
     X, Y = np.vstack([world.X, train.X[:3]]), np.vstack([world.Y, train.Y[:3]])
-    sentence = "the model was trained on 3 of these 803 transitions, .* calibrate on transitions that it has not seen"
+    sentence = (
+        "the model was trained on 3 of these 803 transitions, .* calibrate on transitions and episodes that it has not seen"
+    )
     with pytest.raises(CaptureError, match=sentence):
         capture(corrected, box).fit(X, Y)
     with pytest.raises(CaptureError, match=sentence):
         capture(corrected, box).fit(X, Y, prediction=corrected(X, PARTICLES, np.random.default_rng(0)))
     twice = residual(corrected, LinearRegression()).fit(world.X, world.Y)
-    assert twice.trained_on(X, Y).all()  # what the inner model has seen counts too
-    assert corrected.trained_on(train.X, train.Y + 1e-9).sum() == 0  # the same input with another outcome is a new row
+    with pytest.raises(
+        CaptureError, match=r"trained on 3 of these 3 transitions"
+    ):  # what the inner model has seen counts too
+        capture(twice, box).fit(train.X[:3], train.Y[:3])
+    assert corrected.trained_on(train.X, train.Y + 1e-3).sum() == 0  # the same input with another outcome is a new row
     assert corrected.trained_on(np.empty((0, 4)), np.empty((0, 2))).shape == (0,)
+
+
+def with_six_decimals(rows):
+    return np.array([[float(f"{value:.6f}") for value in row] for row in rows])
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [lambda rows: rows.astype(np.float32), with_six_decimals, lambda rows: rows * (1 + 1e-12)],
+    ids=["float32", "csv", "ulp"],
+)
+def test_copies_of_training_rows_are_refused(box, train, corrected, copied):
+    with pytest.raises(CaptureError, match="trained on 600 of these 600 transitions"):
+        capture(corrected, box).fit(copied(train.X), copied(train.Y))
+
+
+class Wrapped:
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __call__(self, X, n_particles, rng):
+        return self.inner(X, n_particles, rng)
+
+
+def decorated(model):
+    @functools.wraps(model.__call__)
+    def call(X, n_particles, rng):
+        return model(X, n_particles, rng)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: lambda X, n_particles, rng: model(X, n_particles, rng),
+        lambda model: functools.partial(model),
+        lambda model: functools.partial(lambda inner, X, n_particles, rng: inner(X, n_particles, rng), model),
+        lambda model: model.__call__,
+        Wrapped,
+        lambda model: Wrapped([lambda: None, Wrapped(model)][1]),
+        decorated,
+        lambda model: ensemble([lambda X: model(X, 1, np.random.default_rng(0))[:, 0]], noise=0.1),
+    ],
+    ids=["lambda", "partial", "partial of a lambda", "method", "attribute", "attribute twice", "decorator", "ensemble"],
+)
+def test_wrappers_are_looked_through(box, train, corrected, wrap):
+    with pytest.raises(CaptureError, match="trained on 600 of these 600 transitions"):
+        capture(wrap(corrected), box).fit(train.X, train.Y)
+
+
+def test_a_model_that_nobody_can_look_into_is_not_asked(box):
+    assert not training_memories(box)
+    assert not training_memories(np.add)
+
+
+def test_what_a_function_names_without_using_it_does_no_harm(box, world):
+    untrained = residual(box, LinearRegression())
+
+    def model(X, n_particles, rng):
+        assert isinstance(untrained, Residual)
+        return box(X, n_particles, rng)
+
+    capture(model, box).fit(world.X, world.Y)
+
+    def early(X, n_particles, rng):
+        return later if X is None else box(X, n_particles, rng)
+
+    capture(early, box).fit(world.X, world.Y)
+    later = None
+
+
+def test_a_horizon_asks_its_model_too(box, train, corrected):
+    starts, actions = train.X[:300, :2], train.X[:300, None, 2:]
+    seen = Rollouts.from_arrays(starts, actions, train.Y[:300, None])
+    with pytest.raises(CaptureError, match="trained on 300 of these 300 transitions"):
+        HorizonCapture(as_step(corrected), box.strata, (0, 1), n_particles=PARTICLES).fit(seen)
+
+
+@pytest.fixture(scope="module")
+def runs(box):
+    """Runs of 20 steps: X (n, 4), Y (n, 2) and the number of the run (n,)."""
+    rng = np.random.default_rng(60)
+    position, X, Y = box.transitions(40, rng).state, [], []
+    for _ in range(20):
+        push = rng.uniform(-0.2, 0.2, (40, 2))
+        X.append(np.hstack([position, push]))
+        position = box.step(position, push + box.noise * rng.standard_normal((40, 2)), box.true_gain)
+        Y.append(position)
+    X, Y = (np.stack(rows, axis=1).reshape(800, -1) for rows in (X, Y))
+    return X, Y, np.repeat(np.arange(40), 20)
+
+
+def test_steps_between_the_training_steps_of_the_same_runs_are_refused(box, runs):
+    X, Y, run = runs
+    odd = np.arange(800) % 2 == 1
+    unnamed, named = (residual(box, FOREST).fit(X[odd], Y[odd], names) for names in (None, run[odd]))
+    with pytest.raises(CaptureError, match=r"of these transitions begin where a training transition of the model ended"):
+        capture(unnamed, box).fit(X[~odd], Y[~odd])
+    with pytest.raises(CaptureError, match=r"trained on 400 of these 400 transitions, or on steps of their episodes"):
+        capture(named, box).fit(X[~odd], Y[~odd], groups=run[~odd])
+
+
+def test_other_runs_are_no_training_runs(box, runs):
+    X, Y, run = runs
+    early = run < 20
+    for names in (None, run[early]):
+        model = residual(box, FOREST).fit(X[early], Y[early], names)
+        assert not model.trained_on(X[~early], Y[~early], run[~early]).any()
+        assert model.share_continued(X[~early], run[~early]) < 0.1
+    with pytest.raises(CaptureError, match="groups has shape"):
+        residual(box, FOREST).fit(X, Y, episodes=[1, 2])
 
 
 def test_an_untrained_model_is_refused(box, world):
@@ -223,7 +345,7 @@ def test_a_saved_calibration_knows_its_corrected_model(box, train, world, fresh,
     cap.save(tmp_path / "box.capture")
     same = residual(box, LinearRegression()).fit(train.X, train.Y)
     again = Capture.load(tmp_path / "box.capture", same, box.strata)
-    assert np.array_equal(again.contains(fresh.X, fresh.Y), cap.contains(fresh.X, fresh.Y))
+    assert np.array_equal(again.contains(fresh.X, fresh.Y, rng=0), cap.contains(fresh.X, fresh.Y, rng=0))
     for other in (box, residual(box, LinearRegression()).fit(train.X[9:], train.Y[9:])):
         with pytest.raises(CaptureError, match="made for another model"):
             Capture.load(tmp_path / "box.capture", other, box.strata)

@@ -12,7 +12,9 @@ from PIL import Image
 from capture_cp import METHODS, CaptureError, Tree, method
 from capture_cp.cli import main
 from capture_cp.experiments.board_drawing import VIEW, back_to_front, board_polygons
-from capture_cp.experiments.recorded import recorded_region
+from capture_cp.experiments.peg_rows import OWN_ROWS as PEG_ROWS
+from capture_cp.experiments.planning_rows import OWN_ROWS as MARBLE_ROWS
+from capture_cp.experiments.recorded import recorded_method, recorded_region
 from capture_cp.experiments.video import storyboard
 from capture_cp.planning.episode import Episode
 from capture_cp.tasks.marble.maps import load_map
@@ -124,6 +126,18 @@ def test_peg_episodes_are_drawn_with_their_regions(name):
     assert recorded_region(episode, board.cap, 0).cells().tolist() == wanted.cells().tolist()
 
 
+@pytest.mark.parametrize(
+    ("recorded", "rows"), [(marble_episode, MARBLE_ROWS), (lambda: peg_episode()[1], PEG_ROWS)], ids=["marble", "peg"]
+)
+def test_rows_of_our_own_are_drawn_as_the_method_that_they_calibrate(recorded, rows):
+    episode = recorded()
+    wanted = storyboard(episode).cap
+    for name in rows:
+        own = replace(episode, info=episode.info | {"method": name})
+        found = storyboard(own).cap if name == "capture-residual" else recorded_method(own, rows, lambda *_: wanted)
+        assert recorded_region(own, found, 1).cells().tolist() == recorded_region(episode, wanted, 1).cells().tolist()
+
+
 def test_an_episode_without_regions_is_drawn_without_them(tmp_path, capsys):
     whole = marble_episode()
     file = saved(tmp_path, bare(whole.states, whole.actions, map="center", method="capture"))
@@ -223,7 +237,7 @@ def test_episodes_of_something_else_are_refused(info, sentence):
         ({"thresholds": np.ones((STEPS, 5))}, "its task has 3 strata in 2 dimensions"),
         ({"particles": np.ones((STEPS, 16, 3))}, "its task has 3 strata in 2 dimensions"),
         ({"states": np.full((STEPS + 1, 6), np.nan)}, "holds NaN"),
-        ({"info": {"map": "center"}}, "unknown method None"),
+        ({"info": {"map": "center"}}, "unknown method of the episode, None"),
     ],
 )
 def test_contents_that_do_not_fit_are_refused(changes, sentence):

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -32,10 +33,15 @@ from capture_cp.spaces.metrics import SE2, Euclidean
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
 SCHEMA = 1
-EPISODE_SCHEMA = 2  # scores of episodes, which a version that does not know them would take for independent ones
+EPISODE_SCHEMA = 3  # scores of episodes, which a version that does not know them would take for independent ones
 FORMAT = "capture-cp calibration"
 HORIZON_FORMAT = "capture-cp horizon calibration"
-WRITERS = {FORMAT: "Capture.save", HORIZON_FORMAT: "HorizonCapture.save"}
+MONITOR_FORMAT = "capture-cp monitor state"
+WRITERS = {
+    FORMAT: "Capture.save",
+    HORIZON_FORMAT: "HorizonCapture.save",
+    MONITOR_FORMAT: "Monitor.save or capture check --history",
+}
 #: Bytes of a file (over a hundred million scores), and of its header, which is parsed before anything else is read.
 LARGEST, LONGEST_HEADER = 1 << 30, 1 << 25
 #: Numbers of a file that whoever loads it will make arrays of.
@@ -53,7 +59,9 @@ def save(cap: Capture, path: Pathlike) -> None:
     cap._check_fitted()
     if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
         raise CaptureError("there is nothing to save: this method is not calibrated.")
-    arrays = partition_arrays(cap.partition_) | vars(cap.calibration_)
+    arrays = partition_arrays(cap.partition_) | {
+        field.name: getattr(cap.calibration_, field.name) for field in fields(cap.calibration_)
+    }
     header = made_for(cap.model, cap.strata) | {
         "score": describe(cap._score),
         "groups": describe(cap._groups),
@@ -68,6 +76,11 @@ def save(cap: Capture, path: Pathlike) -> None:
     write(path, header, arrays)
 
 
+def fingerprint(cap: Capture) -> str:
+    """Digest of what a fitted calibration answers with: its groups and their scores."""
+    return _checksum("", partition_arrays(cap.partition_) | vars(cap.calibration_))
+
+
 def made_for(model: Any, strata: Strata) -> dict[str, Any]:
     """What a header says of the model and the strata, which are not saved, and of who wrote it."""
     return {
@@ -79,10 +92,9 @@ def made_for(model: Any, strata: Strata) -> dict[str, Any]:
 
 
 def write(path: Pathlike, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], kind: str = FORMAT) -> None:
-    """Header and arrays of a calibration to a file that says what kind it is, atomically."""
+    """Header and arrays to a file that names its kind, atomically."""
     text = json.dumps(header, default=_plain)
-    schema = str(EPISODE_SCHEMA if "drawn" in arrays else SCHEMA)
-    metadata = {"format": kind, "schema": schema, "calibration": text, "sha256": _checksum(text, arrays)}
+    metadata = {"format": kind, "schema": _schema(arrays), "calibration": text, "sha256": _checksum(text, arrays)}
     with written_whole(path) as temporary:
         temporary.write_bytes(serialise(arrays, metadata=metadata))
 
@@ -95,39 +107,40 @@ def load(path: Pathlike, model: Model, strata: Strata, score: Score | None = Non
 
 
 @contextmanager
-def explained(path: Pathlike) -> Iterator[None]:
-    """Whatever is wrong with a calibration that is being put together, as one sentence that names its file."""
+def explained(path: Pathlike, what: str = "calibration") -> Iterator[None]:
+    """Whatever is wrong with a file that is being put together, as one sentence that names it."""
     try:
         yield
     except CaptureError as error:
-        raise CaptureError(f"calibration {path}: {shortened(str(error), 500)}") from None
+        raise CaptureError(f"{what} {path}: {shortened(str(error), 500)}") from None
     except MemoryError:
         raise
     except Exception as error:  # a header that is valid JSON can be wrong in more ways than a list would hold
         trouble = shortened(f"{type(error).__name__}: {error}", 200)
-        raise CaptureError(f"calibration {path} is damaged ({trouble}); save it again.") from None
+        raise CaptureError(f"{what} {path} is damaged ({trouble}); save it again.") from None
 
 
 def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Header and arrays of a calibration file of that kind, with their checksum verified."""
-    file = existing_file(path, "calibration")
+    """Header and arrays of a file of that kind, with their checksum verified."""
+    what = kind.removeprefix("capture-cp ")
+    file = existing_file(path, what)
     if file.stat().st_size > LARGEST:
-        raise CaptureError(f"calibration {file} is larger than {LARGEST >> 30} GiB; that is not a calibration of ours.")
+        raise CaptureError(f"{what} {file} is larger than {LARGEST >> 30} GiB; that is not one of ours.")
     try:
         with file.open("rb") as stream:
             metadata, head = _checked_metadata(file, stream, kind)
             data = head + stream.read()
     except OSError as error:
-        raise CaptureError(f"cannot read calibration {file}: {error.strerror}; check its permissions.") from None
+        raise CaptureError(f"cannot read {what} {file}: {error.strerror}; check its permissions.") from None
     try:
         arrays = parse(data)
         text = metadata["calibration"]
-        intact = metadata["sha256"] == _checksum(text, arrays)
+        intact = metadata["sha256"] == _checksum(text, arrays) and metadata["schema"] == _schema(arrays)
         header = json.loads(text)
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         intact = False
     if not intact or not isinstance(header, dict):
-        raise CaptureError(f"calibration {file} is damaged or cut short; copy or save it again.")
+        raise CaptureError(f"{what} {file} is damaged or cut short; copy or save it again.")
     return header, arrays
 
 
@@ -145,8 +158,8 @@ def _checked_metadata(file: Path, stream: BinaryIO, kind: str) -> tuple[dict[str
         raise CaptureError(f"{file} is not a {kind}, or is cut short; expected a file written by {WRITERS[kind]}.")
     if metadata.get("schema") not in (str(SCHEMA), str(EPISODE_SCHEMA)):
         raise CaptureError(
-            f"calibration {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA} and {EPISODE_SCHEMA}; "
-            "upgrade capture-cp."
+            f"{kind.removeprefix('capture-cp ')} {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA} "
+            f"and {EPISODE_SCHEMA}; upgrade capture-cp."
         )
     return metadata, head
 
@@ -210,7 +223,8 @@ def check_made_for(header: dict[str, Any], model: Any, strata: Strata) -> None:
 def partition_arrays(partition: Partition) -> dict[str, npt.NDArray[Any]]:
     """A partition as plain arrays by name."""
     nodes = {f"nodes.{field}": np.ascontiguousarray(partition.nodes[field]) for field in NODE.names or ()}
-    return nodes | {"roots": partition.roots, "stratum_features": partition.stratum_features}
+    grown = {} if partition.grown_roots is None else {"grown_roots": partition.grown_roots}
+    return nodes | {"roots": partition.roots, "stratum_features": partition.stratum_features} | grown
 
 
 def _checked(
@@ -235,19 +249,17 @@ def _checked(
 
 
 def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
-    """Scores of episodes whose weights add up: in each group, as many episodes as steps were drawn of one."""
+    """Scores of episodes whose weights add up: as many episodes as steps were drawn."""
     sound = (
         found.steps.shape == found.drawn.shape == found.scores.shape
         and found.steps.dtype == np.int64
         and found.drawn.dtype == np.uint8
         and _all_between(found.steps, 1, len(found.scores) + 1)
-        and _all_between(found.drawn, 0, 3)
+        and _all_between(found.drawn, 0, 2)
+        and abs((1.0 / found.steps).sum() - found.drawn.sum()) <= 1e-6 * len(found.scores)
     )
     if not sound:
         raise CaptureError(UNSOUND)
-    for j, (first, last) in enumerate(pairwise(found.starts)):
-        if last > first and abs((1.0 / found.steps[first:last]).sum() - found.sizes[j]) > 1e-6 * (last - first):
-            raise CaptureError(UNSOUND)
     return found
 
 
@@ -260,6 +272,7 @@ def checked_partition(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_stra
     for field in NODE.names or ():
         nodes[field] = arrays[f"nodes.{field}"]
     roots = np.asarray(arrays["roots"], dtype=np.int32)
+    grown = np.asarray(arrays["grown_roots"], dtype=np.int32) if "grown_roots" in arrays else None
     features = np.ascontiguousarray(arrays["stratum_features"], dtype=np.float64)
     number = np.arange(len(nodes))
     leaf = nodes["feature"] < 0
@@ -269,6 +282,7 @@ def checked_partition(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_stra
         and features.ndim == 2
         and len(features) == n_strata
         and _all_between(roots, 0, len(nodes))
+        and (grown is None or (grown.shape == roots.shape and _all_between(grown, 0, len(nodes))))
         and _all_between(nodes["feature"][inner], 0, n_inputs + features.shape[1])
         and all(_all_between(nodes[side][inner], 0, len(nodes)) for side in ("left", "right"))
         and all((nodes[side][inner] > number[inner]).all() for side in ("left", "right"))
@@ -279,7 +293,7 @@ def checked_partition(arrays: dict[str, npt.NDArray[Any]], n_inputs: int, n_stra
     )
     if not sound:
         raise CaptureError(UNSOUND)
-    return Partition(nodes, roots, features, n_inputs)
+    return Partition(nodes, roots, features, n_inputs, grown)
 
 
 def _all_between(values: npt.NDArray[Any], low: int, stop: int) -> bool:
@@ -325,6 +339,11 @@ def _strata_fingerprint(strata: Strata) -> str:
     if isinstance(strata, GriddedStrata):
         return strata.fingerprint()
     return hashlib.sha256("\0".join(strata.names).encode()).hexdigest()
+
+
+def _schema(arrays: dict[str, npt.NDArray[Any]]) -> str:
+    """The schema of a file with these arrays."""
+    return str(EPISODE_SCHEMA if "drawn" in arrays else SCHEMA)
 
 
 def _checksum(text: str, arrays: dict[str, npt.NDArray[Any]]) -> str:

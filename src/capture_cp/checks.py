@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -109,6 +110,11 @@ def known_name(kind: str, given: Any, known: Iterable[str]) -> str:
 def shortened(text: str, most: int = 60) -> str:
     """Text that fits into a sentence."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def printable(text: str) -> str:
+    """Text whose control characters are shown instead of obeyed; names come from files, and a terminal obeys much."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else repr(c)[1:-1] for c in text)
 
 
 def feasible(name: str, labels: Ints) -> None:

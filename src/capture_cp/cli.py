@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from io import TextIOWrapper
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
+from rich.errors import MarkupError
+from rich.text import Text
 
 from capture_cp import __version__
-from capture_cp.checks import CaptureError, CaptureWarning
+from capture_cp.checks import CaptureError, CaptureWarning, printable, shortened
 from capture_cp.experiments.benchmarks import Bench
 from capture_cp.experiments.coverage import CoverageStudy
 from capture_cp.experiments.demo import Demo
@@ -85,26 +90,67 @@ Command = (
 )
 
 
+class Terminal(Console):
+    """A console that shows what it is given: control characters are not obeyed, and what is no markup is text."""
+
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """One piece of text, such as the cell of a table."""
+        try:
+            return super().render_str(printable(text), **options)
+        except MarkupError:
+            return super().render_str(printable(text), **(options | {"markup": False}))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command; bad input ends in one sentence and exit status 2."""
+    """Run one command. Whatever fails ends in one sentence and exit status 2; CAPTURE_TRACEBACK=1 shows where."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may lack the characters of a table, or of a name
     if list(arguments) == ["--version"]:
         print(f"capture-cp {__version__}")
         return
-    errors = Console(stderr=True)
+    errors = Terminal(stderr=True)
     try:
-        command = tyro.cli(Command, prog="capture", description=DESCRIPTION, args=expanded(arguments))
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, category, *_: errors.print(
-                f"warning: {message}",
-                style="yellow" if issubclass(category, CaptureWarning) else "dim",
-                highlight=False,
-                markup=False,
-            )
-            command.run(Console())
-    except CaptureError as error:
-        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        raise SystemExit(2) from None
+        _run(arguments, errors)
     except KeyboardInterrupt:
         errors.print("stopped.")
         raise SystemExit(130) from None
+    except BrokenPipeError:
+        # whoever read our output has gone, and Python would complain about what is left of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(2) from None
+    except Exception as error:
+        if os.environ.get("CAPTURE_TRACEBACK"):
+            traceback.print_exc()
+        errors.print(f"error: {_sentence(error)}", style="red", highlight=False, markup=False, soft_wrap=True)
+        raise SystemExit(2) from None
+
+
+def _run(arguments: Sequence[str], errors: Console) -> None:
+    command = tyro.cli(Command, prog="capture", description=DESCRIPTION, args=expanded(arguments))
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, category, *_: errors.print(
+            f"warning: {message}",
+            style="yellow" if issubclass(category, CaptureWarning) else "dim",
+            highlight=False,
+            markup=False,
+        )
+        command.run(Terminal())
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, for someone who has not read the code."""
+    if isinstance(error, CaptureError):
+        return str(error)
+    where = "CAPTURE_TRACEBACK=1 in the environment shows where."
+    if isinstance(error, MemoryError):
+        return f"not enough memory; use a smaller log, or fewer particles or samples. {where}"
+    if isinstance(error, OSError) and error.strerror:
+        file = "" if error.filename is None else f" ({error.filename})"
+        return f"the system refuses: {error.strerror}{file}. {where}"
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"this should not have happened: {shortened(words, 500)}. {where}"

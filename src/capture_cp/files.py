@@ -68,7 +68,8 @@ def check_writable(file: Path | None) -> None:
         if not os.access(file, os.W_OK):
             raise CaptureError(f"cannot write {file}: it does not take data from this user; choose another name.")
         return
-    _check_replaceable(file, target)
+    with _stated(file):  # a name may be too long to be looked at
+        _check_replaceable(file, target)
     if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
         raise CaptureError(f"cannot write {file}: {target.parent} is not a folder that can be written to.")
 
@@ -78,6 +79,8 @@ def _destination(path: Pathlike) -> Path | None:
 
     That is a device, a pipe, or an open file such as /dev/stdout, which would go on with the file that was replaced.
     """
+    if not Path(path).name or "\0" in os.fspath(path):
+        raise CaptureError(f"cannot write {os.fspath(path)!r}: that is not the name of a file; choose one.")
     link = Path(os.path.abspath(path))
     try:
         mode = link.stat().st_mode
@@ -199,11 +202,21 @@ def write_json(path: Pathlike, content: Any) -> None:
 def existing_file(path: Pathlike, kind: str) -> Path:
     """`path`, known to be a file with something in it."""
     file = Path(path)
-    if not file.is_file():
+    try:
+        there, readable = file.is_file(), os.access(file, os.R_OK)
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"cannot read {kind} {file}: {_reason(error)}; check the path.") from None
+    if not there:
         raise CaptureError(f"{kind} {file} does not exist or is not a file; check the path.")
+    if not readable:
+        raise CaptureError(f"cannot read {kind} {file}: you have no permission to; change it, or copy the file.")
     if file.stat().st_size == 0:
         raise CaptureError(f"{kind} {file} is empty; write it again.")
     return file
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def check_unpacked(file: Path, kind: str, size: int) -> None:

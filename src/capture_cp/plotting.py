@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError
+from capture_cp.checks import CaptureError, printable
 from capture_cp.region import Region, grid_of
 from capture_cp.spaces.strata import GriddedStrata
 
@@ -27,10 +27,15 @@ def pyplot() -> Any:
     return matplotlib.pyplot
 
 
+def label(name: str) -> str:
+    """A name as a figure shows it: a dollar sign is one, and does not begin a formula."""
+    return printable(name).replace("$", r"\$")
+
+
 def plot_strata(
     strata: GriddedStrata, ax: Axes | None = None, axes: tuple[int, int] = (0, 1), opacity: float = 0.12
 ) -> Axes:
-    """The strata as a map, pale unless told otherwise, infeasible space in grey; of more than two axes, a middle slice."""
+    """The strata as a map, pale by default, infeasible space in grey; of more than two axes, a middle slice."""
     gridded = grid_of(strata)
     grid = gridded.require_grid()
     _check_axes(axes, grid.dims)
@@ -59,7 +64,7 @@ def plot_region(region: Region, ax: Axes | None, axes: tuple[int, int]) -> Axes:
         here = index[labels == m]
         picture[here[:, axes[0]], here[:, axes[1]]] = (*_rgb(colour), 0.75)
         if len(here):
-            name = "infeasible" if m < 0 else strata.names[m]
+            name = "infeasible" if m < 0 else label(strata.names[m])
             ax.scatter([], [], marker="s", color=colour, alpha=0.75, label=f"{name} ({len(here):,} cells)")
     _show(ax, picture, strata, axes)
     particles = region.prediction if isinstance(region.prediction, np.ndarray) else region.prediction.mean[None]

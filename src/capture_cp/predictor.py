@@ -29,16 +29,23 @@ from capture_cp.conformal.thresholds import Thresholds
 from capture_cp.conformal.units import unit_numbers
 from capture_cp.cuda.device import Device, chosen_device, require_cuda
 from capture_cp.params import Params
-from capture_cp.preflight import check_model, check_parts, check_unseen, warn_of_small_groups
-from capture_cp.provenance import digest, provenance
+from capture_cp.preflight import (
+    check_model,
+    check_parts,
+    check_same_strata,
+    check_unseen,
+    checked_scores,
+    warn_of_small_groups,
+)
+from capture_cp.provenance import provenance
 from capture_cp.region import Region, finite_columns, grid_of, with_whole_strata
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
+from capture_cp.streams import Randomness, generator, stream
 
 if TYPE_CHECKING:
     from capture_cp.compiled import Compiled
     from capture_cp.compiled_cuda import CompiledCuda
 
-FIT_PARTICLES, FIT_SPLIT, ASK_PARTICLES, FIT_FACTS = range(4)
 MOST_ASKED = 64  # failure rates whose thresholds are kept at hand
 
 
@@ -51,7 +58,9 @@ class Capture(Params):
         score: nonconformity score; `NearestParticles(k=n_particles // 2)` unless given.
         groups: grouping of (input, stratum) pairs; `Tree()` unless given.
         n_particles: L, particles drawn from the model for each input.
-        seed: fixes the particles and the random split; the same seed and inputs give the same answers.
+        seed: fixes what `fit` draws, its particles and its random split. Questions draw new particles each time, unless
+            they are asked with `rng`, a generator or a seed: coverage is promised over the draw of the particles too,
+            also for one input that is asked about again and again.
         deterministic_model: say True if the model is meant to ignore its random generator.
         device: where scores, thresholds, membership and cells are computed: "cpu", "cuda" (an NVIDIA GPU, extra `cuda`), or
             "auto" for a GPU where there is one and the score has a version for it. The answers are the same.
@@ -94,8 +103,9 @@ class Capture(Params):
             Y: next configurations of the real system, (n, dc).
             prediction: what the model predicted at X, if already at hand: particles (n, L, dc).
             groups: which episode (run, object, day) each row belongs to, (n,), if rows of one are not independent: units
-                that must not be parted, as in scikit-learn. Not to be confused with the constructor's `groups`, which says
-                how inputs and strata share thresholds. Coverage then holds for a random step of a new episode.
+                that must not be split, as in scikit-learn. Not to be confused with the constructor's `groups`, which says
+                how inputs and strata share thresholds. Coverage then holds for a random step of a new episode, given its
+                group, hence also by stratum where no group spans several, and overall.
         """
         X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition a row"))
         Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition a row")
@@ -104,25 +114,24 @@ class Capture(Params):
         self._check_parts(Y.shape[1])
         m = self._index(Y)
         feasible("Y", m)
-        check_unseen(self.model, X, Y)
+        check_unseen(self.model, X, Y, groups)
         if prediction is None:
             check_model(self.model, self._score, X, self.n_particles, Y.shape[1], self.deterministic_model)
-        prediction = self._predict(X, prediction, self._rng(FIT_PARTICLES), Y.shape[1])
+        prediction = self._predict(X, prediction, self._stream("particles"), Y.shape[1])
         R = self._checked_scores(self._computed.score(prediction, Y), len(X))
         examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), units)
-        partition, calibration = self._groups.calibrate(examples, self._rng(FIT_SPLIT))
-        facts = provenance(X, Y, units, self._rng(FIT_FACTS))
+        partition, calibration = self._groups.calibrate(examples, self._stream("split"))
+        facts = provenance(X, Y, units, self._stream("facts"))
         return self._restore(partition, calibration, X.shape[1], Y.shape[1], facts)
 
     # -- online -------------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, rng: np.random.Generator | None = None) -> Any:
+    def predict(self, X: Any, rng: Randomness = None) -> Any:
         """What the model predicts at inputs X (n, dx): for particle scores, particles (n, L, dc).
 
-        Without `rng` the particles depend on the seed and on X as a whole: asking twice gives the same ones.
+        They are new each time, unless `rng` is a seed, which gives the same particles again, or a generator to draw from.
         """
-        X = self._inputs(X)
-        return self._predict(X, None, rng or self._rng(ASK_PARTICLES, X), self.n_outputs_)
+        return self._predict_at(self._inputs(X), None, rng)
 
     def thresholds(self, X: Any, alpha: float = 0.1, confidence: float | None = None) -> Floats:
         """Threshold of every input X (n, dx) in every stratum: (n, M)."""
@@ -160,17 +169,24 @@ class Capture(Params):
 
         return Compiled(self, alpha, confidence)
 
-    def region(self, x: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None) -> Region:
+    def region(
+        self,
+        x: Any,
+        alpha: float = 0.1,
+        confidence: float | None = None,
+        prediction: Any = None,
+        rng: Randomness = None,
+    ) -> Region:
         """Prediction region of one input x (dx,).
 
         `confidence` raises the thresholds so that coverage holds with that probability over the draw of the calibration
-        set; `prediction` takes particles (L, dc) or (1, L, dc) that are already at hand.
+        set; `prediction` takes particles (L, dc) or (1, L, dc) that are already at hand, `rng` is as in `predict`.
         """
         self._check_fitted()
         X = finite_array("x", x, (self.n_inputs_,), "(dx,): state and action side by side")[None]
         if isinstance(prediction, np.ndarray | list) and np.ndim(prediction) == 2:
             prediction = np.asarray(prediction)[None]
-        prediction = self._predict_at(X, prediction)
+        prediction = self._predict_at(X, prediction, rng)
         q = self.thresholds(X, alpha, confidence)[0]
         return Region(self._score, prediction, q, self.strata, self.n_outputs_, float(alpha), self._ambient)
 
@@ -182,24 +198,32 @@ class Capture(Params):
         confidence: float | None = None,
         prediction: Any = None,
         labels: Any = None,
+        rng: Randomness = None,
     ) -> Bools:
         """Whether each Y[i] (dc,) is in the region of X[i] (dx,): bool (n,). No region is built.
 
         Several outcomes an input may be asked about at once: Y (n, r, dc) gives bool (n, r). `prediction` and `labels`
-        take particles (n, L, dc) and stratum numbers of Y that are already at hand.
+        take particles (n, L, dc) and stratum numbers of Y that are already at hand; `rng` is as in `predict`.
         """
         X, Y = self._pairs(X, Y, several=np.ndim(Y) == 3)
         rows = Y.reshape(-1, self.n_outputs_)
         m = self._index(rows) if labels is None else self._checked_labels(np.ravel(labels), len(rows))
-        inside = self._contains(X, rows, m, alpha, confidence, self._predict_at(X, prediction))
+        inside = self._contains(X, rows, m, alpha, confidence, self._predict_at(X, prediction, rng))
         return inside.reshape(Y.shape[:-1])
 
-    def count_cells(self, X: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None) -> Ints:
+    def count_cells(
+        self,
+        X: Any,
+        alpha: float = 0.1,
+        confidence: float | None = None,
+        prediction: Any = None,
+        rng: Randomness = None,
+    ) -> Ints:
         """Grid cells of the region of each X[i] (dx,), by stratum: (n, M + 1), infeasible cells (LUCCa) last."""
         X = self._inputs(X)
         strata = grid_of(self.strata)
         q = self._columns(X, alpha, confidence)
-        counts = self._computed.count_cells(self._predict_at(X, prediction), finite_columns(q), strata)
+        counts = self._computed.count_cells(self._predict_at(X, prediction, rng), finite_columns(q), strata)
         return with_whole_strata(q, counts, strata)
 
     def coverage(
@@ -211,18 +235,19 @@ class Capture(Params):
         prediction: Any = None,
         volumes: bool = True,
         groups: Any = None,
+        rng: Randomness = None,
     ) -> Coverage:
         """Coverage on transitions that were not used to fit: overall, by stratum and by group, with exact intervals.
 
         `volumes=False` skips the mean region volumes, which need a grid and most of the time. `groups` (n,) says which
-        episode each row belongs to, as in `fit`: every episode then counts once in a row of the table, by the share of its
-        steps there that held, and the interval is that of as many independent outcomes as the episodes are worth.
+        episode each row belongs to, as in `fit`: coverage is then that of a random step of a random episode, and the
+        intervals, wider ones, are valid for any number of independent episodes, however different they are.
         """
         X, Y = self._pairs(X, Y)
         some_rows("X", X)
         m = self._index(Y)
         feasible("Y", m)
-        prediction = self._predict_at(X, prediction)
+        prediction = self._predict_at(X, prediction, rng)
         inside = self._contains(X, Y, m, alpha, confidence, prediction)
         cells = None
         if volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None:
@@ -231,7 +256,7 @@ class Capture(Params):
             float(alpha),
             inside,
             m,
-            self.partition_.groups(X, m),
+            self.partition_.grown.groups(X, m),
             list(self.strata.names),
             [self.describe_group(j) for j in range(self.partition_.n_groups)],
             self.calibration_.sizes,
@@ -294,17 +319,16 @@ class Capture(Params):
     def _ambient(self) -> bool:
         return self._score.ambient and not self.partition_.by_stratum
 
-    def _rng(self, purpose: int, X: Floats | None = None) -> np.random.Generator:
-        """An independent stream a purpose; asking depends on X too, so that two inputs never share their noise."""
-        extra = [] if X is None else [int(digest(X)[:32], 16)]
-        return np.random.default_rng(np.random.SeedSequence([self.seed, purpose, *extra]))
+    def _stream(self, purpose: str) -> np.random.Generator:
+        """The random numbers of `fit` for one purpose."""
+        return stream(self.seed, "Capture.fit", purpose)
 
-    def _predict(self, X: Floats, given: Any, rng: np.random.Generator, dims: int) -> Any:
-        prediction = self._score.predict(self.model, X, self.n_particles, rng) if given is None else given
+    def _predict(self, X: Floats, given: Any, rng: Randomness, dims: int) -> Any:
+        prediction = self._score.predict(self.model, X, self.n_particles, generator(rng)) if given is None else given
         return self._score.checked(prediction, len(X), self.n_particles, dims)
 
-    def _predict_at(self, X: Floats, given: Any) -> Any:
-        return self._predict(X, given, self._rng(ASK_PARTICLES, X), self.n_outputs_)
+    def _predict_at(self, X: Floats, given: Any, rng: Randomness) -> Any:
+        return self._predict(X, given, rng, self.n_outputs_)
 
     def _contains(self, X: Floats, Y: Floats, m: Ints, alpha: float, confidence: float | None, prediction: Any) -> Bools:
         """Membership of rows Y (n * r, dc) with strata m, r of them for each row of X (n, dx)."""
@@ -329,11 +353,12 @@ class Capture(Params):
             if len(self._asked) >= MOST_ASKED:
                 self._asked.clear()
             self._asked[key] = self.calibration_.at(*key)
-            small = np.flatnonzero(np.isinf(self._asked[key])).tolist()
-            told = {j: (self.describe_group(j), int(self.calibration_.sizes[j])) for j in small}
+            own, sizes = self.partition_.in_use, self.calibration_.counted(key[1])
+            told = {j: (self.describe_group(j), int(sizes[j])) for j in own[np.isinf(self._asked[key][own])].tolist()}
             rest = getattr(self.strata, "rest", None)  # a stratum for what nobody expects may well be empty
             expected = None if rest is None else (self.strata.names[rest], 0)
-            warn_of_small_groups({j: group for j, group in told.items() if group != expected}, *key)
+            told = {j: group for j, group in told.items() if group != expected}
+            warn_of_small_groups(told, *key, leaves=any(map(self.partition_.has_splits, told)))
         return self._asked[key]
 
     def _index(self, Y: Floats) -> Ints:
@@ -356,6 +381,7 @@ class Capture(Params):
     def _check_fitted(self) -> None:
         if not hasattr(self, "partition_"):
             raise CaptureError("this Capture is not calibrated yet; call fit(X, Y) or Capture.load(...) first.")
+        check_same_strata(self.strata, len(self.partition_.roots))
 
     def _check_parts(self, dims: int) -> None:
         check_parts(self.model, self.strata, self._score, self._groups, self.n_particles, self.seed, dims)
@@ -363,4 +389,4 @@ class Capture(Params):
 
     @staticmethod
     def _checked_scores(R: Any, n: int) -> Floats:
-        return finite_array("the scores", R, (n,), "(n,): one score a transition")
+        return checked_scores(R, (n,), "(n,): one score per transition")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import warnings
 import zipfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.checks import CaptureError, known_name, shortened
+from capture_cp.csv_tables import MOST_COLUMNS, Table, check_names, labels_of, read_csv, write_csv
 from capture_cp.files import Pathlike, check_unpacked, existing_file, written_whole
 from capture_cp.npz import read_arrays
 
-Table = dict[str, npt.NDArray[Any]]
-
-MOST_COLUMNS = 10_000
-LONGEST_LABEL = 100  # every row is given room for the longest
-
 
 def read_table(path: Pathlike, labels: str | None = None) -> Table:
-    """Columns (n,) of a file by name, whose ending says the format; of a CSV file, `labels` is one that may hold text."""
+    """Columns (n,) of a file by name, whose ending is the format; of a CSV file, `labels` is one that may hold text."""
     file = existing_file(path, "transition file")
     table = _format(file)[0](file, labels)
     lengths = {len(column) for column in table.values()}
@@ -38,92 +31,10 @@ def read_table(path: Pathlike, labels: str | None = None) -> Table:
 
 
 def write_table(path: Pathlike, table: Table) -> None:
-    """Write columns (n,) to a file, atomically; its ending says the format."""
+    """Write columns (n,) to a file, atomically; its ending is the format."""
     write = _format(Path(path))[1]
     with written_whole(path) as temporary:
         write(temporary, table)
-
-
-def _read_csv(file: Path, labels: str | None) -> Table:
-    codes: dict[str, int] = {}
-
-    def code(word: str) -> int:
-        return codes.setdefault(word.strip(), len(codes))
-
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as text:
-            names = [name.strip() for name in next(csv.reader(text), [])]
-            _check_names(file, names)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # an empty table is refused below, in our words
-                words: Any = {i: code for i, name in enumerate(names) if name == labels}
-                ways: Any = {"converters": words, "comments": None, "quotechar": '"'} if words else {}
-                rows = np.loadtxt(text, delimiter=",", ndmin=2, **ways) if names else np.empty((0, 0))
-    except (UnicodeDecodeError, csv.Error):
-        raise CaptureError(f"transition file {file} is not CSV text; expected a line of names, then numbers.") from None
-    except ValueError as error:
-        if isinstance(error, CaptureError):
-            raise
-        trouble = _csv_trouble(file, labels) or shortened(str(error))
-        raise CaptureError(f"transition file {file} is not a CSV of numbers under one line of names: {trouble}.") from None
-    if rows.size and rows.shape[1] != len(names):
-        raise CaptureError(f"transition file {file} names {len(names)} columns, but its rows have {rows.shape[1]} values.")
-    table: Table = dict(zip(names, rows.T)) if rows.size else {}
-    if labels in table:
-        table[labels] = _labels(file, list(codes))[table[labels].astype(int)]
-    return table
-
-
-def _check_names(file: Path, names: Sequence[str]) -> None:
-    if len(names) > MOST_COLUMNS:
-        raise CaptureError(f"transition file {file} has {len(names):,} columns; expected at most {MOST_COLUMNS:,}.")
-    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
-    if repeated:
-        shown = ", ".join(shortened(repr(name)) for name in repeated[:5])
-        raise CaptureError(f"transition file {file} repeats a column name: {shown}; give each column its own.")
-
-
-def _labels(file: Path, words: list[str]) -> npt.NDArray[Any]:
-    """Labels as whole numbers where all of them are, otherwise as text."""
-    if max(map(len, words), default=0) > LONGEST_LABEL:
-        raise CaptureError(f"transition file {file} has a label of over {LONGEST_LABEL} characters; use shorter ones.")
-    try:
-        return np.array([int(word) for word in words], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return np.array(words)
-
-
-def _csv_trouble(file: Path, labels: str | None) -> str | None:
-    """Where a CSV file first stops being a table of numbers, in words."""
-    with file.open(newline="", encoding="utf-8-sig", errors="replace") as text:
-        rows = csv.reader(text)
-        try:
-            names = next(rows, [])
-            for row in rows:
-                if len(row) != len(names):
-                    return f"line {rows.line_num} has {len(row)} values under {len(names)} names"
-                for name, value in zip(names, row):
-                    if name.strip() != labels and not _is_number(value):
-                        where = f"line {rows.line_num}, column {shortened(name.strip())!r}"
-                        return f"{where} holds {shortened(value)!r}"
-        except csv.Error as error:
-            return f"line {rows.line_num}, {error}"
-    return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _write_csv(file: Path, table: Table) -> None:
-    with file.open("w", newline="", encoding="utf-8") as text:
-        writer = csv.writer(text)
-        writer.writerow(table)
-        writer.writerows(zip(*(column.tolist() for column in table.values())))
 
 
 def _read_npz(file: Path, labels: str | None) -> Table:
@@ -163,9 +74,9 @@ def _read_parquet(file: Path, labels: str | None) -> Table:
     pyarrow = _parquet()
     try:
         source = pyarrow.parquet.ParquetFile(file, **_THRIFT_LIMITS)
-        _check_names(file, source.schema_arrow.names)
+        check_names(file, source.schema_arrow.names)
         kinds = {field.name: field.type for field in source.schema_arrow}
-        if labels in kinds and pyarrow.types.is_string(kinds[labels]):
+        if labels in kinds and _text(pyarrow.types, kinds[labels]):
             # one copy of each word: a long one that every row points to would otherwise fill the memory
             source = pyarrow.parquet.ParquetFile(file, read_dictionary=[labels], **_THRIFT_LIMITS)
             kinds = {field.name: field.type for field in source.schema_arrow}
@@ -203,6 +114,11 @@ def _batches(file: Path, source: Any, columns: list[str]) -> Iterator[Any]:
         raise ValueError("another number of rows than it claims")
 
 
+def _text(types: Any, kind: Any) -> bool:
+    """Whether a column holds text, in any of the ways in which pyarrow keeps it; pandas writes large strings."""
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
 def _fixed_width(types: Any, kind: Any, labels: bool) -> bool:
     """Whether a column takes a few bytes a row: numbers, or words of which each row holds a number."""
     number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
@@ -215,7 +131,7 @@ def _parquet_column(file: Path, name: str, column: Any) -> npt.NDArray[Any]:
     words = column.unify_dictionaries().combine_chunks()
     if words.null_count:
         raise CaptureError(f"column {shortened(name)!r} of {file} has no value in {words.null_count} rows; fill them in.")
-    return np.asarray(_labels(file, [str(word) for word in words.dictionary.to_pylist()])[words.indices.to_numpy()])
+    return np.asarray(labels_of(file, [str(word) for word in words.dictionary.to_pylist()])[words.indices.to_numpy()])
 
 
 def _write_parquet(file: Path, table: Table) -> None:
@@ -229,7 +145,7 @@ Writer = Callable[[Path, Table], None]
 FORMATS: Mapping[str, tuple[Reader, Writer]] = {
     ".parquet": (_read_parquet, _write_parquet),
     ".npz": (_read_npz, _write_npz),
-    ".csv": (_read_csv, _write_csv),
+    ".csv": (read_csv, write_csv),
 }
 
 

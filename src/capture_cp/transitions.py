@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from capture_cp.checks import CaptureError, Floats, finite_array, known_name, same_length
 from capture_cp.conformal.units import split_rows, unit_numbers
+from capture_cp.csv_tables import Table
 from capture_cp.files import Pathlike
-from capture_cp.tables import Table, read_table, write_table
+from capture_cp.tables import read_table, write_table
 
 Columns = str | Sequence[str]
 
@@ -21,7 +22,7 @@ Columns = str | Sequence[str]
 class Transitions:
     """Logged transitions: `state` (n, ds), `action` (n, da), `next` (n, dc), and the names of their columns.
 
-    `episode` (n,), numbers or text, says which run each belongs to, `time` (n,) when it happened; None where unknown.
+    `episode` (n,), numbers or text, is the run that each belongs to, `time` (n,) when it happened; None where unknown.
     """
 
     state: Floats
@@ -61,11 +62,11 @@ class Transitions:
         every = s_names + a_names + c_names
         if len(set(every)) != len(every):
             raise CaptureError(f"column names {list(every)} repeat; state, action and next need names of their own.")
-        units = None if episode is None else unit_numbers(episode, len(s))
-        when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time a transition")
+        kept = None if episode is None else _checked_episodes(episode, len(s), episode_name)
+        when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time per transition")
         if when is not None:
-            _check_order(when, np.zeros(len(s), dtype=np.int64) if units is None else units, time_name)
-        kept = None if episode is None else np.asarray(episode)
+            units = np.zeros(len(s), dtype=np.int64) if kept is None else unit_numbers(kept, len(s))
+            _check_order(when, units, time_name)
         return cls(s, a, c, s_names, a_names, c_names, kept, when, episode_name, time_name)
 
     @property
@@ -114,8 +115,22 @@ _ROLES = ("state", "action", "next")
 def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, ...]:
     names = tuple(given) if given is not None else tuple(f"{role}_{i}" for i in range(part.shape[1]))
     if len(names) != part.shape[1]:
-        raise CaptureError(f"{role} has {part.shape[1]} columns and {len(names)} names; give one name a column.")
+        raise CaptureError(f"{role} has {part.shape[1]} columns and {len(names)} names; give one name per column.")
     return names
+
+
+def _checked_episodes(given: Any, n: int, name: str) -> npt.NDArray[Any]:
+    """Episodes (n,), known to be numbers or text for every row."""
+    column = np.asarray(given)
+    missing = np.flatnonzero(column != column)  # NaN is not equal to itself
+    if column.shape == (n,) and len(missing):
+        raise CaptureError(
+            f"{name} has no value in {len(missing)} of {n} rows, first in data row {missing[0] + 1}; it must name the "
+            "episode of every row."
+        )
+    if column.shape != (n,) or column.dtype.kind not in "US":  # text is text; sorting millions of words takes long
+        unit_numbers(column, n)
+    return column
 
 
 def _check_order(time: Floats, units: npt.NDArray[np.int64], name: str) -> None:
@@ -138,23 +153,27 @@ def read_transitions(
     """Transitions from a .parquet, .npz or .csv file.
 
     Args:
-        path: the file; its ending says the format.
+        path: the file; its ending is the format.
         state: names of the state's columns, in order. In an npz file a name may also stand for a two-dimensional array,
             whose columns are then called name_0, name_1 and so on.
         action: names of the action's columns.
         next: names of the next configuration's columns.
-        episode: name of the column that says which run a row belongs to, in numbers or text.
+        episode: name of the column with the run that each row belongs to, in numbers or text.
         time: name of the column of times, which must not go backwards within an episode.
     """
     table = read_table(path, episode)
-    s, a, c = (_expand(path, role, given, table) for role, given in zip(_ROLES, (state, action, next)))
-    arrays = [_columns(path, part, table) for part in (s, a, c)]
+    s, a, c = parts = [_expand(path, role, given, table) for role, given in zip(_ROLES, (state, action, next))]
     extra: dict[str, Any] = {}
     if episode is not None:
         extra |= {"episode": table[known_name(f"column in {path}", episode, table)], "episode_name": episode}
     if time is not None:
         column = _columns(path, [known_name(f"column in {path}", time, table)], table)
         extra |= {"time": column[:, 0], "time_name": time}
+    arrays: list[Floats] = []
+    for number, part in enumerate(parts):
+        arrays.append(_columns(path, part, table))
+        later = {name for other in parts[number + 1 :] for name in other}
+        table = {name: column for name, column in table.items() if name in later}  # a log may fill half of the memory
     return Transitions.from_arrays(arrays[0], arrays[1], arrays[2], s, a, c, **extra)
 
 
@@ -180,7 +199,7 @@ def _columns(file: Pathlike, names: Iterable[str], table: Table) -> Floats:
     for name in names:
         if table[name].dtype.kind not in "biuf":
             raise CaptureError(f"column {name!r} of {file} holds {table[name].dtype}, not numbers.")
-        column = table[name].astype(np.float64)
+        column = table[name].astype(np.float64, copy=False)
         bad = np.flatnonzero(~np.isfinite(column))
         if len(bad):
             raise CaptureError(

@@ -23,7 +23,7 @@ SPREADS = [0.02, 0.03, 0.05, 0.06, 0.07]
 
 
 def rollout(cap, hazard, **settings):
-    settings = {"axes": (0, 1), "noise_dims": 2} | settings
+    settings = {"axes": (0, 1), "noise_dims": 2, "compare_step": False} | settings  # a point without the box's walls
     return FusedRollout(cap, plugin.step, plugin.stage_cost, push(), hazard, **settings)
 
 
@@ -79,6 +79,13 @@ def test_replaced_thresholds_are_used(world, fitted, hazard, few):
     before = plans.plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 3)[1]
     fused.thresholds = 10 * fused.thresholds
     assert plans.plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 3)[1] > before
+
+
+def test_thresholds_of_another_shape_are_refused(world, fitted, hazard):
+    plans = CudaPlans(rollout(fitted["capture"], hazard), settings(4))
+    with pytest.raises(CaptureError, match="thresholds have shape"):
+        plans.rollout.thresholds = plans.rollout.thresholds[:1]
+    plans.plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 3)
 
 
 def test_sequences_are_normal_around_the_plan_and_within_bounds(world, fitted, hazard):
@@ -144,6 +151,14 @@ def test_costs_that_are_no_numbers_are_told(world, fitted, hazard):
     fused = FusedRollout(fitted["capture"], plugins.faulty_step, plugins.first_number, params, hazard, (0, 1), 2)
     with pytest.raises(CaptureError, match=r"NaN or infinite for 10 of 10 sequences, first at step 1 of 5"):
         CudaPlans(fused, settings(10)).plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 2)
+
+
+def test_functions_are_tried_before_the_first_plan(world, fitted, hazard):
+    returning = FusedRollout(fitted["capture"], plugins.returning_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
+    faster = FusedRollout(fitted["capture"], plugins.faster_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
+    for fused, told in ((returning, "return nothing"), (faster, "not the model that was calibrated")):
+        with pytest.raises(CaptureError, match=told):
+            planner(fused).plan(START)
 
 
 # -- the planner ------------------------------------------------------------------------------------------------------

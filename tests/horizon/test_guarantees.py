@@ -100,7 +100,8 @@ def test_all_steps_are_covered_at_once(box, pool, clouds, groups, n, splits):
     p = {}
     for alpha, (gap, covered, _) in gaps(box, pool, clouds, groups, n, splits, simultaneous=True).items():
         p[f"{alpha}: too low"] = p_below(gap.mean(axis=1), 0.0)
-        p[f"{alpha}: too high"] = p_above(gap.mean(axis=1), 0.0)
+        if n > 40 or type(groups) is not Tree:  # leaves of few roll-outs may have none that sets thresholds: infinite
+            p[f"{alpha}: too high"] = p_above(gap.mean(axis=1), 0.0)
         p[f"below 1 - {alpha}"] = p_below(covered.mean(axis=1), float(1 - alpha))
     assert rejected(p) == []
 

@@ -12,6 +12,7 @@ from capture_cp.cli import main
 from capture_cp.experiments import paper
 from capture_cp.experiments.coverage import CoverageStudy
 from capture_cp.experiments.montecarlo import count
+from capture_cp.streams import stream
 from marble.boards import REAL, counts_of
 
 STRATA = ("free", "edge", "corner")
@@ -123,7 +124,7 @@ def test_count_agrees_with_regions_and_outcomes_one_by_one(by_stratum):
     outcomes = task.outcomes(X, 6, seed=3, first=100)
     for name, cap in caps.items():
         found = count({name: cap}, task, X, 6, seed=3, first=100, alpha=0.1)[name]
-        prediction = cap.predict(X)
+        prediction = cap.predict(X, stream(3, "predictions", 100))
         regions = [cap.region(x, prediction=prediction[i : i + 1]) for i, x in enumerate(X)]
         inside = np.array([region.contains(Y) for region, Y in zip(regions, outcomes)])
         labels = np.array([task.strata.index(Y) for Y in outcomes])

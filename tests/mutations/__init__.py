@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mutations.archives import NPZ, odd_episode_header
-from mutations.calibrations import CALIBRATION
+from mutations.calibrations import CALIBRATION, HISTORY
 from mutations.columns import PARQUET
 from mutations.raw import BYTES, Mutation, Rng, pick
 from mutations.text import CSV
@@ -12,6 +12,7 @@ KINDS: dict[str, list[Mutation]] = {
     "calibration": BYTES + 2 * CALIBRATION,
     "episodes": BYTES + 2 * CALIBRATION,
     "horizon": BYTES + 2 * CALIBRATION,
+    "history": BYTES + 2 * HISTORY,
     "csv": BYTES + 2 * CSV,
     "npz": BYTES + 2 * NPZ,
     "parquet": BYTES + 2 * PARQUET,

@@ -147,3 +147,19 @@ CALIBRATION = [
     deep_chain,
     odd_safetensors,
 ]
+
+
+def other_past(data: bytes, rng: Rng) -> bytes:
+    """A history of other scores, capital and alarms, which may well be one."""
+    header, arrays = opened(data)
+    arrays["scores"] = arrays["scores"] * pick(rng, [0.0, -1.0, 1e300, 1e-300])
+    header["martingale"] |= {
+        "log_largest": float(rng.choice([0.0, 5.0, 1e300])),
+        "log_capital": float(rng.choice([0.0, -1e300])),
+    }
+    header["notes"] |= {"alarm": pick(rng, [None, {"batch": 1, "about": "x"}])}
+    return signed(data, header, arrays)
+
+
+#: Of a file without a tree.
+HISTORY = [forged_header, forged_arrays, other_past, odd_safetensors]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capture_cp import Capture, CaptureError, Tree
+from capture_cp import Capture, CaptureError, NearestParticles, OneGroup, Tree, one_stratum
 from capture_cp.online import AdaptiveAlpha, AdaptiveScale
 
 LARGEST = 8.0
@@ -119,7 +119,7 @@ def test_a_dial_that_stops_short_of_everything_is_caught(cap):
 def test_regions_are_the_calibrated_ones_before_anything_was_observed(single, fresh):
     for adaptive in (AdaptiveAlpha(single), AdaptiveScale(single)):
         assert np.array_equal(adaptive.thresholds(fresh.X), single.thresholds(fresh.X, 0.1))
-        region, plain = adaptive.region(fresh.X[0]), single.region(fresh.X[0], 0.1)
+        region, plain = adaptive.region(fresh.X[0], rng=0), single.region(fresh.X[0], 0.1, rng=0)
         assert np.array_equal(region.cells(), plain.cells())
 
 
@@ -214,6 +214,7 @@ def test_coverage_holds_by_stratum_when_the_system_changes(box, single):
         (lambda cap: AdaptiveAlpha(cap, gamma=0), "gamma is 0; expected a positive number"),
         (lambda cap: AdaptiveScale(cap, eta=math.nan), "eta is nan"),
         (lambda cap: AdaptiveScale(cap, floor=-1), "floor is -1"),
+        (lambda cap: AdaptiveScale(cap, floor=0), "floor is 0; expected a positive number"),
         (lambda cap: AdaptiveScale(cap, largest=0), "largest is 0"),
         (lambda cap: AdaptiveAlpha(cap).update(True, 3), "stratum 3 does not exist"),
         (lambda cap: AdaptiveAlpha(cap).observe([0.5, 0.5, 0.0, 0.0], [9.0, 9.0]), "infeasible space"),
@@ -234,3 +235,25 @@ def test_a_refused_step_leaves_no_trace(cap):
         adaptive.observe([0.5, 0.5, 0.0, 0.0], [9.0, 9.0])
     assert adaptive.steps.sum() == 0
     assert (adaptive.dials == 0.1).all()
+
+
+def stuck(errors):
+    """A calibration of a model that was always right, or almost: scores are the given errors (n,)."""
+    n = len(errors)
+    cap = Capture(lambda X, L, rng: np.zeros((len(X), L, 1)), one_stratum(), NearestParticles(1), OneGroup(), n_particles=1)
+    return cap.fit(np.zeros((n, 1)), np.asarray(errors)[:, None], prediction=np.zeros((n, 1, 1)))
+
+
+def test_thresholds_of_zero_are_left_behind_when_the_system_changes():
+    """A factor does nothing to a threshold of zero: all steps would miss, whatever the dial says."""
+    adaptive = AdaptiveScale(stuck([0.0] * 95 + [0.01] * 5), alpha=0.1, eta=0.2)
+    assert adaptive.cap.thresholds([[0.0]])[0, 0] == 0.0
+    held = [adaptive.observe([0.0], [0.5], prediction=np.zeros((1, 1, 1))) for _ in range(400)]
+    assert not any(held[:20])
+    assert np.mean(held[200:]) == pytest.approx(0.9, abs=0.02)
+
+
+def test_no_scale_to_begin_with_is_refused():
+    with pytest.raises(CaptureError, match=r"every calibration score is 0, .* give floor="):
+        AdaptiveScale(stuck([0.0] * 50))
+    assert AdaptiveScale(stuck([0.0] * 50), floor=1e-3).thresholds([[0.0]])[0, 0] == 1e-3

@@ -27,7 +27,7 @@ def small_parts(monkeypatch):
 def simulated(monkeypatch):
     """Numbers of the parts that are simulated from now on."""
     numbers, simulate = [], module._simulate
-    monkeypatch.setattr(module, "_simulate", lambda *given: numbers.append(given[-1][-1]) or simulate(*given))
+    monkeypatch.setattr(module, "_simulate", lambda *given: numbers.append(given[-1].args[-1]) or simulate(*given))
     return numbers
 
 
@@ -48,7 +48,9 @@ def test_the_second_time_comes_from_disk(tmp_path, simulated):
 
 
 def test_what_was_pushed_out_is_remembered(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_simulate", lambda task, system, rows, key: (np.zeros((rows, 6)), np.zeros((rows, 3)), 2))
+    monkeypatch.setattr(
+        module, "_simulate", lambda task, system, rows, random: (np.zeros((rows, 6)), np.zeros((rows, 3)), 2)
+    )
     assert [peg_data(TASK, 50, folder=tmp_path).pushed_out for _ in range(2)] == [6, 6]
 
 

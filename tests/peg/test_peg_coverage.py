@@ -212,4 +212,4 @@ def test_transitions_of_another_configuration_are_refused(capsys, folder, run, t
 @pytest.mark.parametrize("command", [("coverage", "peg"), ("simulator", "peg")])
 def test_missing_mujoco_is_told_with_its_extra(capsys, monkeypatch, command):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    assert "pip install 'capture-cp[sim]'" in refused(capsys, *command)
+    assert 'pip install "capture-cp[sim]"' in refused(capsys, *command)

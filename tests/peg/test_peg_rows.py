@@ -86,7 +86,7 @@ def test_online_adaptation_widens_regions_after_misses_and_starts_anew():
 
     def far_off(state, action, rng):
         used.append(rollout.regions.thresholds(x))
-        return start + np.array([0.0, 0.012 * (len(used) % 2), 0.0]), None  # farther than any region reaches
+        return start + np.array([0.0, 0.016 * (len(used) % 2), 0.0]), None  # farther than any region reaches
 
     run = play(ROWS["capture-online"], planner, far_off, start, 4, 0, {})
     free = TASK.strata.names.index("free")

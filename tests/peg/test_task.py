@@ -147,7 +147,7 @@ def test_unknown_system_is_refused():
 
 def test_missing_mujoco_is_told_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(CaptureError, match=r"pip install 'capture-cp\[sim\]'"):
+    with pytest.raises(CaptureError, match=r'pip install "capture-cp\[sim\]"'):
         TASK.transitions(10, np.random.default_rng(0))
 
 

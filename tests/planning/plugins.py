@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,8 +62,23 @@ def kernel_noise(seed: int, samples: int, horizon: int, particles: int) -> np.nd
 
 def guarded(rollout: FusedRollout) -> FusedRollout:
     """The roll-out with its kernel out of reach: compiled code given the wrong arrays reads beyond their ends."""
-    rollout._kernel = lambda *given: pytest.fail("wrong input reached the compiled kernel")
+    reached = lambda *given: pytest.fail("wrong input reached the compiled kernel")  # noqa: E731
+    rollout._kernel = SimpleNamespace(roll_out=reached, step_each=reached)
     return rollout
+
+
+def noise_free(rollout: FusedRollout) -> FusedRollout:
+    """The roll-out with zeros for noise."""
+    rollout._draws = False
+    return rollout
+
+
+@njit(cache=True)
+def still_step(states, action, noise, params):
+    """The push model without noise."""
+    for axis in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            states[axis, l] += action[axis]
 
 
 @njit(cache=True)
@@ -79,3 +95,17 @@ def faulty_step(states, action, noise, params):
 def first_number(mean, action, hazard, h, horizon, params):
     """The mean state's first number as cost."""
     return mean[0] if h >= params.at else 0.0
+
+
+@njit(cache=True)
+def returning_step(states, action, noise, params):
+    """Returns next states in place of writing them."""
+    return states + 1.0
+
+
+@njit(cache=True)
+def faster_step(states, action, noise, params):
+    """The push model with half as much push again."""
+    for axis in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            states[axis, l] += 1.5 * action[axis] + params.noise * noise[axis, l]

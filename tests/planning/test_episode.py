@@ -15,6 +15,7 @@ from capture_cp import CaptureError, method
 from capture_cp.methods import METHODS
 from capture_cp.planning.episode import TIMED_OUT, Episode, run_episode
 from capture_cp.planning.mppi import MPPI
+from capture_cp.streams import stream
 from capture_cp.tasks.box import Box
 
 GOAL = np.array([1.0, -0.5])
@@ -111,7 +112,7 @@ def test_episode_does_not_depend_on_earlier_ones():
 
 def test_actions_replayed_on_the_same_system_give_the_recorded_states():
     run = episode(seed=5)
-    rng, state = np.random.default_rng(5), run.states[0]
+    rng, state = stream(5, "system"), run.states[0]
     for action, recorded in zip(run.actions, run.states[1:]):
         state, _ = system(state, action, rng)
         np.testing.assert_array_equal(state, recorded)

@@ -16,6 +16,7 @@ from capture_cp.experiments.marble_sensitivity import SETTINGS, MarbleSensitivit
 from capture_cp.experiments.planning import PlanningStudy
 from capture_cp.experiments.planning_rows import ROWS, calibrate
 from capture_cp.methods import method
+from capture_cp.streams import derived_seed, stream
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
 from commands import refused
@@ -74,9 +75,10 @@ def test_temperature_is_a_multiple_of_the_rows_own(method):
 
 
 def test_all_of_the_data_are_the_data_as_they_were(task):
-    data = task.transitions("grid", 2, np.random.default_rng([0, 0]))
+    seed = derived_seed(0, "marble", task.map.name)
+    data = task.transitions("grid", 2, stream(seed, "calibration"))
     tree = Tree(per_stratum=False, max_leaves=20)
-    plain = method("capture", task, task.strata, n_particles=4, tree=tree, seed=0).fit(data.X, data.Y)
+    plain = method("capture", task, task.strata, n_particles=4, tree=tree, seed=seed).fit(data.X, data.Y)
     found = calibrate(ROWS["capture"], task, 4, 20, 2, 0).cap
     np.testing.assert_array_equal(found.thresholds(data.X), plain.thresholds(data.X))
 

@@ -249,7 +249,7 @@ def test_a_failed_plan_leaves_the_last_plan_alone():
 
 
 def test_temperature_may_depend_on_the_state():
-    fixed, varying = planner(effort, temperature=0.3), planner(temperature=lambda s: 0.1 * s[0])
+    fixed, varying = planner(effort, temperature=0.3), planner(temperature=lambda s: s[0] / 10)
     state = np.array([3.0, 0.0])
     np.testing.assert_array_equal(fixed.plan(state), varying.plan(state))
 

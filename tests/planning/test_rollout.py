@@ -59,7 +59,7 @@ MASKS = ("none", "one cell", "block", "block and far corner", "scattered", "ever
 
 
 def fused(cap, hazard, noise=0.02, **settings):
-    settings = {"axes": (0, 1), "noise_dims": 2} | settings
+    settings = {"axes": (0, 1), "noise_dims": 2, "compare_step": False} | settings  # a point without the box's walls
     return FusedRollout(cap, plugin.step, plugin.stage_cost, push(noise), hazard, **settings)
 
 
@@ -91,7 +91,8 @@ def test_fused_equals_python_without_noise(world, k, groups, hazard):
     cap, mask, asked = calibrated(world, NearestParticles(k), groups), masks(world.box)[hazard], sequences()
     wanted = python(cap, mask, np.zeros((3, 12, PARTICLES, 2)))(START, asked, SEED)
     np.testing.assert_allclose(fused(cap, mask, noise=0.0)(START, asked, SEED), wanted, atol=1e-9)
-    np.testing.assert_allclose(fused(cap, mask, noise_dims=0)(START, asked, SEED), wanted, atol=1e-9)
+    still = FusedRollout(cap, plugins.still_step, plugin.stage_cost, push(), mask, (0, 1), 0, compare_step=False)
+    np.testing.assert_allclose(still(START, asked, SEED), wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize("hazard", MASKS)
@@ -127,7 +128,7 @@ def test_far_away_particles_meet_no_hazard_and_do_no_harm(world):
     for size in (50.0, 1e12):
         asked = np.full((4, 3, 2), size)
         wanted = python(cap, mask, np.zeros((3, 4, PARTICLES, 2)))(START, asked, SEED)
-        np.testing.assert_allclose(fused(cap, mask, noise_dims=0)(START, asked, SEED), wanted, rtol=1e-12)
+        np.testing.assert_allclose(fused(cap, mask, noise=0.0)(START, asked, SEED), wanted, rtol=1e-12)
 
 
 def test_configuration_may_be_any_entries_of_the_state(world):
@@ -240,9 +241,8 @@ def test_step_always_sees_as_many_rows_of_noise_as_it_asked_for(world, fitted):
     """The noise-free roll-out of a Gaussian must not hand the step a shorter array than it reads."""
     params, hazard = plugins.Fault(plugins.TELLS_NOISE_ROWS, 0), masks(world.box)["none"]
     for name, spread in (("capture", None), ("lucca", [0.02])):
-        rollout = FusedRollout(
-            fitted[name], plugins.faulty_step, plugins.first_number, params, hazard, (0, 1), 6, gaussian_scale=spread
-        )
+        functions, settings = (plugins.faulty_step, plugins.first_number), {"gaussian_scale": spread, "compare_step": False}
+        rollout = FusedRollout(fitted[name], *functions, params, hazard, (0, 1), 6, **settings)
         assert rollout(START, sequences(2, 1), SEED).min() >= 6
 
 
@@ -348,6 +348,44 @@ def test_state_and_action_must_make_an_input_of_the_calibration(world, cap, make
     for state, actions in ((np.zeros(1), asked), (START, asked[..., :1])):
         with pytest.raises(CaptureError):
             rollout(state, actions, SEED)
+
+
+@pytest.mark.parametrize("make", ["fused", "python"])
+def test_thresholds_of_another_shape_or_kind_are_refused(world, cap, make):
+    mask = masks(world.box)["block"]
+    rollout = fused(cap, mask) if make == "fused" else python(cap, mask, np.zeros((3, 12, PARTICLES, 2)))
+    before = rollout.thresholds.copy()
+    unknown = before.copy()
+    unknown[0, 0] = np.nan
+    wrong = {
+        "expected": before[:1],
+        "expected ": before[:, :-1],
+        "one for every stratum and group": before.ravel(),
+        "NaN": unknown,
+        "no array of numbers": "low",
+    }
+    for told, given in wrong.items():
+        with pytest.raises(CaptureError, match=told.strip()):
+            rollout.thresholds = given
+    with pytest.raises(ValueError, match="read-only"):
+        rollout.thresholds[0, 0] = np.nan
+    np.testing.assert_array_equal(rollout.thresholds, before)
+
+
+@pytest.mark.parametrize("make", ["fused", "python"])
+def test_replaced_thresholds_are_used_as_they_were_given(world, cap, make):
+    mask, asked = masks(world.box)["everything"], sequences()
+    normals = np.zeros((3, 12, PARTICLES, 2))
+
+    def made():
+        return fused(cap, mask, noise=0.0) if make == "fused" else python(cap, mask, normals)
+
+    rollout, wanted = made(), made()(START, asked, SEED)
+    given = np.full(rollout.thresholds.shape, np.inf)
+    rollout.thresholds = given
+    given[:] = -1.0  # no longer the roll-out's
+    free = (world.box.strata.labels >= 0).sum()
+    np.testing.assert_array_equal(np.rint((rollout(START, asked, SEED) - wanted % WEIGHT) / WEIGHT), np.full((12, 3), free))
 
 
 def raises(*given):

@@ -14,7 +14,6 @@ from capture_cp import Transitions, read_transitions, write_transitions
 from capture_cp.cli import main
 from capture_cp.robot import load_calibration
 from capture_cp.robot.baseline import LinearModel
-from capture_cp.robot.size import coverage_range, size_for_precision
 from capture_cp.tasks.box import Box
 from commands import refused
 
@@ -229,12 +228,46 @@ def test_a_batch_that_has_not_ends_well(calibrated, capsys):
     assert "Nothing speaks against the calibration" in said(capsys, "check", "robot.capture", "new.csv", *OWN[:4])
 
 
+def test_a_history_goes_on_from_batch_to_batch(calibrated, capsys):
+    for night in range(3):
+        write_new(calibrated, f"night{night}.csv", seed=20 + night)
+    check = "check", "robot.capture"
+    options = *OWN[:4], "--history", "nights.state"
+    assert "for this batch alone. To check batch after batch, give --history FILE" in " ".join(
+        said(capsys, *check, "night0.csv", *OWN[:4]).split()
+    )
+    assert not (calibrated / "nights.state").exists()
+    for night in range(2):
+        told = " ".join(said(capsys, *check, f"night{night}.csv", *options, "--json", "found.json").split())
+        assert f"for all batches of nights.state together, of which this is number {night + 1}" in told
+        assert json.loads((calibrated / "found.json").read_text())["batch"] == night + 1
+    before = (calibrated / "nights.state").read_bytes()
+    assert "these transitions are batch 2 of the history" in refused(capsys, *check, "night1.csv", *options)
+    assert "was begun with --alarm 0.01" in refused(capsys, *check, "night2.csv", *options, "--alarm", "0.05")
+    assert (calibrated / "nights.state").read_bytes() == before
+    write_new(calibrated, "slippery.csv", noise=0.08)
+    for data, sentence in (("slippery.csv", "order (all, over time)"), ("night2.csv", "since batch 3 of nights.state")):
+        with pytest.raises(SystemExit) as stop:
+            main([*check, data, *options, "--json", "found.json"])
+        assert stop.value.code == 1
+        assert sentence in " ".join(capsys.readouterr().out.split())
+        assert json.loads((calibrated / "found.json").read_text())["alarm"] is True
+
+
+def test_a_history_that_cannot_be_used_is_one_sentence(calibrated, capsys):
+    write_new(calibrated)
+    check = "check", "robot.capture", "new.csv", *OWN[:4], "--history"
+    (calibrated / "nights.state").write_bytes(b"something else")
+    assert "nights.state is not a capture-cp monitor state" in refused(capsys, *check, "nights.state")
+    assert "cannot write nowhere/nights.state" in refused(capsys, *check, "nowhere/nights.state")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("robot.capture", "pushes.csv", *OWN[:4]), "pushes.csv is the log that the calibration was made from"),
-        (("robot.capture", "new.csv"), "was made with a model of your own; name it (--model module:object)"),
-        (("robot.capture", "new.csv", *OWN[:2]), "was made with strata of your own; name them (--strata module:object)"),
+        (("robot.capture", "new.csv"), "was made with a model of your own; give --model module:object"),
+        (("robot.capture", "new.csv", *OWN[:2]), "was made with strata of your own; give --strata module:object"),
         (("robot.capture", "new.csv", *OWN[:4], "--alarm", "2"), "alarm is 2; expected a probability"),
         (("robot.capture", "missing.csv", *OWN[:4]), "missing.csv does not exist"),
         (("pusher.py", "new.csv"), "pusher.py is not a capture-cp calibration"),
@@ -258,47 +291,3 @@ def test_a_calibration_of_the_library_is_checked_too(calibrated, capsys):
         capsys, "check", "plain.capture", "new.csv", *OWN[:4]
     )
     assert "Nothing speaks against" in said(capsys, "check", "plain.capture", "new.csv", *COLUMNS, *OWN[:4])
-
-
-# -- size -----------------------------------------------------------------------------------------------------------------
-
-
-def test_sizes_are_told_before_anything_is_logged(here, capsys):
-    told = said(capsys, "size", "--alpha", "0.1", "--confidence", "0.95", "--groups", "6", "--json", "size.json")
-    assert "6 groups" in told
-    rows = json.loads((here / "size.json").read_text())["rows"]
-    assert rows[0]["scores"] == 29
-    assert rows[0]["transitions"] > 29 * 6 / 0.3 / 0.75
-    assert [row["transitions"] for row in rows] == sorted(row["transitions"] for row in rows)
-
-
-def test_the_log_is_large_enough_for_the_rarest_group_in_95_of_100():
-    from capture_cp.robot.size import Size
-
-    n = Size(groups=4, share=0.1, tree_share=0.0, check_share=0.0)._to_log(9)
-    rng = np.random.default_rng(0)
-    assert 0.94 < (rng.binomial(n, 0.1, 20_000) >= 9).mean() < 0.97
-    assert (rng.binomial(n - 12, 0.1, 20_000) >= 9).mean() < 0.95
-
-
-@pytest.mark.parametrize(("alpha", "confidence"), [(0.1, None), (0.1, 0.95), (0.05, None), (0.3, 0.9)])
-def test_the_precision_is_reached(alpha, confidence):
-    for half in (0.05, 0.02):
-        n = size_for_precision(half, alpha, confidence)
-        low, high = coverage_range(n, alpha, confidence)
-        assert high - low <= 2 * half
-        low, high = coverage_range(int(0.9 * n), alpha, confidence)
-        assert high - low > 2 * half * 0.98
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--groups", "0"), "groups is 0"),
-        (("--groups", "4", "--share", "0.5"), "the rarest of 4 groups has more than 0 and at most 1/4"),
-        (("--tree-share", "1"), "tree_share is 1.0"),
-        (("--precision", "0"), "precision is (0.0,)"),
-    ],
-)
-def test_impossible_sizes_are_refused(capsys, options, sentence):
-    assert sentence in refused(capsys, "size", *options)

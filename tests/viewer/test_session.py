@@ -7,11 +7,10 @@ import pytest
 
 from capture_cp import CaptureError
 from capture_cp.experiments.planning_rows import MAX_STEPS
-from capture_cp.planning.episode import Episode, run_episode
+from capture_cp.planning.episode import Episode, episode_seeds, run_episode
 from capture_cp.tasks.marble.planner import POSITION, marble_planner, start_state, true_system
 from capture_cp.viewer.marble_world import MarbleWorld
 from capture_cp.viewer.session import Session
-from capture_cp.viewer.world import episode_seeds
 from viewer.sessions import VIEW, played, ready
 
 
@@ -24,7 +23,7 @@ def session():
 def recorded(session):
     """An episode as `capture plan marble` records it."""
     world, cap = session.world, session._caps["bottom-right", "capture", 8, 16, 0]
-    noise = episode_seeds(0, 0)
+    noise = episode_seeds(0, world.where, 0)
     planner = marble_planner(cap, world.task, VIEW.planner, VIEW.alpha, noise[0])
     info = {"map": "bottom-right", "method": "capture"}
     run = run_episode(planner, true_system(world.task), start_state(world.task), MAX_STEPS, noise[1], info)

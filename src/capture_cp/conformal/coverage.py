@@ -1,4 +1,4 @@
-"""Empirical coverage with exact binomial intervals."""
+"""Empirical coverage with intervals: exact binomial ones, or for episodes guaranteed ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy import special
 
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, confidence_of_interval, known_name
+from capture_cp.conformal.intervals import share_interval
 
 
 def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tuple[float, float]:
@@ -32,8 +33,9 @@ class CoverageRow:
     """Coverage of one subset of the test transitions.
 
     `volume` is the mean number of region cells (None without a grid); `calibration` the calibration points behind it;
-    `effective` the number of independent outcomes that n correlated ones are worth (n unless given). Where the coverage was
-    asked for by episode, n is the number of episodes and `covered` the sum over them of the share that held.
+    `effective` the number of independent outcomes that n correlated ones amount to, n by default. Where coverage was
+    asked for by episode, n is the number of episodes with steps in the subset, the coverage is that of a random step of
+    a random episode, given that it is in the subset, and `interval` its confidence interval.
     """
 
     name: str
@@ -42,6 +44,7 @@ class CoverageRow:
     volume: float | None = None
     calibration: int | None = None
     effective: float | None = None
+    interval: tuple[float, float] | None = None
 
     @property
     def coverage(self) -> float:
@@ -49,6 +52,8 @@ class CoverageRow:
 
     @property
     def ci95(self) -> tuple[float, float]:
+        if self.interval is not None:
+            return self.interval
         if self.effective is None or self.n == 0:
             return clopper_pearson(self.covered, self.n)
         return clopper_pearson(self.coverage * self.effective, self.effective)
@@ -129,7 +134,7 @@ def tally(
 ) -> tuple[CoverageRow, ...]:
     """Rows for labels 0, 1, ...: which of `inside` (n,) are true under each of `labels` (n,).
 
-    With `units` (n,), the episode of each, every episode counts once in a row.
+    With `units` (n,), the episode of each, every episode weighs the same, and its steps share its weight equally.
     """
     count = len(names)
     n = np.bincount(labels, minlength=count)
@@ -144,29 +149,17 @@ def tally(
         )
         for i, name in enumerate(names)
     ]
-    return tuple(rows if units is None else (_by_episode(row, inside, units, labels == i) for i, row in enumerate(rows)))
-
-
-def _by_episode(row: CoverageRow, inside: Bools, units: Ints, here: Bools) -> CoverageRow:
-    shares = _shares(inside[here], units[here])
-    return replace(row, n=len(shares), covered=float(shares.sum()), effective=_worth(shares, row.n))
-
-
-def _shares(inside: Bools, units: Ints) -> Floats:
-    """Of each episode that occurs, the share of its steps that are inside."""
+    if units is None:
+        return tuple(rows)
     unit = np.unique(units, return_inverse=True)[1]
-    return np.asarray(np.bincount(unit, weights=inside) / np.bincount(unit)) if len(unit) else np.empty(0)
+    return tuple(_by_episode(row, inside, unit, labels == i) for i, row in enumerate(rows))
 
 
-def _worth(shares: Floats, steps: int) -> float:
-    """How many independent outcomes the mean over episodes is worth, by the variance between them (Korn and Graubard).
-
-    From the number of episodes, if the steps of one say the same, up to the number of steps, if they are independent.
-    """
-    episodes, mean = len(shares), float(shares.mean()) if len(shares) else 0.0
-    if episodes < 2 or not 0.0 < mean < 1.0:
-        return float(episodes)
-    spread = max(float(shares.var(ddof=1)) / episodes, 1e-300)
-    # few episodes do not tell their variance well
-    doubt = (special.ndtri(0.975) / special.stdtrit(episodes - 1, 0.975)) ** 2
-    return float(np.clip(mean * (1 - mean) / spread * doubt, episodes * doubt, steps))
+def _by_episode(row: CoverageRow, inside: Bools, unit: Ints, here: Bools) -> CoverageRow:
+    """The row as that of a random step of a random episode, of those `here` (n,), with episodes `unit` (n,) = 0, 1, ..."""
+    steps = np.bincount(unit)
+    weights = np.bincount(unit, weights=here) / steps
+    hits = np.bincount(unit, weights=here & inside) / steps
+    episodes = int((weights > 0).sum())
+    covered = episodes * float(hits.sum() / weights.sum()) if episodes else 0.0
+    return replace(row, n=episodes, covered=min(covered, float(episodes)), interval=share_interval(hits, weights))

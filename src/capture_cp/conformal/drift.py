@@ -1,65 +1,87 @@
-"""Are new data like those of the calibration? Tests that are exact at any size, with Holm's correction for several."""
+"""Are new data like those of the calibration? Tests that are valid at any size, with Holm's correction for several."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from capture_cp.checks import CaptureError, Floats, Ints, finite_array
 
 LEVELS = 63  # quantiles of a column that a calibration keeps
-MOST_ROWS = 10_000  # rows that they are taken from
+MOST_ROWS = 10_000  # rows that they are taken from, and new rows that they are compared with
+ROUNDING = 1e-12  # no p-value is smaller, so that rounding cannot raise an alarm
 
 
 def column_quantiles(X: Floats) -> dict[str, Any]:
-    """Order statistics of each column of X (n, dx), as plain lists that a calibration can keep.
-
-    Evenly spaced rows stand for very many: under exchangeability any rows do that are not chosen by their values.
-    """
-    rows = X[:: -(-len(X) // MOST_ROWS)]
+    """Order statistics of each column of X (n, dx), as plain lists that a calibration can keep."""
+    rows = _evenly(X)
     ranks = np.unique(np.rint(np.arange(1, LEVELS + 1) / (LEVELS + 1) * (len(rows) + 1)).astype(int).clip(1, len(rows)))
     values = np.partition(rows, ranks - 1, axis=0)[ranks - 1].T
     return {"rows": len(rows), "ranks": ranks.tolist(), "values": values.tolist()}
 
 
-def column_p_values(summary: Mapping[str, Any], X: Floats, level: float, rng: np.random.Generator) -> Floats:
-    """For each column of new inputs X (m, dx), how likely a distance this large from the calibration's is: (dx,).
+def column_p_values(summary: Mapping[str, Any], X: Floats) -> Floats:
+    """For each column of new inputs X (m, dx), how likely it is to lie this far from the calibration's: (dx,).
 
-    The distance is Kolmogorov and Smirnov's, at the kept order statistics. Were new and old inputs exchangeable, the shares
-    of new ones between order statistics would be a Dirichlet draw, whatever their distribution; from it the distance is
-    drawn often enough for Holm's test of all columns at `level`. Ties only shorten the distance.
+    Were new and old inputs exchangeable, the number of new ones up to an order statistic of the old would be beta-binomial,
+    whatever their distribution. The p-value is that of the kept order statistic where the number is least likely, on either
+    side, times their number (Bonferroni). Ties only raise it.
     """
     n, ranks, values = _checked_summary(summary, X.shape[1])
-    aim = ranks / (n + 1)
-    ordered = np.sort(X, axis=0)
-    found = np.empty(X.shape[1])
-    for column, marks in enumerate(values):
-        upto, below = (np.searchsorted(ordered[:, column], marks, side) / len(X) for side in ("right", "left"))
-        found[column] = np.maximum(np.maximum(aim - upto, below - aim), 0.0).max()
-    draws = _draws(len(found), level)
-    shares = rng.dirichlet(np.diff(np.concatenate([[0], ranks, [n + 1]])), size=draws)
-    between = rng.multinomial(len(X), shares)[:, :-1]
-    by_luck = np.sort(np.abs(np.cumsum(between, axis=1) / len(X) - aim).max(axis=1))
-    as_large = draws - np.searchsorted(by_luck, found * (1 - 1e-12))
-    return np.asarray((1 + as_large) / (1 + draws))
+    ordered = np.sort(_evenly(X), axis=0)
+    smallest = np.ones(X.shape[1])
+    for rank, marks in zip(ranks.tolist(), values.T):
+        at_most = np.cumsum(_passing(len(ordered), n, rank))
+        upto, below = (
+            np.array([np.searchsorted(column, mark, side) for column, mark in zip(ordered.T, marks)])
+            for side in ("right", "left")
+        )
+        at_least = 1.0 - np.concatenate([[0.0], at_most])[below]
+        smallest = np.minimum(smallest, np.minimum(at_most[upto], at_least))
+    return np.asarray((2 * len(ranks) * np.maximum(smallest, ROUNDING)).clip(max=1.0))
 
 
-def shortfall_p_value(
-    held: int, trials: Ints, sizes: Ints, ranks: Ints, level: float, tests: int, rng: np.random.Generator
-) -> float:
+def shortfall_p_value(held: int, trials: Ints, sizes: Ints, ranks: Ints) -> float:
     """How likely it is that at most `held` of new outcomes pass their thresholds, if nothing has changed.
 
     Group j has `trials[j]` new outcomes, and its threshold is the `ranks[j]`-th of `sizes[j]` calibration scores. Its
     coverage is then a draw from Beta(k, n + 1 - k), so the luck of the calibration counts as well as that of the batch.
     """
-    draws = _draws(tests, level)
-    passed = np.zeros(draws, dtype=np.int64)
-    for m, n, k in zip(trials, sizes, ranks):
-        passed += int(m) if k > n else rng.binomial(m, rng.beta(k, n + 1 - k, size=draws))
-    return float((1 + (passed <= held).sum()) / (1 + draws))
+    return _tail(_passing_all(trials, sizes, ranks)[: held + 1])
+
+
+def excess_p_value(held: int, trials: Ints, sizes: Ints, ranks: Ints) -> float:
+    """As `shortfall_p_value`, for at least `held` of them; equal scores make it smaller than it should be."""
+    return _tail(_passing_all(trials, sizes, ranks)[held:])
+
+
+def _passing_all(trials: Ints, sizes: Ints, ranks: Ints) -> Floats:
+    """Probabilities of 0, 1, ... new outcomes of all groups together that pass: a sum of beta-binomial numbers."""
+    from scipy.signal import convolve
+
+    # the smallest first, so that few convolutions are long ones
+    todo = sorted((_passing(m, n, k) for m, n, k in zip(trials.tolist(), sizes.tolist(), ranks.tolist())), key=len)
+    total = np.ones(1)
+    for each in todo:
+        total = np.asarray(convolve(total, each))
+    return total
+
+
+def _passing(m: int, n: int, k: int) -> Floats:
+    """Probabilities that 0, 1, ..., m of m new scores are at most the k-th of n earlier ones; all are if k is beyond n."""
+    passed = np.arange(m + 1)
+    if k > n:
+        return np.asarray(passed == m, dtype=np.float64)
+    a, b = k, n + 1 - k
+    ways = special.gammaln(m + 1) - special.gammaln(passed + 1) - special.gammaln(m - passed + 1)
+    return np.asarray(np.exp(ways + special.betaln(passed + a, m - passed + b) - special.betaln(a, b)))
+
+
+def _tail(probabilities: Floats) -> float:
+    return float(np.clip(probabilities.sum(), ROUNDING, 1.0))
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:
@@ -72,9 +94,9 @@ def holm(p_values: Sequence[float] | Floats) -> Floats:
     return corrected
 
 
-def _draws(tests: int, level: float) -> int:
-    """Draws after which the smallest possible p-value is well under level / tests."""
-    return int(min(max(math.ceil(5 * max(tests, 1) / level), 2_000), 200_000))
+def _evenly(X: Floats) -> Floats:
+    """Evenly spaced rows, which stand for very many: under exchangeability any rows do that are not chosen by values."""
+    return X[:: -(-len(X) // MOST_ROWS)]
 
 
 def _checked_summary(summary: Mapping[str, Any], columns: int) -> tuple[int, Ints, Floats]:

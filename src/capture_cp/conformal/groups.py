@@ -11,6 +11,7 @@ import numpy.typing as npt
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.conformal.partition import Partition, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
+from capture_cp.conformal.units import steps_and_drawn
 from capture_cp.kernels.tree import NODE
 from capture_cp.params import Params
 
@@ -27,6 +28,13 @@ class Examples(NamedTuple):
     stratum_features: Floats | None  # (M, df)
     units: Ints | None = None  # (n,): rows of one unit, such as an episode or a roll-out, are never parted
 
+    def weights(self) -> Floats | None:
+        """What share of its unit each row is, (n,); None where every row is a unit."""
+        if self.units is None:
+            return None
+        _, unit, counts = np.unique(self.units, return_inverse=True, return_counts=True)
+        return None if counts.max() == 1 else np.asarray(1.0 / counts[unit])
+
 
 class Groups(Params, ABC):
     """A way to group (input, stratum) pairs. Subclass and write `split` for one of your own."""
@@ -40,8 +48,8 @@ class Groups(Params, ABC):
         partition, held_out = self.split(examples, rng)
         m, R = examples.m[held_out], examples.R[held_out]
         if partition.by_stratum:
-            # a stratum without a single calibration score has no business borrowing another's threshold; regions only grow
-            # by this, so the guarantee of the leaf it would have shared stands
+            # a stratum without a single calibration score borrows no other's threshold; regions only grow by this, so the
+            # guarantee of the leaf that it would have shared stands
             partition = partition.isolate(np.setdiff1d(np.arange(examples.n_strata), m))
         group = partition.groups(examples.X[held_out], m)
         if examples.units is None:
@@ -49,7 +57,7 @@ class Groups(Params, ABC):
         units = examples.units[held_out]
         if np.isin(units, examples.units[~held_out]).any():
             raise CaptureError(f"{type(self).__name__}.split parts rows of one unit; keep those of examples.units together.")
-        return partition, EpisodeScores.from_groups(R, group, partition.n_groups, units, rng)
+        return partition, EpisodeScores.from_groups(R, group, partition.n_groups, *steps_and_drawn(units, rng))
 
 
 class OneGroup(Groups):
@@ -85,7 +93,8 @@ class Tree(Groups):
         per_stratum: grow one tree a stratum, so that coverage holds for every stratum by theorem. False is the paper's
             single tree, which may or may not split on the stratum: coverage then holds for every leaf.
         partition_share: share of the examples that grow the tree; the others set the thresholds.
-        min_leaf: fewest partition examples in a leaf.
+        min_leaf: fewest partition examples in a leaf; where rows are steps of episodes, episodes, each step being its
+            share of one.
         max_leaves: most leaves a tree, None for no limit.
         prune: choose the tree's size by cost-complexity pruning, validated on a third of the partition examples.
         stratum_input: what a single tree sees of the stratum: "label" (its number, as in the paper), "features" (those
@@ -147,34 +156,43 @@ class Tree(Groups):
         self, examples: Examples, rows: npt.NDArray[np.intp], features: Floats | None, rng: np.random.Generator
     ) -> npt.NDArray[Any]:
         """CART on (X, features of m) with the score as target: nodes of one tree."""
-        if len(rows) < 2 * self.min_leaf or self.max_leaves == 1:
+        weights = examples.weights()
+        weights = None if weights is None else weights[rows]
+        if (len(rows) if weights is None else weights.sum()) < 2 * self.min_leaf or self.max_leaves == 1:
             return leaves(1)
         inputs = examples.X[rows]
         if features is not None:
             inputs = np.hstack([inputs, features[examples.m[rows]]])
-        return _tree_nodes(self._fit_cart(inputs, examples.R[rows], rng))
+        return _tree_nodes(self._fit_cart(inputs, examples.R[rows], weights, rng))
 
-    def _fit_cart(self, inputs: Floats, scores: Floats, rng: np.random.Generator) -> Any:
+    def _fit_cart(self, inputs: Floats, scores: Floats, weights: Floats | None, rng: np.random.Generator) -> Any:
         from sklearn.tree import DecisionTreeRegressor
 
-        def cart(**settings: Any) -> Any:
-            return DecisionTreeRegressor(max_leaf_nodes=self.max_leaves, random_state=seed, **settings)
+        def cart(leaf: int, weights: Floats | None, penalty: float = 0.0) -> Any:
+            """A tree whose leaves hold so many rows, or so much weight."""
+            size = (
+                {"min_samples_leaf": leaf}
+                if weights is None
+                else {"min_weight_fraction_leaf": min(0.5, leaf / weights.sum())}
+            )
+            return DecisionTreeRegressor(max_leaf_nodes=self.max_leaves, random_state=seed, ccp_alpha=penalty, **size)
 
         seed = int(rng.integers(2**31))
         if not self.prune or len(scores) < 6:
-            return cart(min_samples_leaf=self.min_leaf).fit(inputs, scores)
+            return cart(self.min_leaf, weights).fit(inputs, scores, weights)
         order = rng.permutation(len(scores))
         check, grow = np.split(order, [len(order) // 3])
         smaller_leaf = max(1, self.min_leaf * 2 // 3)
-        path = cart(min_samples_leaf=smaller_leaf).cost_complexity_pruning_path(inputs[grow], scores[grow])
+        of_check, of_grow = (None if weights is None else weights[part] for part in (check, grow))
+        part = inputs[grow], scores[grow], of_grow
+        path = cart(smaller_leaf, of_grow).cost_complexity_pruning_path(*part)
         candidates = np.unique(np.quantile(np.maximum(path.ccp_alphas, 0.0), np.linspace(0, 1, 16)))
         errors = [
-            np.mean((fitted.predict(inputs[check]) - scores[check]) ** 2)
+            np.average((fitted.predict(inputs[check]) - scores[check]) ** 2, weights=of_check)
             for penalty in candidates
-            for fitted in [cart(min_samples_leaf=smaller_leaf, ccp_alpha=penalty).fit(inputs[grow], scores[grow])]
+            for fitted in [cart(smaller_leaf, of_grow, penalty).fit(*part)]
         ]
-        penalty = candidates[int(np.argmin(errors))]
-        return cart(min_samples_leaf=self.min_leaf, ccp_alpha=penalty).fit(inputs, scores)
+        return cart(self.min_leaf, weights, candidates[int(np.argmin(errors))]).fit(inputs, scores, weights)
 
     def _check(self) -> None:
         if not (isinstance(self.partition_share, float | np.floating) and 0.0 < self.partition_share < 1.0):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats
+from capture_cp.checks import CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.conformal.thresholds import GroupScores
 from capture_cp.params import Params
 
@@ -37,6 +39,11 @@ class OnlineRanks:
         p = (len(bag) - last + self._rng.random() * equal) / (len(bag) + 1)
         bag.insert(last, score)
         return p
+
+    def add(self, groups: Ints, scores: Floats) -> None:
+        """Put scores (n,) into the bags of their groups (n,) that were ranked before, in another run."""
+        for group in np.unique(groups).tolist():
+            self._bags[group] = sorted(self._bags[group] + scores[groups == group].tolist())
 
 
 class JumperMartingale(Params):
@@ -83,6 +90,23 @@ class JumperMartingale(Params):
         self.log_largest = max(self.log_largest, self.log_capital)
         self.steps += 1
         return self.capital
+
+    def facts(self) -> dict[str, Any]:
+        """Where it stands, as JSON can hold it, to the last bit."""
+        stands = {name: getattr(self, name) for name in ("log_capital", "log_largest", "steps")}
+        return {"rates": list(self.rates), "bets": self._bets.tolist(), **stands}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """The martingale that `facts` came from, ready to go on."""
+        found = cls(tuple(map(float, facts["rates"])))
+        bets = finite_array("bets", facts["bets"], (len(found.rates), 3), "(rates, 3)")
+        now, largest = float(facts["log_capital"]), float(facts["log_largest"])
+        steps = whole_number("steps", facts["steps"], 0)
+        if not (bets.min() >= 0 and abs(bets.sum() - 1) < 1e-6 and -math.inf < now <= largest < math.inf and largest >= 0):
+            raise CaptureError("the capital does not add up.")
+        found._bets, found.log_capital, found.log_largest, found.steps = bets, now, largest, steps
+        return found
 
     @property
     def capital(self) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba.core.errors import NumbaError
 
 from capture_cp.checks import CaptureError, Floats, Ints
 from capture_cp.kernels.tree import NODE, groups_everywhere, groups_of, threshold_of
@@ -24,6 +26,24 @@ class Partition:
     roots: npt.NDArray[np.int32]  # (M,)
     stratum_features: Floats  # (M, df), the features numbered dx, dx + 1, ...
     n_inputs: int  # dx
+    #: (M,): the roots before some strata were isolated; None where none was.
+    grown_roots: npt.NDArray[np.int32] | None = None
+
+    @property
+    def grown(self) -> Partition:
+        """The partition as it was grown, before strata were isolated: the groups that coverage is promised for.
+
+        Which strata are isolated depends on the calibration points. Regions only grow by it, so the promise of each grown
+        group stands; given that a point is in none of the isolated strata, nothing is promised.
+        """
+        if self.grown_roots is None:
+            return self
+        return Partition(self.nodes, self.grown_roots, self.stratum_features, self.n_inputs)
+
+    @property
+    def in_use(self) -> Ints:
+        """The groups that thresholds are read from, in ascending order."""
+        return np.array(sorted({leaf.group for leaf in self._leaves()}), dtype=np.int64)
 
     @property
     def n_groups(self) -> int:
@@ -36,30 +56,48 @@ class Partition:
 
     def groups(self, X: Floats, m: Ints) -> Ints:
         """Group of each pair X[i] (dx,), m[i]: (n,)."""
+        self._check_inputs(X)
+        if m.shape != X.shape[:1] or (len(m) and not 0 <= m.min() <= m.max() < len(self.roots)):
+            raise CaptureError(
+                f"strata have shape {m.shape} or are not all from 0 to {len(self.roots) - 1}; give one for each of {len(X)} "
+                "inputs. An infeasible configuration (-1) is in no group."
+            )
         return np.asarray(groups_of(self.nodes, self.roots, self.stratum_features, X, m))
 
     def groups_everywhere(self, X: Floats) -> Ints:
         """Group of each input in every stratum: (n, M)."""
+        self._check_inputs(X)
         return np.asarray(groups_everywhere(self.nodes, self.roots, self.stratum_features, X))
 
+    def _check_inputs(self, X: Floats) -> None:
+        if X.ndim != 2 or X.shape[1] != self.n_inputs:
+            raise CaptureError(f"inputs have shape {X.shape}; expected (n, {self.n_inputs}), as in fit.")
+
     def isolate(self, strata: Ints) -> Partition:
-        """The same partition with a new group of its own for each of the given strata."""
+        """The same partition with a new group of its own for each of the given strata; see `grown`."""
         if len(strata) == 0:
             return self
         roots = self.roots.copy()
         roots[strata] = len(self.nodes) + np.arange(len(strata))
         nodes = np.concatenate([self.nodes, leaves(len(strata), self.n_groups)])
-        return Partition(nodes, roots, self.stratum_features, self.n_inputs)._compact()
+        shared = self._sharing(strata)
+        # a stratum that had its groups for itself is promised as it is now
+        grown = np.where(np.isin(np.arange(len(roots)), shared), self.roots, roots) if len(shared) else None
+        return Partition(nodes, roots, self.stratum_features, self.n_inputs, grown)._compact()
 
     def describe(self, group: int, strata: Sequence[str], inputs: Sequence[str] | None = None) -> str:
         """The group in words: its strata and what the splits on the input leave of each of its numbers."""
         names = list(inputs) if inputs is not None else [f"x{i}" for i in range(self.n_inputs)]
-        for leaf in self._leaves():
+        for leaf in (*self._leaves(), *(self.grown._leaves() if self.grown_roots is not None else ())):
             if leaf.group == group:
                 everywhere = len(leaf.strata) == len(strata)
                 where = "any stratum" if everywhere else ", ".join(strata[m] for m in leaf.strata)
                 return " and ".join([where, *(_interval(names[f], *ends) for f, ends in leaf.intervals.items())])
         raise CaptureError(f"group {group} does not exist; groups run from 0 to {self.n_groups - 1}.")
+
+    def has_splits(self, group: int) -> bool:
+        """Whether the group is only a part of its strata, split off by the input."""
+        return any(leaf.group == group and leaf.intervals for leaf in self._leaves())
 
     def components(self, strata: Sequence[str]) -> dict[str, Ints]:
         """Sets of strata that share groups, by name, and the groups of each: what coverage is promised for, and no finer."""
@@ -76,12 +114,19 @@ class Partition:
 
     def _compact(self) -> Partition:
         """The same partition without the groups that no stratum leads to."""
-        used = sorted({leaf.group for leaf in self._leaves()})
+        used = np.union1d(self.in_use, self.grown.in_use)
         nodes = self.nodes.copy()
         leaf = nodes["feature"] < 0
         # a leaf that nothing leads to keeps some valid number
         nodes["group"][leaf] = np.searchsorted(used, nodes["group"][leaf]).clip(0, len(used) - 1)
-        return Partition(nodes, self.roots, self.stratum_features, self.n_inputs)
+        return Partition(nodes, self.roots, self.stratum_features, self.n_inputs, self.grown_roots)
+
+    def _sharing(self, strata: Ints) -> Ints:
+        """Which of the given strata share a group with one that is not given."""
+        found = list(self._leaves())
+        elsewhere = {leaf.group for leaf in found if not np.isin(leaf.strata, strata).all()}
+        sharing = [leaf.strata for leaf in found if leaf.group in elsewhere]
+        return np.intersect1d(np.concatenate(sharing), strata) if sharing else np.empty(0, dtype=np.int64)
 
     def _leaves(self) -> Iterator[_Leaf]:
         """Every leaf that some stratum leads to, from left to right."""
@@ -126,10 +171,10 @@ def _interval(name: str, low: float, high: float) -> str:
 class ThresholdTable:
     """Thresholds of one calibration at one alpha, for a control loop: `table(x, m)` takes under a microsecond.
 
-    `x` is a contiguous float64 array (dx,) and `m` a stratum number; nothing is checked.
+    `x` is a contiguous float64 array (dx,) and `m` a stratum number; anything else is refused.
     """
 
-    __slots__ = ("arrays", "thresholds")
+    __slots__ = ("arrays", "n_inputs", "thresholds")
 
     def __init__(self, partition: Partition, thresholds: Floats) -> None:
         nodes = partition.nodes.copy()
@@ -137,10 +182,21 @@ class ThresholdTable:
         nodes["threshold"][leaf] = thresholds[nodes["group"][leaf]]
         self.arrays = (nodes, partition.roots, partition.stratum_features)
         self.thresholds = thresholds
+        self.n_inputs = partition.n_inputs
 
     def __call__(self, x: Floats, m: int) -> float:
         nodes, roots, features = self.arrays
-        return threshold_of(nodes, roots, features, x, m)  # type: ignore[no-any-return]
+        try:
+            found: float = threshold_of(nodes, roots, features, self.n_inputs, x, m)
+        except (TypeError, NumbaError):
+            found = math.nan
+        if found != found:  # NaN
+            given = f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
+            raise CaptureError(
+                f"x is {given} and m is {m!r}; expected a float64 array of shape ({self.n_inputs},) and a stratum from 0 to "
+                f"{len(roots) - 1}."
+            )
+        return found
 
 
 def leaves(count: int, first_group: int = 0) -> npt.NDArray[Any]:

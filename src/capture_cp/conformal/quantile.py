@@ -59,6 +59,23 @@ def size_needed(alpha: float, confidence: float | None = None) -> int:
     return needed
 
 
+def draws_needed(scores: int, share: float, miss: float) -> int:
+    """Fewest draws of which at least `scores` fall in a group of that share, but for a probability of at most `miss`.
+
+    >>> draws_needed(9, 1.0, 0.05), draws_needed(9, 0.25, 0.05)
+    (9, 55)
+    """
+    if share == 1.0:
+        return scores
+    few = many = scores
+    while special.bdtr(scores - 1, many, share) > miss:
+        few, many = many, 2 * many
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if special.bdtr(scores - 1, middle, share) > miss else (few, middle)
+    return many
+
+
 @lru_cache(maxsize=64)  # asked once for every group, and at every step where alpha moves
 def as_fraction(alpha: float) -> Fraction:
     """The simple fraction that the user meant: 0.1, and also 1 - 0.9, is one tenth.

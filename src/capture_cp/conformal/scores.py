@@ -32,7 +32,7 @@ class Model(Protocol):
 
 
 class Score(Params, ABC):
-    """A nonconformity score r(prediction, y); larger means stranger.
+    """A nonconformity score r(prediction, y); at least 0, and larger means stranger.
 
     A prediction is whatever `predict` makes of the model at n inputs: an array or another object with `len` and slicing
     along its first axis. For particle scores it is the particle array (n, L, dc).

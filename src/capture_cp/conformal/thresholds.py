@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +13,6 @@ import numpy.typing as npt
 
 from capture_cp.checks import Floats, Ints
 from capture_cp.conformal.quantile import as_fraction, conformal_rank
-from capture_cp.conformal.units import first_of_each
 
 
 class Thresholds(Protocol):
@@ -19,7 +20,10 @@ class Thresholds(Protocol):
 
     @property
     def sizes(self) -> Ints:
-        """Calibration points of each group, or episodes where steps belong to some: (J,)."""
+        """Calibration points of each group; steps of episodes count as shares of whole episodes: (J,)."""
+
+    def counted(self, confidence: float | None) -> Ints:
+        """How many points decide whether the threshold of each group is finite: (J,)."""
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         """Threshold of each group: (J,)."""
@@ -43,6 +47,9 @@ class GroupScores:
     def sizes(self) -> Ints:
         return np.diff(self.starts)
 
+    def counted(self, confidence: float | None) -> Ints:
+        return self.sizes
+
     @property
     def single(self) -> GroupScores:
         """The scores that are exchangeable with new ones across all groups: every one of them."""
@@ -60,11 +67,19 @@ class GroupScores:
 
 @dataclass(frozen=True)
 class EpisodeScores:
-    """Calibration scores of whole episodes: in a group, every episode with steps there weighs the same.
+    """Calibration scores of whole episodes: every episode weighs the same, and its steps share its weight equally.
 
-    Sorted as in `GroupScores`. The steps of an episode are not independent; the episodes are. `steps` (n,) says how many
-    steps the score's episode has in the group, so that one score weighs 1 / steps of an episode. `drawn` (n,) is 1 where
-    the step was drawn at random among those of its episode in its group, 2 where also among all of its episode, else 0.
+    Sorted as in `GroupScores`. The steps of an episode are not independent; the episodes are. `steps` (n,) is the length of
+    the score's episode, so that one score weighs 1 / steps. `drawn` (n,) is 1 where the step was drawn at random among all
+    of its episode, else 0.
+
+    Thresholds hold for a random step of a new episode, given its group: P(miss and group j) <= alpha P(group j). Summed
+    over groups, they hold given the stratum, and overall. Proof for group j: let w be the share of an episode's steps
+    in the group and l(q) the share that is also above q, so that 0 <= l <= w <= 1. Of n + 1 exchangeable episodes let
+    q* be the smallest q with sum(l(q) - alpha w) <= 0; by symmetry E[l(q*) - alpha w] <= 0 for each of them. The last
+    one adds at most 1 - alpha to the sum, so the smallest q at which the first n reach sum(l(q) - alpha w) <= -(1 -
+    alpha) is at least q*. With W the sum of their w, that is where the weight of scores up to q reaches (W + 1)(1 -
+    alpha).
     """
 
     scores: Floats
@@ -74,49 +89,46 @@ class EpisodeScores:
 
     @classmethod
     def from_groups(
-        cls, scores: Floats, groups: Ints, n_groups: int, units: Ints, rng: np.random.Generator
+        cls, scores: Floats, groups: Ints, n_groups: int, steps: Ints, drawn: npt.NDArray[np.uint8]
     ) -> EpisodeScores:
-        """Collect scores (n,) of steps by their groups (n,) and episodes `units` (n,)."""
-        pair = np.unique(units, return_inverse=True)[1] * n_groups + groups
-        steps = np.unique(pair, return_inverse=True, return_counts=True)
-        shuffled = rng.permutation(len(scores))
-        drawn = np.zeros(len(scores), dtype=np.uint8)
-        # in one random order, so that the step drawn of the whole episode is also the one drawn of its group
-        drawn[first_of_each(pair, shuffled)] = 1
-        drawn[first_of_each(units, shuffled)] = 2
+        """Collect scores (n,) of steps by their groups (n,); `steps` and `drawn` as from `steps_and_drawn`."""
         order = np.lexsort((scores, groups))
         starts = np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
-        return cls(scores[order], starts, steps[2][steps[1]][order].astype(np.int64), drawn[order])
+        return cls(scores[order], starts, steps[order], drawn[order])
+
+    @cached_property
+    def weights(self) -> list[Fraction]:
+        """What the steps in each group amount to in whole episodes, exactly."""
+        return [_weight(self.steps[a:b]) for a, b in pairwise(self.starts)]
 
     @property
     def sizes(self) -> Ints:
-        return self._kept(1).sizes
+        return np.array([int(weight) for weight in self.weights], dtype=np.int64)
 
-    @property
+    def counted(self, confidence: float | None) -> Ints:
+        return self.sizes if confidence is None else self.single.sizes
+
+    @cached_property
     def single(self) -> GroupScores:
-        """One random step an episode: scores that are exchangeable with such steps of new episodes, across all groups."""
-        return self._kept(2)
+        """One random step per episode: scores that are exchangeable with such steps of new episodes, across all groups."""
+        kept = self.drawn > 0
+        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
+        return GroupScores(self.scores[kept], starts.astype(np.int64))
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         """Threshold of every group: (J,), +inf for groups with too few episodes.
 
-        It holds for a random step in the group of a new episode. With `confidence` one random step an episode is used, to
-        which the exact rank applies.
+        With `confidence` one random step per episode is used, to which the exact rank applies.
         """
         if confidence is not None:
-            return self._kept(1).at(alpha, confidence)
+            return self.single.at(alpha, confidence)
         q = np.full(len(self.starts) - 1, np.inf)
-        for j, episodes in enumerate(self.sizes):
+        for j, weight in enumerate(self.weights):
             rows = slice(self.starts[j], self.starts[j + 1])
-            needed = (int(episodes) + 1) * (1 - as_fraction(alpha))
-            if needed <= episodes:
+            needed = (weight + 1) * (1 - as_fraction(alpha))
+            if needed <= weight:
                 q[j] = self.scores[rows][_reaches(self.steps[rows], needed)]
         return q
-
-    def _kept(self, drawn: int) -> GroupScores:
-        kept = self.drawn >= drawn
-        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
-        return GroupScores(self.scores[kept], starts.astype(np.int64))
 
 
 def _reaches(steps: Ints, needed: Fraction) -> int:
@@ -141,6 +153,9 @@ class FixedThreshold:
     @property
     def sizes(self) -> Ints:
         return np.zeros(1, dtype=np.int64)
+
+    def counted(self, confidence: float | None) -> Ints:
+        return self.sizes
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         return np.array([self.value])

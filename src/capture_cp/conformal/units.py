@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.checks import CaptureError, Ints, whole_number
+from capture_cp.streams import stream
 
 
 def unit_numbers(groups: Any, n: int) -> Ints:
@@ -29,14 +30,18 @@ def unit_numbers(groups: Any, n: int) -> Ints:
         raise CaptureError("groups mixes values that cannot be compared; use numbers or text for all episodes.") from None
 
 
-def first_of_each(labels: Ints, order: Ints) -> Ints:
-    """For each different label (n,), the row that comes first in `order`: with a random order, one random row a label."""
-    return order[np.unique(labels[order], return_index=True)[1]]
-
-
 def one_of_each(labels: Ints, rng: np.random.Generator) -> Ints:
     """One random row for each different label (n,), in the order of the rows."""
-    return np.sort(first_of_each(labels, rng.permutation(len(labels))))
+    order = rng.permutation(len(labels))
+    return np.sort(order[np.unique(labels[order], return_index=True)[1]])
+
+
+def steps_and_drawn(units: Ints, rng: np.random.Generator) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    """How many rows the unit of each row has, and 1 where the row was drawn at random among them: (n,) each."""
+    _, unit, counts = np.unique(units, return_inverse=True, return_counts=True)
+    drawn = np.zeros(len(units), dtype=np.uint8)
+    drawn[one_of_each(units, rng)] = 1
+    return counts[unit].astype(np.int64), drawn
 
 
 def split_rows(n: int, shares: Sequence[float], groups: Any = None, seed: int = 0) -> tuple[npt.NDArray[np.intp], ...]:
@@ -62,7 +67,7 @@ def split_rows(n: int, shares: Sequence[float], groups: Any = None, seed: int = 
     if (np.diff(ends, prepend=0) < 1).any():
         what = "rows" if groups is None else "episodes"
         raise CaptureError(f"{count} {what} are too few for parts of {shares!r}; each part needs at least one.")
-    part = np.full(count, -1)
-    for number, units in enumerate(np.split(np.random.default_rng(seed).permutation(count)[: ends[-1]], ends[:-1])):
+    part, shuffled = np.full(count, -1), stream(whole_number("seed", seed, 0), "split_rows").permutation(count)
+    for number, units in enumerate(np.split(shuffled[: ends[-1]], ends[:-1])):
         part[units] = number
     return tuple(np.flatnonzero(part[unit] == number) for number in range(len(parts)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -35,6 +36,10 @@ def require_cuda() -> Any:
     return cuda
 
 
+#: Whether this process was forked from one that had used the GPU, which CUDA does not survive.
+_lost = False
+
+
 @cache
 def _trouble() -> str | None:
     """Why there is no GPU to use, in words; None if there is one."""
@@ -42,6 +47,11 @@ def _trouble() -> str | None:
 
     if config.ENABLE_CUDASIM:
         return None
+    if _lost:
+        return (
+            "this process was forked from one that had used the GPU; start processes with "
+            'multiprocessing.get_context("spawn"), or use device "cpu".'
+        )
     if find_spec("numba_cuda") is None:
         return 'numba-cuda is not installed; install it with: pip install "capture-cp[cuda]", or use device "cpu".'
     if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped a name that numba-cuda still imports
@@ -52,3 +62,15 @@ def _trouble() -> str | None:
     if not cuda.is_available():
         return 'no NVIDIA GPU with a working driver was found; use device "cpu", or "auto" to take a GPU where there is one.'
     return None
+
+
+def _after_fork() -> None:
+    """In a child process: remember that the parent has used the GPU, if it has."""
+    global _lost
+    if _trouble.cache_info().currsize and _trouble() is None:
+        _lost = True
+        _trouble.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -32,12 +32,12 @@ def run_sizes(study: CoverageStudy, tasks: dict[str, Marble], console: Console) 
     if study.figures is not None:
         file = output_folder(study.figures) / "calibration-size.png"
         _draw(rows, study.alpha, file)
-        console.print(f"Figure: {file}")
+        console.print(f"Figure: {file}", markup=False)
 
 
 def _measure(study: CoverageStudy, name: str, task: Marble, console: Console) -> list[dict[str, Any]]:
-    rng = study.rng(2)
-    data = task.transitions(study.design, 2, study.rng(0))
+    rng = study.recipe.rng(task, "subsets")
+    data = task.transitions(study.design, 2, study.recipe.rng(task, "calibration"))
     if max(study.sizes) > len(data):
         raise CaptureError(f"map {name} has {len(data):,} calibration transitions; sizes go up to {max(study.sizes):,}.")
     X = study.test_inputs(task)

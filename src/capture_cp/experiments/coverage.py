@@ -113,13 +113,9 @@ class CoverageStudy:
         tree = Tree(per_stratum=self.tree == "per-stratum", min_leaf=self.min_leaf, max_leaves=self.max_leaves)
         return MarbleMethods(self.methods, self.design, tree, self.particles, self.seed)
 
-    def rng(self, purpose: int) -> np.random.Generator:
-        """The stream of random numbers for one purpose, see `MarbleMethods.rng`."""
-        return self.recipe.rng(purpose)
-
     def test_inputs(self, task: Marble) -> Floats:
         """Test inputs (n, 8) of one map."""
-        return task.inputs(self.design if self.test_design == "same" else self.test_design, self.rng(1))
+        return task.inputs(self.design if self.test_design == "same" else self.test_design, self.recipe.rng(task, "test"))
 
     def count(
         self, caps: dict[str, Capture], task: Marble, X: Floats, parts: Sequence[int], size: int
@@ -128,8 +124,8 @@ class CoverageStudy:
         if chosen_device(self.device) == "cuda":
             from capture_cp.experiments.montecarlo_cuda import CounterOnCuda
 
-            return CounterOnCuda(caps, task, self.mc, self.seed, self.alpha).parts(X, parts, size)
-        work = partial(_count_part, caps, task, X, self.mc, self.seed, self.alpha, size)
+            return CounterOnCuda(caps, task, self.mc, self.recipe.seed_on(task), self.alpha).parts(X, parts, size)
+        work = partial(_count_part, caps, task, X, self.mc, self.recipe.seed_on(task), self.alpha, size)
         return run_parts(work, parts, min(self.jobs, max(1, len(parts))))
 
     def _measure(self, tasks: dict[str, Marble], console: Console) -> dict[str, dict[str, Counts]]:

@@ -25,6 +25,7 @@ from capture_cp.files import check_writable
 from capture_cp.methods import METHODS, method
 from capture_cp.planning.episode import Episode
 from capture_cp.predictor import Capture
+from capture_cp.streams import stream
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
 
@@ -99,18 +100,18 @@ class Demo:
 
     def _calibrate(self, task: Marble, console: Console) -> tuple[dict[str, Capture], dict[str, Coverage]]:
         fitted, results = {}, {}
-        calibration, test = (self._logged(task, purpose) for purpose in range(2))
+        calibration, test = (self._logged(task, purpose) for purpose in ("calibration", "test"))
         with _progress(console) as progress:
             for name in progress.track(METHODS, description="Calibrating and testing six methods"):
                 tree = Tree(per_stratum=self.per_stratum, max_leaves=PlanningStudy.max_leaves)
                 cap = method(name, task, task.strata, n_particles=self.particles, tree=tree, seed=self.seed)
                 fitted[name] = cap.fit(*calibration)
-                results[name] = cap.coverage(*test, self.alpha)
+                results[name] = cap.coverage(*test, self.alpha, rng=self.seed)
         return fitted, results
 
-    def _logged(self, task: Marble, purpose: int) -> tuple[Floats, Floats]:
+    def _logged(self, task: Marble, purpose: str) -> tuple[Floats, Floats]:
         """X (n, 8) and Y (n, 2) of transitions from random feasible states and actions."""
-        rng = np.random.default_rng([self.seed, purpose])
+        rng = stream(self.seed, "demo", purpose)
         logs = [task.transitions("random", 1, rng)]
         while sum(len(log) for log in logs) < self.transitions:
             logs.append(task.transitions("random", 1, rng))

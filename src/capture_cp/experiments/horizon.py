@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import tyro
 from rich.console import Console
 from rich.progress import track
@@ -20,12 +19,13 @@ from capture_cp.experiments.parts import run_parts
 from capture_cp.experiments.settings import RowsFile, check_settings
 from capture_cp.horizon import HorizonCapture, HorizonCoverage
 from capture_cp.predictor import Capture
+from capture_cp.streams import derived_seed, stream
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.planner import POSITION
 from capture_cp.tasks.marble.rollouts import marble_rollouts
 from capture_cp.tasks.marble.task import Marble
 
-CALIBRATION, TEST, SINGLE = range(3)
+CALIBRATION, TEST, SINGLE = "calibration", "test", "single"
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,14 @@ class HorizonStudy:
     def measure(self, task: Marble) -> dict[str, HorizonCoverage]:
         """The three kinds of regions on one map."""
         score, tree = NearestParticles(max(1, self.particles // 2)), Tree(min_leaf=self.min_leaf, max_leaves=self.max_leaves)
-        rng = {purpose: np.random.default_rng([self.seed, purpose]) for purpose in (CALIBRATION, TEST, SINGLE)}
-        cap = HorizonCapture(task.model_step, task.strata, POSITION, score, tree, self.particles, self.seed)
+        seed = derived_seed(self.seed, "marble", task.map.name)  # two maps share no random numbers
+        rng = {purpose: stream(seed, purpose) for purpose in (CALIBRATION, TEST, SINGLE)}
+        cap = HorizonCapture(task.model_step, task.strata, POSITION, score, tree, self.particles, seed)
         cap.fit(marble_rollouts(task, self.calibration, self.horizon, rng[CALIBRATION], self.hold))
         single = marble_rollouts(task, self.calibration * self.horizon, 1, rng[SINGLE])
-        one = Capture(task, task.strata, score, tree, self.particles, self.seed).fit(*single.transitions())
+        one = Capture(task, task.strata, score, tree, self.particles, seed).fit(*single.transitions())
         test = marble_rollouts(task, self.test, self.horizon, rng[TEST], self.hold)
-        return compare(one, cap, test, self.alpha, self.confidence, self.volume)
+        return compare(one, cap, test, self.alpha, self.confidence, self.volume, stream(seed, "predictions"))
 
     def _measure_part(self, tasks: list[Marble], number: int) -> dict[str, HorizonCoverage]:
         return self.measure(tasks[number])

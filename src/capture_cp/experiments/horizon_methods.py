@@ -25,14 +25,20 @@ RECURSION, EACH, ALL = HORIZON_METHODS = ("recursion", "each step", "all steps")
 
 
 def compare(
-    one: Capture, cap: HorizonCapture, test: Rollouts, alpha: float, confidence: float | None, volume: int
+    one: Capture,
+    cap: HorizonCapture,
+    test: Rollouts,
+    alpha: float,
+    confidence: float | None,
+    volume: int,
+    rng: np.random.Generator,
 ) -> dict[str, HorizonCoverage]:
     """Coverage of the three; region cells are counted for the first `volume` roll-outs.
 
     The recursion asks a one-step calibration `one` at the particles' mean and the action, all along the horizon, with the
-    same particles.
+    same particles, which are drawn from `rng`.
     """
-    clouds = cap.predict(test.starts, test.actions)
+    clouds = cap.predict(test.starts, test.actions, rng)
     thresholds = {
         RECURSION: np.stack([one.thresholds(cloud.x, alpha, confidence) for cloud in clouds], axis=1),
         EACH: cap.thresholds(clouds, alpha, confidence=confidence),
@@ -77,7 +83,7 @@ def report(study: Any, found: Found, console: Console) -> None:
         figure = coverage_figure(found)
         figure.savefig(file, dpi=130)
         pyplot().close(figure)
-        console.print(f"Figure: {file}")
+        console.print(f"Figure: {file}", markup=False)
 
 
 def rows_of(task: str, found: Found) -> list[dict[str, Any]]:

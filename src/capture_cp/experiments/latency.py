@@ -10,6 +10,7 @@ import numpy as np
 from capture_cp.conformal.groups import Tree
 from capture_cp.experiments.comparison import Job, limited
 from capture_cp.predictor import Capture
+from capture_cp.streams import stream
 from capture_cp.tasks.box import Box
 
 #: The plain path takes some hundred times as long; so many of its calls are timed for each thousand of the compiled one.
@@ -32,11 +33,11 @@ def latency_measures(calls: int, seed: int) -> list[dict[str, Any]]:
 
 def _questions(seed: int) -> tuple[Job, Job]:
     """The same question about one input: asked of a compiled calibration, and of a `Capture`."""
-    box, rng = Box(), np.random.default_rng(seed)
+    box, rng = Box(), stream(seed, "latency")
     data = box.transitions(20_000, rng)
     cap = Capture(box, box.strata, groups=Tree(per_stratum=False)).fit(data.X, data.Y)
     X, Y = data.X[:1].copy(), data.Y[:1].copy()
-    particles, labels = cap.predict(X), box.strata.index(Y)
+    particles, labels = cap.predict(X, rng), box.strata.index(Y)
     fast, q, inside = cap.compile(), np.empty((1, 3)), np.empty(1, dtype=bool)
 
     def compiled() -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from capture_cp.checks import Floats
 from capture_cp.experiments.output import output_folder
-from capture_cp.plotting import STRATA_COLOURS, plot_strata, pyplot
+from capture_cp.plotting import STRATA_COLOURS, label, plot_strata, pyplot
 from capture_cp.predictor import Capture
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import CORNER, EDGE, FREE
@@ -32,7 +32,7 @@ def write_figures(study: CoverageStudy, tasks: dict[str, Marble], console: Conso
         spaces, regions = (folder / f"{Path(name).stem}-{kind}.png" for kind in ("spaces", "regions"))
         draw_spaces(task, spaces)
         draw_regions(task, caps, study.alpha, regions)
-        console.print(f"Figures: {spaces}, {regions}")
+        console.print(f"Figures: {spaces}, {regions}", markup=False)
 
 
 def draw_spaces(task: Marble, file: Path) -> None:
@@ -85,7 +85,7 @@ def draw_regions(task: Marble, caps: dict[str, Capture], alpha: float, file: Pat
         axis.set_title(name, fontsize=10)
     for row, (situation, x) in zip(panels, situations.items()):
         after = task.outcomes(x[None], 200, seed=1)[0]
-        regions = {name: cap.region(x, alpha) for name, cap in caps.items()}
+        regions = {name: cap.region(x, alpha, rng=0) for name, cap in caps.items()}
         shown = np.vstack([after, *(_centres(task, region.cells()) for region in regions.values())])
         low, high = _square(shown.min(axis=0) - MARGIN, shown.max(axis=0) + MARGIN)
         for axis, region in zip(row, regions.values()):
@@ -96,7 +96,9 @@ def draw_regions(task: Marble, caps: dict[str, Capture], alpha: float, file: Pat
             axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
             axis.set_xlabel(f"{len(region.cells()):,} cells", fontsize=8)
         row[0].set_ylabel(situation)
-    figure.suptitle(f"{task.map.name}: regions at {1 - alpha:.0%} (cells by stratum), particles (dots), true outcomes (x)")
+    figure.suptitle(
+        f"{label(task.map.name)}: regions at {1 - alpha:.0%} (cells by stratum), particles (dots), true outcomes (x)"
+    )
     figure.savefig(file, dpi=130)
     plt.close(figure)
 

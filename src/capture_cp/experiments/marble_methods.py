@@ -13,6 +13,7 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.experiments.parts import run_parts
 from capture_cp.methods import method
 from capture_cp.predictor import Capture
+from capture_cp.streams import derived_seed, stream
 from capture_cp.tasks.marble.corrected import corrected
 from capture_cp.tasks.marble.task import Design, Marble
 
@@ -32,24 +33,28 @@ class MarbleMethods:
     particles: int = 16
     seed: int = 0
 
-    def rng(self, purpose: int) -> np.random.Generator:
-        """The stream of random numbers for one purpose: 0 calibration transitions, 1 test inputs, 2 subsets, 3 training."""
-        return np.random.default_rng([self.seed, purpose])
+    def seed_on(self, task: Marble) -> int:
+        """The seed of everything on one map: two maps share no random numbers."""
+        return derived_seed(self.seed, "marble", task.map.name)
+
+    def rng(self, task: Marble, purpose: str) -> np.random.Generator:
+        """The random numbers of one purpose on one map, such as "calibration", "test", "subsets" or "training"."""
+        return stream(self.seed_on(task), purpose)
 
     def fit(self, task: Marble, X: Floats, Y: Floats) -> dict[str, Capture]:
         """Every method, fitted to the same transitions X (n, 8), Y (n, 2)."""
-        shared: dict[str, Any] = {"n_particles": self.particles, "tree": self.tree, "seed": self.seed}
+        shared: dict[str, Any] = {"n_particles": self.particles, "tree": self.tree, "seed": self.seed_on(task)}
         fitted = {}
         for name in self.methods:
             recipe, model = name, task
             if name == RESIDUAL:
-                recipe, model = "capture", corrected(task, TRAINING, self.rng(3))
+                recipe, model = "capture", corrected(task, TRAINING, self.rng(task, "training"))
             fitted[name] = method(recipe, model, task.strata, **shared).fit(X, Y)
         return fitted
 
     def calibrate(self, task: Marble) -> dict[str, Capture]:
         """Every method, calibrated on transitions of one map: two for each input of the design."""
-        data = task.transitions(self.design, 2, self.rng(0))
+        data = task.transitions(self.design, 2, self.rng(task, "calibration"))
         return self.fit(task, data.X, data.Y)
 
     def calibrate_all(self, tasks: Mapping[str, Marble], jobs: int) -> Iterator[tuple[str, dict[str, Capture]]]:

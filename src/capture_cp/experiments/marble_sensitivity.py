@@ -95,7 +95,7 @@ class MarbleSensitivity:
 
             file = output_folder(self.figures) / "marble-sensitivity.png"
             draw_sensitivity(rows, file)
-            console.print(f"Figure: {file}")
+            console.print(f"Figure: {file}", markup=False)
 
     def _study(self) -> PlanningStudy:
         if not self.settings:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import Floats, known_name
+from capture_cp.checks import Floats
 from capture_cp.experiments.board_drawing import board_polygons
 from capture_cp.experiments.marble_figures import GOAL_COLOUR, PIT_COLOUR, draw_board
 from capture_cp.experiments.movie import Picture
 from capture_cp.experiments.planning_rows import ROWS
-from capture_cp.experiments.recorded import recorded_region, verdict
+from capture_cp.experiments.recorded import recorded_method, recorded_region, verdict
 from capture_cp.experiments.storyboard import MovingFigure, check_states, heading, mark_window, rgb
 from capture_cp.methods import method
 from capture_cp.planning.episode import Episode
@@ -32,7 +32,7 @@ FINE = 240
 
 
 class MarbleStoryboard:
-    """Draws a recorded marble episode, a picture a control step."""
+    """Draws a recorded marble episode, one picture per control step."""
 
     rate = 1.0 / (dynamics.SUBSTEPS * dynamics.DT)
 
@@ -47,7 +47,7 @@ class MarbleStoryboard:
         terms = episode.info.get("correction")
         correction = None if terms is None else tuple(tuple(map(float, row)) for row in terms)
         self.task = Marble(board, absorb=True, model_gain=gain, correction=correction)
-        self.cap = self._method()
+        self.cap = recorded_method(episode, ROWS, self._method)
         self.figure = MovingFigure((15.6, 5.0), [1.35, 1, 1, 1])
         self.board, self.workspace, self.space, self.closeup = self.figure.axes
         self._draw_background()
@@ -61,13 +61,8 @@ class MarbleStoryboard:
         name = f"{self.task.map.name}, {self.episode.info.get('method', '')}"
         return self.figure.picture(f"{name}: {heading(self.episode, step, self.rate)}")
 
-    def _method(self) -> Capture | None:
-        """The episode's method, not fitted; None for an episode without regions."""
-        if not len(self.episode.particles):
-            return None
-        name = known_name("method", self.episode.info.get("method"), ROWS)
-        particles = max(self.episode.particles.shape[1], 2)  # of a Gaussian there is one, its mean
-        return method(ROWS[name].method, self.task, self.task.strata, n_particles=particles, k=self.episode.info.get("k"))
+    def _method(self, name: str, particles: int) -> Capture:
+        return method(name, self.task, self.task.strata, n_particles=particles, k=self.episode.info.get("k"))
 
     # -- what stays ---------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from capture_cp.checks import Floats
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import GriddedStrata
+from capture_cp.streams import stream
 
 #: Outcomes held in memory at once.
 BLOCK = 2_000_000
@@ -78,7 +79,7 @@ def count(
 ) -> dict[str, Counts]:
     """Counts of every calibrated method for test inputs X (n, dx), numbered from `first` for their noise."""
     n, strata = len(X), len(task.strata.names)
-    asked = predictions(caps, X)
+    asked = predictions(caps, X, seed, first)
     totals = np.zeros((n, strata))
     hits = {name: np.zeros((n, strata)) for name in caps}
     step = max(1, BLOCK // n)
@@ -92,15 +93,15 @@ def count(
     return {name: Counts.of(totals, h, caps[name].count_cells(X, alpha, prediction=asked[name])) for name, h in hits.items()}
 
 
-def predictions(caps: Mapping[str, Capture], X: Floats) -> dict[str, Any]:
-    """What the model of each method predicts at X (n, dx); methods that ask the same of one model share the answer."""
+def predictions(caps: Mapping[str, Capture], X: Floats, seed: int, first: int) -> dict[str, Any]:
+    """What each method's model predicts at X (n, dx), numbered from `first`; methods of one model share the answer."""
     answers: dict[Any, Any] = {}
     found = {}
     for name, cap in caps.items():
         score = type(cap._score)
-        question = (id(cap.model), cap.n_particles, cap.seed, score.predict, score.checked)
+        question = (id(cap.model), cap.n_particles, score.predict, score.checked)
         if question not in answers:
-            answers[question] = cap.predict(X)
+            answers[question] = cap.predict(X, stream(seed, "predictions", first))
         found[name] = answers[question]
     return found
 

@@ -57,7 +57,7 @@ class CounterOnCuda:
         for part in parts:
             inputs = X[part * size : (part + 1) * size]
             with self.clock("predicting"):
-                predicted = predictions(self.caps, inputs)
+                predicted = predictions(self.caps, inputs, self.seed, part * size)
             if counting is not None:
                 yield counting[0], self._collect(counting[1])
             counting = part, self._start(inputs, part * size, predicted)

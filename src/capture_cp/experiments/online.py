@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import numpy as np
 import tyro
 from rich.console import Console
 
@@ -23,6 +22,7 @@ from capture_cp.methods import method
 from capture_cp.online import Adaptive, AdaptiveAlpha, AdaptiveScale
 from capture_cp.plotting import pyplot
 from capture_cp.predictor import Capture
+from capture_cp.streams import derived_seed, stream
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.planner import PlannerSettings
 from capture_cp.tasks.marble.task import Marble
@@ -71,7 +71,7 @@ class OnlineStudy:
                 figure = online_figure({mode: runs[map_name, mode] for mode in self.modes}, strata, self.alpha)
                 figure.savefig(file, dpi=120)
                 pyplot().close(figure)
-                console.print(f"Figure: {file}")
+                console.print(f"Figure: {file}", markup=False)
 
     def results(self, tasks: dict[str, Marble], console: Console) -> dict[tuple[str, str], Any]:
         """What happened at every step, by map and mode."""
@@ -107,9 +107,10 @@ class OnlineStudy:
     def _part(self, tasks: dict[str, Marble], names: list[tuple[str, str]], part: int) -> dict[str, Any]:
         map_name, mode = names[part]
         task = tasks[map_name]
-        data = task.transitions("grid", 2, np.random.default_rng([self.seed, 0]))
-        cap = method("capture", task, task.strata, tree=Tree(per_stratum=False), seed=self.seed).fit(data.X, data.Y)
-        step = int(np.random.default_rng([self.seed, 2]).integers(self.steps // 10, self.steps // 5 + 1))
+        seed = derived_seed(self.seed, "marble", task.map.name)  # two maps share no random numbers
+        data = task.transitions("grid", 2, stream(seed, "calibration"))
+        cap = method("capture", task, task.strata, tree=Tree(per_stratum=False), seed=seed).fit(data.X, data.Y)
+        step = int(stream(seed, "change").integers(self.steps // 10, self.steps // 5 + 1))
         change = Change(step, self.gain, self.drag)
         adaptive, settings = self._adaptive(mode, cap, task), PlannerSettings(samples=self.samples)
         loop = closed_loop(task, cap, adaptive, settings, change, step + self.steps, self.alpha, self.seed)

@@ -9,10 +9,11 @@ import numpy as np
 from capture_cp.checks import Floats
 from capture_cp.experiments.planning_rows import MAX_STEPS
 from capture_cp.online import Adaptive
-from capture_cp.planning.episode import System, run_episode
+from capture_cp.planning.episode import System, episode_seeds, run_episode
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
+from capture_cp.streams import stream
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import OUTCOMES, POSITION, OnTheBoard, PlannerSettings, marble_planner, start_state
 from capture_cp.tasks.marble.task import Marble
@@ -29,8 +30,8 @@ class Change(NamedTuple):
 class Watched:
     """The true marble, watched: every executed step is judged by its region, written down, and learnt from."""
 
-    def __init__(self, cap: Capture, adaptive: Adaptive | None, alpha: float) -> None:
-        self.cap, self.adaptive, self.alpha = cap, adaptive, alpha
+    def __init__(self, cap: Capture, adaptive: Adaptive | None, alpha: float, particles: np.random.Generator) -> None:
+        self.cap, self.adaptive, self.alpha, self._particles = cap, adaptive, alpha, particles
         self.rollout: FusedRollout | None = None
         self.log: dict[str, list[Any]] = {key: [] for key in ("stratum", "held", "dials", "infinite")}
 
@@ -47,7 +48,10 @@ class Watched:
         """A step was executed: input x (dx,), next configuration y (dc,)."""
         adaptive = self.adaptive
         q = self.cap.thresholds(x[None], self.alpha) if adaptive is None else adaptive.thresholds(x[None])
-        held = bool(self.cap.contains(x[None], y[None], self.alpha)[0]) if adaptive is None else adaptive.observe(x, y)
+        if adaptive is None:
+            held = bool(self.cap.contains(x[None], y[None], self.alpha, rng=self._particles)[0])
+        else:
+            held = adaptive.observe(x, y, rng=self._particles)
         self.log["stratum"].append(int(self.cap.strata.index(y[None])[0]))
         self.log["held"].append(int(held))
         self.log["dials"].append([] if adaptive is None else adaptive.dials.round(4).tolist())
@@ -70,16 +74,15 @@ def closed_loop(
     seed: int,
 ) -> dict[str, Any]:
     """`total` steps of the marble, whose true system changes on the way, in episodes of at most 100."""
-    watched = Watched(cap, adaptive, alpha)
+    watched = Watched(cap, adaptive, alpha, stream(seed, "watched", task.map.name))
     system = _changing(task, watched, change)
     episode, ends, outcomes = 0, [], []
     while len(watched) < total:
-        # every mode meets the same noise in the same episode
-        seeds = np.random.SeedSequence([seed, 1, episode]).generate_state(2, np.uint64)
-        planner = marble_planner(cap, task, settings, alpha, int(seeds[0]))
+        planner_seed, noise_seed = episode_seeds(seed, task.map.name, episode)  # the same for every mode
+        planner = marble_planner(cap, task, settings, alpha, planner_seed)
         watched.guide(planner)
         left = min(MAX_STEPS, total - len(watched))
-        run = run_episode(planner, system, start_state(task), left, int(seeds[1]))
+        run = run_episode(planner, system, start_state(task), left, noise_seed)
         episode += 1
         ends.append(len(watched))
         outcomes.append(run.outcome)

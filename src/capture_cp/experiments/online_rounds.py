@@ -26,6 +26,7 @@ from capture_cp.online import Round, executed, on_policy_rounds
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.plotting import pyplot
 from capture_cp.predictor import Capture
+from capture_cp.streams import derived_seed, stream
 from capture_cp.tasks.marble.maps import load_map, tuning_variant
 from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
@@ -76,7 +77,7 @@ class RoundsStudy:
             figure = rounds_figure(rows, self.alpha)
             figure.savefig(file, dpi=120)
             pyplot().close(figure)
-            console.print(f"Figure: {file}")
+            console.print(f"Figure: {file}", markup=False)
 
     def _checked(self) -> dict[str, Marble]:
         check_settings(self, ("episodes", "samples", "jobs"), (self.figures,))
@@ -86,18 +87,19 @@ class RoundsStudy:
         return {name: Marble(tuning_variant(one) if self.variant else one, absorb=True) for name, one in maps.items()}
 
     def _rounds(self, task: Marble, name: str) -> list[Round[Episode]]:
-        data = task.transitions("grid", 2, np.random.default_rng([self.seed, 0]))
-        grid = method(name, task, task.strata, tree=Tree(per_stratum=False), seed=self.seed).fit(data.X, data.Y)
+        seed = derived_seed(self.seed, "marble", task.map.name)  # two maps share no random numbers
+        data = task.transitions("grid", 2, stream(seed, "calibration"))
+        grid = method(name, task, task.strata, tree=Tree(per_stratum=False), seed=seed).fit(data.X, data.Y)
 
         def fit(episodes: Sequence[Episode]) -> Capture:
             rows = executed(episodes, POSITION)
             # some thousand steps at most: few leaves, most episodes left for the thresholds, and a promise by stratum
             tree = Tree(partition_share=0.3, min_leaf=100)
-            cap = method(name, task, task.strata, tree=tree, seed=self.seed)
+            cap = method(name, task, task.strata, tree=tree, seed=seed)
             return cap.fit(rows.X, rows.Y, groups=rows.episodes)
 
         play = partial(self._play, task)
-        return on_policy_rounds(grid, play, fit, POSITION, self.rounds, self.episodes, self.checks, self.alpha, self.seed)
+        return on_policy_rounds(grid, play, fit, POSITION, self.rounds, self.episodes, self.checks, self.alpha, seed)
 
     def _play(self, task: Marble, cap: Capture, seeds: list[int]) -> list[Episode]:
         work = partial(self._episode, task, cap, seeds)

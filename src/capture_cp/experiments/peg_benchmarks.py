@@ -37,7 +37,7 @@ def peg_comparisons(seed: int) -> Iterator[Comparison]:
         )  # fmt: skip
     cap = _calibrated(task, seed)
     X = task.inputs(REGIONS, rng)
-    particles = cap.predict(X)
+    particles = cap.predict(X, rng)
     regions = PegRollout(cap, task).regions
     yield Comparison(
         f"cells and costs of {REGIONS} first-step regions", lambda: regions(X, particles),

@@ -25,6 +25,7 @@ from capture_cp.experiments.parts import kernel_threads
 from capture_cp.experiments.settings import check_settings
 from capture_cp.methods import METHODS
 from capture_cp.predictor import Capture
+from capture_cp.streams import stream
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.data import CALIBRATION, TEST, PegData, peg_data
 from capture_cp.tasks.peg.settings import PegSettings
@@ -151,7 +152,7 @@ class PegCoverageStudy:
                 bar = progress.add_task(f"{name}: calibrating, counting cells", total=max(counted, 1))
                 cap = task.method(name, self.particles, tree, self.seed).set_params(device=self.device)
                 cap.fit(calibration.X, calibration.Y)
-                prediction = cap.predict(test.X)
+                prediction = cap.predict(test.X, stream(self.seed, "peg", "predictions"))
                 inside = cap.contains(test.X, test.Y, self.alpha, prediction=prediction, labels=labels)
                 cells = np.empty((counted, len(regimes) + 1))
                 for first in range(0, counted, BLOCK):

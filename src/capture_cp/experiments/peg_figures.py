@@ -43,7 +43,7 @@ def write_figures(
     draw_contacts(task, test.Y, files["contacts"])
     draw_starts(task, files["starts"])
     draw_regions(task, caps, test, alpha, files["regions"])
-    console.print(f"Figures: {', '.join(str(file) for file in files.values())}")
+    console.print(f"Figures: {', '.join(str(file) for file in files.values())}", markup=False)
 
 
 def draw_spaces(task: Peg, file: Path) -> None:
@@ -120,7 +120,7 @@ def draw_regions(task: Peg, caps: Mapping[str, Capture], test: Transitions, alph
         after, _ = task.outcomes(np.tile(test.X[i], (OUTCOMES, 1)), np.random.default_rng(1), task.true_system(1))
         layer = _layer(task, test.Y[i, 2])
         for axis, cap in zip(line, caps.values()):
-            region = cap.region(test.X[i], alpha)
+            region = cap.region(test.X[i], alpha, rng=0)
             _show_region(task, axis, region, layer)
             _show_outcomes(task, axis, after, layer)
             low, high = after[:, :2].min(axis=0) * _MM - _VIEW, after[:, :2].max(axis=0) * _MM + _VIEW

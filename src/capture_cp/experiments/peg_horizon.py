@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import tyro
 from rich.console import Console
 from rich.progress import Progress
@@ -22,6 +21,7 @@ from capture_cp.experiments.parts import kernel_threads
 from capture_cp.experiments.settings import RowsFile, check_settings
 from capture_cp.horizon import HorizonCapture, HorizonCoverage, Rollouts, as_step
 from capture_cp.predictor import Capture
+from capture_cp.streams import stream
 from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.rollouts import AXES, peg_rollouts
 from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName
@@ -93,13 +93,13 @@ class PegHorizonStudy:
         with console.status("calibrating and counting cells"):
             cap = HorizonCapture(as_step(task.model), task.strata, AXES, *parts).fit(calibration)
             one = Capture(task, task.strata, *parts).fit(single.transitions.X, single.transitions.Y)
-            return compare(one, cap, test, self.alpha, self.confidence, self.volume)
+            return compare(one, cap, test, self.alpha, self.confidence, self.volume, stream(self.seed, "predictions"))
 
-    def _simulate(self, task: Peg, n: int, purpose: int, advance: Callable[[int], object]) -> Rollouts:
+    def _simulate(self, task: Peg, n: int, purpose: str, advance: Callable[[int], object]) -> Rollouts:
         """n roll-outs of the true system; fewer are always the first of more."""
         system, parts = task.true_system(self.threads), []
         for number, first in enumerate(range(0, n, PART)):
-            part = peg_rollouts(task, PART, self.horizon, np.random.default_rng([self.seed, purpose, number]), system)
+            part = peg_rollouts(task, PART, self.horizon, stream(self.seed, "peg", purpose, number), system)
             parts.append(part[: n - first])
             advance(len(parts[-1]) * self.horizon)
         return Rollouts.concatenate(parts)

@@ -24,6 +24,7 @@ from capture_cp.experiments.output import output_folder, share_with_interval, wr
 from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.experiments.peg_rows import OWN_ROWS, ROWS, calibrate, play
 from capture_cp.experiments.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
+from capture_cp.planning.episode import episode_seeds
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.first_step import Infeasible
 from capture_cp.tasks.peg.planner import MAX_STEPS, PegRollout, PlannerSettings, closed_loop, peg_planner
@@ -84,7 +85,8 @@ class PegPlanningStudy:
         if self.figures is not None:
             from capture_cp.experiments.peg_planning_figures import write_figures
 
-            console.print(f"Figures: {', '.join(map(str, write_figures(task, results, self, output_folder(self.figures))))}")
+            files = write_figures(task, results, self, output_folder(self.figures))
+            console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def check(self) -> None:
         """Refuse settings that cannot be worked with."""
@@ -141,14 +143,13 @@ class PegPlanningStudy:
 
     def _episode(self, rollout: PegRollout, name: str, starts: Floats, episode: int) -> dict[str, Any]:
         task, settings = rollout.task, rollout.settings
-        # every method meets the same noise in the same episode
-        seeds = np.random.SeedSequence([self.seed, 1, episode]).generate_state(2, np.uint64)
+        seed, noise_seed = episode_seeds(self.seed, f"peg {self.system}", episode)
         system = closed_loop(task, task.true_system(threads=1), starts[episode])
         chosen = {key: getattr(self, key) for key in ("system", "bound", "width", "trim", "alpha")}
         info = {"task": "peg", "method": name, "episode": episode} | chosen | asdict(settings)
-        planner = peg_planner(rollout, settings, int(seeds[0]))
+        planner = peg_planner(rollout, settings, seed)
         planner.plan(starts[episode])  # compiles what is not yet compiled, so that no plan is timed with it
-        run = play(ROWS[name], planner, system, starts[episode], MAX_STEPS, int(seeds[1]), info)
+        run = play(ROWS[name], planner, system, starts[episode], MAX_STEPS, noise_seed, info)
         if self.record is not None:
             run.save(self.record / f"peg-{self.system}-{name}-{episode:03d}.npz")
         labels = task.strata.index(run.states[1:])

@@ -16,6 +16,7 @@ from capture_cp.online import AdaptiveScale
 from capture_cp.planning.episode import Episode, System, run_episode
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
+from capture_cp.streams import stream
 from capture_cp.tasks.peg.corrected import corrected
 from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings
@@ -63,9 +64,9 @@ ROWS: Mapping[str, PegRow] = {name: PegRow(name) for name in METHODS} | OWN_ROWS
 
 def calibrate(row: PegRow, task: Peg, particles: int, calibration: int, seed: int) -> tuple[Capture | HorizonCapture, Peg]:
     """The row, fitted to calibration transitions or roll-outs of the true system, and the task with the model that plans."""
-    planned = corrected(task, TRAINING, np.random.default_rng([seed, 2])) if row.corrected else task
+    planned = corrected(task, TRAINING, stream(seed, "peg", "training")) if row.corrected else task
     if row.horizon:
-        rollouts = peg_rollouts(task, calibration, STEPS, np.random.default_rng([seed, 3]))
+        rollouts = peg_rollouts(task, calibration, STEPS, stream(seed, "peg", "roll-outs"))
         score = NearestParticles(k=max(1, particles // 2), metric=task.metric)
         ahead = HorizonCapture(PegStep(planned), task.strata, AXES, score, peg_tree(), particles, seed)
         return ahead.fit(rollouts), planned
@@ -81,22 +82,22 @@ def play(
     assert isinstance(rollout, PegRollout)
     alpha = rollout.regions.alpha
     if not row.online:
-        return run_episode(planner, system, start, max_steps, seed, info).with_regions(rollout.cap, AXES, alpha)
+        return run_episode(planner, system, start, max_steps, seed, info).with_regions(rollout.cap, AXES, alpha, seed)
     assert isinstance(rollout.cap, Capture)
     online = AdaptiveScale(rollout.cap, alpha, eta=RATE, floor=FLOOR, never_smaller=True)
     calibrated, rollout.regions.thresholds = rollout.regions.thresholds, online.thresholds
-    held, thresholds = [], []
+    held, thresholds, particles = [], [], stream(seed, "adapting")
 
     def observed(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
         after, outcome = system(state, action, rng)
         x = np.concatenate([state, action])
         thresholds.append(online.thresholds(x[None])[0])
-        held.append(online.observe(x, after))
+        held.append(online.observe(x, after, rng=particles))
         return after, outcome
 
     try:
         run = run_episode(planner, observed, start, max_steps, seed, info)
     finally:
         rollout.regions.thresholds = calibrated  # the next episode begins anew
-    run = run.with_regions(rollout.cap, AXES, alpha)
+    run = run.with_regions(rollout.cap, AXES, alpha, seed)
     return replace(run, inside=np.array(held, dtype=bool), thresholds=np.array(thresholds))

@@ -16,11 +16,11 @@ from capture_cp.experiments.peg_planning_figures import (
     draw_peg,
     draw_receptacle,
 )
-from capture_cp.experiments.recorded import recorded_region, verdict
+from capture_cp.experiments.peg_rows import ROWS
+from capture_cp.experiments.recorded import recorded_method, recorded_region, verdict
 from capture_cp.experiments.storyboard import MovingFigure, check_states, heading, mark_window, rgb
 from capture_cp.planning.episode import Episode
 from capture_cp.plotting import INFEASIBLE_COLOUR
-from capture_cp.predictor import Capture
 from capture_cp.region import Region
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.settings import PegSettings
@@ -34,7 +34,7 @@ CLOSE = 7.0
 
 
 class PegStoryboard:
-    """Draws a recorded peg episode, a picture a control step."""
+    """Draws a recorded peg episode, one picture per control step."""
 
     rate = 15.0
 
@@ -45,7 +45,7 @@ class PegStoryboard:
         width = float(info.get("width", PegSettings.block_width)) * 1e-3
         settings = PegSettings(bound=float(info.get("bound", PegSettings.bound)), block_width=width)
         self.task = Peg(settings, info.get("system", "planar"), float(info.get("trim", 0.0)) * 1e-3)
-        self.cap = self._method()
+        self.cap = recorded_method(episode, ROWS, self.task.method)
         self.figure = MovingFigure((13.6, 5.4), [0.8, 1, 1])
         self.workspace, self.space, self.closeup = self.figure.axes
         self._draw_background()
@@ -57,12 +57,6 @@ class PegStoryboard:
         self._draw_space(step)
         name = f"Peg ({self.task.system}), {self.episode.info.get('method', '')}"
         return self.figure.picture(f"{name}: {heading(self.episode, step, self.rate)}")
-
-    def _method(self) -> Capture | None:
-        """The episode's method, not fitted; None for an episode without regions."""
-        if not len(self.episode.particles):
-            return None
-        return self.task.method(str(self.episode.info.get("method")), max(self.episode.particles.shape[1], 2))
 
     # -- what stays ---------------------------------------------------------------------------------------------------
 

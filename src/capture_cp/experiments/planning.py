@@ -22,9 +22,9 @@ from capture_cp.experiments import paper
 from capture_cp.experiments.output import beside, output_folder, share_with_interval, write_rows
 from capture_cp.experiments.parts import PartStore, run_parts
 from capture_cp.experiments.planning_rows import ROWS, Calibration, calibrate, play, play_together
-from capture_cp.experiments.planning_summary import episode_seeds, planning_row, summary
+from capture_cp.experiments.planning_summary import planning_row, summary
 from capture_cp.experiments.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
-from capture_cp.planning.episode import Episode
+from capture_cp.planning.episode import Episode, episode_seeds
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.planner import PlannerSettings
 from capture_cp.tasks.marble.task import Marble
@@ -84,7 +84,7 @@ class PlanningStudy:
 
             file = output_folder(self.figures) / "trajectories.png"
             draw_trajectories(tasks, results, file)
-            console.print(f"Figure: {file}")
+            console.print(f"Figure: {file}", markup=False)
 
     def checked_tasks(self) -> dict[str, Marble]:
         """The maps by name, all settings checked."""
@@ -142,7 +142,7 @@ class PlanningStudy:
             return
         for first in range(0, len(wanted), TOGETHER):
             some = wanted[first : first + TOGETHER]
-            seeds, noise_seeds = zip(*map(self._seeds, some))
+            seeds, noise_seeds = zip(*(episode_seeds(self.seed, task.map.name, episode) for episode in some))
             info = self._info(found, map_name, name)
             runs = play_together(found, self._planner_settings(found), self.alpha, seeds, noise_seeds, info)
             for episode, run in zip(some, runs):
@@ -159,10 +159,8 @@ class PlanningStudy:
     def play(self, found: Calibration, map_name: str, name: str, episode: int) -> Episode:
         """One closed-loop run with a calibrated row, and the regions of its executed steps."""
         info = self._info(found, map_name, name) | {"episode": episode}
-        return play(found, self._planner_settings(found), self.alpha, *self._seeds(episode), info, self.device)
-
-    def _seeds(self, episode: int) -> tuple[int, int]:
-        return episode_seeds(self.seed, episode)
+        seeds = episode_seeds(self.seed, found.task.map.name, episode)
+        return play(found, self._planner_settings(found), self.alpha, *seeds, info, self.device)
 
     def _planner_settings(self, found: Calibration) -> PlannerSettings:
         settled = found.row.planner

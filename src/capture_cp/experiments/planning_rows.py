@@ -19,6 +19,7 @@ from capture_cp.planning.batch import run_episodes
 from capture_cp.planning.episode import Episode, System, run_episode, with_regions
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
+from capture_cp.streams import derived_seed, stream
 from capture_cp.tasks.marble.corrected import corrected
 from capture_cp.tasks.marble.planner import (
     POSITION,
@@ -94,17 +95,18 @@ def calibrate(
     share: float = 1.0,
 ) -> Calibration:
     """The row, fitted to the paper's grid of transitions of this map, or to roll-outs of it, or to a share of them."""
+    seed = derived_seed(seed, "marble", task.map.name)  # two maps share no random numbers
     if row.corrected:
-        task = corrected(task, TRAINING, np.random.default_rng([seed, 2]))
+        task = corrected(task, TRAINING, stream(seed, "training"))
     if row.horizon:
-        rollouts = marble_rollouts(task, _part(ROLLOUTS, share), horizon, np.random.default_rng([seed, 3]))
+        rollouts = marble_rollouts(task, _part(ROLLOUTS, share), horizon, stream(seed, "roll-outs"))
         score, groups = None if k is None else NearestParticles(k), Tree(max_leaves=max_leaves)
         ahead = HorizonCapture(task.model_step, task.strata, POSITION, score, groups, n_particles=particles, seed=seed)
         return Calibration(row, task, ahead.fit(rollouts))
-    data = task.transitions("grid", 2, np.random.default_rng([seed, 0]))
+    data = task.transitions("grid", 2, stream(seed, "calibration"))
     tree = Tree(per_stratum=False, max_leaves=max_leaves)
     cap = method(row.method, task, task.strata, n_particles=particles, k=k, tree=tree, seed=seed)
-    drawn = np.random.default_rng([seed, 4]).permutation(len(data.X))[: _part(len(data.X), share)]
+    drawn = stream(seed, "subsets").permutation(len(data.X))[: _part(len(data.X), share)]
     kept = np.sort(drawn)  # in their order, so that all of them are the data as they were
     return Calibration(row, task, cap.fit(data.X[kept], data.Y[kept]))
 
@@ -127,11 +129,11 @@ def play(
     system = true_system(found.task)
     if not found.row.online:
         run = run_episode(planner, system, start_state(found.task), MAX_STEPS, noise_seed, info)
-        return run.with_regions(found.cap, POSITION, alpha)
+        return run.with_regions(found.cap, POSITION, alpha, noise_seed)
     assert isinstance(found.cap, Capture)
-    adapting = _Adapting(found.cap, planner, system, alpha)
+    adapting = _Adapting(found.cap, planner, system, alpha, stream(noise_seed, "adapting"))
     run = run_episode(planner, adapting, start_state(found.task), MAX_STEPS, noise_seed, info)
-    run = run.with_regions(found.cap, POSITION, alpha)
+    run = run.with_regions(found.cap, POSITION, alpha, noise_seed)
     return replace(run, inside=adapting.inside, thresholds=np.array(adapting.thresholds))
 
 
@@ -147,15 +149,15 @@ def play_together(
     planner = marble_planner(found.cap, found.task, settings, alpha, 0, device="cuda")
     starts = np.tile(start_state(found.task), (len(seeds), 1))
     runs = run_episodes(planner, true_systems(found.task), starts, MAX_STEPS, seeds, noise_seeds, info)
-    return with_regions(runs, found.cap, POSITION, alpha)
+    return with_regions(runs, found.cap, POSITION, alpha, noise_seeds[0])
 
 
 class _Adapting:
     """A true system that tells the planner's regions, after every step, whether they held."""
 
-    def __init__(self, cap: Capture, planner: MPPI, system: System, alpha: float) -> None:
+    def __init__(self, cap: Capture, planner: MPPI, system: System, alpha: float, particles: np.random.Generator) -> None:
         self.online = AdaptiveScale(cap, alpha, eta=RATE, floor=FLOOR, never_smaller=True)
-        self.planner, self.system = planner, system
+        self.planner, self.system, self._particles = planner, system, particles
         self.held: list[bool] = []
         self.thresholds: list[Floats] = []
 
@@ -167,7 +169,7 @@ class _Adapting:
         after, outcome = self.system(state, action, rng)
         x = np.concatenate([state, action])
         self.thresholds.append(self.online.thresholds(x[None])[0])
-        self.held.append(self.online.observe(x, after[POSITION]))
+        self.held.append(self.online.observe(x, after[POSITION], rng=self._particles))
         assert isinstance(self.planner.rollout, OnTheBoard)
         self.planner.rollout.fused.thresholds = self.online.group_thresholds()
         return after, outcome

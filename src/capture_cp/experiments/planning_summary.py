@@ -14,12 +14,6 @@ from capture_cp.tasks.marble.task import Marble
 OUTCOMES = ("success", "fell", "timed out")
 
 
-def episode_seeds(seed: int, episode: int) -> tuple[int, int]:
-    """Seeds of the planner and of the true system; every method meets the same noise in the same episode."""
-    seeds = np.random.SeedSequence([seed, 1, episode]).generate_state(2, np.uint64)
-    return int(seeds[0]), int(seeds[1])
-
-
 def summary(run: Episode, task: Marble) -> dict[str, Any]:
     """What the tables need of an episode, and its path."""
     path, strata = run.states[:, POSITION], len(task.strata.names)

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
 import numpy as np
 
-from capture_cp.checks import CaptureError
+from capture_cp.checks import CaptureError, known_name
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.episode import Episode
 from capture_cp.predictor import Capture
 from capture_cp.region import Region, grid_of
+
+
+class Planned(Protocol):
+    """A row of a planning table."""
+
+    @property
+    def method(self) -> str:
+        """The recipe of its one-step calibration."""
+        ...
+
+
+def recorded_method(episode: Episode, rows: Mapping[str, Planned], make: Callable[[str, int], Capture]) -> Capture | None:
+    """The method of a recorded episode, not fitted; None for an episode without regions.
+
+    `rows` are those of the task's planning table, of which the episode names one; `make` takes a recipe and a number of
+    particles.
+    """
+    if not len(episode.particles):
+        return None
+    name = known_name("method of the episode,", episode.info.get("method"), rows)
+    return make(rows[name].method, max(episode.particles.shape[1], 2))  # of a Gaussian there is one, its mean
 
 
 def recorded_region(episode: Episode, cap: Capture, step: int) -> Region | None:

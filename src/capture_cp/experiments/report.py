@@ -40,7 +40,7 @@ def write_page(file: Path, template: str, folder: Path = TEMPLATES, **values: An
     environment.globals["embedded"] = embedded
     text = environment.get_template(template).render(versions=versions(), **values)
     with written_whole(file) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")  # names of files may be no text
 
 
 def embedded(picture: Path) -> str:

@@ -1,4 +1,4 @@
-"""Result rows as tables for a page: a line a method, ours above and the paper's below in each cell."""
+"""Result rows as tables for a page: one line per method, ours above and the paper's below in each cell."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import numpy as np
 from capture_cp.checks import CaptureError, Floats
 from capture_cp.experiments.movie import Picture
 from capture_cp.planning.episode import TIMED_OUT, Episode
+from capture_cp.plotting import label
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -34,7 +35,7 @@ class MovingFigure:
 
     def picture(self, heading: str) -> Picture:
         """The figure as it is now under a heading, (h, w, 3)."""
-        self._heading.set_text(heading)
+        self._heading.set_text(label(heading))
         self.canvas.draw()
         pixels = np.asarray(self.canvas.buffer_rgba())[:, :, :3]
         height, width = (size - size % 2 for size in pixels.shape[:2])  # videos want even sizes

@@ -21,7 +21,7 @@ from capture_cp.plotting import pyplot
 class Storyboard(Protocol):
     """Draws an episode, picture by picture."""
 
-    #: Control steps a second.
+    #: Control steps per second.
     rate: float
 
     def draw(self, step: int) -> Picture:
@@ -40,7 +40,7 @@ class Video:
 
     episode: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="An episode, .npz.", metavar="EPISODE.npz")]
     out: Annotated[
-        Path | None, tyro.conf.arg(help=f"The video, {' or '.join(ENDINGS)}; an .mp4 beside the episode unless given.")
+        Path | None, tyro.conf.arg(help=f"The video, {' or '.join(ENDINGS)}; by default an .mp4 beside the episode.")
     ] = None
     speed: Annotated[float, tyro.conf.arg(help="1 is real time, 0.5 half as fast.")] = 1.0
 
@@ -49,13 +49,13 @@ class Video:
         out = self.out if self.out is not None else self.episode.with_suffix(".mp4")
         if not 0.01 <= self.speed <= 10:
             raise CaptureError(f"speed is {self.speed}; expected a number from 0.01 to 10, 1 for real time.")
-        pyplot()  # missing matplotlib is told now
+        pyplot()  # missing matplotlib is reported now
         check_ending(out)
         check_writable(out)
         episode = Episode.load(self.episode)
         board = storyboard(episode)
         write_movie(out, _pictures(board, episode, console), self.speed * board.rate)
-        console.print(f"Video of {episode.steps} steps, {episode.outcome}: {out}", soft_wrap=True)
+        console.print(f"Video of {episode.steps} steps, {episode.outcome}: {out}", soft_wrap=True, markup=False)
         if not len(episode.particles):
             console.print("The episode was recorded without regions: the video shows states and actions only.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -28,12 +29,19 @@ from capture_cp.horizon.particles import BatchedStep, Cloud, count_cells, propag
 from capture_cp.horizon.rollouts import Rollouts, configuration_axes
 from capture_cp.horizon.thresholds import HorizonScores, roles
 from capture_cp.params import Params
-from capture_cp.preflight import check_parts, warn_of_small_groups
+from capture_cp.preflight import (
+    check_parts,
+    check_same_strata,
+    check_unseen,
+    checked_scores,
+    warn_of_small_groups,
+    warn_of_unseen_groups,
+)
 from capture_cp.provenance import digest
 from capture_cp.region import Region
 from capture_cp.spaces.strata import GriddedStrata, Strata, checked_index
+from capture_cp.streams import Randomness, generator, stream
 
-FIT_PARTICLES, FIT_SPLIT, FIT_SCALES, ASK_PARTICLES = range(4)
 MOST_ASKED = 64  # failure rates whose thresholds are kept at hand
 
 
@@ -50,7 +58,8 @@ class HorizonCapture(Params):
         score: nonconformity score of particles; `NearestParticles(k=n_particles // 2)` unless given.
         groups: grouping of (mean particle state and action, stratum) within a step; `Tree()` unless given.
         n_particles: L, particles propagated from each start.
-        seed: fixes the particles and the random split; the same seed and inputs give the same answers.
+        seed: fixes what `fit` draws, its particles and its random split. Questions draw new particles each time, unless
+            they are asked with `rng`, a generator or a seed.
 
     Attributes:
         steps_: the steps that were calibrated, counted from 1: (S,).
@@ -97,15 +106,15 @@ class HorizonCapture(Params):
         chosen = _chosen_steps(steps, rollouts.horizon)
         self._check_parts(rollouts.starts.shape[1], rollouts.configurations.shape[2])
         m = self._feasible_labels(rollouts, chosen)
+        check_unseen(self.step, *_single_steps(rollouts))
         if prediction is None:
-            prediction = self._clouds(rollouts.starts, rollouts.actions, chosen, self._rng(FIT_PARTICLES))
+            prediction = self._clouds(rollouts.starts, rollouts.actions, chosen, self._stream("particles"))
         clouds = self._checked_clouds(prediction, rollouts, chosen)
         x, R = np.stack([cloud.x for cloud in clouds], axis=1), self._scores(rollouts, chosen, clouds)
-        seed = [self.seed, FIT_SPLIT]
-        features = getattr(self.strata, "features", None)
-        partition, held_out = split_by_step(self._groups, x, m, R, rollouts.units, self._n_strata, features, seed)
-        groups = groups_of_steps(partition, x, m, self._n_strata)
-        role = roles(held_out, rollouts.units, self._rng(FIT_SCALES))
+        features, random = getattr(self.strata, "features", None), partial(self._stream, "split")
+        partition, held_out = split_by_step(self._groups, x, m, R, rollouts.units, self._n_strata, features, random)
+        groups = groups_of_steps(partition.grown, x, m, self._n_strata)
+        role = roles(held_out, rollouts.units, self._stream("scales"))
         calibration = HorizonScores(R, groups, rollouts.units, role, partition.n_groups)
         sizes = rollouts.starts.shape[1], rollouts.actions.shape[2], rollouts.configurations.shape[2]
         data = {"rollouts": len(rollouts), "sha256": digest(rollouts.starts, rollouts.actions, rollouts.configurations)}
@@ -128,14 +137,14 @@ class HorizonCapture(Params):
             self._warn_of_few(*key)
         return self._asked[key]
 
-    def predict(self, starts: Any, actions: Any, rng: np.random.Generator | None = None) -> list[Cloud]:
+    def predict(self, starts: Any, actions: Any, rng: Randomness = None) -> list[Cloud]:
         """Particles (n, L, dc) and grouping inputs x (n, ds + da) of each calibrated step.
 
-        From starts (n, ds) under actions (n, H, da), where H reaches the last calibrated step. Without `rng` the particles
-        depend on the seed and on the arguments as a whole: asking twice gives the same ones.
+        From starts (n, ds) under actions (n, H, da), where H reaches the last calibrated step. The particles are new each
+        time, unless `rng` is a seed, which gives the same particles again, or a generator to draw from.
         """
         s, a = self._inputs(starts, actions)
-        return self._clouds(s, a, self.steps_, rng or self._rng(ASK_PARTICLES, s, a))
+        return self._clouds(s, a, self.steps_, generator(rng))
 
     def thresholds(
         self, clouds: Sequence[Cloud], alpha: float = 0.1, simultaneous: bool = False, confidence: float | None = None
@@ -146,13 +155,19 @@ class HorizonCapture(Params):
         return q[np.stack(groups, axis=1)]
 
     def regions(
-        self, start: Any, actions: Any, alpha: float = 0.1, simultaneous: bool = False, confidence: float | None = None
+        self,
+        start: Any,
+        actions: Any,
+        alpha: float = 0.1,
+        simultaneous: bool = False,
+        confidence: float | None = None,
+        rng: Randomness = None,
     ) -> list[Region]:
-        """A region for each calibrated step, from one start (ds,) under actions (H, da)."""
+        """A region for each calibrated step, from one start (ds,) under actions (H, da); `rng` is as in `predict`."""
         self._check_fitted()
         s = finite_array("start", start, (self.n_states_,), "(ds,): the state that the roll-out starts from")
         a = finite_array("actions", actions, (None, self.n_actions_), "(H, da): the actions to come")
-        clouds = self.predict(s[None], a[None])
+        clouds = self.predict(s[None], a[None], rng)
         q = self.thresholds(clouds, alpha, simultaneous, confidence)[0]
         return [
             Region(self._score, cloud.particles, limits, self.strata, self.n_outputs_, float(alpha), False)
@@ -166,12 +181,13 @@ class HorizonCapture(Params):
         simultaneous: bool = False,
         confidence: float | None = None,
         prediction: Sequence[Cloud] | None = None,
+        rng: Randomness = None,
     ) -> Bools:
         """Whether each configuration is in the region of its step: bool (n, S), a column a calibrated step.
 
-        `prediction` takes what `predict` gave for these roll-outs, if at hand.
+        `prediction` takes what `predict` gave for these roll-outs, if at hand; `rng` is as in `predict`.
         """
-        clouds = self._predict_at(rollouts, prediction)
+        clouds = self._predict_at(rollouts, prediction, rng)
         q = self.thresholds(clouds, alpha, simultaneous, confidence)
         return within(self._score, clouds, q, rollouts.configurations_at(self.steps_), self._labels(rollouts, self.steps_))
 
@@ -182,9 +198,10 @@ class HorizonCapture(Params):
         simultaneous: bool = False,
         confidence: float | None = None,
         prediction: Sequence[Cloud] | None = None,
+        rng: Randomness = None,
     ) -> Ints:
         """Grid cells of the region of each roll-out and calibrated step, by stratum: (n, S, M)."""
-        clouds = self._predict_at(rollouts, prediction)
+        clouds = self._predict_at(rollouts, prediction, rng)
         return count_cells(self._score, clouds, self.thresholds(clouds, alpha, simultaneous, confidence), self.strata)
 
     def coverage(
@@ -195,12 +212,13 @@ class HorizonCapture(Params):
         confidence: float | None = None,
         prediction: Sequence[Cloud] | None = None,
         volumes: bool = True,
+        rng: Randomness = None,
     ) -> HorizonCoverage:
         """Coverage on roll-outs that were not used to fit: by step and stratum, and of all steps at once.
 
         `volumes=False` skips the mean region volumes, which need a grid and most of the time.
         """
-        clouds = self._predict_at(rollouts, prediction)
+        clouds = self._predict_at(rollouts, prediction, rng)
         inside = self.contains(rollouts, alpha, simultaneous, confidence, clouds)
         labels = self._feasible_labels(rollouts, self.steps_)
         cells = None
@@ -295,7 +313,7 @@ class HorizonCapture(Params):
         """Scores (n, S) of the chosen steps."""
         c = rollouts.configurations_at(steps)
         scores = [self._score.score(cloud.particles, np.ascontiguousarray(c[:, s])) for s, cloud in enumerate(clouds)]
-        return finite_array("the scores", np.stack(scores, axis=1), c.shape[:2], "(n, S): one score a step")
+        return checked_scores(np.stack(scores, axis=1), c.shape[:2], "(n, S): one score per step")
 
     def _feasible_labels(self, rollouts: Rollouts, steps: tuple[int, ...]) -> Ints:
         """As `_labels`; infeasible configurations are refused."""
@@ -310,12 +328,12 @@ class HorizonCapture(Params):
         m = self.strata.index(c.reshape(-1, c.shape[2]))
         return checked_index(m, c.shape[0] * c.shape[1], self._n_strata, "strata.index").reshape(c.shape[:2])
 
-    def _predict_at(self, rollouts: Rollouts, given: Sequence[Cloud] | None) -> Sequence[Cloud]:
+    def _predict_at(self, rollouts: Rollouts, given: Sequence[Cloud] | None, rng: Randomness) -> Sequence[Cloud]:
         self._check_fitted()
         dims = rollouts.configurations.shape[2]
         if dims != self.n_outputs_:
             raise CaptureError(f"configurations have {dims} numbers, those of fit had {self.n_outputs_}; give the same.")
-        clouds = self.predict(rollouts.starts, rollouts.actions) if given is None else given
+        clouds = self.predict(rollouts.starts, rollouts.actions, rng) if given is None else given
         return self._checked_clouds(clouds, rollouts, self.steps_)
 
     def _inputs(self, starts: Any, actions: Any) -> tuple[Floats, Floats]:
@@ -326,22 +344,27 @@ class HorizonCapture(Params):
             raise CaptureError(f"there are {a.shape[1]} actions, but regions up to step {self.steps_[-1]}; give as many.")
         return s, a
 
-    def _rng(self, purpose: int, *arrays: Floats) -> np.random.Generator:
-        """An independent stream a purpose; asking depends on its arguments too."""
-        extra = [int(digest(*arrays)[:32], 16)] if arrays else []
-        return np.random.default_rng(np.random.SeedSequence([self.seed, purpose, *extra]))
+    def _stream(self, purpose: str) -> np.random.Generator:
+        """The random numbers of `fit` for one purpose."""
+        return stream(self.seed, "HorizonCapture.fit", purpose)
 
     def _warn_of_few(self, alpha: float, simultaneous: bool, confidence: float | None) -> None:
-        own = sorted({leaf.group for leaf in self.partition_._leaves()})  # `at_first` has the groups of one step only
-        small = [j for j in own if np.isinf(self._asked[alpha, simultaneous, confidence][j])]
-        sizes = {j: (self.describe_group(j), int(self.calibration_.sizes[j])) for j in small}
-        if simultaneous and small:
-            sizes = {0: ("all steps at once", self.calibration_.n_together)}
-        warn_of_small_groups(sizes, alpha, confidence)
+        own = self.partition_.in_use  # `at_first` has the groups of one step only
+        small = own[np.isinf(self._asked[alpha, simultaneous, confidence][own])]
+        sizes = {int(j): (self.describe_group(j), int(self.calibration_.counted(confidence)[j])) for j in small}
+        if simultaneous and len(small):
+            if self.calibration_.seen_together[small].any():
+                sizes = {0: ("all steps at once", self.calibration_.n_together)}
+            else:
+                warn_of_unseen_groups([self.describe_group(j) for j in small])
+                return
+        leaves = not simultaneous and any(map(self.partition_.has_splits, sizes))
+        warn_of_small_groups(sizes, alpha, confidence, leaves)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "partition_"):
             raise CaptureError("this HorizonCapture is not calibrated yet; call fit(rollouts) or load(...) first.")
+        check_same_strata(self.strata, len(self.partition_.roots) // len(self.steps_))
 
     def _check_parts(self, n_states: int, dims: int) -> None:
         check_parts(self.step, self.strata, self._score, self._groups, self.n_particles, self.seed, dims)
@@ -356,3 +379,10 @@ def _chosen_steps(steps: Sequence[int] | None, horizon: int) -> tuple[int, ...]:
     if not chosen or len(set(chosen)) != len(chosen) or chosen[-1] > horizon:
         raise CaptureError(f"steps are {steps!r}; expected different whole numbers from 1 to the roll-outs' {horizon}.")
     return chosen
+
+
+def _single_steps(rollouts: Rollouts) -> tuple[Floats, Floats]:
+    """Single steps as transitions (X, Y): all of them where whole states are known, else the first of each roll-out."""
+    if rollouts.states is not None:
+        return rollouts.transitions()
+    return np.hstack([rollouts.starts, rollouts.actions[:, 0]]), np.ascontiguousarray(rollouts.configurations[:, 0])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-from scipy import special
-
 from capture_cp.checks import CaptureError, confidence_level, failure_rate, whole_number
-from capture_cp.conformal.quantile import size_needed
+from capture_cp.conformal.quantile import draws_needed, size_needed
 
 #: With at least this probability every group gets as many roll-outs as it needs.
 SURE = 0.95
@@ -65,15 +63,7 @@ def rollouts_needed(
 
 def _drawn(needed: int, share: float, many: int) -> int:
     """Fewest draws of which `needed` fall in a group of that share, in all of `many` such groups, with probability SURE."""
-    if share == 1.0:
-        return needed
-    low, high = needed, needed
-    while special.bdtr(needed - 1, high, share) > (1 - SURE) / many:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if special.bdtr(needed - 1, middle, share) > (1 - SURE) / many else (low, middle)
-    return high
+    return draws_needed(needed, share, (1 - SURE) / many)
 
 
 def _parted(rows: int, share: float) -> int:

@@ -9,6 +9,7 @@ from numba import njit, prange
 
 from capture_cp.kernels.cells import box_cell, box_size
 from capture_cp.kernels.distance import nearest_whole, squared_limit
+from capture_cp.kernels.parallel import parallel_kernel
 
 
 @njit(cache=True)
@@ -26,7 +27,7 @@ def squared_mahalanobis(y, mean, whiten, is_angle):  # type: ignore[no-untyped-d
     return total
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def squared_mahalanobis_pairs(Y, mean, whiten, is_angle):  # type: ignore[no-untyped-def]
     """Squared Mahalanobis distance of each Y[i] (dc,): (n,). Each Gaussian serves equally many rows in turn."""
     out = np.empty(Y.shape[0])
@@ -37,7 +38,7 @@ def squared_mahalanobis_pairs(Y, mean, whiten, is_angle):  # type: ignore[no-unt
     return out
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def squared_limits(q):  # type: ignore[no-untyped-def]
     """Exact squared thresholds: (n,)."""
     out = np.empty(q.shape[0])
@@ -46,7 +47,7 @@ def squared_limits(q):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def count_ellipsoid_cells(mean, whiten, is_angle, q, first, extent, labels, origin, spacing, shape):  # type: ignore[no-untyped-def]
     """Cells inside each ellipsoid, by stratum: (n, M + 1), infeasible cells last; arguments as in `count_cells`."""
     n, dims = first.shape

@@ -20,6 +20,7 @@ from numba.core import types
 from capture_cp.kernels.cells import box_cell, box_size
 from capture_cp.kernels.distance import SE2
 from capture_cp.kernels.nearest import enough_within
+from capture_cp.kernels.parallel import require_compiler
 from capture_cp.kernels.tree import NODE, find_leaf
 
 PARTICLE_BOX = 2  # a rule beside the metrics EUCLIDEAN and SE2
@@ -145,6 +146,7 @@ def count_cells_into(  # type: ignore[no-untyped-def]
 
 def prepare() -> None:
     """Compile every kernel for the one set of array types it takes; others are refused from then on, never compiled for."""
+    require_compiler()
     with _PREPARING:
         for kernel, signature in _signatures():
             if not kernel.signatures:

@@ -13,6 +13,7 @@ from numba import njit, prange
 
 from capture_cp.kernels.cells import box_cell, box_size
 from capture_cp.kernels.distance import EUCLIDEAN, squared_distance, squared_limit
+from capture_cp.kernels.parallel import parallel_kernel
 
 CHUNK = 1024
 
@@ -34,7 +35,7 @@ def _scores(metric, length, k, Y, particles, out, start, stop):  # type: ignore[
         out[i] = math.sqrt(nearest[k - 1])
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def kth_nearest(metric, length, k, Y, particles):  # type: ignore[no-untyped-def]
     """Distance of each Y[i] (dc,) to the k-th nearest of particles[i] (L, dc): (n,)."""
     n = Y.shape[0]
@@ -82,7 +83,7 @@ def enough_within(metric, length, k, limit, y, cloud):  # type: ignore[no-untype
     return count >= k
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def within_pairs(metric, length, k, Y, particles, q):  # type: ignore[no-untyped-def]
     """Whether Y[i] has its k-th nearest particle within q[i]: bool (n,). Each cloud serves equally many rows in turn."""
     n = Y.shape[0]
@@ -94,7 +95,7 @@ def within_pairs(metric, length, k, Y, particles, q):  # type: ignore[no-untyped
     return out
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def count_cells(metric, length, k, particles, q, first, extent, labels, origin, spacing, shape):  # type: ignore[no-untyped-def]
     """Cells of every region, by stratum, without listing them: (n, M + 1), infeasible cells last.
 

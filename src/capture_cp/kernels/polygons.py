@@ -11,6 +11,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.kernels.parallel import parallel_kernel
+
 #: Directions in which an overlapping footprint looks for a way out, and shares of the tolerance that it goes.
 DIRECTIONS, LENGTHS = 32, 2
 #: Depth of an overlap that no corner is in.
@@ -158,7 +160,7 @@ def _can_leave(x, y, corners, edges, starts, boxes, radius, reach):  # type: ign
     return False
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def touched(xs, ys, corners, edges, starts, boxes, radius, tolerance):  # type: ignore[no-untyped-def]
     """How many polygons the footprint touches at every (xs[i], ys[j]), -1 where it is deeper in than the tolerance.
 

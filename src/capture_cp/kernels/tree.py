@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.kernels.parallel import parallel_kernel
+
 # A leaf has feature -1 and a group; an inner node sends values up to `threshold` left, as scikit-learn does.
 # Aligned, or a GPU would read it byte by byte.
 NODE = np.dtype([("threshold", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("group", "i4")], align=True)
@@ -29,12 +31,17 @@ def find_group(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def threshold_of(nodes, roots, stratum_features, x, m):  # type: ignore[no-untyped-def]
-    """Conformal threshold of one input (dx,) in stratum m, from leaves whose `threshold` is that of their group."""
+def threshold_of(nodes, roots, stratum_features, n_inputs, x, m):  # type: ignore[no-untyped-def]
+    """Conformal threshold of one input (dx,) in stratum m, from leaves whose `threshold` is that of their group.
+
+    NaN where the input has another length, or there is no such stratum: looking further would read out of bounds.
+    """
+    if x.shape[0] != n_inputs or m < 0 or m >= roots.shape[0]:
+        return np.nan
     return nodes[find_leaf(nodes, roots[m], stratum_features, m, x)].threshold
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def groups_of(nodes, roots, stratum_features, X, m):  # type: ignore[no-untyped-def]
     """Group of each input X[i] (dx,) in its stratum m[i]: (n,)."""
     out = np.empty(X.shape[0], dtype=np.int64)
@@ -43,7 +50,7 @@ def groups_of(nodes, roots, stratum_features, X, m):  # type: ignore[no-untyped-
     return out
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def groups_everywhere(nodes, roots, stratum_features, X):  # type: ignore[no-untyped-def]
     """Group of each input X[i] (dx,) in every stratum: (n, M)."""
     out = np.empty((X.shape[0], roots.shape[0]), dtype=np.int64)

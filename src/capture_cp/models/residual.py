@@ -10,8 +10,11 @@ import numpy as np
 
 from capture_cp.checks import Bools, CaptureError, Floats, finite_array, same_length, some_rows, whole_number
 from capture_cp.conformal.scores import Model
+from capture_cp.conformal.units import unit_numbers
+from capture_cp.models.training import TrainingRows
 from capture_cp.params import Params
 from capture_cp.spaces.metrics import wrap_angle
+from capture_cp.streams import stream
 
 #: Puts configurations (n * L, dc) back into feasible space, row by row.
 Project = Callable[[Floats], Floats]
@@ -20,9 +23,10 @@ Project = Callable[[Floats], Floats]
 class Residual(Params):
     """A model plus what a regressor says it misses; made by `residual`.
 
-    `fit(X, Y)` trains the regressor on Y less the mean of the model's particles at X. From then on the model's particles are
-    shifted by what the regressor predicts. The training transitions are remembered by digest, and `Capture.fit` refuses to
-    calibrate on them: residuals look smaller on transitions that a regressor has seen.
+    `fit(X, Y)` trains the regressor on Y less the mean of the model's particles at X. From then on the model's
+    particles are shifted by what the regressor predicts. The training transitions are remembered, and `fit` of a
+    calibration refuses them, copies in float32 or with six decimals included: residuals look smaller on transitions
+    that a regressor has seen.
 
     Attributes:
         regressor_: the trained regressor, a clone of the one given.
@@ -46,8 +50,12 @@ class Residual(Params):
         self.n_particles = n_particles
         self.seed = seed
 
-    def fit(self, X: Any, Y: Any) -> Self:
-        """Train on transitions X (n, dx), Y (n, dc) that will not be used to calibrate or to test."""
+    def fit(self, X: Any, Y: Any, episodes: Any = None) -> Self:
+        """Train on transitions X (n, dx), Y (n, dc) that will not be used to calibrate or to test.
+
+        `episodes` (n,) names the run of each row. Steps of one run resemble each other, so no step of these runs may be
+        used to calibrate either; a calibration that is fitted with its own names is then refused where they meet.
+        """
         from sklearn.base import clone
 
         X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition a row"))
@@ -60,6 +68,8 @@ class Residual(Params):
             raise CaptureError(
                 f"the regressor is {self.regressor!r}; expected one of scikit-learn's kind, such as LinearRegression()."
             )
+        if episodes is not None:
+            unit_numbers(episodes, len(X))
         misses = self._wrapped(Y - self._mean(X, Y.shape[1]))
         try:
             # one target as (n,): every regressor takes it, some would refuse or flatten (n, 1)
@@ -72,7 +82,7 @@ class Residual(Params):
         _shift(regressor, X[:1], Y.shape[1])
         self.regressor_, self.n_inputs_, self.n_outputs_ = regressor, X.shape[1], Y.shape[1]
         self._low, self._high = X.min(axis=0), X.max(axis=0)
-        self._rows = frozenset(_row_digests(X, Y))
+        self._training = TrainingRows(X, Y, episodes)
         return self
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
@@ -101,12 +111,15 @@ class Residual(Params):
 
         return corrected
 
-    def trained_on(self, X: Floats, Y: Floats) -> Bools:
-        """Whether each transition X[i] (dx,), Y[i] (dc,) was one of the training transitions: (n,)."""
+    def trained_on(self, X: Floats, Y: Floats, episodes: Any = None) -> Bools:
+        """Whether each transition X[i] (dx,), Y[i] (dc,) was trained on, but for rounding, or is of a training run: (n,)."""
         self._check_trained()
-        seen = np.array([row in self._rows for row in _row_digests(X, Y)], dtype=bool)
-        inner = getattr(self.model, "trained_on", None)
-        return seen | inner(X, Y) if inner is not None else seen
+        return self._training.seen(X, Y, episodes)
+
+    def share_continued(self, X: Floats, episodes: Any = None) -> float:
+        """Share of transitions X (n, dx) that begin where a training transition ended, beyond what is so by chance."""
+        self._check_trained()
+        return self._training.share_continued(X, episodes)
 
     def linear_correction(self) -> tuple[Floats, Floats]:
         """The shift as coefficients (dc, dx) and offset (dc,), shift = coefficients @ x + offset, for a compiled planner."""
@@ -130,15 +143,13 @@ class Residual(Params):
         digest = hashlib.sha256(_settings_of(self.regressor).encode())
         inner = getattr(self.model, "fingerprint", None)
         own = (inner() if callable(inner) else None, tuple(self.angles), self.n_particles, self.seed)
-        digest.update(repr((own, _name(self.project))).encode())
-        for row in sorted(self._rows):
-            digest.update(row)
+        digest.update(repr((own, _name(self.project), self._training.digest())).encode())
         return digest.hexdigest()
 
     def _mean(self, X: Floats, dims: int) -> Floats:
         """Mean of the model's particles at X (n, dx), angles around the first particle: (n, dc)."""
         L = whole_number("n_particles", self.n_particles, 1)
-        particles = _particles(self.model, X, L, np.random.default_rng(whole_number("seed", self.seed, 0)), dims)
+        particles = _particles(self.model, X, L, stream(whole_number("seed", self.seed, 0), "residual"), dims)
         first = particles[:, :1]
         return np.asarray(first[:, 0] + self._wrapped(particles - first).mean(axis=1))
 
@@ -185,11 +196,6 @@ def _shift(regressor: Any, X: Floats, dims: int) -> Floats:
     shift = np.asarray(regressor.predict(X))
     shift = shift[:, None] if dims == 1 and shift.ndim == 1 else shift
     return finite_array("what the regressor predicts", shift, (len(X), dims), "(n, dc): a shift of the configuration a row")
-
-
-def _row_digests(X: Floats, Y: Floats) -> list[bytes]:
-    rows = np.hstack([X, Y]) + 0.0  # -0.0 is 0.0
-    return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
 
 
 def _settings_of(regressor: Any) -> str:

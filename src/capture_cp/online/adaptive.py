@@ -16,6 +16,7 @@ from capture_cp.checks import CaptureError, Floats, Ints, failure_rate, feasible
 from capture_cp.params import Params
 from capture_cp.predictor import Capture
 from capture_cp.region import Region
+from capture_cp.streams import Randomness
 
 EMPTY = -1.0  # a threshold that nothing passes
 MOST = 500.0  # exponent of a factor, so that it stays a number
@@ -60,20 +61,20 @@ class Adaptive(Params, ABC):
         groups = self.cap.partition_.groups_everywhere(self.cap._inputs(X))
         return np.asarray(self._table[np.arange(len(self._table)), groups])
 
-    def region(self, x: Any, prediction: Any = None) -> Region:
-        """Region of one input x (dx,); `prediction` takes particles (L, dc) or (1, L, dc) that are already at hand."""
-        region = self.cap.region(x, self.alpha, prediction=prediction)
+    def region(self, x: Any, prediction: Any = None, rng: Randomness = None) -> Region:
+        """Region of one input x (dx,); `prediction` and `rng` are as in `Capture.region`."""
+        region = self.cap.region(x, self.alpha, prediction=prediction, rng=rng)
         region.thresholds = self.thresholds(np.asarray(x, dtype=np.float64)[None])[0]
         return region
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
-    def observe(self, x: Any, y: Any, prediction: Any = None) -> bool:
+    def observe(self, x: Any, y: Any, prediction: Any = None, rng: Randomness = None) -> bool:
         """Whether the region of x (dx,) held the next configuration y (dc,); then turns the dial of y's stratum."""
         y = finite_array("y", y, (self.cap.n_outputs_,), "(dc,): the configuration that followed")
         label = self.cap._index(y[None])
         feasible("y", label)
-        held = y in self.region(x, prediction)
+        held = y in self.region(x, prediction, rng)
         self.update(held, int(label[0]))
         return held
 
@@ -170,8 +171,9 @@ class AdaptiveScale(Adaptive):
         cap: the calibrated predictor to start from.
         alpha: share of misses to hold.
         eta: step size η: a miss makes regions larger by the factor e^(η(1-α)), or by that share if they are small.
-        floor: smaller thresholds count as `floor`, since a factor does nothing to a threshold of zero. In the unit of the
-            score; a cell of the grid is a good choice.
+        floor: smaller thresholds count as `floor`, in the unit of the score, since a factor does nothing to a threshold
+            of zero, which is common in contact. A cell of the grid is a good choice; by default a thousandth of the
+            largest calibration score.
         per_stratum: one factor a stratum, turned by the steps that land there; False turns one for all.
         never_smaller: keep factors at least 1, so that regions never shrink below the calibrated ones.
         largest: most that a score can be, as a multiple of its threshold; only `bound` asks for it.
@@ -184,13 +186,16 @@ class AdaptiveScale(Adaptive):
         cap: Capture,
         alpha: float = 0.1,
         eta: float = 0.2,
-        floor: float = 0.0,
+        floor: float | None = None,
         per_stratum: bool = True,
         never_smaller: bool = False,
         largest: float = math.inf,
     ) -> None:
-        if not (isinstance(floor, int | float) and 0.0 <= floor < math.inf):
-            raise CaptureError(f"floor is {floor!r}; expected a number of at least 0, in the unit of the score.")
+        floor = smallest_threshold(cap) if floor is None else floor
+        if not (isinstance(floor, int | float) and 0.0 < floor < math.inf):
+            raise CaptureError(
+                f"floor is {floor!r}; expected a positive number in the unit of the score, no factor enlarges a 0."
+            )
         if not (isinstance(largest, int | float) and largest > 0.0):
             raise CaptureError(f"largest is {largest!r}; expected a positive number: score over threshold at most.")
         self.eta, self.floor, self.largest = positive_number("eta", eta), float(floor), float(largest)
@@ -218,6 +223,19 @@ class AdaptiveScale(Adaptive):
         if dial < 0.0:
             return np.full(len(q), EMPTY)
         return np.where(np.isinf(q), math.inf, factor_of(dial) * np.where(np.isinf(q), 0.0, q))
+
+
+def smallest_threshold(cap: Capture) -> float:
+    """A thousandth of the largest calibration score: what counts as a threshold where there is none to enlarge."""
+    cap._check_fitted()
+    scores = getattr(cap.calibration_, "scores", np.empty(0))
+    largest = float(scores.max()) if len(scores) else 0.0
+    if not largest > 0.0:
+        raise CaptureError(
+            "every calibration score is 0, so there is no scale to begin with; give floor=, a positive number in the unit "
+            "of the score, such as a cell of the grid."
+        )
+    return 1e-3 * largest
 
 
 def factor_of(dials: Any) -> Floats:

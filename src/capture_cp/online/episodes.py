@@ -11,6 +11,7 @@ import numpy as np
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, feasible
 from capture_cp.conformal.coverage import Coverage, tally
 from capture_cp.predictor import Capture
+from capture_cp.streams import Randomness
 
 
 class Run(Protocol):
@@ -50,12 +51,14 @@ def executed(episodes: Sequence[Run], axes: Sequence[int]) -> Executed:
 
 @dataclass(frozen=True)
 class OnPolicyCoverage(Coverage):
-    """Coverage on executed steps, where every episode counts once; `steps[t]` is that of step t + 1 of the episodes."""
+    """Coverage on executed steps, where every episode weighs the same; `steps[t]` is that of step t + 1 of the episodes."""
 
     steps: tuple[Coverage, ...]
 
 
-def on_policy_coverage(cap: Capture, episodes: Sequence[Run], axes: Sequence[int], alpha: float = 0.1) -> OnPolicyCoverage:
+def on_policy_coverage(
+    cap: Capture, episodes: Sequence[Run], axes: Sequence[int], alpha: float = 0.1, rng: Randomness = None
+) -> OnPolicyCoverage:
     """How often the regions of `cap` hold the executed steps of episodes that it was not fitted to.
 
     Steps of one episode are not independent, so the intervals count episodes. No guarantee is claimed: it is measured.
@@ -65,11 +68,12 @@ def on_policy_coverage(cap: Capture, episodes: Sequence[Run], axes: Sequence[int
         episodes: closed-loop runs, of whatever planner.
         axes: the state's entries that `cap` predicts.
         alpha: failure rate of the regions.
+        rng: as in `Capture.predict`.
     """
     rows = executed(episodes, axes)
     labels = cap._index(rows.Y)
     feasible("the episodes", labels)
-    inside = cap.contains(rows.X, rows.Y, alpha, labels=labels)
+    inside = cap.contains(rows.X, rows.Y, alpha, labels=labels, rng=rng)
     names = list(cap.strata.names)
     at = [np.flatnonzero(rows.steps == step) for step in range(1, rows.steps.max() + 1)]
     # a step occurs once an episode: those of different episodes are independent

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import numpy as np
-
 from capture_cp.checks import CaptureError, whole_number
 from capture_cp.online.episodes import OnPolicyCoverage, Run, on_policy_coverage
 from capture_cp.predictor import Capture
+from capture_cp.streams import derived_seed
 
 R = TypeVar("R", bound=Run)
 
@@ -62,14 +61,20 @@ def on_policy_rounds(
     found: list[Round[R]] = []
     promised = None
     for number in range(rounds + 1):
-        seeds = np.random.SeedSequence([seed, number]).generate_state(episodes + checks, np.uint64)
-        runs = tuple(play(cap, [int(value >> 1) for value in seeds]))
+        seeds = [derived_seed(seed, "on_policy_rounds", number, episode) for episode in range(episodes + checks)]
+        runs = tuple(play(cap, seeds))
         if len(runs) != episodes + checks:
             raise CaptureError(f"play returned {len(runs)} episodes for {episodes + checks} seeds; expected one a seed.")
-        found.append(Round(cap, runs, on_policy_coverage(cap, runs, axes, alpha), promised))
+        found.append(
+            Round(cap, runs, on_policy_coverage(cap, runs, axes, alpha, derived_seed(seed, "in use", number)), promised)
+        )
         if number < rounds:
             cap = _fresh(fit(runs[:episodes]), found)
-            promised = on_policy_coverage(cap, runs[episodes:], axes, alpha) if checks else None
+            promised = (
+                on_policy_coverage(cap, runs[episodes:], axes, alpha, derived_seed(seed, "promised", number))
+                if checks
+                else None
+            )
     return found
 
 

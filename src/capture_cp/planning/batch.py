@@ -11,6 +11,7 @@ import numpy as np
 from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.planning.mppi import MPPI, one_step_on
+from capture_cp.streams import stream
 
 #: The true system, n runs at a time: (states (n, ds), actions (n, da), a generator a run) -> next states, outcomes or None.
 Systems = Callable[[Floats, Floats, Sequence[np.random.Generator]], tuple[Floats, Sequence[str | None]]]
@@ -73,8 +74,8 @@ class _Run:
     def __init__(self, planner: MPPI, start: Floats, seed: int, noise_seed: int) -> None:
         self._planner = planner
         self.outcome: str | None = None
-        self._rng = np.random.default_rng(whole_number("seeds", seed, 0))
-        self.noise = np.random.default_rng(whole_number("noise_seeds", noise_seed, 0))
+        self._rng = stream(whole_number("seeds", seed, 0), "MPPI")
+        self.noise = stream(whole_number("noise_seeds", noise_seed, 0), "system")
         self._nominal = np.zeros((planner.horizon, len(planner.low)))
         self._states: list[Floats] = [start]
         self._plans: list[Floats] = []

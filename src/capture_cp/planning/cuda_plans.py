@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import weakref
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import cuda
-from numba.core.errors import NumbaError
 
 from capture_cp.checks import CaptureError, Floats
 from capture_cp.cuda.arrays import Exchanged, blocks, tuple_on_device
 from capture_cp.cuda.graphs import Recorded
 from capture_cp.planning import cuda_average as kernels
+from capture_cp.planning.agreement import PLACES
 from capture_cp.planning.cuda_layout import COMBINING, THREADS, Plans, Sampling, layout_of
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.numba_errors import COMPILING, why
 from capture_cp.planning.specialise import specialise_cuda
 
 
@@ -48,7 +51,7 @@ class CudaPlans:
         self.rollout, self.settings, self.rows = rollout, settings, rows
         parts = rollout.device_parts(settings.horizon, len(settings.low))
         self._sizes, self._draws, self._layout = parts.sizes, parts.draws, layout_of(parts.sizes)
-        self._roll_out = specialise_cuda(parts.step, parts.stage_cost, parts.sizes, parts.params.__class__)
+        self._roll_out = specialise_cuda(parts.step, parts.stage_cost, parts.sizes, parts.params.__class__).roll_out
         self._regions, self._cells = tuple_on_device(parts.regions), tuple_on_device(parts.cells)
         self._params = tuple_on_device(parts.params)
         self._thresholds = rollout.thresholds
@@ -57,7 +60,7 @@ class CudaPlans:
         again = (settings.elites + 1) * settings.repeats if settings.elites else 0
         self._again = self._plans._replace(**self._sequences(again, False)) if again else None
         self._stream = cuda.stream()
-        self._all_rows = Recorded(lambda stream: self._work(rows, stream), self._stream)
+        self._all_rows = Recorded(partial(_work_of, weakref.ref(self), rows), self._stream)
 
     def plan(self, states: Floats, temperatures: Any, nominal: Floats, keys: Any) -> tuple[Floats, Floats]:
         """Plans (n, H, da) and the lowest sampled costs (n,).
@@ -65,6 +68,10 @@ class CudaPlans:
         From states (n, ds), temperatures (n,), plans to sample around (n, H, da) and keys of the random numbers (n,).
         """
         n, host = len(states), self._exchanged.host
+        if not self.rollout.tried:
+            shape = PLACES, self.settings.horizon, self._sizes.action
+            drawn = np.random.default_rng(0).uniform(self.settings.low, self.settings.high, size=shape)
+            self.rollout.try_out(np.array(states[0]), drawn)
         self._refresh_thresholds()
         host["states"][:n, :-1], host["states"][:n, -1] = states, temperatures
         host["nominal"][:n], host["keys"][:n] = nominal, keys
@@ -74,10 +81,10 @@ class CudaPlans:
             else:
                 self._work(n, self._stream)
                 self._stream.synchronize()
-        except NumbaError as error:
+        except COMPILING as error:
             raise CaptureError(
-                "the model or cost does not compile for a GPU, where nothing can be allocated and little of NumPy is at "
-                f"hand. Numba says: {str(error).strip().splitlines()[-1]}"
+                "the model or the cost does not compile for a GPU, where nothing can be allocated and little of NumPy is at "
+                f"hand. Numba reports: {why(error)}."
             ) from error
         self._check(host["trouble"][:n])
         return np.array(host["nominal"][:n]), np.array(host["lowest"][:n])
@@ -158,3 +165,10 @@ class CudaPlans:
                 f"the roll-out's stage cost is NaN or infinite for {count} of {self.settings.samples} sequences, "
                 f"first at step {step} of {self.settings.horizon}; check the model and the cost there."
             )
+
+
+def _work_of(plans: weakref.ref[CudaPlans], rows: int, stream: Any) -> None:
+    """The work of plans that are not held: in a circle of references, their memory would wait for the collector."""
+    found = plans()
+    assert found is not None
+    found._work(rows, stream)

@@ -17,6 +17,7 @@ from capture_cp.horizon import HorizonCapture, Rollouts
 from capture_cp.npz import read_arrays
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
+from capture_cp.streams import Randomness, derived_seed, stream
 
 #: The true system: (state (ds,), action (da,), rng) -> next state (ds,), and the outcome once the episode has ended.
 System = Callable[[Floats, Floats, np.random.Generator], tuple[Floats, str | None]]
@@ -71,14 +72,16 @@ class Episode:
         """State and action of each executed step: (T, ds + da)."""
         return np.hstack([self.states[:-1], self.actions])
 
-    def with_regions(self, cap: Capture | HorizonCapture, axes: Sequence[int], alpha: float = 0.1) -> Episode:
+    def with_regions(
+        self, cap: Capture | HorizonCapture, axes: Sequence[int], alpha: float = 0.1, rng: Randomness = None
+    ) -> Episode:
         """The episode with the regions of its executed steps; `axes` are the state's entries that `cap` predicts.
 
-        A calibration for a horizon gives its regions of the first step.
+        A calibration for a horizon gives its regions of the first step. `rng` is as in `Capture.predict`.
 
         `cap.region(inputs[t], alpha, prediction=particles[t])` is then the region of step t.
         """
-        return with_regions([self], cap, axes, alpha)[0]
+        return with_regions([self], cap, axes, alpha, rng)[0]
 
     def save(self, path: Pathlike) -> None:
         """Write the episode to an .npz file, atomically."""
@@ -112,19 +115,23 @@ class Episode:
 
 
 def with_regions(
-    runs: Sequence[Episode], cap: Capture | HorizonCapture, axes: Sequence[int], alpha: float = 0.1
+    runs: Sequence[Episode],
+    cap: Capture | HorizonCapture,
+    axes: Sequence[int],
+    alpha: float = 0.1,
+    rng: Randomness = None,
 ) -> list[Episode]:
     """Episodes with the regions of their executed steps, all asked for at once; see `Episode.with_regions`."""
     before, actions = np.concatenate([run.states[:-1] for run in runs]), np.concatenate([run.actions for run in runs])
     after = np.concatenate([run.states[1:] for run in runs])[:, list(axes)]
     if isinstance(cap, HorizonCapture):
         single, first = Rollouts.from_arrays(before, actions[:, None], after[:, None]), cap.at_first()
-        clouds = first.predict(single.starts, single.actions)
+        clouds = first.predict(single.starts, single.actions, rng)
         particles, thresholds = clouds[0].particles, first.thresholds(clouds, alpha)[:, 0]
         inside = first.contains(single, alpha, prediction=clouds)[:, 0]
     else:
         X = np.hstack([before, actions])
-        prediction = cap.predict(X)
+        prediction = cap.predict(X, rng)
         particles = prediction.mean[:, None] if isinstance(prediction, Gaussians) else prediction
         thresholds, inside = cap.thresholds(X, alpha), cap.contains(X, after, alpha, prediction=prediction)
     ends = np.cumsum([run.steps for run in runs])[:-1]
@@ -138,6 +145,14 @@ def _plain(value: Any) -> Any:
     raise CaptureError(f"info holds {value!r}, which a file cannot; use numbers, text, lists and dictionaries.")
 
 
+def episode_seeds(seed: int, where: str, episode: int) -> tuple[int, int]:
+    """Seeds of the planner and of the true system in one episode of a study, the same for every method.
+
+    `where` names the map or the system: episodes of one number on two maps share nothing.
+    """
+    return derived_seed(seed, "planner", where, episode), derived_seed(seed, "system", where, episode)
+
+
 def run_episode(
     planner: MPPI, system: System, start: Floats, max_steps: int, seed: int, info: dict[str, Any] | None = None
 ) -> Episode:
@@ -145,7 +160,7 @@ def run_episode(
 
     `seed` fixes the true system's noise; the planner has a seed of its own.
     """
-    rng, max_steps = np.random.default_rng(seed), whole_number("max_steps", max_steps, 1)
+    rng, max_steps = stream(whole_number("seed", seed, 0), "system"), whole_number("max_steps", max_steps, 1)
     planner.reset()
     state, outcome = finite_array("start", start, (None,), "(ds,)"), None
     states: list[Floats] = [state]

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core.errors import NumbaError
 
 from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.horizon import HorizonCapture
 from capture_cp.kernels.gaussian import squared_limits
+from capture_cp.planning.agreement import RolledOut, check_agreement
 from capture_cp.planning.hazard import hazard_runs
 from capture_cp.planning.kernel import Calibrated
-from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.numba_errors import COMPILING, why
+from capture_cp.planning.python_twin import python_twin
+from capture_cp.planning.regions import Thresholds, check_sizes, checked_axes, checked_hazard, group_thresholds
 from capture_cp.planning.specialise import specialise
+from capture_cp.planning.trial import STEPS, check_signature, stays_inside, try_in_python
+from capture_cp.planning.tried import content_key, tried_with
 from capture_cp.predictor import Capture
 from capture_cp.region import grid_of
 from capture_cp.spaces.metrics import Euclidean
@@ -34,7 +38,7 @@ class DeviceParts(NamedTuple):
     params: Any
 
 
-class FusedRollout:
+class FusedRollout(Thresholds):
     """Roll-out, thresholds, region test and cost in one compiled kernel.
 
     Args:
@@ -50,9 +54,13 @@ class FusedRollout:
         simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
         count_particles: also count particles on hazard cells. A region narrower than a cell may hold no cell's centre, and
             one of k = L / 2 leaves out what only a few particles reach.
+        compare_step: compare `step` with the calibrated model before the first plan, and refuse it where they differ at more
+            than a third of the places. Pass False if they differ on purpose, or if the model is not at hand.
 
     Attributes:
-        thresholds: of every group in every stratum, (M, J); may be replaced between plans, as online adaptation does.
+        thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
+            adaptation does.
+        tried: whether the two functions have been tried, as they are before the first plan.
     """
 
     def __init__(
@@ -68,13 +76,14 @@ class FusedRollout:
         gaussian_scale: Any = None,
         simultaneous: bool = False,
         count_particles: bool = False,
+        compare_step: bool = True,
     ) -> None:
-        for name, function in (("step", step), ("stage_cost", stage_cost)):
-            if not hasattr(function, "py_func"):
-                raise CaptureError(f"{name} is {function!r}; expected a function compiled with numba.njit.")
+        check_signature("step", step)
+        check_signature("stage_cost", stage_cost)
         cap._check_fitted()
         self._kernel, self._step, self._stage_cost = specialise(step, stage_cost, params.__class__), step, stage_cost
         self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
+        self._compare_step, self.tried = compare_step, False
         self._particles, self._k, self._draws = cap.n_particles, 1, True
         self._scale: Floats | None = None
         score = cap._score
@@ -90,7 +99,7 @@ class FusedRollout:
             self._k = score.k
         elif type(score) is not ParticleBox:
             raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
-        self.thresholds: Floats = group_thresholds(cap, alpha, simultaneous)
+        super().__init__(group_thresholds(cap, alpha, simultaneous))
         self._partition, self._roots = cap.partition_, cap.partition_.roots.reshape(-1, len(cap.strata.names))
         self._count_cells = type(score) is not ParticleBox
         self._count_particles = count_particles or not self._count_cells
@@ -114,20 +123,55 @@ class FusedRollout:
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
         check_sizes(self._cap, state, sequences, self._axes)
+        inputs = [np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences)]
+        self.try_out(*inputs)
         part, scale = self._partition, self._scales(sequences.shape[1])
         counts = self._count_cells, self._count_particles
         cal = Calibrated(part.nodes, self._roots, part.stratum_features, self.thresholds, self._k, *counts, scale)
-        inputs = (np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences))
         settings = self._particles, self._noise_dims, self._draws, np.uint64(seed)
         try:
-            return np.asarray(self._kernel(*inputs, *settings, cal, self._cells, self._params))
-        except NumbaError as error:
-            raise CaptureError(
-                "the model or cost does not compile for these arguments; expected step(states, action, noise, params) and "
-                f"stage_cost(mean, action, hazard, h, horizon, params). Numba says: {str(error).strip().splitlines()[-1]}"
-            ) from error
+            return np.asarray(self._kernel.roll_out(*inputs, *settings, cal, self._cells, self._params))
         except Exception as error:  # of any kind, or a SystemError where two threads raise at once
-            raise CaptureError(f"the compiled model or cost raised an error: {self._trouble(state, sequences)}") from error
+            raise self._in_words(error, state, sequences) from error
+
+    def try_out(self, state: Floats, sequences: Floats) -> None:
+        """Try the two functions once, from state (ds,) along sequences (N, H, da), before compiled code is trusted.
+
+        First in Python, where indices are checked, and then against the calibrated model. What has passed is remembered.
+        """
+        if self.tried or not len(sequences):
+            return
+        tried = tried_with(self._cap)
+        functions = self._step, self._stage_cost, content_key(self._params)
+        key = (*functions, self._noise_dims, self._particles, *self._axes.tolist(), len(state), self._compare_step)
+        if key not in tried:
+            step, cost = python_twin(self._step), python_twin(self._stage_cost)
+            rng = np.random.default_rng(0)
+            noise = float(self._draws) * rng.standard_normal((STEPS, self._noise_dims, self._particles))
+            try_in_python(step, cost, self._params, state, sequences[0], noise)
+            if self._compare_step:
+                self._compare(step, state, sequences)
+            tried.add(key)
+        self.tried = True
+
+    def _compare(self, step: Any, state: Floats, sequences: Floats) -> None:
+        """Compare the step, and its Python version, with the calibrated model."""
+
+        def step_each(states: Floats, actions: Floats, noise: Floats) -> None:
+            self._kernel.step_each(states, actions, noise, self._params)
+
+        def is_safe(state: Floats, action: Floats) -> bool:
+            return stays_inside(step, self._params, state, action, np.zeros((self._noise_dims, 1)))
+
+        rolled = RolledOut(
+            self._cap, step_each, is_safe, self._noise_dims, self._draws, self._axes, self._cells.hazard
+        )  # fmt: skip
+        try:
+            check_agreement(rolled, state, sequences)
+        except CaptureError:
+            raise
+        except Exception as error:
+            raise self._in_words(error, state, sequences) from error
 
     def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
         """What the GPU needs of this roll-out: functions, sizes, and arrays that are still NumPy's."""
@@ -149,6 +193,12 @@ class FusedRollout:
         if len(scale) < horizon:
             raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one a step.")
         return scale
+
+    def _in_words(self, error: Exception, state: Floats, sequences: Floats) -> CaptureError:
+        """What went wrong in the compiled functions."""
+        if isinstance(error, COMPILING):
+            return CaptureError(f"the model or the cost does not compile. Numba reports: {why(error)}.")
+        return CaptureError(f"the compiled model or cost raised an error: {self._trouble(state, sequences)}")
 
     def _trouble(self, state: Floats, sequences: Floats) -> str:
         """What the compiled functions say when called once from Python, where their errors keep their words."""

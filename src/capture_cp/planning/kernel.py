@@ -14,6 +14,7 @@ from numba import njit, prange
 
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.inlining import WithoutCopies
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.tree import find_group
 from capture_cp.planning.hazard import particle_hazard, region_hazard
@@ -79,7 +80,14 @@ def _roll_out_some(  # type: ignore[no-untyped-def]
             costs[i, h] = math.nan if lost else stage_cost(mean, action, hazard, h + 1, horizon, params)
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@njit(cache=True)
+def step_each(states, actions, noise, params):  # type: ignore[no-untyped-def]
+    """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L)."""
+    for i in range(states.shape[0]):
+        step(states[i], actions[i], noise[i], params)
+
+
+@parallel_kernel(cache=True)
 def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params):  # type: ignore[no-untyped-def]
     """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,).
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.cuda.device import Device, chosen_device, require_cuda
+from capture_cp.streams import seed_sequence
 
 if TYPE_CHECKING:
     from capture_cp.planning.cuda_plans import CudaPlans
@@ -80,7 +81,7 @@ class MPPI:
             self._spread = np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
             raise CaptureError("noise is not a covariance: it must be symmetric and positive definite.") from None
-        self._seeds = np.random.SeedSequence(whole_number("seed", seed, 0))
+        self._seeds = seed_sequence(whole_number("seed", seed, 0), "MPPI")
         self.reset()
 
     #: Kept between plans, as it holds compiled code and memory of the GPU.

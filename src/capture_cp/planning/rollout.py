@@ -13,10 +13,11 @@ from capture_cp.conformal.scores import ParticleBox
 from capture_cp.horizon import BatchedStep, HorizonCapture
 from capture_cp.horizon.groups import at_step
 from capture_cp.horizon.particles import advance
-from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.regions import Thresholds, check_sizes, checked_axes, checked_hazard, group_thresholds
 from capture_cp.predictor import Capture
 from capture_cp.region import grid_of
 from capture_cp.spaces.strata import GridStrata
+from capture_cp.streams import stream
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Stage:
     hazard: Ints
 
 
-class PythonRollout:
+class PythonRollout(Thresholds):
     """Rolls particles through any batched Python model: short to write, slow to run.
 
     Args:
@@ -53,7 +54,8 @@ class PythonRollout:
         simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
 
     Attributes:
-        thresholds: of every group in every stratum, (M, J); may be replaced between plans, as online adaptation does.
+        thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
+            adaptation does.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class PythonRollout:
         if cap._score.ambient:
             raise CaptureError(f"no Python roll-out for {cap._score!r}, which has no particles; use FusedRollout.")
         self.cap, self.step, self.cost = cap, step, cost
-        self.thresholds: Floats = group_thresholds(cap, alpha, simultaneous)
+        super().__init__(group_thresholds(cap, alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
         mask = checked_hazard(hazard, grid.size)
         self._hazards = GridStrata(grid, np.where(mask, strata.labels, -1), strata.names)
@@ -81,7 +83,7 @@ class PythonRollout:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
         check_sizes(self.cap, state, sequences, self.axes)
         samples, horizon, _ = sequences.shape
-        particles, rng = self.cap.n_particles, np.random.default_rng(seed)
+        particles, rng = self.cap.n_particles, stream(seed, "PythonRollout")
         states = np.tile(state, (samples, particles, 1))
         costs = np.empty((samples, horizon))
         for h in range(horizon):

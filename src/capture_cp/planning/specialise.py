@@ -20,14 +20,14 @@ _PLUGIN = "from capture_cp.planning.plugin import stage_cost, step"
 
 
 @cache
-def specialise(step: Any, stage_cost: Any, params: type = tuple) -> Any:
-    """The processor's `roll_out` compiled for two numba functions and the class of their parameters."""
+def specialise(step: Any, stage_cost: Any, params: type = tuple) -> ModuleType:
+    """The module `kernel` compiled for two numba functions and the class of their parameters."""
     return _specialised(kernel, step, stage_cost, inspect.getsource(kernel) + _told_apart(params))
 
 
 @cache
-def specialise_cuda(step: Any, stage_cost: Any, sizes: Any, params: type = tuple) -> Any:
-    """The GPU's `roll_out` compiled for two numba functions, the class of their parameters, and sizes."""
+def specialise_cuda(step: Any, stage_cost: Any, sizes: Any, params: type = tuple) -> ModuleType:
+    """The module `cuda_rollout` compiled for two numba functions, the class of their parameters, and sizes."""
     from capture_cp.planning import cuda_rollout
     from capture_cp.planning.cuda_layout import layout_of
 
@@ -45,8 +45,8 @@ def _told_apart(params: type) -> str:
     return f"\n# {params.__module__} {script} {params.__qualname__} {getattr(params, '_fields', ())}\n"
 
 
-def _specialised(template: ModuleType, step: Any, stage_cost: Any, source: str) -> Any:
-    """`roll_out` of a template with two functions in it.
+def _specialised(template: ModuleType, step: Any, stage_cost: Any, source: str) -> ModuleType:
+    """A template with two functions in it.
 
     Numba keeps compiled code on disk only for functions that live in a file, so a copy of the template's source with the
     user's import in it is written to a cache folder. Functions of a notebook or a script have no module to import from:
@@ -56,12 +56,12 @@ def _specialised(template: ModuleType, step: Any, stage_cost: Any, source: str) 
     if None in own:
         module = ModuleType(f"{template.__name__}_in_memory")
         vars(module).update(step=step, stage_cost=stage_cost)
-        code = source.replace(_PLUGIN, "").replace("cache=True, ", "").replace("cache=True", "")
+        code = source.replace(_PLUGIN, "").replace("cache=True", "cache=False")
         exec(compile(code, "<roll-out kernel>", "exec"), vars(module))
-        return module.roll_out
+        return module
     imports = "\n".join(f"from {name} import {f.__name__} as {role}" for name, f, role in
                         zip(own, (step, stage_cost), ("step", "stage_cost")))  # fmt: skip
-    return _from_file(source.replace(_PLUGIN, imports), _fingerprint(template.roll_out, step, stage_cost)).roll_out
+    return _from_file(source.replace(_PLUGIN, imports), _fingerprint(template.roll_out, step, stage_cost))
 
 
 def _module_of(function: Any) -> str | None:

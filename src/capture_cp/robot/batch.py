@@ -9,12 +9,13 @@ import numpy as np
 
 from capture_cp.checks import CaptureError, Floats, Ints, feasible, some_rows
 from capture_cp.conformal.coverage import Coverage
-from capture_cp.conformal.drift import column_p_values, holm, shortfall_p_value
-from capture_cp.conformal.quantile import conformal_rank
-from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.conformal.drift import column_p_values, holm
+from capture_cp.conformal.thresholds import EpisodeScores
 from capture_cp.conformal.units import one_of_each, unit_numbers
 from capture_cp.monitor import Monitor
 from capture_cp.predictor import Capture
+from capture_cp.robot.history import History
+from capture_cp.robot.luck import Outcomes, outcomes_of
 
 QUESTIONS = ("order", "scores", "coverage", "inputs")
 
@@ -27,6 +28,7 @@ class Finding:
     about: str
     p: float
     says: str
+    level: float  # an alarm is a p-value of at most this
     alarm: bool
 
 
@@ -37,11 +39,16 @@ class BatchCheck:
     coverage: Coverage
     findings: tuple[Finding, ...]
     level: float  # false-alarm rate of all of them together
-    outcomes: int  # independent ones that were tested: transitions, or one step an episode
+    outcomes: int  # independent ones that were tested: transitions, or one step of each episode
 
     @property
     def alarms(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.alarm)
+
+    @property
+    def alarms_about(self) -> str:
+        """What the alarms are about, in words; empty if there are none."""
+        return "; ".join(dict.fromkeys(f"{finding.question} ({finding.about})" for finding in self.alarms))
 
 
 def check_batch(
@@ -54,41 +61,51 @@ def check_batch(
     level: float = 0.01,
     seed: int = 0,
     inputs: tuple[str, ...] | None = None,
+    history: History | None = None,
 ) -> BatchCheck:
     """Check transitions X (n, dx), Y (n, dc), in the order of time, against a calibration.
 
-    If they are exchangeable with those of the calibration, there is any alarm with probability at most `level`. `groups`
-    (n,) says which episode each row belongs to: then one random step an episode is tested. `inputs` names the columns of X.
+    If they are exchangeable with those of the calibration, there is any alarm with probability at most `level`. With a
+    `history` of earlier batches, its own level takes the place of `level`, and holds for all batches together; the batch is
+    then added to it. `groups` (n,) is the episode of each row: then one random step of each episode is tested. `inputs`
+    names the columns of X.
     """
-    if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
-        raise CaptureError("this method is not calibrated, so there is nothing that new transitions could deviate from.")
     X, Y = cap._pairs(X, Y)
     some_rows("X", X)
     if groups is None and isinstance(cap.calibration_, EpisodeScores):
-        raise CaptureError("the calibration was made from episodes; say which episode each new transition belongs to.")
-    rng = np.random.default_rng([seed, 0x31])
+        raise CaptureError(
+            "the calibration was made from episodes; give the episode of each new transition too (groups=, or --episode)."
+        )
+    monitor = Monitor(cap, seed) if history is None else history.monitor  # which refuses what is not calibrated
+    if history is not None:
+        level = history.level
+        history.check_new(X, Y)
     m = cap._index(Y)
     feasible("Y", m)
-    prediction = cap._predict(X, None, rng, cap.n_outputs_)
+    prediction = cap._predict(X, None, monitor.rng, cap.n_outputs_)
     coverage = cap.coverage(X, Y, alpha, confidence, prediction, volumes=False, groups=groups)
-    rows = np.arange(len(X)) if groups is None else one_of_each(unit_numbers(groups, len(X)), rng)
+    rows = np.arange(len(X)) if groups is None else one_of_each(unit_numbers(groups, len(X)), monitor.rng)
     R = cap._checked_scores(cap._score.score(prediction, Y), len(X))[rows]
-    group = cap.partition_.groups(X[rows], m[rows])
-    part = level / len(QUESTIONS)
-    monitor = Monitor(cap, seed)
-    together = cap.partition_.components(cap.strata.names)
+    group = cap.partition_.grown.groups(X[rows], m[rows])
+    each = level / len(QUESTIONS)
+    part = each if history is None else each * history.share
+    together = cap.partition_.grown.components(cap.strata.names)
+    order = _order(monitor, R, group, rows, each)
     found = [
-        _order(monitor, R, group, rows, part),
-        *_scores(monitor, together, part),
-        *_coverage(cap, cap.calibration_.single, R, group, together, alpha, confidence, part, rng),
-        *_inputs(cap, X[rows], inputs, part, rng),
+        order,
+        *_scores(monitor.p_values[-len(rows) :], group, together, part),
+        *_coverage(outcomes_of(cap, R, X[rows], m[rows], alpha, confidence), together, part),
+        *_inputs(cap, X[rows], inputs, part),
     ]
-    return BatchCheck(coverage, tuple(found), level, len(rows))
+    checked = BatchCheck(coverage, tuple(found), level, len(rows))
+    if history is not None:
+        history.add(X, Y, checked.alarms_about)
+    return checked
 
 
 def _order(monitor: Monitor, R: Floats, group: Ints, rows: Ints, level: float) -> Finding:
     """Is the batch, in its order, exchangeable with the calibration? A martingale bets that it is not."""
-    first = None
+    before, first = monitor.alarm(level), None
     for i in range(len(R)):
         monitor.update_scores(R[i : i + 1], group[i : i + 1])
         if first is None and monitor.alarm(level):
@@ -96,18 +113,20 @@ def _order(monitor: Monitor, R: Floats, group: Ints, rows: Ints, level: float) -
     p = float(np.exp(-monitor.martingale.log_largest))
     says = f"a bet of 1 grew to {monitor.capital:.3g}, at most to {1 / max(p, 1e-300):.3g}; alarm from {1 / level:g}"
     if first is not None:
-        says += f", reached in data row {first + 1}"
-    return Finding("order", "all, over time", p, says, first is not None)
+        says += ", reached in an earlier batch" if before else f", reached in data row {first + 1}"
+    return Finding("order", "all, over time", p, says, level, first is not None)
 
 
-def _scores(monitor: Monitor, together: dict[str, Ints], level: float) -> list[Finding]:
+def _scores(p_values: Floats, group: Ints, together: dict[str, Ints], level: float) -> list[Finding]:
     """Where do scores drift? Ranks among earlier scores should be uniform wherever groups are shared by some strata."""
     from scipy import stats
 
-    of = {name: monitor.p_values[np.isin(monitor.groups, groups)] for name, groups in together.items()}
+    of = {name: p_values[np.isin(group, groups)] for name, groups in together.items()}
     of = {name: p for name, p in of.items() if len(p)}
     corrected = holm([float(stats.kstest(p, "uniform").pvalue) for p in of.values()])
-    return [Finding("scores", name, float(p), _direction(of[name]), bool(p <= level)) for name, p in zip(of, corrected)]
+    return [
+        Finding("scores", name, float(p), _direction(of[name]), level, bool(p <= level)) for name, p in zip(of, corrected)
+    ]
 
 
 def _direction(p_values: Floats) -> str:
@@ -116,48 +135,27 @@ def _direction(p_values: Floats) -> str:
     return f"{grown} than {100 * max(mean, 1 - mean):.0f} % of earlier ones on average; 50 expected"
 
 
-def _coverage(
-    cap: Capture,
-    single: GroupScores,
-    R: Floats,
-    group: Ints,
-    together: dict[str, Ints],
-    alpha: float,
-    confidence: float | None,
-    level: float,
-    rng: np.random.Generator,
-) -> list[Finding]:
+def _coverage(outcomes: Outcomes, together: dict[str, Ints], level: float) -> list[Finding]:
     """Is coverage below 1 - alpha by more than the luck of the batch, and of the calibration?"""
-    from scipy import stats
-
-    held = cap.threshold_table(alpha, confidence).thresholds[group] >= R
-    by_rank = single.at(alpha, confidence)[group] >= R  # the same, but for episodes
-    ranks = np.array([conformal_rank(int(n), alpha, confidence) for n in single.sizes])
-    raw, counts = [], []
-    for groups in together.values():
-        here = np.isin(group, groups)
-        trials = np.bincount(group[here], minlength=len(ranks))[groups]
-        by_batch = float(stats.binom.cdf(held[here].sum(), here.sum(), 1 - alpha))
-        passed = int(by_rank[here].sum())
-        by_both = shortfall_p_value(passed, trials, single.sizes[groups], ranks[groups], level, len(together), rng)
-        raw.append(max(by_batch, by_both))
-        counts.append((int(held[here].sum()), int(here.sum())))
-    return [
-        Finding("coverage", name, float(p), f"{held} of {trials} inside, {1 - alpha:.0%} promised", bool(p <= level))
-        for name, p, (held, trials) in zip(together, holm(raw), counts)
-        if trials
-    ]
+    where = {name: np.isin(outcomes.group, groups) for name, groups in together.items()}
+    where = {name: here for name, here in where.items() if here.any()}
+    corrected = holm([outcomes.shortfall(here) for here in where.values()]).tolist()
+    found = []
+    for (name, here), p in zip(where.items(), corrected):
+        says = f"{outcomes.held[here].sum()} of {here.sum()} inside, {1 - outcomes.alpha:.0%} promised"
+        found.append(Finding("coverage", name, p, says, level, p <= level))
+    return found
 
 
-def _inputs(cap: Capture, X: Floats, names: tuple[str, ...] | None, level: float, rng: np.random.Generator) -> list[Finding]:
+def _inputs(cap: Capture, X: Floats, names: tuple[str, ...] | None, level: float) -> list[Finding]:
     """Which inputs are distributed otherwise than those of the calibration?"""
     summary = cap.data_.get("inputs")
     if summary is None:
         return []
-    corrected = holm(column_p_values(summary, X, level, rng))
+    corrected = holm(column_p_values(summary, X))
     called = names if names is not None else tuple(f"x{i}" for i in range(X.shape[1]))
     middle = len(summary["ranks"]) // 2
     return [
-        Finding("inputs", name, float(p), f"median {np.median(x):.4g}, it was {values[middle]:.4g}", bool(p <= level))
+        Finding("inputs", name, float(p), f"median {np.median(x):.4g}, it was {values[middle]:.4g}", level, bool(p <= level))
         for name, p, x, values in zip(called, corrected, X.T, summary["values"])
     ]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import tyro
 from rich.console import Console
 
-from capture_cp.checks import CaptureError, CaptureWarning, confidence_level, failure_rate, known_name, whole_number
+from capture_cp.checks import CaptureError, confidence_level, failure_rate, known_name, whole_number
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import Model
@@ -20,25 +21,28 @@ from capture_cp.experiments.report import report_trouble
 from capture_cp.files import check_writable
 from capture_cp.methods import METHODS, method
 from capture_cp.predictor import Capture
+from capture_cp.preflight import check_unseen
 from capture_cp.provenance import digest
 from capture_cp.robot import options
 from capture_cp.robot.baseline import LinearModel
-from capture_cp.robot.cautions import duplicate_cautions, unit_cautions
-from capture_cp.robot.given import given_model, given_strata, importable
+from capture_cp.robot.cautions import duplicate_cautions, group_cautions, heard, listen, unit_cautions
+from capture_cp.robot.given import given_model, given_strata, in_options, tells_training
 from capture_cp.robot.parts import grid_around, grid_facts
+from capture_cp.robot.shares import CHECK, TRAIN, Shares
 from capture_cp.robot.tables import coverage_by_stratum, group_table
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 from capture_cp.transitions import Transitions, read_transitions
 
 LINEAR = "linear"
+MEASURED = 5_000  # transitions whose regions' cells are counted
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
 
 @dataclass(frozen=True)
 class Calibrate:
-    """From a log of transitions to calibrated regions: fit, check on a share kept aside, save, and write a report.
+    """From a log of transitions to calibrated regions: fit, check on a share that is held out, save, and write a report.
 
-    DATA is a .csv, .npz or .parquet file with one transition a row, or a .toml file with these options by name
+    DATA is a .csv, .npz or .parquet file with one transition per row, or a .toml file with these options by name
     (data = "log.csv", state = ["x", "y"], ...; paths are relative to it, options after it have the last word).
 
     Without --model a straight line through a share of the log serves as one: the regions are valid, and larger than those
@@ -56,20 +60,23 @@ class Calibrate:
         str, tyro.conf.arg(help="module:object, called as model(X, n_particles, rng) -> (n, L, dc); or linear.")
     ] = LINEAR
     strata: Annotated[
-        str | None, tyro.conf.arg(help="module:object with names and index(Y); one stratum, all, unless told.")
+        str | None, tyro.conf.arg(help="module:object with names and index(Y); by default one stratum, all.")
     ] = None
     episode: options.EpisodeColumn = None
     time: options.TimeColumn = None
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
     confidence: options.Confidence = None
+    deterministic_model: Annotated[
+        bool, tyro.conf.arg(help="The model is meant to have no noise; otherwise one without is refused.")
+    ] = False
     method: Annotated[str, tyro.conf.arg(help=f"One of {', '.join(CALIBRATED)}.")] = "capture"
     particles: Annotated[int, tyro.conf.arg(help="Particles L from the model.")] = 16
-    k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts; half of the particles unless told.")] = None
+    k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts; by default half of the particles.")] = None
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions that a leaf is grown from.")] = 300
-    check_share: Annotated[float, tyro.conf.arg(help="Share of the log kept aside to check on.")] = 0.25
-    train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = 0.25
+    check_share: Annotated[float, tyro.conf.arg(help="Share of the log held out to check on.")] = CHECK
+    train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = TRAIN
     out: Annotated[Path, tyro.conf.arg(help="The saved calibration.")] = Path("robot.capture")
-    report: Annotated[Path | None, tyro.conf.arg(help="HTML report; OUT with the ending .html unless told.")] = None
+    report: Annotated[Path | None, tyro.conf.arg(help="HTML report; by default OUT with the ending .html.")] = None
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
     folder: options.Folder = Path()
     seed: Annotated[int, tyro.conf.arg(help="Same seed, same calibration.")] = 0
@@ -79,16 +86,19 @@ class Calibrate:
         self._check_settings()
         columns = {"state": self.state, "action": self.action, "next": self.next}
         log = read_transitions(self.data, **columns, episode=self.episode, time=self.time)
-        with importable(self.folder), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", CaptureWarning)
-            strata = one_stratum(grid_around(log.Y)) if self.strata is None else given_strata(self.strata, log.Y)
+        with warnings.catch_warnings(record=True) as caught:
+            listen()
+            strata = (
+                one_stratum(grid_around(log.Y)) if self.strata is None else given_strata(self.strata, self.folder, log.Y)
+            )
             parts = self._split(log)
-            cap = self._fit(self._model(parts), strata, parts["to calibrate"])
+            model = self._model(parts, log)
+            cap = self._fit(model, strata, parts["to calibrate"])
             cap.data_["robot"] = self._facts(log, cap)
             kept = parts["to check"]
-            coverage = cap.coverage(kept.X, kept.Y, self.alpha, self.confidence, groups=kept.episode)
-        told = [str(warning.message) for warning in caught if issubclass(warning.category, CaptureWarning)]
-        cautions = [*unit_cautions(log), *duplicate_cautions(parts), *told]
+            coverage = self._coverage(cap, kept)
+            few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
+        cautions = [*unit_cautions(log), *duplicate_cautions(parts), *few, *heard(caught)]
         self._print(console, cap, coverage, parts, cautions)
         cap.save(self.out)
         console.print(f"Saved calibration: {self.out}", markup=False)
@@ -103,18 +113,37 @@ class Calibrate:
 
     def _split(self, log: Transitions) -> dict[str, Transitions]:
         """Parts of the log by what they are for; whole episodes, where there are any."""
-        train = self.train_share if self._linear else 0.0
-        shares = {"to train": train, "to calibrate": 1 - train - self.check_share, "to check": self.check_share}
-        used = {name: share for name, share in shares.items() if share > 0}
-        return dict(zip(used, log.split(tuple(used.values()), self.seed)))
+        parts = self._shares.parts()
+        return dict(zip(parts, log.split(tuple(parts.values()), self.seed)))
 
-    def _model(self, parts: dict[str, Transitions]) -> Model:
-        return LinearModel.trained(parts["to train"].X, parts["to train"].Y) if self._linear else given_model(self.model)
+    @property
+    def _shares(self) -> Shares:
+        return Shares(self.train_share if self._linear else 0.0, self.check_share)
+
+    def _model(self, parts: dict[str, Transitions], log: Transitions) -> Model:
+        if self._linear:
+            return LinearModel.trained(parts["to train"].X, parts["to train"].Y)
+        model = given_model(self.model, self.folder)
+        check_unseen(model, log.X, log.Y)  # of the whole log: what it is checked on must be new to it as well
+        return model
 
     def _fit(self, model: Model, strata: Strata, log: Transitions) -> Capture:
         tree = Tree(per_stratum=True, min_leaf=self.min_leaf)
         cap = method(self.method, model, strata, n_particles=self.particles, k=self.k, tree=tree, seed=self.seed)
-        return cap.fit(log.X, log.Y, groups=log.episode)
+        with in_options():
+            return cap.set_params(deterministic_model=self.deterministic_model).fit(log.X, log.Y, groups=log.episode)
+
+    def _coverage(self, cap: Capture, kept: Transitions) -> Coverage:
+        """Coverage on all of these transitions; mean cells, which take far longer to count, on some thousands at most."""
+        all_measured = len(kept) <= MEASURED
+        settings = self.alpha, self.confidence
+        found = cap.coverage(kept.X, kept.Y, *settings, groups=kept.episode, volumes=all_measured, rng=self.seed)
+        if all_measured:
+            return found
+        some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
+        all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings, rng=self.seed))
+        rows = tuple(replace(row, volume=volume) for row, volume in zip(found.strata, strata))
+        return replace(found, all=replace(found.all, volume=all), strata=rows)
 
     def _facts(self, log: Transitions, cap: Capture) -> dict[str, Any]:
         """What `capture check` needs to know beside the calibration."""
@@ -138,7 +167,10 @@ class Calibrate:
         sizes = ", ".join(f"{len(part):,} {name}" for name, part in parts.items())
         unit = "transitions" if self.episode is None else "transitions of whole episodes"
         console.print(f"{sizes} ({unit})", highlight=False)
-        console.print(coverage_by_stratum("what was kept aside", coverage, self.episode is not None))
+        if not tells_training(cap.model):
+            unknown = f"note: {self.model} has no method trained_on(X, Y), so it cannot be asked what it was trained on"
+            console.print(f"{unknown}; make sure that it was not this log.", highlight=False, markup=False)
+        console.print(coverage_by_stratum("what was held out", coverage, self.episode is not None))
         console.print(group_table(self._group_rows(cap, coverage), self.alpha))
         for caution in cautions:
             console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
@@ -180,13 +212,11 @@ class Calibrate:
         confidence_level(self.confidence)
         known_name("method", self.method, CALIBRATED)
         for name in ("particles", "min_leaf"):
-            whole_number(name, getattr(self, name), 1)
+            whole_number(name.replace("_", "-"), getattr(self, name), 1)
         whole_number("seed", self.seed, 0)
-        shares = (self.check_share, self.train_share) if self._linear else (self.check_share,)
-        if min(shares) <= 0 or not sum(shares) < 1:
-            raise CaptureError(
-                f"check-share is {self.check_share:g} and train-share {self.train_share:g}; expected shares above 0 that "
-                "leave some of the log to calibrate on, such as 0.25."
-            )
+        parts = self._shares.parts()
+        for name, part in (("check_share", "to check"), ("train_share", "to train")):
+            if part not in parts and (name == "check_share" or self._linear):
+                raise CaptureError(f"{name.replace('_', '-')} is 0; expected a share above 0, such as 0.25.")
         for file in (self.out, self._report_file, self.json):
             check_writable(file)

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from capture_cp.checks import Floats
+from capture_cp.checks import CaptureWarning, Floats
+from capture_cp.conformal.quantile import size_needed
+from capture_cp.predictor import Capture
 from capture_cp.transitions import Transitions
 
+TOO_FEW = "too few calibration points"
 ORDERS = 6.0  # decimal orders of magnitude between scales from which units are taken to be mixed
+
+
+def listen() -> None:
+    """Inside `warnings.catch_warnings(record=True)`: hear every warning of ours but the one that `group_cautions` words."""
+    warnings.simplefilter("always", CaptureWarning)
+    warnings.filterwarnings("ignore", message=TOO_FEW, category=CaptureWarning)
+
+
+def heard(caught: Sequence[warnings.WarningMessage]) -> list[str]:
+    """Our warnings among those that were recorded, each once."""
+    return list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, CaptureWarning)))
+
+
+def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs: Sequence[str] | None) -> list[str]:
+    """Groups that are too small for a finite threshold, and what helps: it differs between leaves and whole strata."""
+    rest = getattr(cap.strata, "rest", None)  # a stratum for what nobody expects may well be empty
+    sizes, names = cap.calibration_.sizes, cap.strata.names
+    infinite = np.flatnonzero(np.isinf(cap.threshold_table(alpha, confidence).thresholds)).tolist()
+    words = {j: cap.describe_group(j, inputs) for j in infinite}
+    small = [j for j in infinite if rest is None or (words[j], sizes[j]) != (names[rest], 0)]
+    if not small:
+        return []
+    shown = ", ".join(f"{words[j]} has {sizes[j]}" for j in small[:4])
+    more = f", and {len(small) - 4} more groups" if len(small) > 4 else ""
+    leaves = any(len(groups) > 1 and np.isin(small, groups).any() for groups in cap.partition_.components(names).values())
+    help = "log more transitions that end there" + (", calibrate with a larger --min-leaf" if leaves else "")
+    return [
+        f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {size_needed(alpha, confidence)} are needed. Their thresholds are "
+        f"infinite, so a region takes in the whole stratum there; {help}, or raise --alpha."
+    ]
 
 
 def unit_cautions(log: Transitions) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -11,8 +13,9 @@ import numpy as np
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.experiments.report import settings_of, write_page
 from capture_cp.experiments.report_tables import DASH, Cell, PageTable
-from capture_cp.plotting import plot_strata, pyplot
+from capture_cp.plotting import label, plot_strata, pyplot
 from capture_cp.predictor import Capture
+from capture_cp.robot.luck import MARKED, marks
 from capture_cp.robot.tables import share_cells
 from capture_cp.spaces.strata import GriddedStrata
 from capture_cp.transitions import Transitions
@@ -47,24 +50,30 @@ def write_report(
             linear=command._linear,
             by_episode=command.episode is not None,
             facts=cap.data_,
-            coverage=_coverage_table(coverage),
+            coverage=_coverage_table(coverage, marks(cap, kept, command.alpha, command.confidence, command.seed)),
+            marked=MARKED,
             groups=_group_table(groups),
             regions=regions if drawn else None,
             cautions=cautions,
-            calibration=command.out.name,
+            check=check_line(command),
             settings=settings_of(command, ("report", "json", "folder")),
         )
 
 
-def _coverage_table(coverage: Coverage) -> PageTable:
+def check_line(command: Calibrate) -> str:
+    """The command that checks new transitions, complete: to be pasted where this one was run."""
+    own = [] if command._linear else ["--model", command.model]
+    own += [] if command.strata is None else ["--strata", command.strata]
+    folder = ("--folder", str(command.folder)) if own and command.folder != Path() else ()
+    return shlex.join(["capture", "check", str(command.out), "new.csv", *own, *folder])
+
+
+def _coverage_table(coverage: Coverage, marked: Mapping[str, str]) -> PageTable:
     lines = {}
     for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
         share, interval = share_cells(row)
-        low, high = row.ci95
-        target = 1 - coverage.alpha
-        mark = "" if row.n == 0 or low <= target <= high else "under" if high < target else "over"
         cells = DASH if row.volume is None else f"{row.volume:,.1f}"
-        lines[row.name] = [Cell(share, interval, mark=mark), Cell(f"{row.n:,}"), Cell(cells)]
+        lines[row.name] = [Cell(share, interval, mark=marked.get(row.name, "")), Cell(f"{row.n:,}"), Cell(cells)]
     return PageTable("Next configurations inside the region, per cent", ["coverage", "outcomes", "mean cells"], lines)
 
 
@@ -89,10 +98,10 @@ def _draw_regions(cap: Capture, kept: Transitions, command: Calibrate, file: Pat
     figure, panels = plt.subplots(1, len(rows), figsize=(3.4 * len(rows), 4.1), layout="constrained", squeeze=False)
     for ax, row in zip(panels[0], rows):
         plot_strata(strata, ax)
-        region = cap.region(kept.X[row], command.alpha, command.confidence)
+        region = cap.region(kept.X[row], command.alpha, command.confidence, rng=command.seed)
         region.plot(ax)
         ax.plot(*kept.Y[row], "x", color="#b3400a", ms=9, mew=2.2, label="what happened", zorder=5)
-        ax.set(xlabel=kept.next_names[0], ylabel=kept.next_names[1])
+        ax.set(xlabel=label(kept.next_names[0]), ylabel=label(kept.next_names[1]))
         _frame(ax, region, kept.Y[row], strata)
         ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.17), frameon=False)
     figure.savefig(file, dpi=130, bbox_inches="tight")

@@ -24,24 +24,38 @@ MOST_CELLS = 10_000_000
 def load_calibration(path: Pathlike, model: Model | None = None, strata: Strata | None = None) -> Capture:
     """A calibration that `capture calibrate` saved, ready to ask; `model` and `strata` only where they were your own."""
     facts = robot_facts(path)
-    if model is None:
-        if "linear" not in facts:
-            raise CaptureError(f"calibration {path} was made with a model of your own; name it (--model module:object).")
-        model = LinearModel.from_facts(facts["linear"])
-    if strata is None:
-        if "grid" not in facts:
-            raise CaptureError(f"calibration {path} was made with strata of your own; name them (--strata module:object).")
-        strata = one_stratum(_grid(facts["grid"]))
+    for name, what, given in (("model", "a model", model), ("strata", "strata", strata)):
+        if given is None and not brings(facts, name):
+            raise CaptureError(
+                f"calibration {path} was made with {what} of your own; call load_calibration(path, {name}=...)."
+            )
+    model = model if model is not None else LinearModel.from_facts(facts[_BROUGHT["model"]])
+    strata = strata if strata is not None else one_stratum(_grid(facts[_BROUGHT["strata"]]))
     return Capture.load(path, model, strata)
+
+
+#: Under what name the built-in model and strata are in a calibration.
+_BROUGHT = {"model": "linear", "strata": "grid"}
+
+
+def brings(facts: Mapping[str, Any], what: str) -> bool:
+    """Whether a calibration with these facts brings its "model" or its "strata" along."""
+    return _BROUGHT[what] in facts
 
 
 def robot_facts(path: Pathlike) -> Mapping[str, Any]:
     """What `capture calibrate` wrote down beside the calibration; nothing for one that `Capture.save` wrote."""
     data = read(path)[0].get("data")
     facts = data.get("robot", {}) if isinstance(data, dict) else {}
-    if not isinstance(facts, dict):
+    columns = facts.get("columns", {}) if isinstance(facts, dict) else None
+    sound = (
+        isinstance(columns, dict)
+        and all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in columns.values())
+        and all(isinstance(facts.get(name), str | None) for name in ("episode", "time"))
+    )
+    if not sound:
         raise CaptureError(f"calibration {path} is damaged; calibrate again.")
-    return facts
+    return dict(facts)
 
 
 def grid_around(Y: Floats) -> Grid | None:

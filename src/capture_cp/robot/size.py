@@ -1,4 +1,4 @@
-"""How many transitions are needed, told before any is collected."""
+"""How many transitions are needed, before any is collected."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from rich.table import Table
 
 from capture_cp.checks import CaptureError, confidence_level, failure_rate, whole_number
 from capture_cp.conformal.groups import Tree
-from capture_cp.conformal.quantile import conformal_rank, size_needed
+from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_needed
 from capture_cp.experiments.output import write_rows
 from capture_cp.files import check_writable
+from capture_cp.robot.shares import CHECK, TRAIN, Shares
 
-SURE = 0.95  # of calibrations within the range shown, and of logs that give the rarest group enough
+SURE = 0.95  # of calibrations within the range shown, and of logs that give every group enough
 
 
 @dataclass(frozen=True)
@@ -24,25 +25,30 @@ class Size:
     """How many transitions to log, before logging any: for finite thresholds, and for coverage that is close to its target.
 
     Coverage is promised on average over calibrations; that of one calibration is a draw from a Beta distribution around its
-    target, whatever the robot, and the table says how far it strays. Where steps of an episode are not independent (see
-    `capture calibrate --episode`), read episodes for transitions.
+    target, whatever the robot, and the table shows how far it strays. The log is shared out as `capture calibrate` does it:
+    to train the linear model (not with --own-model), to check on, to grow the tree; the rest sets thresholds. Where steps of
+    an episode are not independent (see `capture calibrate --episode`), read episodes for transitions.
     """
 
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
     confidence: Annotated[
-        float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none unless told.")
+        float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none by default.")
     ] = None
     groups: Annotated[int, tyro.conf.arg(help="Groups with a threshold of their own: strata, or leaves of the tree.")] = 1
     share: Annotated[
-        float | None, tyro.conf.arg(help="Share of transitions in the rarest group; 1 / groups unless told.")
+        float | None, tyro.conf.arg(help="Share of transitions in the rarest group; 1 / groups by default.")
     ] = None
     precision: Annotated[
         tuple[float, ...], tyro.conf.arg(help="Wanted half-widths of the range of coverage, 0.02 for 2 points.")
     ] = (0.05, 0.02, 0.01)
+    own_model: Annotated[
+        bool, tyro.conf.arg(help="For capture calibrate --model: no share of the log trains the linear model.")
+    ] = False
+    train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = TRAIN
     tree_share: Annotated[
         float, tyro.conf.arg(help="Share of the log that grows the tree and sets no threshold; 0 for methods without one.")
     ] = Tree().partition_share
-    check_share: Annotated[float, tyro.conf.arg(help="Share of the log kept aside to check on.")] = 0.25
+    check_share: Annotated[float, tyro.conf.arg(help="Share of the log held out to check on.")] = CHECK
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
 
     def run(self, console: Console) -> None:
@@ -72,7 +78,8 @@ class Size:
         smallest = size_needed(self.alpha, self.confidence)
         wanted = {"a finite threshold": smallest}
         for half in sorted(self.precision, reverse=True):
-            wanted[f"within {100 * half:g} points"] = size_for_precision(half, self.alpha, self.confidence)
+            unit = "point" if half == 0.01 else "points"
+            wanted[f"within {100 * half:g} {unit}"] = size_for_precision(half, self.alpha, self.confidence)
         return [
             {
                 "for": purpose,
@@ -87,24 +94,35 @@ class Size:
     def _rarest(self) -> float:
         return self.share if self.share is not None else 1 / self.groups
 
-    def _to_log(self, scores: int) -> int:
-        """Transitions of which the rarest group gets that many scores, in 95 of 100 logs."""
-        from scipy import stats
+    @property
+    def _shares(self) -> Shares:
+        return Shares(0.0 if self.own_model else self.train_share, self.check_share)
 
-        used = self._rarest * (1 - self.tree_share) * (1 - self.check_share)
-        if used == 1:
-            return scores
-        # the number of trials until `scores` successes is negative binomial
-        return scores + int(stats.nbinom.ppf(SURE, scores, used))
+    def _to_log(self, scores: int) -> int:
+        """Transitions of which every group gets that many scores, in at least 95 of 100 logs.
+
+        The probability that some group gets fewer is at most the sum over the groups, none of which is rarer than the
+        rarest.
+        """
+        drawn = draws_needed(scores, self._rarest, (1 - SURE) / self.groups)
+        return self._shares.transitions(drawn, self.tree_share)
 
     def _caption(self) -> str:
-        rarest, tree, check = (100 * share for share in (self._rarest, self.tree_share, self.check_share))
-        return (
-            f"The rarest group has {rarest:.3g} % of the transitions. {check:g} % of the log\n"
-            f"are kept to check on; of the rest, {tree:g} % grow the tree. With so many\n"
-            "the rarest group gets its scores in 95 of 100 logs. Where steps of an\n"
-            "episode are not independent, read episodes for transitions."
-        )
+        shares, several = self._shares, self.groups > 1
+        uses = {
+            "of the log trains the linear model": shares.train,
+            "of the log is held out to check on": shares.check,
+            "of what is left grows the tree": self.tree_share,
+        }
+        used = ", ".join(f"{100 * share:g} % {use}" for use, share in uses.items() if share)
+        sure = "every group gets its scores in at least 95 of 100 logs" if several else "any log has its scores"
+        sentences = [
+            f"The rarest group has {100 * self._rarest:.3g} % of the transitions." if several else "",
+            f"{used}." if used else "",
+            f"With so many transitions, {sure}.",
+            "Where steps of an episode are not independent, read episodes for transitions.",
+        ]
+        return " ".join(sentence for sentence in sentences if sentence)
 
     def _check(self) -> None:
         failure_rate(self.alpha)
@@ -115,9 +133,9 @@ class Size:
             raise CaptureError(
                 f"share is {self.share!r}; the rarest of {self.groups} groups has more than 0 and at most 1/{self.groups}."
             )
-        for name in ("tree_share", "check_share"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise CaptureError(f"{name} is {getattr(self, name)!r}; expected a number from 0 to below 1.")
+        if not 0.0 <= self.tree_share < 1.0:
+            raise CaptureError(f"tree-share is {self.tree_share:g}; expected a number from 0 to below 1, such as 0.7.")
+        self._shares.parts()
         if not self.precision or not all(0.0005 <= half < 0.5 for half in self.precision):
             raise CaptureError(f"precision is {self.precision!r}; expected numbers from 0.0005 to below 0.5, such as 0.02.")
 

@@ -14,12 +14,12 @@ MOST_GROUPS = 20
 
 
 def coverage_by_stratum(what: str, coverage: Coverage, by_episode: bool) -> Table:
-    """Coverage in per cent with its interval, a row a stratum."""
+    """Coverage in per cent with its interval, one row per stratum."""
     unit = "episodes" if by_episode else "transitions"
-    worth = ", of as many\nindependent outcomes as the episodes are worth" if by_episode else ""
-    luck = "The draw of the calibration\nset moves a row as well."
+    worth = ", of as many independent outcomes as the episodes are worth" if by_episode else ""
+    luck = "Coverage also varies with the calibration sample."
     table = Table(
-        title=f"Coverage on {what}, target {100 * (1 - coverage.alpha):g} %",
+        title=f"Coverage on {escape(what)}, target {100 * (1 - coverage.alpha):g} %",
         caption=f"Intervals: exact binomial, 95 %{worth}. {luck}",
         caption_justify="left",
     )

@@ -15,6 +15,7 @@ from capture_cp.methods import method
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
+from capture_cp.streams import derived_seed, stream
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import STRATA, MarbleStrata
@@ -43,6 +44,10 @@ class MarbleWorld:
         self.task = Marble(load_map(settings.map), absorb=True)
 
     @property
+    def where(self) -> str:
+        return self.task.map.name
+
+    @property
     def strata(self) -> MarbleStrata:
         return self.task.strata
 
@@ -56,11 +61,11 @@ class MarbleWorld:
 
     def calibrated(self, method_name: str, settings: MarbleView) -> Capture:
         """The method, fitted to the paper's grid of transitions of this map."""
-        if settings.seed not in self._transitions:
-            rng = np.random.default_rng([settings.seed, 0])
-            self._transitions[settings.seed] = self.task.transitions("grid", DRAWS, rng)
-        data, tree = self._transitions[settings.seed], Tree(per_stratum=False, max_leaves=MAX_LEAVES)
-        parts: dict[str, Any] = {"n_particles": settings.particles, "k": settings.k, "tree": tree, "seed": settings.seed}
+        seed = derived_seed(settings.seed, "marble", self.where)
+        if seed not in self._transitions:
+            self._transitions[seed] = self.task.transitions("grid", DRAWS, stream(seed, "calibration"))
+        data, tree = self._transitions[seed], Tree(per_stratum=False, max_leaves=MAX_LEAVES)
+        parts: dict[str, Any] = {"n_particles": settings.particles, "k": settings.k, "tree": tree, "seed": seed}
         return method(method_name, self.task, self.strata, **parts).fit(data.X, data.Y)
 
     def planner(self, cap: Capture, settings: MarbleView, seed: int) -> MPPI:
@@ -96,7 +101,7 @@ class MarbleWorld:
         gaussian, gain = isinstance(cap.score, Mahalanobis), self.task.model_gain
         count = 1 if gaussian else cap.n_particles
         spread = position_spread(len(plan), gain)
-        rng, states, steps = np.random.default_rng(settings.seed), np.tile(state, (count, 1)), []
+        rng, states, steps = stream(settings.seed, "picture"), np.tile(state, (count, 1)), []
         for h, action in enumerate(plan):
             x = np.concatenate([states.mean(axis=0), action])
             noise = dynamics.NOISE * rng.standard_normal((count, 2)) * (not gaussian)

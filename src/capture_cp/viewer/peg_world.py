@@ -12,6 +12,7 @@ from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
+from capture_cp.streams import stream
 from capture_cp.tasks.peg.cspace import REGIMES, PegStrata
 from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.model import settle
@@ -39,6 +40,10 @@ class PegWorld:
     def __init__(self, settings: PegView) -> None:
         self.task = Peg(system=settings.system)
         self.task.true_system(threads=1)  # a missing MuJoCo is told at once
+
+    @property
+    def where(self) -> str:
+        return f"peg {self.task.system}"
 
     @property
     def strata(self) -> PegStrata:
@@ -98,18 +103,18 @@ class PegWorld:
 
     def ahead(self, cap: Capture, state: Floats, plan: Floats, settings: PegView, recorded: Floats | None) -> list[Ahead]:
         """The region of the first step, as the paper's objective has it, and the particles of all; same noise each call."""
-        rng, poses, steps = np.random.default_rng(settings.seed), np.tile(state, (cap.n_particles, 1)), []
+        rng, poses, steps = stream(settings.seed, "picture"), np.tile(state, (cap.n_particles, 1)), []
         for h, action in enumerate(plan):
             X = np.hstack([poses, np.tile(action, (len(poses), 1))])
             poses = settle(np.asarray(self.task(X, 1, rng))[:, 0], self.task.settings)
-            steps.append(self._first(cap, state, action, poses, settings.alpha) if h == 0 else Ahead(poses))
+            steps.append(self._first(cap, state, action, poses, settings) if h == 0 else Ahead(poses))
         return steps
 
     @staticmethod
-    def _first(cap: Capture, pose: Floats, action: Floats, cloud: Floats, alpha: float) -> Ahead:
+    def _first(cap: Capture, pose: Floats, action: Floats, cloud: Floats, settings: PegView) -> Ahead:
         x = np.concatenate([pose, action])
-        region = cap.region(x, alpha)
-        return Ahead(cloud, region, cap.count_cells(x[None], alpha, prediction=region.prediction)[0])
+        region = cap.region(x, settings.alpha, rng=settings.seed)
+        return Ahead(cloud, region, cap.count_cells(x[None], settings.alpha, prediction=region.prediction)[0])
 
     def check_episode(self, episode: Episode) -> None:
         sound = all(part.shape[-1] == 3 for part in (episode.states, episode.actions, episode.plans))

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from capture_cp.checks import Floats
-from capture_cp.planning.episode import TIMED_OUT
+from capture_cp.planning.episode import TIMED_OUT, episode_seeds
 from capture_cp.predictor import Capture
-from capture_cp.viewer.world import World, episode_seeds, kinds_of
+from capture_cp.streams import stream
+from capture_cp.viewer.world import World, kinds_of
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ class Run:
 
     def __init__(self, world: World, cap: Capture, settings: Any, start: Floats, episode: int) -> None:
         self.world, self.cap, self.settings, self.pure = world, cap, settings, True
-        self._seed, noise = episode_seeds(settings.seed, episode)
+        self._seed, noise = episode_seeds(settings.seed, world.where, episode)
         self._planner = world.planner(cap, settings, self._seed)
-        self._act, self._rng = world.system(start), np.random.default_rng(noise)
+        self._act, self._rng, self._particles = world.system(start), stream(noise, "system"), stream(noise, "question")
         self._trail = [start]
         self.now = self._think()
 
@@ -75,7 +76,7 @@ class Run:
         if outcome is None and len(self._trail) > self.world.max_steps:
             outcome = TIMED_OUT
         Y = after[list(self.world.axes)][None]
-        inside = self.cap.contains(np.concatenate([before, action])[None], Y, self.settings.alpha)
+        inside = self.cap.contains(np.concatenate([before, action])[None], Y, self.settings.alpha, rng=self._particles)
         landing = Landing(int(kinds_of(self.world, self.world.strata.index(Y))[0]), bool(inside[0]))
         self.now = self._think() if outcome is None else self._over(outcome)
         return landing

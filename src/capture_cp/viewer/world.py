@@ -35,6 +35,10 @@ class World(Protocol):
     """A task with its data, planner and true system. States are (ds,), actions (da,), configurations (dc,)."""
 
     @property
+    def where(self) -> str:
+        """The map or the system, by the name that the planning studies seed its episodes with."""
+
+    @property
     def axes(self) -> Sequence[int]:
         """Entries of the state that are the configuration."""
 
@@ -86,9 +90,3 @@ class World(Protocol):
 def kinds_of(world: World, labels: Ints) -> Ints:
     """Which of a world's kinds strata (n,) are of, -1 where infeasible: (n,)."""
     return np.append(world.stratum_kinds, INFEASIBLE)[labels]
-
-
-def episode_seeds(seed: int, episode: int) -> tuple[int, int]:
-    """Seeds of the planner and of the true system's noise, as the planning studies draw them."""
-    planner, system = np.random.SeedSequence([seed, 1, episode]).generate_state(2, np.uint64)
-    return int(planner), int(system)

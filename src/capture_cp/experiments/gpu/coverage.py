@@ -59,7 +59,7 @@ def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, 
     cuda = require_cuda()
     recipe = MarbleMethods(METHODS)
     tasks = {name: Marble(load_map(name)) for name in maps}
-    X = {name: task.inputs("grid", recipe.rng(1))[:inputs] for name, task in tasks.items()}
+    X = {name: task.inputs("grid", recipe.rng(task, "test"))[:inputs] for name, task in tasks.items()}
     start = time.perf_counter()
     _warm_up(recipe, next(iter(tasks.values())))
     compiling = time.perf_counter() - start
@@ -108,7 +108,7 @@ def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, An
     for name, cap in caps.items():
         on_gpu = Capture(**cap.get_params(deep=False) | {"device": "cuda"})
         on_gpu._restore(cap.partition_, cap.calibration_, cap.n_inputs_, cap.n_outputs_, cap.data_)
-        prediction = cap.predict(some)
+        prediction = cap.predict(some, 0)
         ours = on_gpu.contains(some, found.reshape(len(some), draws, 2), ALPHA, None, prediction, found_labels)
         theirs = cap.contains(some, Y.reshape(len(some), draws, 2), ALPHA, None, prediction, labels)
         q, q_gpu = cap.thresholds(some, ALPHA), on_gpu.thresholds(some, ALPHA)
@@ -162,7 +162,7 @@ def _stages(
 
 def _warm_up(recipe: MarbleMethods, task: Marble) -> None:
     """Compile every kernel: those of the processor, and those of the GPU for one part."""
-    data = task.transitions("grid", 2, recipe.rng(0))
+    data = task.transitions("grid", 2, recipe.rng(task, "calibration"))
     rows = np.arange(0, len(data.X), 20)
     caps = recipe.fit(task, data.X[rows], data.Y[rows])
     _counts(caps, task, data.X[rows[:100]], 10)

@@ -80,7 +80,7 @@ def _model(task: Peg, inputs: int, rng: np.random.Generator) -> Measured:
 
 def _regions(task: Peg, cap: Capture, samples: int, rng: np.random.Generator) -> Measured:
     X = task.inputs(samples, rng)
-    particles = cap.predict(X)
+    particles = cap.predict(X, rng)
     here, there = PegRollout(cap, task).regions, PegRollout(cap, task, device="cuda").regions
     mine, other = there(X, particles), here(X, particles)
     agreement = {

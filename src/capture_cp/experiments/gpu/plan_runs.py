@@ -11,6 +11,7 @@ from capture_cp.experiments.gpu.timing import seconds
 from capture_cp.experiments.planning_benchmarks import ALPHA, calibrated
 from capture_cp.planning.mppi import MPPI
 from capture_cp.predictor import Capture
+from capture_cp.streams import stream
 from capture_cp.tasks.marble.planner import PlannerSettings, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
 
@@ -32,7 +33,7 @@ def closed_loop(name: str, settings: PlannerSettings, most: int, seed: int) -> R
     """A run on a map until it ends, or of `most` steps."""
     task, cap = calibrated(name, seed)
     planner = marble_planner(cap, task, settings, ALPHA, seed, device="cuda")
-    start, act, rng = start_state(task), true_system(task), np.random.default_rng(seed)
+    start, act, rng = start_state(task), true_system(task), stream(seed, "system")
     first = seconds(lambda: planner.plan(start))
     planner.reset()
     states: list[Floats] = []

@@ -16,8 +16,9 @@ from capture_cp.cuda.device import require_cuda
 from capture_cp.experiments.gpu.arguments import at_least_one, result_file
 from capture_cp.experiments.paper import PLANNING_METHODS
 from capture_cp.experiments.planning_rows import ROWS, calibrate, play_together
-from capture_cp.experiments.planning_summary import episode_seeds, planning_row, summary
+from capture_cp.experiments.planning_summary import planning_row, summary
 from capture_cp.files import write_json
+from capture_cp.planning.episode import episode_seeds
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.task import Marble
 
@@ -32,7 +33,7 @@ def rows(maps: Sequence[str], methods: Sequence[str], episodes: int, seed: int) 
             began = time.perf_counter()
             found = calibrate(ROWS[name], task, PARTICLES, MAX_LEAVES, HORIZON, seed)
             ready = time.perf_counter()
-            seeds, noise_seeds = zip(*(episode_seeds(seed, episode) for episode in range(episodes)))
+            seeds, noise_seeds = zip(*(episode_seeds(seed, task.map.name, episode) for episode in range(episodes)))
             runs = play_together(found, found.row.planner, ALPHA, seeds, noise_seeds, {})
             row = planning_row(map_name, name, [summary(run, task) for run in runs])
             plans = sum(run.steps for run in runs)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from numba import njit, prange
 
 from capture_cp.checks import Bools, Floats, Ints, finite_array
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GridStrata
 from capture_cp.tasks.marble.contact import TOLERANCE, last_free, wall_gap
@@ -57,7 +58,7 @@ def stratum_at(x, y, g):  # type: ignore[no-untyped-def]
     return EDGE
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def _strata_of(points, g):  # type: ignore[no-untyped-def]
     labels = np.empty(points.shape[0], dtype=np.int64)
     for i in prange(points.shape[0]):
@@ -75,7 +76,7 @@ def stratum_of(x, y, labels, origin, spacing, g):  # type: ignore[no-untyped-def
     return np.int64(stratum_at(x, y, g))
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def _indices(points, labels, origin, spacing, g):  # type: ignore[no-untyped-def]
     out = np.empty(points.shape[0], dtype=np.int64)
     for i in prange(points.shape[0]):

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.inlining import WithoutCopies
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import clip, larger
 from capture_cp.tasks.marble.contact import clamp, clearance, last_free, push_out, zone_at
@@ -128,7 +129,7 @@ def _step_rows(states, actions, noise, extra, gain, absorb, g, after, outcomes, 
         after[i, 0], after[i, 1], after[i, 2], after[i, 3], after[i, 4], after[i, 5] = x, vx, y, vy, alpha, beta
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def step_all(states, actions, noise, extra, gain, absorb, g):  # type: ignore[no-untyped-def]
     """A control step of every marble, `states` (n, 6), with actions, given noise (n, 2) and `extra` acceleration (n, 4).
 
@@ -158,7 +159,7 @@ def _sample_rows(  # type: ignore[no-untyped-def]
             positions[i, draw, 0], positions[i, draw, 1] = x, y
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def sample_positions(states, actions, draws, seed, first, first_draw, gain, absorb, g):  # type: ignore[no-untyped-def]
     """`draws` next positions of every marble under fresh noise: (n, draws, 2).
 
@@ -174,7 +175,7 @@ def sample_positions(states, actions, draws, seed, first, first_draw, gain, abso
     return positions
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def clearances(points, g):  # type: ignore[no-untyped-def]
     """Signed distance of each point (n, 2) to the nearest obstacle: (n,)."""
     gaps = np.empty(points.shape[0])

@@ -11,6 +11,7 @@ from numba import njit, prange
 
 from capture_cp.checks import CaptureError, Floats, whole_number
 from capture_cp.cuda.device import Device
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.tasks.peg.model import PegModel, disturbed, walk
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_cp.tasks.peg.task import Peg
@@ -52,7 +53,7 @@ def corrected_move(pose, action, noise, move, friction, params):  # type: ignore
     return walk(pose[0], pose[1], pose[2], dx, dz, turn, friction, params)
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def _step_all(X, noise, move, friction, params):  # type: ignore[no-untyped-def]
     """Particles (n, L, 3) of inputs X (n, 6) under standard normals (n, L, 3)."""
     after = np.empty_like(noise)

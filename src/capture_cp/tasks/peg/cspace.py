@@ -16,6 +16,7 @@ from safetensors.numpy import save as serialise
 from capture_cp.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.files import cache_folder, written_whole
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
 from capture_cp.tasks.peg import geometry
@@ -45,7 +46,7 @@ def code_at(x, z, theta, trim, g):  # type: ignore[no-untyped-def]
     return fingerprint(x, z, c, s, trim, g) if is_feasible(x, z, c, s, g) else INFEASIBLE
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def _codes_of(poses, trim, g):  # type: ignore[no-untyped-def]
     codes = np.empty(poses.shape[0], dtype=np.int16)
     for i in prange(poses.shape[0]):
@@ -53,7 +54,7 @@ def _codes_of(poses, trim, g):  # type: ignore[no-untyped-def]
     return codes
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def codes_of_cells(origin, spacing, shape, trim, g):  # type: ignore[no-untyped-def]
     """Fingerprint of every cell of a grid, -1 where infeasible: (cells,)."""
     codes = np.empty(shape, dtype=np.int16)

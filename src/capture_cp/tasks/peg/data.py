@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
@@ -19,13 +20,14 @@ from safetensors.numpy import save as serialise
 
 from capture_cp.checks import CaptureError, Floats, whole_number
 from capture_cp.files import Pathlike, cache_folder, written_whole
+from capture_cp.streams import stream
 from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.task import Peg, as_transitions
 from capture_cp.transitions import Transitions
 
 #: Transitions a part; it also fixes which random numbers they get, so it is no setting.
 PART = 5000
-CALIBRATION, TEST = range(2)
+CALIBRATION, TEST = "calibration", "test"
 #: What the numbers come from: the geometry of starts and landings, the scene and its controllers.
 _SOURCES = (
     *("cspace.py", "data.py", "geometry.py", "model.py", "settings.py", "task.py"),
@@ -47,7 +49,7 @@ def peg_data(
     task: Peg,
     n: int,
     seed: int = 0,
-    purpose: int = CALIBRATION,
+    purpose: str = CALIBRATION,
     threads: int | None = None,
     folder: Pathlike | None = None,
     advance: Callable[[int], object] | None = None,
@@ -71,7 +73,7 @@ def peg_data(
         file = kept / f"part-{number:04}-{rows}.safetensors"
         part = _read(file, fingerprint)
         if part is None:
-            part = _simulate(task, system, rows, [seed, purpose, number])
+            part = _simulate(task, system, rows, partial(stream, seed, f"peg {task.system}", purpose, number))
             _write(file, part, fingerprint)
         parts.append(part)
         if advance is not None:
@@ -80,14 +82,14 @@ def peg_data(
     return PegData(as_transitions(X, Y), sum(part[2] for part in parts))
 
 
-def _simulate(task: Peg, system: PegSystem, rows: int, key: list[int]) -> Part:
+def _simulate(task: Peg, system: PegSystem, rows: int, random: Callable[[str], np.random.Generator]) -> Part:
     """The first rows of one part; starts and noise have streams of their own, so that a shorter part is a beginning."""
-    X = task.inputs(PART, np.random.default_rng([*key, 0]))[:rows]
-    Y, pushed_out = task.outcomes(X, np.random.default_rng([*key, 1]), system)
+    X = task.inputs(PART, random("starts"))[:rows]
+    Y, pushed_out = task.outcomes(X, random("noise"), system)
     return X, Y, pushed_out
 
 
-def _fingerprint(task: Peg, seed: int, purpose: int) -> str:
+def _fingerprint(task: Peg, seed: int, purpose: str) -> str:
     """Digest of everything that the transitions depend on."""
     digest = hashlib.sha256(repr((task, seed, purpose, PART, version("mujoco"))).encode())
     for source in _SOURCES:

@@ -96,7 +96,7 @@ class FirstStepRegions:
         q, score = self.thresholds(X), self.cap._score
         if isinstance(score, Mahalanobis):
             assert isinstance(self.cap, Capture)  # a horizon has particles
-            prediction = self.cap.predict(X)
+            prediction = self.cap.predict(X, 0)  # Gaussians have no particles to draw
             counts, costs = self._cells.ellipsoids(prediction, q[:, 0], self.infeasible == "nothing")
             particles = prediction.mean[:, None]
         elif isinstance(score, NearestParticles):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.tasks.peg.settings import PegSettings
 
 #: Area (m²) that peg and surroundings may share in a feasible pose: simulated contacts give a little.
@@ -132,7 +133,7 @@ def is_feasible(x, z, c, s, g):  # type: ignore[no-untyped-def]
     return overlap(x, z, c, s, g) <= MAX_OVERLAP
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def overlaps(poses, g):  # type: ignore[no-untyped-def]
     """Overlap area (m²) of each pose (n, 3): (n,)."""
     areas = np.empty(poses.shape[0])

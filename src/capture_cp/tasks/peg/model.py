@@ -13,6 +13,7 @@ from numba import njit, prange
 
 from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.tasks.peg.geometry import (
     MAX_OVERLAP,
     TOP,
@@ -176,7 +177,7 @@ def _move(pose, action, noise, params):  # type: ignore[no-untyped-def]
     return walk(pose[0], pose[1], pose[2], dx, dz, _ANGLE * disturbed(action[2], noise[2], params), 0.0, params)
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def _step_all(X, noise, params):  # type: ignore[no-untyped-def]
     """Particles (n, L, 3) of inputs X (n, 6) under standard normals (n, L, 3)."""
     after = np.empty_like(noise)
@@ -186,7 +187,7 @@ def _step_all(X, noise, params):  # type: ignore[no-untyped-def]
     return after
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def _settle_all(poses, g):  # type: ignore[no-untyped-def]
     settled, out = poses.copy(), np.ones(poses.shape[0], dtype=np.bool_)
     for i in prange(poses.shape[0]):

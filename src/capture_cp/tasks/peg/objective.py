@@ -9,6 +9,7 @@ import numpy.typing as npt
 from numba import njit, prange
 
 from capture_cp.checks import Floats, finite_rows
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.tasks.peg.geometry import shape_of
 from capture_cp.tasks.peg.settings import PegSettings
@@ -50,7 +51,7 @@ def pose_cost(x, z, theta, bonuses, g):  # type: ignore[no-untyped-def]
     return cost
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def _costs(poses, bonuses, g):  # type: ignore[no-untyped-def]
     costs = np.empty(poses.shape[0])
     for i in prange(poses.shape[0]):
@@ -58,7 +59,7 @@ def _costs(poses, bonuses, g):  # type: ignore[no-untyped-def]
     return costs
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def _cell_costs(origin, spacing, shape, bonuses, g):  # type: ignore[no-untyped-def]
     costs = np.empty(shape, dtype=np.float32)
     for i in prange(shape[0]):

@@ -11,6 +11,7 @@ from numba import njit, prange
 from capture_cp.checks import CaptureError, Floats, finite_array
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.horizon import HorizonCapture
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import System
 from capture_cp.planning.mppi import MPPI
@@ -78,7 +79,7 @@ def rolled(x, z, theta, action, key, number, move, friction, params):  # type: i
     return corrected_move((x, z, theta), action, (first, second, third), move, friction, params)
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def roll_particles(start, sequences, n_particles, kept, seed, bonuses, move, friction, params):  # type: ignore[no-untyped-def]
     """Particles (N, kept, L, 3) after each of the first steps of sequences (N, H, 3) from a pose (3,), and mean Ψ (N, H).
 

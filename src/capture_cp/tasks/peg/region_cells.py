@@ -20,6 +20,7 @@ from capture_cp.checks import Floats, Ints
 from capture_cp.conformal.gaussian import Gaussians
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.kernels.distance import squared_limit
+from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import SE2
 
@@ -94,7 +95,7 @@ def whitened(W, dx, dz):  # type: ignore[no-untyped-def]
 # -- all cells of many regions ---------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def nearest_cells(particles, q, k, length, present, first, extent, labels, costs, origin, spacing, rows):  # type: ignore[no-untyped-def]
     """Feasible cells whose k-th nearest of particles[i] (L, 3) is within q[i, m], m their stratum; q (n, M), -1 for none.
 
@@ -172,7 +173,7 @@ def _angle_range(cloud, aside, widest, k, length, ends):  # type: ignore[no-unty
     return ends[0, k - 1], -ends[1, k - 1]
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def box_cells(low, high, strata, first, extent, labels, costs, origin, spacing, rows):  # type: ignore[no-untyped-def]
     """Feasible cells between the corners low[i] and high[i] (3,)."""
     n = low.shape[0]
@@ -192,7 +193,7 @@ def box_cells(low, high, strata, first, extent, labels, costs, origin, spacing, 
     return counts, sums
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel_kernel(cache=True)
 def ellipsoid_cells(mean, whiten, q, feasible_only, strata, first, extent, labels, costs, origin, spacing, rows):  # type: ignore[no-untyped-def]
     """Cells, infeasible ones too unless told, with ‖W (y - mean[i])‖ at most q[i], W = whiten[i] lower triangular.
 

@@ -1,0 +1,176 @@
+"""Whether a compiled step is the model that was calibrated: both are asked about the same places.
+
+Regions hold for the particles that they were calibrated with. A step with another gain, or without its noise, or one that
+forgets to write, leads to other particles, and so to regions that promise nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from capture_cp.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.horizon import HorizonCapture
+from capture_cp.horizon.particles import advance
+from capture_cp.predictor import Capture
+from capture_cp.region import grid_of
+
+PLACES = 32  # states and actions that both are asked about
+FEWEST = 8  # of them from which anything is concluded
+DRAWS = 128  # next states of each, at least
+STEPS = 4  # that a place is away from the robot's state, at most
+#: Standard errors by which means and spreads may differ: chance does not exceed it at a third of the places.
+ERRORS = 4.0
+#: Share of the places that may differ on purpose, as where a roll-out ends at a goal that its model passes.
+SHARE = 1 / 3
+#: What is tolerated beyond that, as shares: of a place's own move, of its spread, and of the typical move.
+OF_MOVE, OF_SPREAD, OF_ALL = 0.05, 0.1, 1e-4
+SEED = 0
+
+
+class RolledOut(NamedTuple):
+    """A calibration, and the step that a planner rolls out in its name."""
+
+    cap: Capture | HorizonCapture
+    step_each: Callable[[Floats, Floats, Floats], None]  # states (n, ds, L), actions (n, da), noise (n, dn, L), in place
+    is_safe: Callable[[Floats, Floats], bool]  # whether a step from a state (ds,) stays within its arrays
+    noise_dims: int
+    draws: bool  # or else a single particle without noise stands for a Gaussian
+    axes: Ints  # (dc,): which entries of the state are the configuration
+    hazard: Bools  # (cells,): where a roll-out may end while its model goes on
+
+
+class Places(NamedTuple):
+    """Where the two are compared."""
+
+    states: Floats  # (places, ds)
+    actions: Floats  # (places, da)
+
+
+class Summary(NamedTuple):
+    """What becomes of every place: means and spreads of next numbers, and their standard errors, (places, entries)."""
+
+    mean: Floats
+    spread: Floats
+    mean_error: Floats
+    spread_error: Floats
+
+
+def check_agreement(rolled: RolledOut, state: Floats, sequences: Floats) -> None:
+    """Refuse a step that is not the calibrated model, from the robot's state (ds,) and sequences (N, H, da).
+
+    Places have the configurations of random cells that are feasible and no hazard; the rest of the state is what the step
+    makes of the robot's within a few actions. Of a `HorizonCapture` the whole state is compared, of a `Capture` the
+    configuration, which is all that its model predicts.
+    """
+    rng = np.random.default_rng(SEED)
+    places = _places(rolled, state, sequences, rng)
+    after = _stepped(rolled, places, rng)
+    # a step that yields NaN is named by the plan, with the step where it does
+    kept: Bools = np.asarray(np.isfinite(after).all(axis=(1, 2)))
+    kept[kept] = ~_meets_hazard(rolled, after[kept])
+    if kept.sum() < FEWEST:
+        return
+    places, after = Places(*(part[kept] for part in places)), after[kept]
+    entries = list(range(len(state))) if isinstance(rolled.cap, HorizonCapture) else rolled.axes.tolist()
+    ours, theirs = _summary(after[:, :, entries]), _predicted(rolled, places, rng)
+    differs = _differs(ours, theirs, places.states[:, entries], rolled.draws)
+    if differs.any(axis=1).mean() > SHARE:
+        raise CaptureError(_in_words(differs, ours, theirs, places, entries))
+
+
+def _places(rolled: RolledOut, state: Floats, sequences: Floats, rng: np.random.Generator) -> Places:
+    rows = rng.integers(len(sequences), size=PLACES)
+    ahead = np.arange(PLACES) % min(STEPS, sequences.shape[1])
+    states = np.repeat(state[None, :, None], PLACES, axis=0)
+    for h in range(int(ahead.max())):
+        moved = states[ahead > h]
+        noise = rng.standard_normal((len(moved), rolled.noise_dims, 1))
+        rolled.step_each(moved, sequences[rows[ahead > h], h], noise)
+        states[ahead > h] = moved
+    states[~np.isfinite(states).all(axis=(1, 2))] = state[:, None]
+    strata = grid_of(rolled.cap.strata)
+    free = np.flatnonzero((strata.labels >= 0) & ~rolled.hazard)
+    if len(free):
+        states[:, rolled.axes, 0] = strata.require_grid().centre(rng.choice(free, PLACES))
+    found = Places(states[:, :, 0], sequences[rows, ahead])
+    safe = np.array([rolled.is_safe(*place) for place in zip(*found)], dtype=bool)
+    return Places(found.states[safe], found.actions[safe])
+
+
+def _stepped(rolled: RolledOut, places: Places, rng: np.random.Generator) -> Floats:
+    """Next states by the step: (places, draws, ds)."""
+    n, draws = len(places.states), DRAWS if rolled.draws else 1
+    noise = float(rolled.draws) * rng.standard_normal((n, rolled.noise_dims, draws))
+    after = np.repeat(places.states[:, :, None], draws, axis=2)
+    rolled.step_each(after, places.actions, noise)
+    return after.swapaxes(1, 2)
+
+
+def _meets_hazard(rolled: RolledOut, after: Floats) -> Bools:
+    """Whether some next state of each place lies on a hazard: (places,)."""
+    grid = grid_of(rolled.cap.strata).require_grid()
+    cells = grid.cell(after[:, :, rolled.axes].reshape(-1, grid.dims)).reshape(after.shape[:2])
+    return np.asarray(((cells >= 0) & rolled.hazard[cells]).any(axis=1))
+
+
+def _predicted(rolled: RolledOut, places: Places, rng: np.random.Generator) -> Summary:
+    """What the calibrated model makes of every place."""
+    cap, n = rolled.cap, len(places.states)
+    try:
+        if isinstance(cap, HorizonCapture):
+            states, actions = (np.repeat(part, DRAWS, axis=0) for part in places)
+            return _summary(advance(cap.step, states, actions, rng, 1).reshape(n, DRAWS, -1))
+        times = -(-DRAWS // cap.n_particles) if rolled.draws else 1
+        prediction = cap.predict(np.repeat(np.hstack(places), times, axis=0), rng)
+    except Exception as error:
+        told = str(error).rstrip(".")
+        raise CaptureError(
+            f"the step cannot be compared with the calibrated model, which raised {type(error).__name__}: {told}. "
+            "Repair the model, or pass compare_step=False if it is not at hand."
+        ) from error
+    if rolled.draws:
+        return _summary(prediction.reshape(n, times * cap.n_particles, -1))
+    spread = np.sqrt(np.diagonal(prediction.cov, axis1=1, axis2=2))
+    return Summary(prediction.mean, spread, spread / ERRORS, spread)
+
+
+def _summary(points: Floats) -> Summary:
+    """Of points (places, draws, entries)."""
+    n, mean = points.shape[1], points.mean(axis=1)
+    squares = (points - mean[:, None]) ** 2
+    spread = np.sqrt(squares.mean(axis=1))
+    of_variance = np.sqrt(squares.var(axis=1) / n)
+    return Summary(mean, spread, spread / np.sqrt(n), of_variance / np.maximum(2 * spread, 1e-300))
+
+
+def _differs(ours: Summary, theirs: Summary, before: Floats, draws: bool) -> Bools:
+    """Which numbers differ by more than chance and a little: (places, entries)."""
+    move = np.abs(theirs.mean - before)
+    little = OF_ALL * np.sqrt((move**2 + theirs.spread**2).mean(axis=0)) + 1e-9 * np.abs(theirs.mean)
+    by_chance = ERRORS * np.hypot(ours.mean_error, theirs.mean_error)
+    means = np.abs(ours.mean - theirs.mean) > by_chance + OF_MOVE * move + little
+    by_chance = ERRORS * np.hypot(ours.spread_error, theirs.spread_error)
+    larger = np.maximum(ours.spread, theirs.spread)
+    spreads = np.abs(ours.spread - theirs.spread) > by_chance + OF_SPREAD * larger + little
+    return np.asarray(means | (spreads & draws))
+
+
+def _in_words(differs: Bools, ours: Summary, theirs: Summary, places: Places, entries: list[int]) -> str:
+    entry = int(differs.sum(axis=0).argmax())
+    place = int(np.where(differs[:, entry], np.abs(ours.mean - theirs.mean)[:, entry], -1.0).argmax())
+    state, action = ([float(f"{number:.4g}") for number in part[place]] for part in places)
+    one, two = (_number(part.mean[place, entry], part.spread[place, entry]) for part in (ours, theirs))
+    return (
+        f"the step is not the model that was calibrated: they differ at {int(differs.any(axis=1).sum())} of {len(differs)} "
+        f"places, mostly in entry {entries[entry]} of the state. From state {state} under action {action} the step leads it "
+        f"to {one} (mean ± standard deviation), the model to {two}. Write the calibrated model as the step, or pass "
+        "compare_step=False if they differ on purpose."
+    )
+
+
+def _number(mean: float, spread: float) -> str:
+    """A mean with its spread; what rounding leaves of none is none."""
+    return f"{mean:.4g} ± {spread if spread > 1e-12 * (1.0 + abs(mean)) else 0.0:.2g}"
