@@ -18,6 +18,7 @@ from capture_cp.predictor import Capture
 from capture_cp.robot.luck import MARKED, marks
 from capture_cp.robot.tables import share_cells
 from capture_cp.spaces.strata import GriddedStrata
+from capture_cp.streams import derived_seed
 from capture_cp.transitions import Transitions
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _draw_regions(cap: Capture, kept: Transitions, command: Calibrate, file: Pat
     figure, panels = plt.subplots(1, len(rows), figsize=(3.4 * len(rows), 4.1), layout="constrained", squeeze=False)
     for ax, row in zip(panels[0], rows):
         plot_strata(strata, ax)
-        region = cap.region(kept.X[row], command.alpha, command.confidence, rng=command.seed)
+        region = cap.region(kept.X[row], command.alpha, command.confidence, rng=derived_seed(command.seed, row))
         region.plot(ax)
         ax.plot(*kept.Y[row], "x", color="#b3400a", ms=9, mew=2.2, label="what happened", zorder=5)
         ax.set(xlabel=label(kept.next_names[0]), ylabel=label(kept.next_names[1]))

@@ -16,11 +16,11 @@ MOST_GROUPS = 20
 def coverage_by_stratum(what: str, coverage: Coverage, by_episode: bool) -> Table:
     """Coverage in per cent with its interval, one row per stratum."""
     unit = "episodes" if by_episode else "transitions"
-    worth = ", of as many independent outcomes as the episodes are worth" if by_episode else ""
+    kind = "valid for any number of independent episodes" if by_episode else "exact binomial"
     luck = "Coverage also varies with the calibration sample."
     table = Table(
         title=f"Coverage on {escape(what)}, target {100 * (1 - coverage.alpha):g} %",
-        caption=f"Intervals: exact binomial, 95 %{worth}. {luck}",
+        caption=f"Intervals: 95 %, {kind}. {luck}",
         caption_justify="left",
     )
     table.add_column("stratum")
