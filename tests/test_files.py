@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from capture_cp import CaptureError
+from capture_cp import CaptureError, files
 from capture_cp.files import check_writable, write_json, written_whole
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX files")
+fcntl = pytest.importorskip("fcntl", reason="POSIX files")
 
 WRITING = """
 import sys, time
@@ -213,6 +213,25 @@ def test_what_is_being_written_is_left_alone(tmp_path):
         kill(process)
     save(file)
     assert names(tmp_path) == [file.name]
+
+
+def test_a_disk_without_locks_owners_or_modes_is_written(tmp_path, monkeypatch):
+    def unknown(*given):
+        raise OSError(95, "Operation not supported")
+
+    for place, name in ((fcntl, "flock"), (os, "fchown"), (os, "fchmod")):
+        monkeypatch.setattr(place, name, unknown)
+    for content in (b"old", b"new"):
+        save(tmp_path / "rows.json", content)
+    assert (tmp_path / "rows.json").read_bytes() == b"new"
+
+
+def test_a_system_without_locks_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "fcntl", None)
+    for content in (b"old", b"new"):
+        save(tmp_path / "rows.json", content)
+    assert names(tmp_path) == ["rows.json"]
+    assert (tmp_path / "rows.json").read_bytes() == b"new"
 
 
 def test_files_that_only_look_alike_are_left_alone(tmp_path):

@@ -124,17 +124,14 @@ def _beside(path: Pathlike, target: Path) -> Iterator[Path]:
         mark = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if before is None else 0o600)
     except OSError as error:
         raise CaptureError(f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable.") from None
-    try:
-        _lock(mark)
-        if before is not None:
-            _inherit(mark, before)
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        os.close(mark)
-        temporary.unlink(missing_ok=True)
+    with _held(mark, before):
+        try:
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -148,11 +145,27 @@ def _through(path: Path) -> Iterator[Path]:
             shutil.copyfileobj(whole, sink)
 
 
-def _inherit(mark: int, before: os.stat_result) -> None:
-    """Permissions, and where we may set them owner and group, of the file that is replaced."""
-    with suppress(OSError, AttributeError):  # not ours to give away, or a system without owners
-        os.fchown(mark, before.st_uid, before.st_gid)
-    os.fchmod(mark, stat.S_IMODE(before.st_mode) & 0o777)
+@contextmanager
+def _held(mark: int, before: os.stat_result | None) -> Iterator[None]:
+    """Keep an open file locked while the block lasts, with permissions and owner of the one that it replaces, if any.
+
+    As far as system and disk know of such things: Windows does not, and lets no open file be replaced.
+    """
+    if fcntl is None:
+        os.close(mark)
+        yield
+        return
+    try:
+        with suppress(OSError):
+            _lock(mark)
+        if before is not None:
+            with suppress(OSError):
+                os.fchown(mark, before.st_uid, before.st_gid)
+            with suppress(OSError):
+                os.fchmod(mark, stat.S_IMODE(before.st_mode) & 0o777)
+        yield
+    finally:
+        os.close(mark)
 
 
 def _prefix(target: Path) -> str:
@@ -163,18 +176,15 @@ def _prefix(target: Path) -> str:
 
 def _remove_abandoned(target: Path) -> None:
     """Delete temporary files for a target whose makers were killed: no such process runs, and nobody holds their lock."""
+    if fcntl is None:
+        return
     pattern = re.compile(rf"{re.escape(_prefix(target))}(\d+)\.[0-9a-f]{{12}}{re.escape(target.suffix)}")
     with suppress(OSError):
         for file in target.parent.iterdir():
             found = pattern.fullmatch(file.name)
             if found is not None and not _is_running(int(found[1])):
                 with suppress(OSError):
-                    mark = os.open(file, os.O_WRONLY | os.O_NOFOLLOW)
-                    try:
-                        _lock(mark)
-                        file.unlink()
-                    finally:
-                        os.close(mark)
+                    _remove_unlocked(file)
 
 
 def _is_running(process: int) -> bool:
@@ -187,10 +197,18 @@ def _is_running(process: int) -> bool:
     return True
 
 
+def _remove_unlocked(file: Path) -> None:
+    mark = os.open(file, os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        _lock(mark)
+        file.unlink()
+    finally:
+        os.close(mark)
+
+
 def _lock(mark: int) -> None:
     """Take the lock of an open file, or raise OSError if another process has it."""
-    if fcntl is not None:
-        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write_json(path: Pathlike, content: Any) -> None:
