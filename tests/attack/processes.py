@@ -26,7 +26,8 @@ def calibrated():
     return cap, log.X[:200], log.Y[:200]
 
 def answers(cap, X, Y):
-    return cap.contains(X, Y, 0.1).tolist(), cap.count_cells(X, 0.1).tolist(), cap.thresholds(X, 0.1).tolist()
+    inside, cells = cap.contains(X, Y, 0.1, rng=1), cap.count_cells(X, 0.1, rng=1)
+    return inside.tolist(), cells.tolist(), cap.thresholds(X, 0.1).tolist()
 
 def child(wanted):
     sys.exit(0 if answers(*calibrated()) == wanted else 3)
