@@ -29,7 +29,7 @@ docs: $(VENV)/.dev  ## the site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## speed as ratios to named alternatives
-	$(BIN)/capture bench
+	$(BIN)/python -m benchmarks
 
 fuzz: $(VENV)/.dev  ## a hundred thousand mutated files, none of which may do harm
 	$(BIN)/python tests/fuzz.py --files 100000

@@ -25,7 +25,7 @@ from sybil.example import SybilFailure
 from sybil.parsers.markdown import CodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
-from capture_cp import streams
+from capture_cp.base import streams
 
 os.environ["MPLBACKEND"] = "Agg"
 

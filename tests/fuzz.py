@@ -106,10 +106,10 @@ class Bench:
         from sklearn.base import clone
 
         from capture_cp import Transitions, Tree, method, write_transitions
-        from capture_cp.horizon import HorizonCapture, Rollouts
+        from capture_cp.capture.horizon import HorizonCapture, Rollouts
+        from capture_cp.logs.batch import check_batch
+        from capture_cp.logs.history import History
         from capture_cp.planning import Episode
-        from capture_cp.robot.batch import check_batch
-        from capture_cp.robot.history import History
         from capture_cp.tasks.box import Box
 
         self.folder, rng = folder, np.random.default_rng(0)
@@ -167,15 +167,15 @@ class Bench:
             cap.compile(0.3)
 
     def horizon(self, path: Path) -> None:
-        from capture_cp.horizon import HorizonCapture
+        from capture_cp.capture.horizon import HorizonCapture
 
         cap = HorizonCapture.load(path, self.box.model_step, self.box.strata)
         str(cap.coverage(self.rollouts, 0.3))
 
     def history(self, path: Path) -> None:
         from capture_cp import Capture
-        from capture_cp.robot.batch import check_batch
-        from capture_cp.robot.history import History
+        from capture_cp.logs.batch import check_batch
+        from capture_cp.logs.history import History
 
         cap = Capture.load(self.folder / "seed.calibration", self.box, self.box.strata)
         history = History.begun_or_continued(path, cap, 0.01, 0)

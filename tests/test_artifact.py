@@ -456,7 +456,7 @@ def test_a_process_killed_while_saving_leaves_the_old_file(saved, load):
     before = saved.read_bytes()
     program = (
         "import os, sys, pathlib\n"
-        "from capture_cp.files import written_whole\n"
+        "from capture_cp.base.files import written_whole\n"
         "with written_whole(sys.argv[1]) as temporary:\n"
         "    temporary.write_bytes(b'half')\n"
         "    os._exit(9)\n"

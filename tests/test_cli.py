@@ -11,7 +11,7 @@ import pytest
 
 from capture_cp import CaptureError, Transitions, __version__, write_transitions
 from capture_cp.cli import main
-from capture_cp.robot.size import Size
+from capture_cp.logs.size import Size
 from commands import refused
 
 
@@ -28,7 +28,6 @@ def test_version_is_told(capsys):
         (("demo", "--json", "/no/such/folder/rows.json"), "error: cannot write /no/such/folder/rows.json"),
         (("coverage", "marble", "--maps", "centre"), "Did you mean 'center'?"),
         (("plan", "marble", "--methods", "captur"), "Did you mean 'capture'?"),
-        (("bench", "--rounds", "0"), "error: rounds is 0"),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, tmp_path, monkeypatch, arguments, sentence):
@@ -84,7 +83,7 @@ def test_a_reader_that_has_gone_is_no_traceback():
     """As in `capture size | head -1`, with more output than a pipe holds."""
     code = (
         "import sys; sys.argv[1:] = ['size'];"
-        "from capture_cp.robot.size import Size; Size.run = lambda self, console: [print('x' * 100) for _ in range(10_000)];"
+        "from capture_cp.logs.size import Size; Size.run = lambda self, console: [print('x' * 100) for _ in range(10_000)];"
         "from capture_cp.cli import main; main()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:

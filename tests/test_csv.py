@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capture_cp import CaptureError, Transitions, csv_tables, read_transitions, write_transitions
-from capture_cp.csv_tables import read_csv
+from capture_cp.data.csv_tables import read_csv
 
 pytest.importorskip("pyarrow")
 

@@ -10,9 +10,10 @@ import pytest
 
 from capture_cp import METHODS, Capture
 from capture_cp.cli import main
-from capture_cp.experiments import animation, demo, report
-from capture_cp.experiments.demo import Demo, best_rival
-from capture_cp.experiments.report_tables import coverage_page_table
+from capture_cp.report import html
+from capture_cp.report.tables import coverage_page_table
+from capture_cp.studies import animation, demo
+from capture_cp.studies.demo import Demo, best_rival
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
 from pages import assert_self_contained, needs_browser, shown_by_browser
@@ -25,7 +26,7 @@ def made(tmp_path_factory) -> Path:
     """The folder of one small demo."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("capture_cp.experiments.planning_rows.MAX_STEPS", 6)
+        patch.setattr("capture_cp.studies.planning_rows.MAX_STEPS", 6)
         main(["demo", *TINY, "--out", str(folder), "--json", str(folder / "rows.json")])
     return folder
 
@@ -71,9 +72,9 @@ def test_report_plays_in_a_browser(made, width):
 
 @pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
 def test_without_the_extra_the_tables_are_printed_and_it_is_named(missing, tmp_path, monkeypatch, capsys):
-    there = report.find_spec
-    monkeypatch.setattr(report, "find_spec", lambda name: None if name == missing else there(name))
-    monkeypatch.setattr("capture_cp.experiments.planning_rows.MAX_STEPS", 1)
+    there = html.find_spec
+    monkeypatch.setattr(html, "find_spec", lambda name: None if name == missing else there(name))
+    monkeypatch.setattr("capture_cp.studies.planning_rows.MAX_STEPS", 1)
     main(["demo", *TINY, "--episodes", "1", "--out", str(tmp_path)])
     said = " ".join(capsys.readouterr().out.split())
     assert f'No report: it needs {missing}; install with: pip install "capture-cp[view]".' in said

@@ -71,20 +71,20 @@ def test_coverage_command_ends_with_the_sentence(capsys):
 )
 def test_benchmarks_refuse_before_they_work(name, given, capsys):
     with pytest.raises(SystemExit) as ended:
-        import_module(f"capture_cp.experiments.gpu.{name}").main(given)
+        import_module(f"benchmarks.gpu.{name}").main(given)
     assert ended.value.code == 2
     told = capsys.readouterr().err
     assert "is not a whole number of at least 1." in told or "cannot write nowhere/at/all.json" in told
 
 
 def test_the_benchmark_of_plans_refuses_sizes_of_nothing(capsys):
-    assert import_module("capture_cp.experiments.gpu.plan").main(["--scale-particles", "16", "0"]) == 2
+    assert import_module("benchmarks.gpu.plan").main(["--scale-particles", "16", "0"]) == 2
     assert "scale_particles is 0; expected a whole number of at least 1." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["coverage", "peg", "plan", "planning"])
 def test_benchmarks_end_with_the_sentence(name, capsys):
-    assert import_module(f"capture_cp.experiments.gpu.{name}").main([]) == 2
+    assert import_module(f"benchmarks.gpu.{name}").main([]) == 2
     assert capsys.readouterr().err.startswith('device "cuda" cannot be used')
 
 

@@ -26,7 +26,7 @@ from capture_cp import (
 )
 from capture_cp.conformal.drift import column_p_values, column_quantiles, holm, shortfall_p_value
 from capture_cp.conformal.thresholds import GroupScores
-from capture_cp.robot.batch import check_batch
+from capture_cp.logs.batch import check_batch
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from capture_cp import CaptureError, files
-from capture_cp.files import check_writable, write_json, written_whole
+from capture_cp import CaptureError
+from capture_cp.base import files
+from capture_cp.base.files import check_writable, write_json, written_whole
 
 fcntl = pytest.importorskip("fcntl", reason="POSIX files")
 
 WRITING = """
 import sys, time
-from capture_cp.files import written_whole
+from capture_cp.base.files import written_whole
 with written_whole(sys.argv[1]) as temporary:
     temporary.write_bytes(b"half")
     print("writing", flush=True)
@@ -170,7 +171,7 @@ def test_a_full_device_is_one_sentence(device):
 def test_standard_output_may_be_the_target(tmp_path, to_file):
     link, out = tmp_path / "stdout", tmp_path / "out"
     link.symlink_to("/proc/self/fd/1")  # as /dev/stdout is one
-    save_one = "from capture_cp.files import write_json\nwrite_json(sys.argv[1], 1)"
+    save_one = "from capture_cp.base.files import write_json\nwrite_json(sys.argv[1], 1)"
     program = f"import sys\nprint('before', flush=True)\n{save_one}\nprint('after')"
     with out.open("ab") as file:
         command = [sys.executable, "-c", program, link]

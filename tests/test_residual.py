@@ -16,10 +16,10 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVR
 
 from capture_cp import Capture, CaptureError, Tree, method, residual
-from capture_cp.horizon import HorizonCapture, Rollouts, as_step
+from capture_cp.capture.horizon import HorizonCapture, Rollouts, as_step
+from capture_cp.capture.preflight import training_memories
 from capture_cp.models import ensemble
 from capture_cp.models.residual import Residual
-from capture_cp.preflight import training_memories
 from test_guarantees import p_above, p_below
 from worlds import PARTICLES, make_world
 

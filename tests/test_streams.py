@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from capture_cp import Capture, CaptureWarning, NearestParticles, OneGroup, one_stratum
-from capture_cp.experiments.coverage import CoverageStudy
-from capture_cp.horizon import HorizonCapture, Rollouts
+from capture_cp.base.streams import derived_seed, generator, seed_sequence, stream
+from capture_cp.capture.horizon import HorizonCapture, Rollouts
 from capture_cp.planning import MPPI
 from capture_cp.planning.episode import episode_seeds
-from capture_cp.streams import derived_seed, generator, seed_sequence, stream
+from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
 

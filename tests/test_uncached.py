@@ -14,7 +14,7 @@ import pytest
 
 import capture_cp
 from capture_cp import CaptureWarning
-from capture_cp.files import cache_folder
+from capture_cp.base.files import cache_folder
 from capture_cp.kernels import cache
 
 SOURCE = Path(capture_cp.__file__).parent
@@ -107,7 +107,7 @@ def test_a_user_without_a_home_has_a_private_folder_for_the_run(monkeypatch):
     folder = cache_folder()
     assert folder == cache_folder()
     assert folder.stat().st_mode & 0o077 == 0
-    program = "from capture_cp.files import _folder_of_this_run; print(_folder_of_this_run())"
+    program = "from capture_cp.base.files import _folder_of_this_run; print(_folder_of_this_run())"
     left = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     assert left
     assert not Path(left).exists()

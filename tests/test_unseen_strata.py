@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from capture_cp import Capture, FunctionStrata, NearestParticles, Tree
-from capture_cp.horizon import HorizonCapture, Rollouts
+from capture_cp.capture.horizon import HorizonCapture, Rollouts
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from capture_cp.experiments.online import OnlineStudy
-from capture_cp.experiments.online_report import online_figure
-from capture_cp.experiments.online_rounds import RoundsStudy, rounds_figure
+from capture_cp.studies.online import OnlineStudy
+from capture_cp.studies.online_report import online_figure
+from capture_cp.studies.online_rounds import RoundsStudy, rounds_figure
 from figures.style import save
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from capture_cp import Tree, method
-from capture_cp.experiments.marble_video import MarbleStoryboard
-from capture_cp.experiments.movie import write_movie
 from capture_cp.planning import run_episode
+from capture_cp.report.movie import write_movie
+from capture_cp.studies.marble_video import MarbleStoryboard
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from capture_cp.experiments.horizon import HorizonStudy
-from capture_cp.experiments.horizon_methods import coverage_figure
+from capture_cp.studies.horizon import HorizonStudy
+from capture_cp.studies.horizon_methods import coverage_figure
 from figures.style import save
 
 

@@ -16,26 +16,25 @@ from rich.errors import MarkupError
 from rich.text import Text
 
 from capture_cp import __version__
-from capture_cp.checks import CaptureError, CaptureWarning, printable, shortened
-from capture_cp.experiments.benchmarks import Bench
-from capture_cp.experiments.coverage import CoverageStudy
-from capture_cp.experiments.demo import Demo
-from capture_cp.experiments.horizon import HorizonStudy
-from capture_cp.experiments.marble_sensitivity import MarbleSensitivity
-from capture_cp.experiments.online import OnlineStudy
-from capture_cp.experiments.online_rounds import RoundsStudy
-from capture_cp.experiments.peg_coverage import PegCoverageStudy
-from capture_cp.experiments.peg_horizon import PegHorizonStudy
-from capture_cp.experiments.peg_planning import PegPlanningStudy
-from capture_cp.experiments.peg_sensitivity import PegSensitivity
-from capture_cp.experiments.peg_simulator import SimulatorCheck
-from capture_cp.experiments.planning import PlanningStudy
-from capture_cp.experiments.reproduce import Reproduce
-from capture_cp.experiments.video import Video
-from capture_cp.robot.calibrate import Calibrate
-from capture_cp.robot.check import Check
-from capture_cp.robot.config import expanded
-from capture_cp.robot.size import Size
+from capture_cp.base.checks import CaptureError, CaptureWarning, printable, shortened
+from capture_cp.logs.calibrate import Calibrate
+from capture_cp.logs.check import Check
+from capture_cp.logs.config import expanded
+from capture_cp.logs.size import Size
+from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.demo import Demo
+from capture_cp.studies.horizon import HorizonStudy
+from capture_cp.studies.marble_sensitivity import MarbleSensitivity
+from capture_cp.studies.online import OnlineStudy
+from capture_cp.studies.online_rounds import RoundsStudy
+from capture_cp.studies.peg_coverage import PegCoverageStudy
+from capture_cp.studies.peg_horizon import PegHorizonStudy
+from capture_cp.studies.peg_planning import PegPlanningStudy
+from capture_cp.studies.peg_sensitivity import PegSensitivity
+from capture_cp.studies.peg_simulator import SimulatorCheck
+from capture_cp.studies.planning import PlanningStudy
+from capture_cp.studies.reproduce import Reproduce
+from capture_cp.studies.video import Video
 from capture_cp.viewer.settings import MarbleView, PegView
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
@@ -86,7 +85,6 @@ Command = (
     | Annotated[Video, tyro.conf.subcommand("video")]
     | Annotated[ViewCommand, tyro.conf.subcommand("view", description=VIEW, default=MarbleView())]
     | Annotated[SimulatorCheck, tyro.conf.subcommand("simulator")]
-    | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 
 

@@ -67,9 +67,9 @@ def lock(folder: Path) -> None:
 def all_savers() -> dict[str, Callable[[Path], object]]:
     """Everything that writes a file, each with more than fits on the disk."""
     from capture_cp import Tree, method, write_transitions
-    from capture_cp.experiments.parts import PartStore
-    from capture_cp.files import write_json
+    from capture_cp.base.files import write_json
     from capture_cp.planning import Episode
+    from capture_cp.studies.parts import PartStore
     from capture_cp.tasks.box import Box
 
     box, rng = Box(spacing=0.05), np.random.default_rng(0)

@@ -125,7 +125,7 @@ def kill_after(delay: float, folder: Path, arguments: list[str]) -> None:
 
 def results(folder: Path) -> dict[str, Any]:
     """Every finished result by its name, read; a file that is there must be whole. States are left to the studies."""
-    from capture_cp.artifact import read
+    from capture_cp.capture.artifact import read
     from capture_cp.planning import Episode
 
     found: dict[str, Any] = {}

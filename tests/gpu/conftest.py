@@ -75,6 +75,6 @@ if SIMULATED:
     sys.setswitchinterval(1e-5)
 
     # a thread of the simulator is a thread of Python, and all barriers are a block's: small warps will do
-    from capture_cp.planning import cuda_layout
+    from capture_cp.planning.cuda import layout as cuda_layout
 
     cuda_layout.WARP = cuda_layout.THREADS = cuda_layout.COMBINING = 8

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numba import cuda
 
+from benchmarks.gpu import coverage as benchmark
 from capture_cp import CaptureWarning
-from capture_cp.experiments import montecarlo_cuda
-from capture_cp.experiments.gpu import coverage as benchmark
-from capture_cp.experiments.marble_methods import MarbleMethods
-from capture_cp.experiments.montecarlo import count
-from capture_cp.methods import METHODS
+from capture_cp.capture.methods import METHODS
+from capture_cp.studies import montecarlo_cuda
+from capture_cp.studies.marble_methods import MarbleMethods
+from capture_cp.studies.montecarlo import count
 from capture_cp.tasks.marble.cuda import OutcomesOnCuda
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
@@ -76,7 +76,7 @@ def test_whole_strata_count_whole(task, inputs):
 
 
 def test_study_on_the_gpu_is_that_on_the_processor(caps, inputs, monkeypatch):
-    study = pytest.importorskip("capture_cp.experiments.coverage")  # the command line, which a bare machine may lack
+    study = pytest.importorskip("capture_cp.studies.coverage")  # the command line, which a bare machine may lack
     from rich.console import Console
 
     monkeypatch.setattr(study.CoverageStudy, "test_inputs", lambda self, task: inputs)

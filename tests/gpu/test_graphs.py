@@ -12,7 +12,7 @@ from numba import config, cuda
 
 from capture_cp.cuda import graphs
 from capture_cp.cuda.graphs import Recorded
-from capture_cp.planning.cuda_plans import CudaPlans
+from capture_cp.planning.cuda.plans import CudaPlans
 from gpu.test_plans import START, TEMPERATURE, rollout, settings
 from planning.test_rollout import masks
 

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from capture_cp.experiments.gpu import plan as benchmark
-from capture_cp.experiments.gpu.plan_floor import floor, measured_rates, particle_step_instructions
-from capture_cp.experiments.gpu.plan_runs import closed_loop
-from capture_cp.experiments.gpu.plan_table import table
-from capture_cp.experiments.gpu.timing import kernel_jobs
-from capture_cp.planning.cuda_layout import Sizes
+from benchmarks.gpu import plan as benchmark
+from benchmarks.gpu.plan_floor import floor, measured_rates, particle_step_instructions
+from benchmarks.gpu.plan_runs import closed_loop
+from benchmarks.gpu.plan_table import table
+from benchmarks.gpu.timing import kernel_jobs
+from capture_cp.planning.cuda.layout import Sizes
 from capture_cp.tasks.marble.planner import PlannerSettings
 
 SIZES = Sizes(state=6, action=2, noise=2, particles=16, axes=2, strata=3)

@@ -10,7 +10,7 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.kernels.random import stream
 from capture_cp.planning import MPPI, FusedRollout, PythonRollout, plugin, run_episode, run_episodes
-from capture_cp.planning.cuda_plans import CudaPlans, Settings
+from capture_cp.planning.cuda.plans import CudaPlans, Settings
 from planning import plugins
 from planning.plugins import GOAL, push, python_cost
 from planning.test_rollout import masks

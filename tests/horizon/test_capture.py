@@ -22,8 +22,8 @@ from capture_cp import (
     PerStratum,
     Tree,
 )
-from capture_cp.horizon import HorizonCapture, Rollouts
-from capture_cp.horizon.thresholds import SCALES, THRESHOLDS, exact_product
+from capture_cp.capture.horizon import HorizonCapture, Rollouts
+from capture_cp.capture.horizon.thresholds import SCALES, THRESHOLDS, exact_product
 from horizon.boxes import AXES, K, Line, box_rollouts, horizon_capture
 
 HORIZON, ALPHA = 3, Fraction(1, 10)

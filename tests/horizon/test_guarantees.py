@@ -14,8 +14,8 @@ from scipy import stats
 
 import oracles
 from capture_cp import OneGroup, PerStratum, Tree
-from capture_cp.horizon import thresholds as horizon_thresholds
-from capture_cp.horizon.particles import Cloud
+from capture_cp.capture.horizon import thresholds as horizon_thresholds
+from capture_cp.capture.horizon.particles import Cloud
 from horizon.boxes import Line, box_rollouts, horizon_capture, rows
 from test_guarantees import p_above, p_below, rejected
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capture_cp import CaptureError, Tree
-from capture_cp.horizon import Rollouts, rollouts_needed, split_log
+from capture_cp.capture.horizon import Rollouts, rollouts_needed, split_log
 from horizon.boxes import Line, box_rollouts
 
 AXES = (0, 2)

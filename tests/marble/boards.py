@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.experiments.montecarlo import Counts
+from capture_cp.studies.montecarlo import Counts
 from capture_cp.tasks.marble.maps import MAP_NAMES, Map, load_map
 from capture_cp.tasks.marble.task import Marble
 

@@ -8,10 +8,10 @@ import pytest
 
 from capture_cp import CaptureError, CaptureWarning
 from capture_cp.cli import main
-from capture_cp.experiments import coverage as study_module
-from capture_cp.experiments.coverage import CoverageStudy
-from capture_cp.experiments.marble_methods import MarbleMethods
-from capture_cp.experiments.parts import PartStore, run_parts
+from capture_cp.studies import coverage as study_module
+from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.marble_methods import MarbleMethods
+from capture_cp.studies.parts import PartStore, run_parts
 from capture_cp.tasks.marble import task as marble_task
 from marble.boards import REAL, write_map
 

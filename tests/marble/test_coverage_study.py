@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
+from capture_cp.base.streams import stream
 from capture_cp.cli import main
-from capture_cp.experiments import paper
-from capture_cp.experiments.coverage import CoverageStudy
-from capture_cp.experiments.montecarlo import count
-from capture_cp.streams import stream
+from capture_cp.studies import paper
+from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.montecarlo import count
 from marble.boards import REAL, counts_of
 
 STRATA = ("free", "edge", "corner")
@@ -139,7 +139,7 @@ def test_count_does_not_depend_on_blocks_of_draws(by_stratum, monkeypatch):
     task, caps, X, _ = by_stratum
     one_method = {"capture": caps["capture"]}
     whole = count(one_method, task, X[:100], 7, seed=0, first=0, alpha=0.1)["capture"]
-    monkeypatch.setattr("capture_cp.experiments.montecarlo.BLOCK", 300)
+    monkeypatch.setattr("capture_cp.studies.montecarlo.BLOCK", 300)
     blocks = count(one_method, task, X[:100], 7, seed=0, first=0, alpha=0.1)["capture"]
     assert np.array_equal(whole.sums, blocks.sums)
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from capture_cp.experiments.numpy_marble import numpy_marble_step
+from benchmarks.numpy_marble import numpy_marble_step
 from capture_cp.tasks.marble.dynamics import MAX_TILT, NOISE, ROLLING, TRUE_GAIN
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.scene import board_scene, marble_shape, plate_rotation, scene_records

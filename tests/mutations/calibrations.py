@@ -9,7 +9,7 @@ import numpy as np
 from safetensors.numpy import load as parse
 from safetensors.numpy import save as serialise
 
-from capture_cp import artifact
+from capture_cp.capture import artifact
 from mutations.raw import ODD, Rng, pick
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capture_cp import Capture, CaptureError, NearestParticles, OneGroup, Tree, one_stratum
-from capture_cp.online import AdaptiveAlpha, AdaptiveScale
+from capture_cp.capture.online import AdaptiveAlpha, AdaptiveScale
 
 LARGEST = 8.0
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from capture_cp import Capture, CaptureError, PerStratum
-from capture_cp.online import executed, on_policy_coverage, on_policy_rounds
+from capture_cp.base.streams import derived_seed
+from capture_cp.capture.online import executed, on_policy_coverage, on_policy_rounds
 from capture_cp.planning import Episode
-from capture_cp.streams import derived_seed
 from test_guarantees import p_below, rejected
 
 AXES = (0, 1)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from capture_cp import CaptureError
 from capture_cp.cuda import device as devices
-from capture_cp.experiments.peg_coverage import PegCoverageStudy
-from capture_cp.experiments.peg_planning import PegPlanningStudy
 from capture_cp.spaces.grid import Grid
+from capture_cp.studies.peg_coverage import PegCoverageStudy
+from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.tasks.peg.corrected import CorrectedModel, Correction
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.first_step import FirstStepRegions

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from capture_cp import CaptureWarning
 from capture_cp.cli import main
-from capture_cp.experiments import paper
-from capture_cp.experiments.peg_coverage import PegCoverageStudy
+from capture_cp.studies import paper
+from capture_cp.studies.peg_coverage import PegCoverageStudy
 from commands import refused
 
 pytest.importorskip("mujoco")

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from capture_cp import CaptureError
 from capture_cp.conformal.coverage import clopper_pearson
-from capture_cp.experiments import paper, peg_sensitivity
-from capture_cp.experiments.peg_planning import PegPlanningStudy
-from capture_cp.experiments.peg_sensitivity import PegSensitivity
 from capture_cp.planning.episode import Episode
+from capture_cp.studies import paper, peg_sensitivity
+from capture_cp.studies.peg_planning import PegPlanningStudy
+from capture_cp.studies.peg_sensitivity import PegSensitivity
 
 pytest.importorskip("mujoco")
 
@@ -32,7 +32,7 @@ QUICK = {
 def own_cache(monkeypatch, tmp_path_factory):
     """Transitions are kept once for all tests here, and away from the user's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "peg-cache"))
-    monkeypatch.setattr("capture_cp.experiments.peg_planning.MAX_STEPS", 3)
+    monkeypatch.setattr("capture_cp.studies.peg_planning.MAX_STEPS", 3)
 
 
 def run(study):

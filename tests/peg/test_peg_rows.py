@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 
 from capture_cp import CaptureError
+from capture_cp.capture.horizon import HorizonCapture, Rollouts
+from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import PerStratum
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.experiments import peg_rows
-from capture_cp.experiments.peg_planning import PegPlanningStudy
-from capture_cp.experiments.peg_rows import OURS, OWN_ROWS, PAPERS, ROWS, play
-from capture_cp.horizon import HorizonCapture, Rollouts
-from capture_cp.methods import METHODS
+from capture_cp.studies import peg_rows
+from capture_cp.studies.peg_planning import PegPlanningStudy
+from capture_cp.studies.peg_rows import OURS, OWN_ROWS, PAPERS, ROWS, play
 from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.first_step import FirstStepRegions
 from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner, roll_particles
@@ -101,7 +101,7 @@ def test_online_adaptation_widens_regions_after_misses_and_starts_anew():
 def test_rows_of_our_own_run_in_the_study(monkeypatch, tmp_path):
     pytest.importorskip("mujoco")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("capture_cp.experiments.peg_planning.MAX_STEPS", 2)
+    monkeypatch.setattr("capture_cp.studies.peg_planning.MAX_STEPS", 2)
     monkeypatch.setattr(peg_rows, "TRAINING", 200)
     study = PegPlanningStudy(methods=tuple(OWN_ROWS), episodes=1, samples=8, horizon=2, calibration=300)
     text = io.StringIO()

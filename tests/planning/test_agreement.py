@@ -7,7 +7,7 @@ import pytest
 from numba import njit
 
 from capture_cp import Capture, CaptureError, NearestParticles, OneGroup, method
-from capture_cp.horizon import HorizonCapture, Rollouts
+from capture_cp.capture.horizon import HorizonCapture, Rollouts
 from capture_cp.planning import MPPI, plugin
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.spaces.grid import Grid

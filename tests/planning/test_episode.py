@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, method
-from capture_cp.methods import METHODS
+from capture_cp.base.streams import stream
+from capture_cp.capture.methods import METHODS
 from capture_cp.planning.episode import TIMED_OUT, Episode, run_episode
 from capture_cp.planning.mppi import MPPI
-from capture_cp.streams import stream
 from capture_cp.tasks.box import Box
 
 GOAL = np.array([1.0, -0.5])

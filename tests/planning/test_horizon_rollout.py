@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from capture_cp import Capture, CaptureError, NearestParticles, Tree
-from capture_cp.horizon import HorizonCapture
-from capture_cp.horizon.groups import at_step
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.horizon.groups import at_step
 from capture_cp.planning import MPPI, PythonRollout, run_episode
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.tasks.marble import dynamics

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from capture_cp.base.streams import derived_seed, stream
+from capture_cp.capture.methods import method
 from capture_cp.conformal.groups import Tree
-from capture_cp.experiments import marble_sensitivity, planning_rows
-from capture_cp.experiments.marble_sensitivity import SETTINGS, MarbleSensitivity, Setting, changed
-from capture_cp.experiments.planning import PlanningStudy
-from capture_cp.experiments.planning_rows import ROWS, calibrate
-from capture_cp.methods import method
-from capture_cp.streams import derived_seed, stream
+from capture_cp.studies import marble_sensitivity, planning_rows
+from capture_cp.studies.marble_sensitivity import SETTINGS, MarbleSensitivity, Setting, changed
+from capture_cp.studies.planning import PlanningStudy
+from capture_cp.studies.planning_rows import ROWS, calibrate
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
 from commands import refused
@@ -106,7 +106,7 @@ def test_kept_episodes_belong_to_their_settings_and_row(task):
 def test_rows_tables_and_figure(tmp_path, monkeypatch, quick):
     few = {"k": Setting("k", "neighbour", (1, 8), 8), "alpha": Setting("alpha", "alpha", (0.1, 0.5), 0.1)}
     monkeypatch.setattr(marble_sensitivity, "SETTINGS", few)
-    monkeypatch.setattr("capture_cp.experiments.sensitivity_figure.SETTINGS", few)
+    monkeypatch.setattr("capture_cp.studies.sensitivity_figure.SETTINGS", few)
     played = []
     results = PlanningStudy.results
     monkeypatch.setattr(PlanningStudy, "results", lambda study, *rest: played.append(study) or results(study, *rest))

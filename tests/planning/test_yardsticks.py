@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capture_cp.cli import main
+from benchmarks.__main__ import main
+from benchmarks.planning import calibrated
 from capture_cp.cuda import device as device_module
-from capture_cp.experiments.planning_benchmarks import calibrated
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marble_planner
 
@@ -26,7 +26,7 @@ def _xy(point, axis):
 @pytest.mark.parametrize("where", STATES)
 def test_torch_rollout_costs_what_ours_costs(where):
     pytest.importorskip("torch")
-    from capture_cp.experiments.torch_plan import TorchRollout
+    from benchmarks.torch_plan import TorchRollout
 
     task, cap = calibrated("center", 0)
     state = STATES[where](task)
@@ -43,7 +43,7 @@ def test_torch_rollout_costs_what_ours_costs(where):
 def test_torch_planner_plans_what_ours_plans():
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
-    from capture_cp.experiments.torch_plan import TorchPlanner, TorchRollout
+    from benchmarks.torch_plan import TorchPlanner, TorchRollout
 
     task, cap = calibrated("center", 0)
     state = STATES["rolling, board tilted"](task)
@@ -63,11 +63,16 @@ def test_torch_planner_plans_what_ours_plans():
     assert np.abs(a.mean(axis=0) / error).max() > 5
 
 
-def test_benchmark_of_a_gpu_that_is_not_there_is_refused(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [(("--device", "cuda"), 'device "cuda" cannot be used: no NVIDIA GPU'), (("--rounds", "0"), "rounds is 0; expected")],
+)
+def test_benchmarks_refuse_in_one_sentence(monkeypatch, capsys, arguments, sentence):
     monkeypatch.setattr(device_module, "_trouble", lambda: 'no NVIDIA GPU was found; use device "cpu".')
+    monkeypatch.setattr("sys.argv", ["benchmarks", *arguments])
     with pytest.raises(SystemExit) as ended:
-        main(["bench", "--device", "cuda"])
+        main()
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert 'device "cuda" cannot be used: no NVIDIA GPU' in " ".join(told.split())
-    assert "Traceback" not in told
+    reported = capsys.readouterr().err
+    assert sentence in " ".join(reported.split())
+    assert "Traceback" not in reported

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from capture_cp import CaptureError
 from capture_cp.cli import main
-from capture_cp.experiments import backends
-from capture_cp.experiments.backends import workers
-from capture_cp.experiments.parts import run_parts
-from capture_cp.experiments.planning import PlanningStudy
+from capture_cp.studies import backends
+from capture_cp.studies.backends import workers
+from capture_cp.studies.parts import run_parts
+from capture_cp.studies.planning import PlanningStudy
 from marble.boards import write_map
 from reproduce.small import shrink
 

@@ -15,9 +15,10 @@ import pytest
 
 from capture_cp import CaptureWarning
 from capture_cp.cli import main
-from capture_cp.experiments import coverage, report, reproduce
-from capture_cp.experiments.coverage import CoverageStudy
-from capture_cp.experiments.reproduction import FULL, QUICK, all_parts
+from capture_cp.report import html
+from capture_cp.studies import coverage, reproduce
+from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.reproduction import FULL, QUICK, all_parts
 from marble.boards import write_map
 from pages import assert_self_contained, needs_browser, shown_by_browser
 from reproduce.small import shrink
@@ -116,7 +117,7 @@ from pathlib import Path
 import pytest
 from capture_cp import CaptureWarning
 from capture_cp.cli import main
-from capture_cp.experiments import coverage
+from capture_cp.studies import coverage
 from reproduce.small import shrink
 count = coverage._count_part
 coverage._count_part = lambda *given: time.sleep(600) if given[-1] == 1 else count(*given)
@@ -156,8 +157,8 @@ def test_without_mujoco_the_peg_is_skipped_with_a_sentence(small, tmp_path, monk
 
 
 def test_without_the_extra_tables_are_made_and_it_is_named(small, tmp_path, monkeypatch, capsys):
-    there = report.find_spec
-    monkeypatch.setattr(report, "find_spec", lambda name: None if name == "jinja2" else there(name))
+    there = html.find_spec
+    monkeypatch.setattr(html, "find_spec", lambda name: None if name == "jinja2" else there(name))
     small(tmp_path / "results", "--only", "marble-coverage")
     assert 'it needs jinja2; install with: pip install "capture-cp[view]"' in " ".join(capsys.readouterr().out.split())
     assert (tmp_path / "results" / "table-5.json").exists()

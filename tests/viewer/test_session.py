@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.experiments.planning_rows import MAX_STEPS
 from capture_cp.planning.episode import Episode, episode_seeds, run_episode
+from capture_cp.studies.planning_rows import MAX_STEPS
 from capture_cp.tasks.marble.planner import POSITION, marble_planner, start_state, true_system
 from capture_cp.viewer.marble_world import MarbleWorld
 from capture_cp.viewer.session import Session

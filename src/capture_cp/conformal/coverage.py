@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from capture_cp.checks import Bools, CaptureError, Floats, Ints, confidence_of_interval, known_name
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, confidence_of_interval, known_name
 from capture_cp.conformal.intervals import share_interval
 
 

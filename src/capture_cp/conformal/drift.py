@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from capture_cp.checks import CaptureError, Floats, Ints, finite_array
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array
 
 LEVELS = 63  # quantiles of a column that a calibration keeps
 MOST_ROWS = 10_000  # rows that they are taken from, and new rows that they are compared with

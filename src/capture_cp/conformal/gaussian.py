@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from capture_cp.checks import Bools, CaptureError, Floats, Ints, failure_rate, finite_array
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, failure_rate, finite_array
 from capture_cp.conformal.scores import Model, Score, geometry
 from capture_cp.kernels.gaussian import count_ellipsoid_cells, squared_limits, squared_mahalanobis_pairs
 from capture_cp.spaces.grid import Grid

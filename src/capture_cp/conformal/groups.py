@@ -8,12 +8,12 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.base.params import Params
 from capture_cp.conformal.partition import Partition, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
 from capture_cp.conformal.units import steps_and_drawn
 from capture_cp.kernels.tree import NODE
-from capture_cp.params import Params
 
 StratumInput = Literal["auto", "label", "features", "none"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from capture_cp.checks import Floats, confidence_of_interval
+from capture_cp.base.checks import Floats, confidence_of_interval
 
 #: Shares of the capital that are bet on each episode; the capital is the mean of what each of them leads to.
 _BETS = np.geomspace(0.01, 0.98, 12)[:, None]

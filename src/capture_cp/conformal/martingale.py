@@ -14,9 +14,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.params import Params
 from capture_cp.conformal.thresholds import GroupScores
-from capture_cp.params import Params
 
 
 class OnlineRanks:

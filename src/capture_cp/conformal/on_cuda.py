@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import cuda
 
-from capture_cp.checks import Bools, Floats, Ints
+from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score, geometry

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.core.errors import NumbaError
 
-from capture_cp.checks import CaptureError, Floats, Ints
+from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.kernels.tree import NODE, groups_everywhere, groups_of, threshold_of
 
 

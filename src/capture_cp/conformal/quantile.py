@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from capture_cp.checks import CaptureError, Floats, confidence_level, failure_rate, whole_number
+from capture_cp.base.checks import CaptureError, Floats, confidence_level, failure_rate, whole_number
 
 
 def conformal_quantile(scores: Any, alpha: float, confidence: float | None = None) -> float:

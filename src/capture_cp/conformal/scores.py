@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from capture_cp.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.params import Params
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.kernels.nearest import count_cells, kth_nearest, within_pairs
-from capture_cp.params import Params
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import Euclidean, Metric
 from capture_cp.spaces.strata import GriddedStrata

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.checks import Floats, Ints
+from capture_cp.base.checks import Floats, Ints
 from capture_cp.conformal.quantile import as_fraction, conformal_rank
 
 

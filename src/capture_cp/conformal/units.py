@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.checks import CaptureError, Ints, whole_number
-from capture_cp.streams import stream
+from capture_cp.base.checks import CaptureError, Ints, whole_number
+from capture_cp.base.streams import stream
 
 
 def unit_numbers(groups: Any, n: int) -> Ints:

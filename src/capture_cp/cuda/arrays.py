@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import cuda
 
-from capture_cp.checks import CaptureError
+from capture_cp.base.checks import CaptureError
 
 T = TypeVar("T", bound=tuple[Any, ...])
 

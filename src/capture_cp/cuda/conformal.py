@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, njit
 
-from capture_cp.checks import CaptureError
+from capture_cp.base.checks import CaptureError
 from capture_cp.cuda.arrays import THREADS, blocks
 from capture_cp.cuda.exact import exact_kernel, launch
 from capture_cp.kernels.cells import box_cell, box_size

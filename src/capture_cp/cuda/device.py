@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, known_name
+from capture_cp.base.checks import CaptureError, known_name
 
 Device = Literal["cpu", "cuda", "auto"]
 DEVICES = ("cpu", "cuda", "auto")

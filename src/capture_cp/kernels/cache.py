@@ -12,7 +12,7 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
-from capture_cp.checks import CaptureWarning
+from capture_cp.base.checks import CaptureWarning
 
 #: How the modules of functions begin whose cache is guarded: ours, and the kernels that are made of ours and a user's.
 OURS = ("capture_cp.", "capture_rollout_")

@@ -23,7 +23,7 @@ from typing import Any
 import numba
 from numba import config, njit
 
-from capture_cp.checks import CaptureError
+from capture_cp.base.checks import CaptureError
 from capture_cp.kernels.inlining import WithoutCopies
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.models.particles import Noise, checked_noise, predicted_rows, with_noise
 
 Predictor = Callable[[Floats], Any]

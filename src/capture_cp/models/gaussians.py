@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, finite_array
+from capture_cp.base.checks import CaptureError, Floats, finite_array
 from capture_cp.models.particles import predicted_rows
 
 MeanAndCovariance = Callable[[Floats], tuple[Any, Any]]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.models.particles import Noise, checked_noise, predicted_rows, with_noise
 from capture_cp.spaces.mujoco_model import Coordinates, mujoco_module, named, qpos_entries, read_model, reference_qpos
 

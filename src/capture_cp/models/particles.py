@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, finite_array
+from capture_cp.base.checks import CaptureError, Floats, finite_array
 
 Noise = float | Floats | None
 

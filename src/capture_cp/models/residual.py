@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from capture_cp.checks import Bools, CaptureError, Floats, finite_array, same_length, some_rows, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, same_length, some_rows, whole_number
+from capture_cp.base.params import Params
+from capture_cp.base.streams import stream
 from capture_cp.conformal.scores import Model
 from capture_cp.conformal.units import unit_numbers
 from capture_cp.models.training import TrainingRows
-from capture_cp.params import Params
 from capture_cp.spaces.metrics import wrap_angle
-from capture_cp.streams import stream
 
 #: Puts configurations (n * L, dc) back into feasible space, row by row.
 Project = Callable[[Floats], Floats]

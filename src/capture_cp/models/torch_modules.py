@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, whole_number
+from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.models.particles import Noise, checked_noise, optional_module, predicted_rows, repeated, with_noise
 
 

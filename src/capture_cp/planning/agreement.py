@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from capture_cp.checks import Bools, CaptureError, Floats, Ints
-from capture_cp.horizon import HorizonCapture
-from capture_cp.horizon.particles import advance
-from capture_cp.predictor import Capture
-from capture_cp.region import grid_of
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.region import grid_of
+from capture_cp.data.rollouts import advance
 
 PLACES = 32  # states and actions that both are asked about
 FEWEST = 8  # of them from which anything is concluded

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.streams import stream
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.planning.mppi import MPPI, one_step_on
-from capture_cp.streams import stream
 
 #: The true system, n runs at a time: (states (n, ds), actions (n, da), a generator a run) -> next states, outcomes or None.
 Systems = Callable[[Floats, Floats, Sequence[np.random.Generator]], tuple[Floats, Sequence[str | None]]]

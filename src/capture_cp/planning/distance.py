@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from capture_cp.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.kernels.scalar import clip
 
 #: Moves to the sixteen cells around one: path lengths are then at most 2.8 % too long in any direction.

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import Bools, CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.files import Pathlike, existing_file, written_whole
+from capture_cp.base.npz import read_arrays
+from capture_cp.base.streams import Randomness, derived_seed, stream
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture, Rollouts
 from capture_cp.conformal.gaussian import Gaussians
-from capture_cp.files import Pathlike, existing_file, written_whole
-from capture_cp.horizon import HorizonCapture, Rollouts
-from capture_cp.npz import read_arrays
 from capture_cp.planning.mppi import MPPI
-from capture_cp.predictor import Capture
-from capture_cp.streams import Randomness, derived_seed, stream
 
 #: The true system: (state (ds,), action (da,), rng) -> next state (ds,), and the outcome once the episode has ended.
 System = Callable[[Floats, Floats, np.random.Generator], tuple[Floats, str | None]]

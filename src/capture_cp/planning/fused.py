@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.region import grid_of
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
-from capture_cp.horizon import HorizonCapture
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning.agreement import RolledOut, check_agreement
 from capture_cp.planning.hazard import hazard_runs
@@ -21,8 +23,6 @@ from capture_cp.planning.regions import Thresholds, check_sizes, checked_axes, c
 from capture_cp.planning.specialise import specialise
 from capture_cp.planning.trial import STEPS, check_signature, stays_inside, try_in_python
 from capture_cp.planning.tried import content_key, tried_with
-from capture_cp.predictor import Capture
-from capture_cp.region import grid_of
 from capture_cp.spaces.metrics import Euclidean
 
 
@@ -175,7 +175,7 @@ class FusedRollout(Thresholds):
 
     def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
         """What the GPU needs of this roll-out: functions, sizes, and arrays that are still NumPy's."""
-        from capture_cp.planning.cuda_layout import Regions, Sizes
+        from capture_cp.planning.cuda.layout import Regions, Sizes
 
         part, strata = self._partition, self.thresholds.shape[0]
         sizes = Sizes(

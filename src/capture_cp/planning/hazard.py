@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from capture_cp.checks import Bools, Ints
+from capture_cp.base.checks import Bools, Ints
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.scalar import larger, smaller
 from capture_cp.spaces.grid import Grid

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.streams import seed_sequence
 from capture_cp.cuda.device import Device, chosen_device, require_cuda
-from capture_cp.streams import seed_sequence
 
 if TYPE_CHECKING:
-    from capture_cp.planning.cuda_plans import CudaPlans
+    from capture_cp.planning.cuda.plans import CudaPlans
 
 
 class Rollout(Protocol):
@@ -110,7 +110,7 @@ class MPPI:
     def on_device(self, rows: int = 1) -> CudaPlans:
         """This planner's roll-out on the GPU, for up to `rows` plans at a time."""
         require_cuda()
-        from capture_cp.planning.cuda_plans import CudaPlans, Settings
+        from capture_cp.planning.cuda.plans import CudaPlans, Settings
 
         fused = getattr(self.rollout, "fused", None)
         if fused is None:

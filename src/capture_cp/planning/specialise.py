@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from capture_cp.files import cache_folder
+from capture_cp.base.files import cache_folder
 from capture_cp.planning import kernel
 
 _PLUGIN = "from capture_cp.planning.plugin import stage_cost, step"
@@ -28,8 +28,8 @@ def specialise(step: Any, stage_cost: Any, params: type = tuple) -> ModuleType:
 @cache
 def specialise_cuda(step: Any, stage_cost: Any, sizes: Any, params: type = tuple) -> ModuleType:
     """The module `cuda_rollout` compiled for two numba functions, the class of their parameters, and sizes."""
-    from capture_cp.planning import cuda_rollout
-    from capture_cp.planning.cuda_layout import layout_of
+    from capture_cp.planning.cuda import rollout as cuda_rollout
+    from capture_cp.planning.cuda.layout import layout_of
 
     source = inspect.getsource(cuda_rollout).replace(f"SIZES = {cuda_rollout.SIZES!r}", f"SIZES = {sizes!r}")
     layout = f"# {layout_of(sizes)}\n"  # another one is another kernel

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.kernels.parallel import require_compiler
 
 STEPS = 4  # of the first sequence that are tried

@@ -8,8 +8,8 @@ import weakref
 from collections.abc import Hashable
 from typing import Any
 
-from capture_cp.horizon import HorizonCapture
-from capture_cp.predictor import Capture
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
 
 #: By the calibration's id, for as long as it lives: its model, and the keys of what was tried.
 _TRIED: dict[int, tuple[Any, set[Hashable]]] = {}

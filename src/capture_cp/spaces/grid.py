@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
 
 
 class Grid:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.params import Params
 from capture_cp.kernels import distance as kernels
-from capture_cp.params import Params
 from capture_cp.spaces.grid import Grid
 
 

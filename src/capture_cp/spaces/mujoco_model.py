@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
-from capture_cp.files import existing_file
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.files import existing_file
 
 #: Up to 3.11, MuJoCo's distances between boxes or meshes are wrong in a few of a hundred poses, and so are contact labels.
 OLDEST = (3, 12)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import Floats
+from capture_cp.base.checks import Floats
 from capture_cp.spaces.mujoco_model import mujoco_module
 
 #: Generators this close to parallel (sine of their angle) span no face.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.kernels.polygons import first_crossing, inside, touched
 from capture_cp.spaces.grid import Grid
 

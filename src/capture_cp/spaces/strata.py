@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.checks import CaptureError, Floats, Ints, finite_array, known_name
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.polygons import labelled_cells
 

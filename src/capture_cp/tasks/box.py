@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from capture_cp.checks import Floats, whole_number
+from capture_cp.base.checks import Floats, whole_number
+from capture_cp.data.transitions import Transitions
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GridStrata
-from capture_cp.transitions import Transitions
 
 SUBMOVES = 16
 

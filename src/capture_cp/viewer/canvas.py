@@ -8,9 +8,9 @@ from copy import copy
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.checks import Floats, Ints
-from capture_cp.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
-from capture_cp.region import Region
+from capture_cp.base.checks import Floats, Ints
+from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.capture.region import Region
 from capture_cp.spaces.strata import Strata
 
 Picture = npt.NDArray[np.uint8]

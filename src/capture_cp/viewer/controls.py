@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from capture_cp.checks import CaptureError, known_name
+from capture_cp.base.checks import CaptureError, known_name
 
 #: Called with the path of a field, such as "alpha" or "planner.horizon", and its new value.
 Change = Callable[[str, Any], None]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from capture_cp.checks import Ints
+from capture_cp.base.checks import Ints
 from capture_cp.viewer.run import Moment
 from capture_cp.viewer.settings import View
 from capture_cp.viewer.world import Ahead, World

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, Ints
+from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.streams import derived_seed, stream
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.methods import method
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.groups import Tree
-from capture_cp.experiments.planning_rows import MAX_STEPS
-from capture_cp.methods import method
+from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
-from capture_cp.predictor import Capture
-from capture_cp.streams import derived_seed, stream
+from capture_cp.studies.planning_rows import MAX_STEPS
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import STRATA, MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE, load_map
 from capture_cp.tasks.marble.planner import POSITION, marble_planner, position_spread, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
-from capture_cp.transitions import Transitions
 from capture_cp.viewer.settings import MarbleView
 from capture_cp.viewer.world import Ahead
 

@@ -15,7 +15,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from capture_cp.checks import CaptureError, known_name
+from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.planning.episode import Episode
 from capture_cp.viewer.canvas import beside
 from capture_cp.viewer.controls import add_control, number_between

@@ -6,13 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, Ints
-from capture_cp.methods import method
+from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.streams import stream
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.methods import method
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
-from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.streams import stream
 from capture_cp.tasks.peg.cspace import REGIMES, PegStrata
 from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.model import settle

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import Floats
+from capture_cp.base.checks import Floats
+from capture_cp.base.streams import stream
+from capture_cp.capture.capture import Capture
 from capture_cp.planning.episode import TIMED_OUT, episode_seeds
-from capture_cp.predictor import Capture
-from capture_cp.streams import stream
 from capture_cp.viewer.world import World, kinds_of
 
 

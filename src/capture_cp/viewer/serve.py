@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
-from capture_cp.checks import CaptureError
+from capture_cp.base.checks import CaptureError
 from capture_cp.viewer.guard import guarded, holds
 from capture_cp.viewer.settings import MarbleView, View
 from capture_cp.viewer.stage import Stage

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, known_name, shortened
-from capture_cp.methods import METHODS
+from capture_cp.base.checks import CaptureError, Floats, known_name, shortened
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.methods import METHODS
 from capture_cp.planning.episode import Episode
-from capture_cp.predictor import Capture
 from capture_cp.viewer.controls import replaced
 from capture_cp.viewer.frame import Frame, Tally
 from capture_cp.viewer.run import Landing, Moment, Run

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from capture_cp.checks import CaptureError, failure_rate, known_name, whole_number
-from capture_cp.methods import METHODS
+from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
+from capture_cp.capture.methods import METHODS
 from capture_cp.planning.episode import Episode
 from capture_cp.tasks.marble.maps import MAP_NAMES
 from capture_cp.tasks.marble.planner import PlannerSettings as MarblePlanner

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from capture_cp.checks import Floats, Ints
+from capture_cp.base.checks import Floats, Ints
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.region import Region
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
-from capture_cp.predictor import Capture
-from capture_cp.region import Region
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
 
 

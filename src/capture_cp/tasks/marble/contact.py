@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from capture_cp.checks import Floats
+from capture_cp.base.checks import Floats
 from capture_cp.kernels.scalar import clip, larger, smaller
 from capture_cp.tasks.marble.squares import ANYTHING
 

@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 
-from capture_cp.checks import Floats, whole_number
+from capture_cp.base.checks import Floats, whole_number
 from capture_cp.models import residual
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.task import Marble

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, prange
 
-from capture_cp.checks import Bools, Floats, Ints, finite_array
+from capture_cp.base.checks import Bools, Floats, Ints, finite_array
 from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GridStrata

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from capture_cp.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.cuda.device import Device
-from capture_cp.horizon import HorizonCapture
 from capture_cp.planning.batch import Systems
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import System
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
-from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE

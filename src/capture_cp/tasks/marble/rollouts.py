@@ -6,8 +6,8 @@ from math import ceil
 
 import numpy as np
 
-from capture_cp.checks import whole_number
-from capture_cp.horizon import Rollouts
+from capture_cp.base.checks import whole_number
+from capture_cp.capture.horizon import Rollouts
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import POSITION
 from capture_cp.tasks.marble.task import Marble

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from capture_cp.checks import Floats
+from capture_cp.base.checks import Floats
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
 
 PLATE_THICKNESS = 4e-3

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.checks import Floats
+from capture_cp.base.checks import Floats
 
 #: Walls, pits and the goal may all matter here: look at each.
 ANYTHING = -1

@@ -11,11 +11,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from capture_cp.checks import Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.checks import Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.data.transitions import Transitions
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
-from capture_cp.transitions import Transitions
 
 Design = Literal["grid", "random"]
 

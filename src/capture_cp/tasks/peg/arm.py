@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import Floats
+from capture_cp.base.checks import Floats
 from capture_cp.tasks.peg.mjcf import FLOOR, arm_model
 from capture_cp.tasks.peg.simulator import PegSystem
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.checks import CaptureError, Floats, whole_number
+from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.cuda.device import Device
 from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.tasks.peg.model import PegModel, disturbed, walk

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from capture_cp.checks import Floats
+from capture_cp.base.checks import Floats
 from capture_cp.cuda.arrays import THREADS, blocks
 from capture_cp.cuda.exact import exact_kernel, unfused
 from capture_cp.kernels.random import stream

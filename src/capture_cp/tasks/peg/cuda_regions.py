@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from capture_cp.checks import Floats, Ints
+from capture_cp.base.checks import Floats, Ints
 from capture_cp.conformal.gaussian import Gaussians
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.exact import exact_kernel

@@ -18,12 +18,12 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialise
 
-from capture_cp.checks import CaptureError, Floats, whole_number
-from capture_cp.files import Pathlike, cache_folder, written_whole
-from capture_cp.streams import stream
+from capture_cp.base.checks import CaptureError, Floats, whole_number
+from capture_cp.base.files import Pathlike, cache_folder, written_whole
+from capture_cp.base.streams import stream
+from capture_cp.data.transitions import Transitions
 from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.task import Peg, as_transitions
-from capture_cp.transitions import Transitions
 
 #: Transitions a part; it also fixes which random numbers they get, so it is no setting.
 PART = 5000

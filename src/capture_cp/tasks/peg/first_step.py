@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, Ints, failure_rate, known_name
+from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate, known_name
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.horizon.groups import at_step
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.horizon import HorizonCapture
-from capture_cp.horizon.groups import at_step
-from capture_cp.predictor import Capture
 from capture_cp.spaces.metrics import SE2
 from capture_cp.tasks.peg.cspace import FEATURES, PegStrata
 from capture_cp.tasks.peg.objective import cell_costs, insertion_costs

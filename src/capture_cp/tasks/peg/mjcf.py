@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.checks import Floats
+from capture_cp.base.checks import Floats
 from capture_cp.tasks.peg.settings import PegSettings
 
 CONTROL_STEP = 1 / 15

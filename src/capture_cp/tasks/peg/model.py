@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.tasks.peg.geometry import (

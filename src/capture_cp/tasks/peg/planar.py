@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from capture_cp.checks import Floats
+from capture_cp.base.checks import Floats
 from capture_cp.tasks.peg.mjcf import planar_model
 from capture_cp.tasks.peg.simulator import PegSystem
 

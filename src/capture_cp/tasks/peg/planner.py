@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.checks import CaptureError, Floats, finite_array
+from capture_cp.base.checks import CaptureError, Floats, finite_array
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.horizon import HorizonCapture
 from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import System
 from capture_cp.planning.mppi import MPPI
-from capture_cp.predictor import Capture
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.corrected import NO_CORRECTION, Correction, corrected_move
 from capture_cp.tasks.peg.cspace import PegStrata

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from capture_cp.checks import Floats, whole_number
+from capture_cp.base.checks import Floats, whole_number
 from capture_cp.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of, way_out
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_cp.tasks.peg.simulator import PegSystem

@@ -11,7 +11,7 @@ from math import hypot, inf
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError, Floats
 
 #: Turns an action (mm, mm, degrees) into a displacement (m, m, rad).
 ACTION_UNIT: Floats = np.array([1e-3, 1e-3, np.pi / 180])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, Ints, finite_array, finite_rows, same_length, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, finite_rows, same_length, whole_number
 from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.tasks.peg.mjcf import SUBSTEPS
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings

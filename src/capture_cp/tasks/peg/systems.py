@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from capture_cp.checks import known_name
+from capture_cp.base.checks import known_name
 from capture_cp.tasks.peg.arm import ArmSystem
 from capture_cp.tasks.peg.planar import PlanarSystem
 from capture_cp.tasks.peg.settings import PegSettings

@@ -8,11 +8,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from capture_cp.checks import CaptureError, Floats, finite_array, known_name, whole_number
+from capture_cp.base.checks import CaptureError, Floats, finite_array, known_name, whole_number
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.methods import method
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.methods import method
-from capture_cp.predictor import Capture
+from capture_cp.data.transitions import Transitions
 from capture_cp.spaces.metrics import SE2
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.cspace import PegStrata
@@ -20,7 +21,6 @@ from capture_cp.tasks.peg.model import PegModel, settle
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.systems import make_system
-from capture_cp.transitions import Transitions
 
 SystemName = Literal["planar", "arm"]
 

@@ -1,0 +1,1 @@
+"""Speed as ratios to named alternatives: `python -m benchmarks`. Not part of the installed package."""

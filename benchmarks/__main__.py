@@ -1,0 +1,24 @@
+"""`python -m benchmarks` from the root of the project; `--help` lists the options."""
+
+from __future__ import annotations
+
+import sys
+
+import tyro
+from rich.console import Console
+
+from benchmarks.bench import Bench
+from capture_cp import CaptureError
+
+
+def main() -> None:
+    """Time what was asked for; wrong input ends in one sentence and exit status 2."""
+    try:
+        tyro.cli(Bench, prog="python -m benchmarks").run(Console())
+    except CaptureError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

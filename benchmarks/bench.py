@@ -1,0 +1,177 @@
+"""Speed as ratios: each job beside its named alternative, interleaved in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks.comparison import Comparison
+from benchmarks.latency import latency_measures
+from benchmarks.numpy_marble import numpy_marble_step
+from benchmarks.peg import peg_comparisons, peg_measures
+from benchmarks.planning import plan_comparisons, plan_measures
+from capture_cp.base.checks import CaptureError, Floats, whole_number
+from capture_cp.base.files import check_writable
+from capture_cp.capture.capture import Capture
+from capture_cp.conformal.groups import Tree
+from capture_cp.conformal.scores import NearestParticles
+from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.report.output import write_rows
+from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble.maps import load_map
+from capture_cp.tasks.marble.task import Marble
+
+MARBLES = 200_000
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure hot paths against the obvious alternative, as ratios taken in one interleaved run."""
+
+    transitions: Annotated[int, tyro.conf.arg(help="Transitions to score and fit; the paper has 147,000 on a map.")] = (
+        147_000
+    )
+    rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, one after the other.")] = 7
+    calls: Annotated[int, tyro.conf.arg(help="Calls of a compiled calibration whose latencies are told.")] = 1_000_000
+    device: Annotated[
+        Device, tyro.conf.arg(help="What to measure: cuda times the planner of an NVIDIA GPU, auto if there is one.")
+    ] = "cpu"
+    seed: Annotated[int, tyro.conf.arg(help="Seed of the transitions.")] = 0
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
+
+    def run(self, console: Console) -> None:
+        """Time every pair and print the ratios."""
+        whole_number("transitions", self.transitions, 1000)
+        whole_number("rounds", self.rounds, 1)
+        whole_number("calls", self.calls, 1000)
+        check_writable(self.json)
+        if chosen_device(self.device) == "cuda":
+            self._plans_on_gpu(console)
+            return
+        pairs = list(self._comparisons())
+        rows = [
+            pair.time(self.rounds)
+            for pair in track(pairs, description="Timing pairs of jobs", console=console, transient=True)
+        ]
+        table = Table(title=f"Speed-up over the alternative, median of {self.rounds} interleaved rounds (lowest - highest)")
+        for column in ("job", "alternative", "speed-up", "wanted", "ours, per call"):
+            table.add_column(column, justify="right" if column in ("speed-up", "wanted", "ours, per call") else "left")
+        for row in rows:
+            low, high = row["range"]
+            ratio = f"{row['speed_up']:.1f} ({low:.1f} - {high:.1f})"
+            mark = "" if row["speed_up"] >= row["wanted"] else "  missed"
+            table.add_row(row["job"], row["alternative"], ratio, f"{row['wanted']:g}{mark}", _time_text(row["seconds"]))
+        console.print(table)
+        with console.status("Planning, simulating and asking"):
+            limits = [*plan_measures(self.seed), *peg_measures(self.seed), *latency_measures(self.calls, self.seed)]
+        console.print(_limits_table(limits))
+        if self.json is not None:
+            write_rows(self.json, rows + limits, self)
+
+    def _plans_on_gpu(self, console: Console) -> None:
+        from benchmarks.gpu import plan as plans
+        from benchmarks.gpu.plan_table import table
+
+        options = plans.Options(rounds=self.rounds, seed=self.seed)
+        say = partial(console.print, highlight=False, markup=False)
+        report = plans.Benchmark(options, say).run(lambda report: plans.write(report, self.json))
+        say(table(report))
+        if report["errors"]:
+            raise CaptureError(f"the benchmark failed in part {', '.join(report['errors'])}; see above.")
+
+    def _comparisons(self) -> Iterator[Comparison]:
+        yield from self._core()
+        yield from self._marble()
+        yield from plan_comparisons(self.seed)
+        yield from peg_comparisons(self.seed)
+
+    def _core(self) -> Iterator[Comparison]:
+        box, rng = Box(), np.random.default_rng(self.seed)
+        data = box.transitions(self.transitions, rng)
+        X, Y, particles = data.X, data.Y, box(data.X, 16, rng)
+        score, tree = NearestParticles(k=8), Tree(per_stratum=False)
+        cap = Capture(box, box.strata, score, tree).fit(X, Y, particles)
+        q = cap.thresholds(X)[np.arange(len(X)), box.strata.index(Y)]
+        R = score.score(particles, Y)
+        inputs = np.hstack([X, box.strata.index(Y)[:, None]])
+
+        yield Comparison(
+            "score 16 particles a row", lambda: score.score(particles, Y),
+            "scipy cKDTree, a tree a row", lambda: _kdtree_scores(Y, particles), 10,
+        )  # fmt: skip
+        yield Comparison(
+            "score 16 particles a row", lambda: score.score(particles, Y),
+            "NumPy partition", lambda: _partition_scores(Y, particles), 1,
+        )  # fmt: skip
+        yield Comparison(
+            "membership of every row", lambda: score.within(particles, Y, q),
+            "NumPy partition", lambda: _partition_scores(Y, particles) <= q, 1,
+        )  # fmt: skip
+        yield Comparison(
+            "fit, particles given", lambda: Capture(box, box.strata, score, tree).fit(X, Y, particles),
+            "scikit-learn's tree alone, and scoring", lambda: (_cart(tree, inputs, R), score.score(particles, Y)), 0.5,
+        )  # fmt: skip
+        table, cart, x = cap.threshold_table(), _cart(tree, inputs, R), X[0]
+        row = inputs[:1].astype(np.float32)
+        yield Comparison(
+            "threshold of one input", lambda: table(x, 0),
+            "scikit-learn's apply", lambda: cart.apply(row), 20, calls=2000,
+        )  # fmt: skip
+        some = slice(0, 2000)
+        yield Comparison(
+            "cells of 2,000 regions", lambda: cap.count_cells(X[some], prediction=particles[some]),
+            "one region at a time", lambda: [cap.region(X[i], prediction=particles[i]).cells() for i in range(2000)], 5,
+        )  # fmt: skip
+
+    def _marble(self) -> Iterator[Comparison]:
+        task, rng = Marble(load_map("center")), np.random.default_rng(self.seed)
+        X = task.inputs("random", rng)
+        X = X[rng.integers(len(X), size=MARBLES)]
+        states, actions, noise = X[:, :6].copy(), X[:, 6:].copy(), 0.05 * rng.standard_normal((MARBLES, 2))
+        yield Comparison(
+            f"{MARBLES:,} marbles, a control step", lambda: task.step(states, actions, noise, 2.0),
+            "the same in NumPy", lambda: numpy_marble_step(states, actions + noise, 2.0, task.map.geometry), 20,
+        )  # fmt: skip
+
+
+def _limits_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="Times, and what they should be on free cores")
+    for column in ("job", "measured", "limit"):
+        table.add_column(column, justify="left" if column == "job" else "right")
+    for row in rows:
+        limit = "" if row["limit"] is None else f"{row['limit']:g}" + ("" if row["value"] <= row["limit"] else "  missed")
+        table.add_row(row["job"], f"{row['value']:.3g}", limit)
+    return table
+
+
+def _time_text(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds > 1e-4 else f"{seconds * 1e6:.2g} us"
+
+
+def _kdtree_scores(Y: Floats, particles: Floats) -> Floats:
+    from scipy.spatial import cKDTree
+
+    distances = [np.asarray(cKDTree(cloud).query(y, k=[8])[0])[0] for y, cloud in zip(Y, particles)]
+    return np.array(distances)
+
+
+def _partition_scores(Y: Floats, particles: Floats) -> Floats:
+    distances = np.sqrt(((Y[:, None] - particles) ** 2).sum(axis=-1))
+    return np.asarray(np.partition(distances, 7, axis=1)[:, 7])
+
+
+def _cart(tree: Tree, inputs: Floats, R: Floats) -> Any:
+    from sklearn.tree import DecisionTreeRegressor
+
+    part = int(len(R) * tree.partition_share)
+    cart = DecisionTreeRegressor(min_samples_leaf=tree.min_leaf, max_leaf_nodes=tree.max_leaves, random_state=0)
+    return cart.fit(inputs[:part], R[:part])

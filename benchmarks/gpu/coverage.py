@@ -1,0 +1,226 @@
+"""The paper's marble coverage study on a GPU, timed by stages, and checked against the processor.
+
+    python -m benchmarks.gpu.coverage --out coverage.json
+
+Needs neither tyro nor rich: it is for the bare machine that has the GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from benchmarks.gpu.arguments import at_least_one, result_file
+from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.files import write_json
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.methods import METHODS
+from capture_cp.cuda.device import require_cuda
+from capture_cp.studies.marble_methods import PART, MarbleMethods
+from capture_cp.studies.montecarlo import Counts, count
+from capture_cp.tasks.marble.cspace import STRATA
+from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
+from capture_cp.tasks.marble.task import Marble
+
+ALPHA = 0.1
+#: Test inputs, and outcomes of each, whose every membership is compared with the processor's.
+COMPARED, COMPARED_DRAWS = 2048, 1000
+
+
+class Stopwatch:
+    """Seconds of each stage; a stage ends when the GPU has finished it, so that nothing overlaps."""
+
+    def __init__(self, cuda: Any) -> None:
+        self.cuda = cuda
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.cuda.synchronize()
+        self.seconds[stage] += time.perf_counter() - start
+
+
+def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, inputs: int | None = None) -> dict[str, Any]:
+    """Time the study on these maps with `mc` outcomes an input, and compare a part of it with the processor.
+
+    `inputs` takes only so many test inputs of each map. The whole study is timed as `capture coverage marble --device cuda`
+    does it, with what the processor and the GPU do at the same time; the stages are timed one after the other.
+    """
+    cuda = require_cuda()
+    recipe = MarbleMethods(METHODS)
+    tasks = {name: Marble(load_map(name)) for name in maps}
+    X = {name: task.inputs("grid", recipe.rng(task, "test"))[:inputs] for name, task in tasks.items()}
+    start = time.perf_counter()
+    _warm_up(recipe, next(iter(tasks.values())))
+    compiling = time.perf_counter() - start
+    start = time.perf_counter()
+    calibrated, results = {}, {}
+    for name, caps in recipe.calibrate_all(tasks, jobs):
+        calibrated[name] = caps
+        results[name] = _counts(caps, tasks[name], X[name], mc)
+    whole = time.perf_counter() - start
+    return {
+        "device": _name(cuda),
+        "maps": list(maps),
+        "inputs": sum(map(len, X.values())),
+        "outcomes": mc,
+        "methods": list(METHODS),
+        "jobs": jobs,
+        "cores": os.cpu_count(),
+        "whole_seconds": whole,
+        "compiling_seconds": compiling,
+        "stage_seconds": _stages(cuda, recipe, calibrated, tasks, X, mc),
+        "coverage": _coverage(_sum(results.values()), STRATA),
+        "agreement": {name: agreement(caps, tasks[name], X[name]) for name, caps in calibrated.items()},
+    }
+
+
+def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, Any]:
+    """Outcomes, strata, memberships, thresholds and cells of a part of X (n, 8), by the GPU and by the processor."""
+    from numba import cuda
+
+    from capture_cp.tasks.marble.cuda import OutcomesOnCuda
+
+    some = np.ascontiguousarray(X[np.linspace(0, len(X) - 1, min(len(X), COMPARED)).astype(int)])
+    draws = COMPARED_DRAWS
+    Y = task.outcomes(some, draws, 0).reshape(-1, 2)
+    labels = task.strata.index(Y)
+    positions, strata = cuda.device_array(Y.shape, np.float64), cuda.device_array(len(Y), np.int8)
+    OutcomesOnCuda(task).draw(cuda.to_device(some), draws, 0, 0, 0, positions, strata)
+    found, found_labels = positions.copy_to_host(), strata.copy_to_host().astype(np.int64)
+    report: dict[str, Any] = {
+        "outcomes": len(Y),
+        "outcomes_that_differ": int((found != Y).any(axis=1).sum()),
+        "largest_distance_m": float(np.abs(found - Y).max()),
+        "strata_that_differ": int((found_labels != labels).sum()),
+        "methods": {},
+    }
+    for name, cap in caps.items():
+        on_gpu = Capture(**cap.get_params(deep=False) | {"device": "cuda"})
+        on_gpu._restore(cap.partition_, cap.calibration_, cap.n_inputs_, cap.n_outputs_, cap.data_)
+        prediction = cap.predict(some, 0)
+        ours = on_gpu.contains(some, found.reshape(len(some), draws, 2), ALPHA, None, prediction, found_labels)
+        theirs = cap.contains(some, Y.reshape(len(some), draws, 2), ALPHA, None, prediction, labels)
+        q, q_gpu = cap.thresholds(some, ALPHA), on_gpu.thresholds(some, ALPHA)
+        R, R_gpu = (c._computed.score(prediction, Y[::draws].copy()) for c in (cap, on_gpu))
+        cells = cap.count_cells(some, ALPHA, prediction=prediction)
+        report["methods"][name] = {
+            "memberships": ours.size,
+            "memberships_that_differ": int((ours != theirs).sum()),
+            "largest_threshold_difference": float(np.abs(q - q_gpu)[np.isfinite(q)].max(initial=0.0)),
+            "largest_score_difference": float(np.abs(R - R_gpu).max()),
+            "regions_whose_cells_differ": int(
+                (cells != on_gpu.count_cells(some, ALPHA, prediction=prediction)).any(1).sum()
+            ),
+        }
+    report["sums_that_differ"] = _different_sums(caps, task, some, draws)
+    return report
+
+
+def _different_sums(caps: dict[str, Capture], task: Marble, X: Floats, draws: int) -> dict[str, int]:
+    """How many sums of each method the streamed counting on the GPU has that the processor has not."""
+    ours, theirs = _counts(caps, task, X, draws), count(caps, task, X, draws, 0, 0, ALPHA)
+    return {name: int((ours[name].sums != theirs[name].sums).sum()) for name in caps}
+
+
+def _counts(caps: dict[str, Capture], task: Marble, X: Floats, mc: int, **clock: Any) -> dict[str, Counts]:
+    from capture_cp.studies.montecarlo_cuda import CounterOnCuda
+
+    counter = CounterOnCuda(caps, task, mc, 0, ALPHA, **clock)
+    return _sum(counts for _, counts in counter.parts(X, range(-(-len(X) // PART)), PART))
+
+
+def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
+    totals: dict[str, Counts] = {}
+    for counts in parts:
+        totals = {name: totals[name] + counts[name] if totals else counts[name] for name in counts}
+    return totals
+
+
+def _stages(
+    cuda: Any, recipe: MarbleMethods, calibrated: Any, tasks: dict[str, Marble], X: dict[str, Floats], mc: int
+) -> dict[str, float]:
+    """The same work once more, a stage at a time; calibrating in one process."""
+    clock = Stopwatch(cuda)
+    for name, task in tasks.items():
+        with clock("calibrating"):
+            recipe.calibrate(task)
+        with clock("counting"):
+            _counts(calibrated[name], task, X[name], mc, clock=clock)
+    return dict(clock.seconds)
+
+
+def _warm_up(recipe: MarbleMethods, task: Marble) -> None:
+    """Compile every kernel: those of the processor, and those of the GPU for one part."""
+    data = task.transitions("grid", 2, recipe.rng(task, "calibration"))
+    rows = np.arange(0, len(data.X), 20)
+    caps = recipe.fit(task, data.X[rows], data.Y[rows])
+    _counts(caps, task, data.X[rows[:100]], 10)
+
+
+def table(report: dict[str, Any]) -> str:
+    """The figures that matter, in lines."""
+    each = report["agreement"].values()
+    compared = [found for of_map in each for found in of_map["methods"].values()]
+    memberships, others = (sum(found[key] for found in compared) for key in ("memberships", "memberships_that_differ"))
+    outcomes, moved = (sum(of_map[key] for of_map in each) for key in ("outcomes", "outcomes_that_differ"))
+    lines = [f"{report['inputs']:,} inputs, {report['outcomes']:,} outcomes each, {len(report['methods'])} methods"]
+    whole = {f"whole study, calibrated by {report['jobs']}": report["whole_seconds"]}
+    times = report["stage_seconds"] | whole | {"compiling, before that": report["compiling_seconds"]}
+    lines += [f"{stage:30} {seconds:8.1f} s" for stage, seconds in times.items()]
+    lines += [f"{'per cent inside':14} " + " ".join(f"{name:>8}" for name in ("all", *STRATA))]
+    for name, inside in report["coverage"].items():
+        lines += [f"{name:14} " + " ".join(f"{100 * inside[s][0]:8.1f}" for s in ("all", *STRATA) if s in inside)]
+    lines += [f"GPU and processor: {others:,} of {memberships:,} memberships and {moved:,} of {outcomes:,} outcomes differ"]
+    return "\n".join(lines)
+
+
+def _coverage(counts: dict[str, Counts], strata: tuple[str, ...]) -> dict[str, Any]:
+    """Per cent inside by stratum, with 95 % intervals over test inputs, and the mean number of cells."""
+    found = {}
+    for name, counted in counts.items():
+        rows = counted.coverage(ALPHA, strata)
+        inside = {row.name: [row.coverage, *row.ci95] for row in rows if row.n}
+        found[name] = inside | {"cells": rows.all.volume}
+    return found
+
+
+def _name(cuda: Any) -> str:
+    name = getattr(cuda.current_context().device, "name", "simulator")
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark, print its report and write it to a file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=result_file, help="JSON file for the report")
+    parser.add_argument("--mc", type=at_least_one, default=10_000, help="outcomes of each test input")
+    parser.add_argument("--maps", nargs="+", default=list(MAP_NAMES))
+    parser.add_argument(
+        "--jobs", type=at_least_one, default=min(len(MAP_NAMES), os.cpu_count() or 1), help="processes that calibrate"
+    )
+    parser.add_argument("--inputs", type=at_least_one, help="only so many test inputs of each map")
+    given = parser.parse_args(arguments)
+    try:
+        report = benchmark(given.maps, given.mc, given.jobs, given.inputs)
+        if given.out is not None:
+            write_json(given.out, report)
+    except CaptureError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(table(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""How much faster a GPU is at the peg's parts, and whether it agrees: python -m benchmarks.gpu.peg.
+
+Each job runs on both devices in turn; times are medians, from NumPy arrays to NumPy arrays. Needs neither MuJoCo nor the
+command line's libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.comparison import Comparison
+from benchmarks.gpu.arguments import at_least_one, result_file
+from benchmarks.gpu.timing import device_seconds
+from capture_cp.base.checks import CaptureError
+from capture_cp.base.files import write_json
+from capture_cp.capture.capture import Capture
+from capture_cp.cuda.device import require_cuda
+from capture_cp.planning.mppi import MPPI
+from capture_cp.tasks.peg.corrected import NO_CORRECTION
+from capture_cp.tasks.peg.cspace import codes_of_cells
+from capture_cp.tasks.peg.model import PegModel
+from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner
+from capture_cp.tasks.peg.task import Peg
+
+CALIBRATION = 20_000
+PARTICLES = 8
+POSES = 20  # from which plans are made
+NANOMETRE = 1e-9
+
+Agreement = dict[str, float]
+Measured = tuple[Comparison, Agreement]
+
+
+def stand_in(task: Peg, n: int, rng: np.random.Generator) -> Capture:
+    """`capture`, fitted to transitions of the model moved too far by the true gain: a stand-in for the true system."""
+    X = task.inputs(n, rng)
+    further = X.copy()
+    further[:, 3:] *= task.settings.gain
+    return task.method("capture", PARTICLES).fit(X, task(further, 1, rng)[:, 0])
+
+
+def measured(task: Peg, inputs: int, samples: list[int], seed: int) -> Iterator[Measured]:
+    """Every job, and what its answers on the two devices differ by."""
+    rng = np.random.default_rng(seed)
+    yield _grid(task)
+    yield _model(task, inputs, rng)
+    cap = stand_in(task, CALIBRATION, rng)
+    for count in samples:
+        yield _regions(task, cap, count, rng)
+        yield _plans(task, cap, count, seed)
+
+
+def _grid(task: Peg) -> Measured:
+    from capture_cp.tasks.peg import cuda
+
+    grid = task.strata.require_grid()
+    chosen = grid.origin, grid.spacing, grid.shape, task.trim, task.strata.shape
+    differing = np.count_nonzero(cuda.codes_of_cells(*chosen) != codes_of_cells(*chosen))
+    name = f"C-space grid of {grid.size:,} cells"
+    job = Comparison(name, lambda: cuda.codes_of_cells(*chosen), "cpu", lambda: codes_of_cells(*chosen), 1.0)
+    return job, {"cells that differ": float(differing)}
+
+
+def _model(task: Peg, inputs: int, rng: np.random.Generator) -> Measured:
+    X, noise = task.inputs(inputs, rng), rng.standard_normal((inputs, PARTICLES, 3))
+    here, there = PegModel(task.settings), PegModel(task.settings, "cuda")
+    weights = [1.0, 1.0, task.settings.radius]
+    apart = np.abs((here._step(X, noise) - there._step(X, noise)) * weights).max(axis=2)
+    name = f"{inputs * PARTICLES:,} particles of the model"
+    job = Comparison(name, lambda: there._step(X, noise), "cpu", lambda: here._step(X, noise), 1.0)
+    return job, {"largest difference (m)": float(apart.max()), "over 1 nm": float((apart > NANOMETRE).sum())}
+
+
+def _regions(task: Peg, cap: Capture, samples: int, rng: np.random.Generator) -> Measured:
+    X = task.inputs(samples, rng)
+    particles = cap.predict(X, rng)
+    here, there = PegRollout(cap, task).regions, PegRollout(cap, task, device="cuda").regions
+    mine, other = there(X, particles), here(X, particles)
+    agreement = {
+        "regions with other counts": float((mine.cells != other.cells).sum()),
+        "largest relative difference in cost": float(np.abs(mine.cost / other.cost - 1.0).max()),
+        "mean cells": float(other.cells.mean()),
+    }
+    name = f"{samples:,} first-step regions"
+    return Comparison(name, lambda: there(X, particles), "cpu", lambda: here(X, particles), 1.0), agreement
+
+
+def _plans(task: Peg, cap: Capture, samples: int, seed: int) -> Measured:
+    """Plans from starts of episodes and from poses in contact, in turn."""
+    settings, rng = PlannerSettings(samples=samples), np.random.default_rng(seed)
+    poses = np.vstack([task.strata.halton_starts(POSES // 2), task.strata.sample_starts(POSES // 2, rng)])
+    here, there = PegRollout(cap, task, settings=settings), PegRollout(cap, task, settings=settings, device="cuda")
+    bound = task.settings.bound
+    sequences = rng.normal(0.0, settings.spread, (samples, settings.horizon, 3)).clip(-bound, bound)
+    mine, other = (np.array([f(pose, sequences, seed).sum(axis=1) for pose in poses]) for f in (there, here))
+    apart = np.abs(mine - other)
+    agreement = {
+        "largest difference in cost": float(apart.max()),
+        "sequences over 1e-6 apart": float((apart > 1e-6).sum()),
+        "sequences": float(apart.size),
+    }
+
+    def planning(planner: MPPI) -> Callable[[], Any]:
+        turns = itertools.cycle(poses)
+        return lambda: planner.plan(next(turns))
+
+    ours, theirs = (planning(peg_planner(rollout, settings, seed)) for rollout in (there, here))
+    return Comparison(f"plan of {samples:,} sequences", ours, "cpu", theirs, 1.0, calls=POSES), agreement
+
+
+def kernel_times(task: Peg, inputs: int, samples: int, seed: int, rounds: int) -> list[dict[str, Any]]:
+    """Median times of kernels whose input is on the GPU already."""
+    cuda = require_cuda()
+    from capture_cp.cuda.arrays import blocks
+    from capture_cp.tasks.peg import cuda as peg
+
+    rng, grid, params = np.random.default_rng(seed), task.strata.require_grid(), task.model.params
+    codes = cuda.device_array(grid.size, np.int16)
+    ends = tuple(map(float, grid.origin)), tuple(map(float, grid.spacing))
+    cells = *ends, *grid.shape[1:], task.trim, task.strata.shape, codes
+    X, normals = cuda.to_device(task.inputs(inputs, rng)), cuda.to_device(rng.standard_normal((inputs, PARTICLES, 3)))
+    moved = X, normals, peg.moves(NO_CORRECTION), 0.0, params
+    sequences, start = rng.uniform(-3.0, 3.0, (samples, 15, 3)), task.strata.sample_starts(1, rng)[0]
+    rolled = start, sequences, PARTICLES, 1, seed, False, NO_CORRECTION, params
+    jobs: dict[str, Callable[[], Any]] = {
+        f"grid of {grid.size:,} cells": lambda: peg.start(peg.cell_codes, blocks(grid.size), *cells),
+        f"model, {inputs * PARTICLES:,} particles": lambda: peg.start(
+            peg.step_particles, blocks(inputs * PARTICLES), *moved
+        ),
+        f"roll-out of {samples:,} sequences, which are copied": lambda: peg.roll_particles(*rolled),
+    }
+    rows = []
+    for name, job in jobs.items():
+        rows.append({"kernel": name, "seconds": float(np.median(device_seconds(job, rounds)))})
+    return rows
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of the table."""
+    agreement = ", ".join(f"{name} {value:.3g}" for name, value in row["agreement"].items())
+    ours, ratio = 1e3 * row["seconds"], row["speed_up"]
+    return f"{row['job']:36} {ours:10.3f} {ours * ratio:10.2f} {ratio:7.1f}  {agreement}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Time the jobs, print a table, and write it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=result_file, help="Also write the rows to this JSON file.")
+    parser.add_argument("--inputs", type=at_least_one, default=125_000, help="Inputs of the model, 8 particles each.")
+    parser.add_argument("--samples", type=at_least_one, nargs="+", default=[128, 1024, 4096], help="Sequences a plan.")
+    parser.add_argument("--rounds", type=at_least_one, default=7, help="Times each job is run on each device.")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args(arguments)
+    try:
+        require_cuda()
+        task, rows = Peg(), []
+        print(f"{'job':36} {'GPU ms':>10} {'CPU ms':>10} {'ratio':>7}  agreement")
+        for job, agreement in measured(task, chosen.inputs, chosen.samples, chosen.seed):
+            rows.append(job.time(chosen.rounds) | {"agreement": agreement})
+            print(line(rows[-1]), flush=True)
+        kernels = kernel_times(task, chosen.inputs, chosen.samples[0], chosen.seed, chosen.rounds)
+        for row in kernels:
+            print(f"kernel: {row['kernel']}: {1e3 * row['seconds']:.3f} ms")
+        if chosen.out is not None:
+            write_json(chosen.out, {"schema": 1, "cores": os.cpu_count(), "rows": rows, "kernels": kernels})
+    except CaptureError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Below everything: checks of input, files, parameters, random streams."""

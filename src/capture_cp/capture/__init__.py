@@ -1,0 +1,1 @@
+"""The method: calibrated predictors, their regions, their files."""

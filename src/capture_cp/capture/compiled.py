@@ -1,0 +1,171 @@
+"""A calibration at one failure rate, ready for a control loop."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.conformal.partition import ThresholdTable
+from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score
+from capture_cp.kernels import loop
+from capture_cp.kernels.gaussian import squared_limits
+from capture_cp.spaces.strata import NO_GRID, GriddedStrata, Strata
+
+if TYPE_CHECKING:
+    from capture_cp.capture.capture import Capture
+
+
+class AtOneAlpha:
+    """What a compiled calibration tells of itself, wherever it runs.
+
+    Attributes:
+        alpha: allowed failure rate.
+        confidence: as given to `compile`.
+        names: the strata, in the order of columns.
+        n_inputs: dx.
+        n_particles: L.
+        n_outputs: dc.
+    """
+
+    def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
+        self.alpha, self.confidence = float(alpha), confidence
+        self.names = tuple(cap.strata.names)
+        self.n_inputs, self.n_particles, self.n_outputs = cap.n_inputs_, cap.n_particles, cap.n_outputs_
+
+
+class Compiled(AtOneAlpha):
+    """The answers of one calibration at one alpha, to be asked thousands of times a second; made by `Capture.compile`.
+
+    Calls allocate nothing: answers are written into `out` and nothing is converted. Inputs are therefore taken as they are,
+    C-contiguous float64 arrays (labels: int64), and anything else is refused. One object may be shared by threads; its
+    kernels run on the caller's thread and release the GIL. Answers are those of the `Capture`, bit for bit.
+    """
+
+    def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
+        table = cap.threshold_table(alpha, confidence)
+        super().__init__(cap, alpha, confidence)
+        self._shape = np.array([self.n_inputs, self.n_particles, self.n_outputs], dtype=np.int64)
+        self._tree = table.arrays
+        self._rule = (*limits_and_rule(cap._score, table), self._shape)
+        self._grid = grid_arrays(cap.strata)
+        self._begin()
+
+    def thresholds(self, X: Floats, out: Floats) -> Floats:
+        """Threshold of every input X (n, dx) in every stratum: into out (n, M), which is returned."""
+        try:
+            good = loop.thresholds_into(*self._tree, self._shape, X, out)
+        except TypeError:
+            good = False
+        if not good:
+            raise self._refusal(out=(out, np.float64, (len(self.names),)), X=self._inputs(X))
+        return out
+
+    def contains(self, X: Floats, Y: Floats, particles: Floats, labels: Ints, out: Bools) -> Bools:
+        """Whether each Y[i] (dc,) is in the region of X[i] (dx,): into out (n,), which is returned.
+
+        `particles` (n, L, dc) are the model's; `labels` (n,) the strata of Y, -1 where it is infeasible.
+        """
+        try:
+            good = loop.contains_into(*self._tree, *self._rule, X, Y, particles, labels, out)
+        except TypeError:
+            good = False
+        if not good:
+            Y_and_labels = {"Y": (Y, np.float64, (self.n_outputs,)), "labels": (labels, np.int64, ())}
+            given = {"X": self._inputs(X), **Y_and_labels, "particles": self._cloud(particles)}
+            raise self._refusal(out=(out, np.bool_, ()), **given)
+        return out
+
+    def count_cells(self, X: Floats, particles: Floats, out: Ints) -> Ints:
+        """Grid cells of the region of each X[i] (dx,), by stratum: into out (n, M + 1), which is returned.
+
+        `particles` (n, L, dc) are the model's. The last column, infeasible cells, is 0: regions of particles have none.
+        """
+        if self._grid is None:
+            raise CaptureError(NO_GRID)
+        try:
+            good = loop.count_cells_into(*self._tree, *self._rule, *self._grid, *self._scratch(), X, particles, out)
+        except TypeError:
+            good = False
+        if not good:
+            shaped = (out, np.int64, (len(self.names) + 1,))
+            raise self._refusal(out=shaped, X=self._inputs(X), particles=self._cloud(particles))
+        return out
+
+    def __repr__(self) -> str:
+        promise = f"alpha={self.alpha:g}" + ("" if self.confidence is None else f", confidence={self.confidence:g}")
+        return f"Compiled({promise}: {', '.join(self.names)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_threads"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._threads = threading.local()
+        loop.prepare()
+
+    def _scratch(self) -> tuple[Floats, Ints]:
+        """Room for one input's work, of the thread that asks: made when it asks first."""
+        try:
+            return self._threads.scratch  # type: ignore[no-any-return]
+        except AttributeError:
+            dims = self.n_outputs
+            self._threads.scratch = np.empty(len(self.names) + dims), np.empty(2 * dims, dtype=np.int64)
+            return self._threads.scratch  # type: ignore[no-any-return]
+
+    def _inputs(self, X: Any) -> _Given:
+        return X, np.float64, (self.n_inputs,)
+
+    def _cloud(self, particles: Any) -> _Given:
+        return particles, np.float64, (self.n_particles, self.n_outputs)
+
+    def _refusal(self, out: _Given, **given: _Given) -> CaptureError:
+        """What is wrong with the arrays of a question that was refused."""
+        rows = len(given["X"][0]) if isinstance(given["X"][0], np.ndarray) and given["X"][0].ndim else 0
+        for name, (array, kind, row) in (given | {"out": out}).items():
+            wanted = (rows, *row)
+            fits = isinstance(array, np.ndarray) and array.dtype == kind and array.shape == wanted
+            usable = fits and array.flags.c_contiguous and array.flags.aligned
+            if not usable or (name == "out" and not array.flags.writeable):
+                found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+                laid_out = " in another memory layout or read-only" if fits else ""
+                return CaptureError(
+                    f"{name} is {found}{laid_out}; a compiled calibration takes it as a C-contiguous array of "
+                    f"{np.dtype(kind).name} of shape {wanted}, and converts nothing."
+                )
+            if name != "out" and not np.isfinite(array).all():
+                return CaptureError(f"{name} holds NaN or infinite values; a region is asked about finite numbers.")
+        last = len(self.names) - 1
+        return CaptureError(f"labels hold numbers outside -1 to {last}; give the stratum of each Y, -1 where infeasible.")
+
+
+#: An array of a question, with the type and the shape of a row that it should have.
+_Given = tuple[Any, Any, tuple[int, ...]]
+
+
+def limits_and_rule(score: Score, table: ThresholdTable) -> tuple[Floats, int, float, int]:
+    """The limit of every node, the rule that compares it, its length, and how many particles must pass."""
+    thresholds: Floats = np.ascontiguousarray(table.arrays[0]["threshold"])
+    if type(score) is ParticleBox:
+        return thresholds, loop.PARTICLE_BOX, 1.0, 1
+    if type(score) is NearestParticles and score._metric.compiled is not None:
+        return np.asarray(squared_limits(thresholds)), *score._metric.compiled, int(score.k)
+    raise CaptureError(
+        f"{score!r} cannot be compiled; compile knows ParticleBox, and NearestParticles on Euclidean and SE2 distances, so "
+        "ask region, contains or count_cells instead."
+    )
+
+
+def grid_arrays(strata: Strata) -> tuple[npt.NDArray[Any], ...] | None:
+    """Stratum of each cell, sizes of the strata, origin, spacing, cells and periodicity of the axes; None without a grid."""
+    if not isinstance(strata, GriddedStrata) or strata.grid is None:
+        return None
+    grid = strata.grid
+    periodic = np.isin(np.arange(grid.dims), grid.periodic)
+    return strata.labels, strata.sizes, grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64), periodic

@@ -1,0 +1,102 @@
+"""A calibration at one failure rate, for arrays that are on a GPU already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import cuda
+
+from capture_cp.base.checks import CaptureError
+from capture_cp.capture.compiled import AtOneAlpha, grid_arrays, limits_and_rule
+from capture_cp.cuda import conformal
+from capture_cp.cuda.arrays import device_array, is_on_device
+from capture_cp.spaces.strata import NO_GRID
+
+if TYPE_CHECKING:
+    from capture_cp.capture.capture import Capture
+
+
+class CompiledCuda(AtOneAlpha):
+    """The answers of one calibration at one alpha, on a GPU; made by `Capture.compile(alpha, device="cuda")`.
+
+    Arrays of PyTorch, JAX, CuPy and Numba that are on the GPU are taken as they are, without a copy: C-contiguous float64
+    (labels: int64). If any array of a question is one, so is the answer, and other libraries take it without a copy through
+    its `__cuda_array_interface__`: `torch.as_tensor(answer)`, `cupy.asarray(answer)`, `jax.numpy.asarray(answer)`. NumPy
+    arrays are copied to the GPU, and if all are NumPy's, the answer is too.
+
+    Work is queued on the default stream: an answer is complete for whatever is queued there after it. Numbers are not looked
+    at: NaN belongs to no region.
+    """
+
+    def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
+        table = cap.threshold_table(alpha, confidence)
+        super().__init__(cap, alpha, confidence)
+        limits, rule, length, k = limits_and_rule(cap._score, table)
+        self._rule = rule, length, k
+        self._tree = tuple(map(cuda.to_device, table.arrays))
+        self._thresholds = cuda.to_device(np.ascontiguousarray(table.arrays[0]["threshold"]))
+        self._limits = cuda.to_device(limits)
+        grid = grid_arrays(cap.strata)
+        self._grid = None if grid is None else tuple(map(cuda.to_device, grid))
+
+    def thresholds(self, X: Any) -> Any:
+        """Threshold of every input X (n, dx) in every stratum: (n, M)."""
+        found = conformal.look_up(self._tree, self._thresholds, self._inputs(X), len(self.names))
+        return _answer(found, X)
+
+    def scores(self, Y: Any, particles: Any) -> Any:
+        """Score of each Y[i] (dc,) under the model's particles (n, L, dc): (n,)."""
+        cloud = self._cloud(particles, None)
+        found = conformal.scores(conformal.PARTICLES, (*self._rule, cloud), self._outputs(Y, len(cloud)))
+        return _answer(found, Y, particles)
+
+    def contains(self, X: Any, Y: Any, particles: Any, labels: Any) -> Any:
+        """Whether each Y[i] (dc,) is in the region of X[i] (dx,): bool (n,).
+
+        `particles` (n, L, dc) are the model's; `labels` (n,) the strata of Y, any other number where it is infeasible.
+        """
+        inputs = self._inputs(X)
+        n = len(inputs)
+        limits = conformal.look_up(self._tree, self._limits, inputs, len(self.names) + 1)
+        told = (*self._rule, self._cloud(particles, n))
+        strata = device_array("labels", labels, np.int64, (n,))
+        found = conformal.within(conformal.PARTICLES, told, self._outputs(Y, n), strata, limits)
+        return _answer(found, X, Y, particles, labels)
+
+    def count_cells(self, X: Any, particles: Any) -> Any:
+        """Grid cells of the region of each X[i] (dx,), by stratum: int64 (n, M + 1).
+
+        `particles` (n, L, dc) are the model's. The last column, infeasible cells, is 0: regions of particles have none.
+        """
+        if self._grid is None:
+            raise CaptureError(NO_GRID)
+        inputs = self._inputs(X)
+        cloud = self._cloud(particles, len(inputs))
+        stratum_of, sizes, *geometry, periodic = self._grid
+        thresholds = conformal.look_up(self._tree, self._thresholds, inputs, len(self.names))
+        limits = conformal.look_up(self._tree, self._limits, inputs, len(self.names) + 1)
+        reach, counts = conformal.whole_strata(sizes, limits, thresholds)
+        rule, length, _ = self._rule
+        first, extent = conformal.index_boxes(rule, length, cloud, reach, (*geometry, periodic))
+        told, grid = (*self._rule, cloud), (stratum_of, *geometry)
+        found = conformal.count_cells(conformal.PARTICLES, told, limits, first, extent, grid, counts)
+        return _answer(found, X, particles)
+
+    def __repr__(self) -> str:
+        promise = f"alpha={self.alpha:g}" + ("" if self.confidence is None else f", confidence={self.confidence:g}")
+        return f"CompiledCuda({promise}: {', '.join(self.names)})"
+
+    def _inputs(self, X: Any) -> Any:
+        return device_array("X", X, np.float64, (None, self.n_inputs))
+
+    def _outputs(self, Y: Any, n: int) -> Any:
+        return device_array("Y", Y, np.float64, (n, self.n_outputs))
+
+    def _cloud(self, particles: Any, n: int | None) -> Any:
+        return device_array("particles", particles, np.float64, (n, self.n_particles, self.n_outputs))
+
+
+def _answer(found: Any, *given: Any) -> Any:
+    """What was found, left on the GPU if anything given was there."""
+    return found if any(map(is_on_device, given)) else found.copy_to_host()

@@ -1,0 +1,131 @@
+"""Watching a calibration at work: are new transitions still exchangeable with those it was made from?"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.checks import CaptureError, Floats, Ints, feasible, finite_array, whole_number
+from capture_cp.base.files import Pathlike
+from capture_cp.base.streams import stream
+from capture_cp.capture.artifact import MONITOR_FORMAT, explained, fingerprint, read, write
+from capture_cp.capture.capture import Capture
+from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+
+
+class Monitor:
+    """Tests over time whether new transitions are like those of a calibration, one by one or in batches.
+
+    The scores of new transitions are ranked among all earlier ones of their group; a martingale bets on the ranks. While
+    nothing has changed, `alarm(level)` is ever true with probability at most `level`, however long one watches. Of a
+    calibration by episodes, show it one random step of each new episode: steps of one episode are not independent.
+
+    `save` and `load` let it go on where it stood, in another process: with the same capital, among the same scores, and
+    with random numbers that were not used before. A monitor that began anew every night would raise a false alarm sooner or
+    later.
+
+    Args:
+        cap: a fitted `Capture`.
+        seed: of the particles and of the tie-breaking.
+        martingale: how to bet, `JumperMartingale()` by default.
+
+    Attributes:
+        p_values: of all transitions seen so far; uniform while nothing has changed, small where scores have grown.
+        groups: the group of each.
+        rng: where particles and tie-breaking come from.
+        notes: whatever is to be saved with it, as JSON can hold it.
+    """
+
+    def __init__(self, cap: Capture, seed: int = 0, martingale: JumperMartingale | None = None) -> None:
+        cap._check_fitted()
+        if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
+            raise CaptureError("this method is not calibrated, so there is nothing that new transitions could deviate from.")
+        self.cap = cap
+        self.martingale = martingale if martingale is not None else JumperMartingale()
+        self.rng = stream(whole_number("seed", seed, 0), "Monitor")
+        self._ranks = OnlineRanks(cap.calibration_.single, self.rng)
+        self.notes: dict[str, Any] = {}
+        self._scores: list[float] = []
+        self._p_values: list[float] = []
+        self._groups: list[int] = []
+
+    def update(self, X: Any, Y: Any, prediction: Any = None) -> Floats:
+        """Show it transitions X (n, dx), Y (n, dc), or one of them, in the order of time: their p-values (n,)."""
+        X, Y = self.cap._pairs(np.atleast_2d(X), np.atleast_2d(Y))
+        m = self.cap._index(Y)
+        feasible("Y", m)
+        prediction = self.cap._predict(X, prediction, self.rng, self.cap.n_outputs_)
+        scores = self.cap._checked_scores(self.cap._score.score(prediction, Y), len(X))
+        return self.update_scores(scores, self.cap.partition_.grown.groups(X, m))
+
+    def update_scores(self, scores: Floats, groups: Ints) -> Floats:
+        """As `update`, for scores (n,) and their groups (n,) that are already at hand."""
+        found = []
+        for score, group in zip(scores.tolist(), groups.tolist()):
+            found.append(self._ranks.p_value(group, score))
+            self.martingale.update(found[-1])
+        self._scores += scores.tolist()
+        self._p_values += found
+        self._groups += groups.tolist()
+        return np.array(found)
+
+    @property
+    def p_values(self) -> Floats:
+        return np.array(self._p_values)
+
+    @property
+    def groups(self) -> Ints:
+        return np.array(self._groups, dtype=np.int64)
+
+    @property
+    def capital(self) -> float:
+        """What a bet of 1 against exchangeability has become."""
+        return self.martingale.capital
+
+    def alarm(self, level: float = 0.01) -> bool:
+        """Whether something has changed, at a probability of a false alarm, ever, of at most `level`."""
+        return self.martingale.alarm(level)
+
+    # -- from one run to the next -------------------------------------------------------------------------------------
+
+    def save(self, path: Pathlike) -> None:
+        """Write where it stands (not the calibration) to one safetensors file, atomically."""
+        if type(self.martingale) is not JumperMartingale:
+            raise CaptureError(
+                f"a monitor that bets by {type(self.martingale).__name__} cannot be saved; use JumperMartingale."
+            )
+        header = {
+            "fingerprint": fingerprint(self.cap),
+            "martingale": self.martingale.facts(),
+            "rng": self.rng.bit_generator.state,
+            "notes": self.notes,
+        }
+        arrays = {"scores": np.array(self._scores), "p_values": self.p_values, "groups": self.groups}
+        write(path, header, arrays, MONITOR_FORMAT)
+
+    @classmethod
+    def load(cls, path: Pathlike, cap: Capture) -> Self:
+        """A saved monitor of the calibration `cap`, ready to go on."""
+        header, arrays = read(path, MONITOR_FORMAT)
+        monitor = cls(cap)
+        with explained(path, "monitor state"):
+            if header["fingerprint"] != fingerprint(cap):
+                raise CaptureError("it watches another calibration; load it with that one, or begin a new one.")
+            monitor._restore(header, arrays)
+        return monitor
+
+    def _restore(self, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over what was saved; every array is checked, since a file may claim anything."""
+        scores = finite_array("scores", arrays["scores"], (None,), "(n,)")
+        p_values = finite_array("p_values", arrays["p_values"], (len(scores),), "(n,)")
+        groups = np.asarray(arrays["groups"], dtype=np.int64)
+        self.martingale, self.notes = JumperMartingale.from_facts(header["martingale"]), dict(header["notes"])
+        known = (groups >= 0) & (groups < self.cap.partition_.n_groups) & (p_values >= 0) & (p_values <= 1)
+        if groups.shape != scores.shape or self.martingale.steps < len(scores) or not known.all():
+            raise CaptureError("its arrays do not fit together; begin a new one.")
+        self.rng.bit_generator.state = header["rng"]  # the ranks draw from the same generator
+        self._ranks.add(groups, scores)
+        self._scores, self._p_values, self._groups = scores.tolist(), p_values.tolist(), groups.tolist()

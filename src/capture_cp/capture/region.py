@@ -1,0 +1,143 @@
+"""A prediction region: the union over strata of the configurations whose score passes the stratum's threshold."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, known_name, whole_number
+from capture_cp.conformal.scores import Score
+from capture_cp.spaces.strata import INFEASIBLE, NO_GRID, GriddedStrata, Strata, checked_index
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def grid_of(strata: Strata) -> GriddedStrata:
+    """`strata`, known to have a grid; regions of strata without one have members but no cells."""
+    if isinstance(strata, GriddedStrata) and strata.grid is not None:
+        return strata
+    raise CaptureError(NO_GRID)
+
+
+def finite_columns(q: Floats) -> Floats:
+    """Thresholds (n, M + 1) by which to count cells: strata that belong as a whole need not be looked through."""
+    return np.where(np.isinf(q), -1.0, q)
+
+
+def with_whole_strata(q: Floats, counts: Ints, strata: GriddedStrata) -> Ints:
+    """Counts of cells (n, M + 1), infeasible ones last, with every cell of the strata whose threshold is infinite."""
+    sizes = np.append(strata.sizes, strata.require_grid().size - strata.sizes.sum())
+    return np.where(np.isinf(q), sizes, counts)
+
+
+class Region:
+    """Where the next configuration will be, with probability at least 1 - alpha (Algorithm 2 of the paper).
+
+    Attributes:
+        alpha: allowed failure rate.
+        thresholds: threshold of each stratum, (M,); +inf takes in the whole stratum.
+        prediction: what the model predicted, one row: for particle scores (1, L, dc).
+        strata: the stratified space.
+        ambient: whether the region ignores feasibility, as LUCCa's ellipsoids do.
+    """
+
+    def __init__(
+        self, score: Score, prediction: Any, thresholds: Floats, strata: Strata, dims: int, alpha: float, ambient: bool
+    ) -> None:
+        self.score = score
+        self.prediction = prediction
+        self.thresholds = thresholds
+        self.strata = strata
+        self.dims = dims
+        self.alpha = alpha
+        self.ambient = ambient
+
+    def contains(self, Y: Any) -> Bools:
+        """Whether each configuration Y (m, dc) is in the region: bool (m,). One configuration (dc,) counts as a row."""
+        Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration a row")
+        labels = checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
+        return self._within(Y, labels)
+
+    def __contains__(self, y: Any) -> bool:
+        return bool(self.contains(finite_array("y", y, (self.dims,), "(dc,): one configuration"))[0])
+
+    def cells(self, stratum: str | None = None) -> Ints:
+        """Flat indices of the region's grid cells, of one stratum or of all; feasible unless the region is ambient."""
+        if stratum is None:
+            return self._cells
+        m = self.strata.names.index(known_name("stratum", stratum, self.strata.names))
+        return np.asarray(self._cells[self._labels == m])
+
+    def volume(self, stratum: str | None = None) -> float:
+        """Volume of the region's cells, of one stratum or of all."""
+        return len(self.cells(stratum)) * grid_of(self.strata).require_grid().cell_volume
+
+    def volumes(self) -> dict[str, float]:
+        """Volume in each stratum by name, with "infeasible" last if the region is ambient."""
+        volumes = {name: self.volume(name) for name in self.strata.names}
+        if self.ambient:
+            volumes["infeasible"] = self.volume() - sum(volumes.values())
+        return volumes
+
+    def sample(self, n: int, rng: np.random.Generator) -> Floats:
+        """Configurations (n, dc) spread uniformly over the region's cells, every one inside the region."""
+        n = whole_number("n", n, 0)
+        grid, cells = grid_of(self.strata).require_grid(), self._cells
+        if len(cells) == 0 and n:
+            raise CaptureError("the region has no cells to sample from: it is empty, or smaller than a cell of the grid.")
+        Y = grid.centre(rng.choice(cells, size=n)) if n else np.empty((0, self.dims))
+        moved = Y + rng.uniform(-0.5, 0.5, size=Y.shape) * grid.spacing
+        inside = self.contains(moved)
+        Y[inside] = moved[inside]  # elsewhere the cell's centre, which is in the region
+        return Y
+
+    def plot(self, ax: Axes | None = None, axes: tuple[int, int] = (0, 1)) -> Axes:
+        """Draw the region's cells by stratum, and its particles, projected on two axes of the configuration."""
+        from capture_cp.capture.plotting import plot_region
+
+        return plot_region(self, ax, axes)
+
+    def __repr__(self) -> str:
+        parts = [f"{name} {self._tell(m)}" for m, name in enumerate(self.strata.names)]
+        return f"Region(alpha={self.alpha:g}: {'; '.join(parts)})"
+
+    def _tell(self, m: int) -> str:
+        q = self.thresholds[m]
+        reach = "whole stratum" if np.isinf(q) else f"within {q:.4g}"
+        if not isinstance(self.strata, GriddedStrata) or self.strata.grid is None:
+            return reach
+        return f"{len(self.cells(self.strata.names[m])):,} cells, {reach}"
+
+    def _limits(self, labels: Ints) -> Floats:
+        """Threshold of each label (n,), negative where nothing belongs to the region."""
+        outside = self.thresholds[0] if self.ambient else -1.0
+        return np.where(labels == INFEASIBLE, outside, self.thresholds[labels])
+
+    def _within(self, Y: Floats, labels: Ints) -> Bools:
+        limits = self._limits(labels)
+        inside = np.isinf(limits)
+        ask = (limits >= 0) & ~inside
+        inside[ask] = self.score.within(self.prediction, Y[ask], limits[ask])
+        return inside
+
+    @cached_property
+    def _cells(self) -> Ints:
+        strata = grid_of(self.strata)
+        grid = strata.require_grid()
+        whole = np.flatnonzero(np.isinf(self._limits(strata.labels.astype(np.int64))))
+        finite = self.thresholds[np.isfinite(self.thresholds)]
+        if len(finite) == 0 or finite.max() < 0:
+            return whole
+        first, extent = grid.box(*self.score.box(self.prediction, finite.max(keepdims=True), grid.dims))
+        near = grid.cells_in_box(first[0], extent[0])
+        limits = self._limits(strata.labels[near].astype(np.int64))
+        near = near[(limits >= 0) & np.isfinite(limits)]
+        near = near[self._within(grid.centre(near), strata.labels[near].astype(np.int64))]
+        return np.sort(np.concatenate([whole, near])) if len(whole) else np.sort(near)
+
+    @cached_property
+    def _labels(self) -> Ints:
+        return grid_of(self.strata).labels[self._cells].astype(np.int64)

@@ -1,0 +1,1 @@
+"""Logged transitions and roll-outs, and the files they are kept in."""

@@ -1,0 +1,89 @@
+"""What may be wrong with a log although it can be used, in sentences."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureWarning, Floats
+from capture_cp.capture.capture import Capture
+from capture_cp.conformal.quantile import size_needed
+from capture_cp.data.transitions import Transitions
+
+TOO_FEW = "too few calibration points"
+ORDERS = 6.0  # decimal orders of magnitude between scales from which units are taken to be mixed
+
+
+def listen() -> None:
+    """Inside `warnings.catch_warnings(record=True)`: hear every warning of ours but the one that `group_cautions` words."""
+    warnings.simplefilter("always", CaptureWarning)
+    warnings.filterwarnings("ignore", message=TOO_FEW, category=CaptureWarning)
+
+
+def heard(caught: Sequence[warnings.WarningMessage]) -> list[str]:
+    """Our warnings among those that were recorded, each once."""
+    return list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, CaptureWarning)))
+
+
+def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs: Sequence[str] | None) -> list[str]:
+    """Groups that are too small for a finite threshold, and what helps: it differs between leaves and whole strata."""
+    rest = getattr(cap.strata, "rest", None)  # a stratum for what nobody expects may well be empty
+    sizes, names = cap.calibration_.sizes, cap.strata.names
+    infinite = np.flatnonzero(np.isinf(cap.threshold_table(alpha, confidence).thresholds)).tolist()
+    words = {j: cap.describe_group(j, inputs) for j in infinite}
+    small = [j for j in infinite if rest is None or (words[j], sizes[j]) != (names[rest], 0)]
+    if not small:
+        return []
+    shown = ", ".join(f"{words[j]} has {sizes[j]}" for j in small[:4])
+    more = f", and {len(small) - 4} more groups" if len(small) > 4 else ""
+    leaves = any(len(groups) > 1 and np.isin(small, groups).any() for groups in cap.partition_.components(names).values())
+    help = "log more transitions that end there" + (", calibrate with a larger --min-leaf" if leaves else "")
+    return [
+        f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {size_needed(alpha, confidence)} are needed. Their thresholds are "
+        f"infinite, so a region takes in the whole stratum there; {help}, or raise --alpha."
+    ]
+
+
+def unit_cautions(log: Transitions) -> list[str]:
+    """Columns whose scales are so different that their units probably are, too."""
+    found = [
+        _mixed("next configuration", log.next, log.next_names, "a distance between configurations sees only the large ones"),
+        _mixed("state and action", log.X, log.X_names, "are they all in the units that the model expects?"),
+    ]
+    return [sentence for sentence in found if sentence is not None]
+
+
+def _mixed(what: str, columns: Floats, names: Sequence[str], trouble: str) -> str | None:
+    scale = columns.std(axis=0)
+    moving = np.flatnonzero(scale > 0)
+    if len(moving) < 2:
+        return None
+    small, large = moving[np.argmin(scale[moving])], moving[np.argmax(scale[moving])]
+    if np.log10(scale[large]) - np.log10(scale[small]) <= ORDERS:
+        return None
+    spreads = f"{names[large]} spreads by {scale[large]:.3g} and {names[small]} by {scale[small]:.3g}"
+    return f"mixed units? Of the {what}, {spreads}: {trouble}; rescale the columns if they are not meant to be so."
+
+
+def duplicate_cautions(parts: Mapping[str, Transitions]) -> list[str]:
+    """Pairs of parts that share rows: what one part learnt, the other cannot check."""
+    rows = {name: _whole_rows(part) for name, part in parts.items()}
+    names = list(rows)
+    found = []
+    for i, first in enumerate(names):
+        for second in names[i + 1 :]:
+            shared = int(np.isin(rows[second], rows[first]).sum())
+            if shared:
+                found.append(
+                    f"{shared} of {len(rows[second])} transitions {second} on are also among those {first} on, number for "
+                    "number; duplicates make coverage look better than it is: remove them, or name their --episode."
+                )
+    return found
+
+
+def _whole_rows(part: Transitions) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """Each transition as one value that can be compared: (n,)."""
+    table = np.ascontiguousarray(np.hstack([part.X, part.Y]) + 0.0)  # no negative zeros
+    return table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1])))[:, 0]

@@ -1,0 +1,72 @@
+"""A TOML file in place of options: its names are those of the options, its paths are relative to itself."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from capture_cp.base.checks import CaptureError, known_name, shortened
+from capture_cp.base.files import existing_file
+from capture_cp.logs.calibrate import Calibrate
+from capture_cp.logs.check import Check
+
+PATHS = ("data", "out", "report", "json", "folder")
+
+
+def expanded(arguments: Sequence[str]) -> list[str]:
+    """Arguments of the command line with a TOML file replaced by its options; options after it have the last word."""
+    given = list(arguments)
+    if len(given) < 2 or given[0] not in ("calibrate", "check") or not given[1].lower().endswith(".toml"):
+        return given
+    settings = read_settings(Path(given[1]))
+    if given[0] == "calibrate":
+        if "data" not in settings:
+            raise CaptureError(f'{given[1]} names no data; add a line such as data = "log.csv".')
+        first, known = settings.pop("data"), {field.name for field in fields(Calibrate)}
+    else:
+        first, known = settings.pop("out"), {field.name for field in fields(Check)} - {"data", "json", "seed"}
+    options = [word for name, value in settings.items() if name in known for word in _option(name, value)]
+    later = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
+    return [given[0], first, *given[2:later], *options, *given[later:]]
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """The settings of a TOML file by the names of `Calibrate`, with paths made relative to the current folder."""
+    data = existing_file(file, "settings file").read_bytes()
+    try:
+        found = tomllib.loads(data.decode("utf-8-sig"))
+    except ValueError as error:  # not TOML, not text, or a number too long to be one
+        raise CaptureError(f"settings file {file} is not TOML: {shortened(str(error), 200)}.") from None
+    except RecursionError:
+        raise CaptureError(f"settings file {file} is nested too deeply; expected names and values only.") from None
+    known = {field.name.replace("_", "-"): field.name for field in fields(Calibrate)}
+    settings: dict[str, Any] = {"folder": ".", "out": Calibrate.out}
+    for key, value in found.items():
+        name = known[known_name(f"setting in {file}", key.replace("_", "-"), known)]
+        settings[name] = _checked(file, key, name, value)
+    for name in PATHS:
+        if name in settings:
+            settings[name] = str(file.parent / str(settings[name]))
+    return settings
+
+
+def _checked(file: Path, key: str, name: str, value: Any) -> Any:
+    flag = isinstance(getattr(Calibrate, name, None), bool)
+    if flag and not isinstance(value, bool):
+        raise CaptureError(f"{key} in {file} is {value!r}; expected true or false.")
+    plain = flag or (isinstance(value, str | int | float) and not isinstance(value, bool))
+    if not plain and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
+        raise CaptureError(
+            f"{key} in {file} is {shortened(repr(value))}; expected text, a number or a list of column names."
+        )
+    return value
+
+
+def _option(name: str, value: Any) -> list[str]:
+    option = name.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{option}" if value else f"--no-{option}"]
+    return [f"--{option}", *map(str, value if isinstance(value, list) else [value])]

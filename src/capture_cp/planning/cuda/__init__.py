@@ -1,0 +1,1 @@
+"""Planning wholly on a GPU; imported only when one is asked for."""

@@ -1,0 +1,101 @@
+"""What the planner's kernels on the GPU work on, and how their threads are shared out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from capture_cp.base.checks import CaptureError
+
+WARP = 32
+THREADS = 128  # of a block that rolls out
+CHUNK = 4  # steps that particles go, at most, before the lanes turn to regions and costs
+SHARED_BYTES = 48 * 1024  # what a block may have without asking for more
+COMBINING = 256  # threads of a block that averages, and sequences that it takes
+
+
+class Sizes(NamedTuple):
+    """What the kernels are compiled for."""
+
+    state: int
+    action: int
+    noise: int
+    particles: int
+    axes: int
+    strata: int
+
+
+class Regions(NamedTuple):
+    """A calibration, and how its region is tested."""
+
+    nodes: Any  # the partition, see kernels.tree
+    roots: Any  # (S, M): of the steps that have trees of their own; the last serves all steps after it
+    stratum_features: Any
+    limits: Any  # (T, M, J): squared thresholds of each step; the last serve all steps after them
+    k: int
+    count_cells: bool
+    count_particles: bool
+
+
+class Plans(NamedTuple):
+    """Buffers of B plans, N sequences each."""
+
+    states: Any  # (B, ds + 1): state, temperature
+    keys: Any  # (B,): of the random numbers
+    nominal: Any  # (B, H, da): to sample around, then the plan
+    sequences: Any  # (B, N, H, da)
+    costs: Any  # (B, N)
+    stages: Any  # (B, N, H), or empty where nobody asks
+    partial: Any  # (B, blocks, 2 + H * da): lowest cost, sum of weights, weighted sums
+    trouble: Any  # (B, 2): sequences with a cost that is no number, first such step
+    lowest: Any  # (B,): cost
+
+
+class Sampling(NamedTuple):
+    """How sequences are drawn."""
+
+    spread: Any  # (da, da): lower triangular
+    low: Any  # (da,)
+    high: Any
+
+
+class Shared(NamedTuple):
+    """What the lanes of one sequence tell one another, of the steps under way."""
+
+    rows: Any  # (STEPS, DS, L + 1): states of the particles
+    cloud: Any  # (STEPS, L, DC): their configurations
+    x: Any  # (STEPS + 1, DS + DA): mean state before each step, and its action
+    spread: Any  # (STEPS, DS): sum of squared distances from the mean
+    limits: Any  # (STEPS, M): squared thresholds
+    near: Any  # (STEPS, M): distance from the middle within which cells are inside
+    far: Any  # (STEPS, M): and beyond which none is
+    counts: Any  # (STEPS, LANES): hazard cells that a lane has found
+    costs: Any  # (STEPS,)
+
+
+class Layout(NamedTuple):
+    """How a block of threads is shared out."""
+
+    lanes: int  # of a warp, that share a sequence
+    groups: int  # sequences of a block
+    steps: int  # that particles go before the lanes turn to regions and costs
+
+
+def layout_of(sizes: Sizes) -> Layout:
+    """A lane a particle where they fit, never fewer than test hazard cells well; as many sequences and steps as fit."""
+    lanes = WARP // 2 if sizes.particles <= WARP // 2 else WARP
+    for threads in (THREADS, THREADS // 2, WARP):
+        for steps in (CHUNK, CHUNK // 2, 1):
+            layout = Layout(lanes, threads // lanes, steps)
+            if _shared_bytes(sizes, layout) <= SHARED_BYTES:
+                return layout
+    raise CaptureError(
+        f"{sizes.particles} particles of {sizes.state} numbers do not fit into the fast memory of a GPU; take fewer."
+    )
+
+
+def _shared_bytes(sizes: Sizes, layout: Layout) -> int:
+    """Bytes of the shared arrays of `roll_out`."""
+    ds, da, _, particles, dc, strata = sizes
+    a_step = ds * (particles + 1) + particles * dc + ds + 3 * strata + 1
+    numbers = layout.steps * a_step + (layout.steps + 1) * (ds + da)
+    return layout.groups * (8 * numbers + 4 * layout.steps * layout.lanes)

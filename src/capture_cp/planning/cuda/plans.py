@@ -1,0 +1,174 @@
+"""Plans made wholly on the GPU: states go up, plans come down."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import cuda
+
+from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.cuda.arrays import Exchanged, blocks, tuple_on_device
+from capture_cp.cuda.graphs import Recorded
+from capture_cp.planning.agreement import PLACES
+from capture_cp.planning.cuda import average as kernels
+from capture_cp.planning.cuda.layout import COMBINING, THREADS, Plans, Sampling, layout_of
+from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.numba_errors import COMPILING, why
+from capture_cp.planning.specialise import specialise_cuda
+
+
+class Settings(NamedTuple):
+    """MPPI's settings, as `MPPI` checked them."""
+
+    horizon: int
+    samples: int
+    spread: npt.NDArray[np.floating[Any]]
+    low: Floats
+    high: Floats
+    iterations: int = 1
+    elites: int = 0
+    repeats: int = 1
+
+
+class CudaPlans:
+    """Plans of one roll-out from up to `rows` states at a time.
+
+    What is sampled and what noise it meets depend on a plan's key and on nothing else: neither on how many plans are made at
+    once nor on the GPU. As many plans as there are rows are recorded as a CUDA graph, which starts quicker.
+
+    Args:
+        rollout: model, cost and regions.
+        settings: MPPI's.
+        rows: most plans at a time.
+        keep_stages: keep the stage costs (rows, N, H) of the last plans, for comparisons.
+    """
+
+    def __init__(self, rollout: FusedRollout, settings: Settings, rows: int = 1, keep_stages: bool = False) -> None:
+        self.rollout, self.settings, self.rows = rollout, settings, rows
+        parts = rollout.device_parts(settings.horizon, len(settings.low))
+        self._sizes, self._draws, self._layout = parts.sizes, parts.draws, layout_of(parts.sizes)
+        self._roll_out = specialise_cuda(parts.step, parts.stage_cost, parts.sizes, parts.params.__class__).roll_out
+        self._regions, self._cells = tuple_on_device(parts.regions), tuple_on_device(parts.cells)
+        self._params = tuple_on_device(parts.params)
+        self._thresholds = rollout.thresholds
+        self._sampling = tuple_on_device(Sampling(settings.spread, settings.low, settings.high))
+        self._plans = self._buffers(settings.samples, keep_stages)
+        again = (settings.elites + 1) * settings.repeats if settings.elites else 0
+        self._again = self._plans._replace(**self._sequences(again, False)) if again else None
+        self._stream = cuda.stream()
+        self._all_rows = Recorded(partial(_work_of, weakref.ref(self), rows), self._stream)
+
+    def plan(self, states: Floats, temperatures: Any, nominal: Floats, keys: Any) -> tuple[Floats, Floats]:
+        """Plans (n, H, da) and the lowest sampled costs (n,).
+
+        From states (n, ds), temperatures (n,), plans to sample around (n, H, da) and keys of the random numbers (n,).
+        """
+        n, host = len(states), self._exchanged.host
+        if not self.rollout.tried:
+            shape = PLACES, self.settings.horizon, self._sizes.action
+            drawn = np.random.default_rng(0).uniform(self.settings.low, self.settings.high, size=shape)
+            self.rollout.try_out(np.array(states[0]), drawn)
+        self._refresh_thresholds()
+        host["states"][:n, :-1], host["states"][:n, -1] = states, temperatures
+        host["nominal"][:n], host["keys"][:n] = nominal, keys
+        try:
+            if n == self.rows:
+                self._all_rows()
+            else:
+                self._work(n, self._stream)
+                self._stream.synchronize()
+        except COMPILING as error:
+            raise CaptureError(
+                "the model or the cost does not compile for a GPU, where nothing can be allocated and little of NumPy is at "
+                f"hand. Numba reports: {why(error)}."
+            ) from error
+        self._check(host["trouble"][:n])
+        return np.array(host["nominal"][:n]), np.array(host["lowest"][:n])
+
+    @property
+    def costs(self) -> Floats:
+        """Costs of the sequences sampled last: (rows, N)."""
+        return np.asarray(self._plans.costs.copy_to_host())
+
+    @property
+    def stages(self) -> Floats:
+        """Stage costs of the sequences sampled last, if they are kept: (rows, N, H)."""
+        return np.asarray(self._plans.stages.copy_to_host())
+
+    @property
+    def sequences(self) -> Floats:
+        """The sequences sampled last: (rows, N, H, da)."""
+        return np.asarray(self._plans.sequences.copy_to_host())
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    def _buffers(self, samples: int, keep_stages: bool) -> Plans:
+        s, rows, empty = self.settings, self.rows, cuda.device_array
+        da, partials = self._sizes.action, blocks(samples, COMBINING)
+        self._exchanged = Exchanged(
+            states=np.empty((rows, self._sizes.state + 1)),
+            keys=np.empty(rows, np.uint64),
+            nominal=np.empty((rows, s.horizon, da)),
+            trouble=np.empty((rows, 2), np.int64),
+            lowest=np.empty(rows),
+        )
+        return Plans(
+            **self._exchanged.device,
+            **self._sequences(samples, keep_stages),
+            partial=empty((rows, partials, 2 + s.horizon * da), np.float64),
+        )
+
+    def _sequences(self, samples: int, keep_stages: bool) -> dict[str, Any]:
+        s, rows, empty = self.settings, self.rows, cuda.device_array
+        return {
+            "sequences": empty((rows, samples, s.horizon, self._sizes.action), np.float64),
+            "costs": empty((rows, samples), np.float64),
+            "stages": empty((rows, samples, s.horizon) if keep_stages else (0, 1, 1), np.float64),
+        }
+
+    def _work(self, n: int, stream: Any) -> None:
+        """Sample, roll out and average, once an iteration; then the best again. For the first n rows."""
+        s, plans = self.settings, self._plans
+        self._exchanged.up("states", "nominal", stream)
+        for iteration in range(s.iterations):
+            drawn = blocks(s.samples * s.horizon, THREADS), n
+            kernels.draw_sequences[drawn, THREADS, stream](plans, self._sampling, 2 * iteration)
+            self._roll(plans, n, 2 * iteration + 1, stream)
+            kernels.average_some[(plans.partial.shape[1], n), COMBINING, stream](plans)
+            kernels.average[n, COMBINING, stream](plans)
+        if self._again is not None:
+            kernels.take_elites[n, COMBINING, stream](plans, s.elites, s.repeats, self._again)
+            self._roll(self._again, n, 2 * s.iterations, stream)
+            kernels.take_best[n, COMBINING, stream](self._again, s.repeats)
+        self._exchanged.down("nominal", "lowest", stream)
+
+    def _roll(self, plans: Plans, n: int, purpose: int, stream: Any) -> None:
+        lanes, groups, _ = self._layout
+        grid, block = (blocks(plans.costs.shape[1], groups), n), (lanes, groups)
+        self._roll_out[grid, block, stream](plans, purpose, self._draws, self._regions, self._cells, self._params)
+
+    def _refresh_thresholds(self) -> None:
+        """Take over thresholds that were replaced since the last plan, as online adaptation does."""
+        if self.rollout.thresholds is not self._thresholds:
+            self._thresholds = self.rollout.thresholds
+            parts = self.rollout.device_parts(self.settings.horizon, self._sizes.action)
+            self._regions.limits.copy_to_device(parts.regions.limits)
+
+    def _check(self, trouble: npt.NDArray[np.int64]) -> None:
+        if trouble[:, 0].any():
+            count, step = trouble[np.flatnonzero(trouble[:, 0])[0]]
+            raise CaptureError(
+                f"the roll-out's stage cost is NaN or infinite for {count} of {self.settings.samples} sequences, "
+                f"first at step {step} of {self.settings.horizon}; check the model and the cost there."
+            )
+
+
+def _work_of(plans: weakref.ref[CudaPlans], rows: int, stream: Any) -> None:
+    """The work of plans that are not held: in a circle of references, their memory would wait for the collector."""
+    found = plans()
+    assert found is not None
+    found._work(rows, stream)

@@ -1,0 +1,184 @@
+"""The roll-out on the GPU: particles, regions and costs of the sequences of several plans.
+
+Lanes of a warp share one action sequence: each takes its particles, then its share of the strata, of the runs of hazard
+cells and of the steps, through the functions that the processor's kernel calls. What they tell one another goes through
+shared memory; sequences never meet, so barriers are the warp's.
+
+Like `kernel`, this file is a template: `specialise` compiles it with the user's functions and sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import config, cuda
+
+from capture_cp.kernels.random import normal_pair, stream
+from capture_cp.kernels.tree import find_group
+from capture_cp.planning.cuda.layout import Shared, Sizes, layout_of
+from capture_cp.planning.hazard import cells_of_run, is_on_hazard, kth_at_most, runs_within, sure_and_possible
+from capture_cp.planning.plugin import stage_cost, step
+
+SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=2, strata=3)
+DS, DA, DN, PARTICLES, DC, STRATA = SIZES
+LANES, GROUPS, STEPS = layout_of(SIZES)
+PAIRS, EACH = (DN + 1) // 2, -(-PARTICLES // LANES)
+NOISE_ROWS, INPUTS, STEPS_AND_ONE = 2 * PAIRS + 2, DS + DA, STEPS + 1
+PADDED = PARTICLES + 1  # so that lanes which sum up rows do not all ask the same bank of memory
+#: So many that four blocks fit on a multiprocessor, where a plan of the paper's size then runs in one go.
+FEW_REGISTERS: dict[str, Any] = {} if config.ENABLE_CUDASIM else {"max_registers": 128}
+
+
+@cuda.jit(device=True, cache=True)
+def average_particles(shared, here, lane):  # type: ignore[no-untyped-def]
+    """Means of the particles after each step, and how far they are spread."""
+    for item in range(lane, here * DS, LANES):
+        c, s = item // DS, item % DS
+        mean, squares = 0.0, 0.0
+        for l in range(PARTICLES):
+            mean += shared.rows[c, s, l]
+        mean /= PARTICLES
+        for l in range(PARTICLES):
+            squares += (shared.rows[c, s, l] - mean) ** 2
+        shared.x[c + 1, s], shared.spread[c, s] = mean, squares
+
+
+@cuda.jit(device=True, cache=True)
+def find_thresholds(shared, regions, cells, first, here, lane):  # type: ignore[no-untyped-def]
+    """Thresholds by the state before each step, and what they tell of cells by their distance from the middle."""
+    for item in range(lane, here * STRATA, LANES):
+        c, m = item // STRATA, item % STRATA
+        root = regions.roots[min(first + c, regions.roots.shape[0] - 1), m]
+        leaf = find_group(regions.nodes, root, regions.stratum_features, m, shared.x[c])
+        limit = regions.limits[min(first + c, regions.limits.shape[0] - 1), m, leaf]
+        squares = 0.0
+        for axis in range(DC):
+            squares += shared.spread[c, cells.axes[axis]]
+        inner, outer = kth_at_most(squares, regions.k, PARTICLES)
+        shared.limits[c, m] = limit
+        shared.near[c, m], shared.far[c, m] = sure_and_possible(limit, inner, outer)
+
+
+@cuda.jit(device=True, cache=True)
+def count_hazard(shared, regions, cells, c, lane):  # type: ignore[no-untyped-def]
+    """Hazard cells in the region of one step, and particles on such cells: a lane's share, in runs of cells."""
+    count = 0
+    if regions.count_cells:
+        centre = cuda.local.array(DC, np.float64)
+        middle = cuda.local.array(DC, np.float64)
+        furthest = -1.0
+        for m in range(STRATA):
+            furthest = max(furthest, shared.far[c, m])
+        for axis in range(DC):
+            middle[axis] = shared.x[c + 1, cells.axes[axis]]
+        from_run, to_run = runs_within(middle, furthest, cells)
+        for run in range(from_run + lane, to_run, LANES):
+            count += cells_of_run(
+                run, shared.cloud[c], shared.limits[c], regions.k, cells, centre, middle, shared.near[c], shared.far[c]
+            )
+    if regions.count_particles:
+        for l in range(lane, PARTICLES, LANES):
+            count += is_on_hazard(shared.cloud[c], l, cells)
+    return count
+
+
+@cuda.jit(device=True, cache=True)
+def price_steps(shared, first, here, horizon, params, lane):  # type: ignore[no-untyped-def]
+    """Costs, a lane a step."""
+    action = cuda.local.array(DA, np.float64)
+    for c in range(lane, here, LANES):
+        hazard, all_of_it = 0, 0.0
+        for other in range(LANES):
+            hazard += shared.counts[c, other]
+        for a in range(DA):
+            action[a] = shared.x[c, DS + a]
+        for s in range(DS):
+            all_of_it += shared.x[c + 1, s]
+        cost = stage_cost(shared.x[c + 1, :DS], action, hazard, first + c + 1, horizon, params)
+        # a model that yields NaN must not be mended by a cost that never looks at that number
+        shared.costs[c] = cost if math.isfinite(all_of_it) else math.nan
+
+
+@cuda.jit(cache=True, **FEW_REGISTERS)
+def roll_out(plans, purpose, draws, regions, cells, params):  # type: ignore[no-untyped-def]
+    """Costs of the sequences of every plan, under noise of streams of their own.
+
+    Particles go a few steps on their own. Then lanes share out what those steps leave to do: means, thresholds, runs of
+    hazard cells, costs. Nothing of it is needed to go on, and so most lanes have something to do most of the time.
+    """
+    lane, group, row = cuda.threadIdx.x, cuda.threadIdx.y, cuda.blockIdx.y
+    samples, horizon = plans.sequences.shape[1], plans.sequences.shape[2]
+    i = cuda.blockIdx.x * GROUPS + group
+    real = i < samples
+    i = min(i, samples - 1)  # a lane without a sequence of its own repeats the last, so that all meet at the barriers
+    rows = cuda.shared.array((GROUPS, STEPS, DS, PADDED), np.float64)
+    cloud = cuda.shared.array((GROUPS, STEPS, PARTICLES, DC), np.float64)
+    x = cuda.shared.array((GROUPS, STEPS_AND_ONE, INPUTS), np.float64)
+    spread = cuda.shared.array((GROUPS, STEPS, DS), np.float64)
+    limits = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
+    near = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
+    far = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
+    counts = cuda.shared.array((GROUPS, STEPS, LANES), np.int32)
+    costs = cuda.shared.array((GROUPS, STEPS), np.float64)
+    shared = Shared(
+        rows[group], cloud[group], x[group], spread[group], limits[group], near[group], far[group], counts[group],
+        costs[group],
+    )  # fmt: skip
+    states = cuda.local.array((DS, EACH), np.float64)
+    noise = cuda.local.array((NOISE_ROWS, 1), np.float64)
+    action = cuda.local.array(DA, np.float64)
+    key = np.uint64(stream(np.uint64(stream(plans.keys[row], purpose)), i))
+    for number in range(NOISE_ROWS):
+        noise[number, 0] = 0.0
+    for s in range(DS):
+        for p in range(EACH):
+            states[s, p] = plans.states[row, s]
+    for s in range(lane, DS, LANES):
+        shared.x[0, s] = plans.states[row, s]
+    total = 0.0
+    for first in range(0, horizon, STEPS):
+        here = min(STEPS, horizon - first)
+        for c in range(here):
+            h = first + c
+            for a in range(DA):
+                action[a] = plans.sequences[row, i, h, a]
+            for a in range(lane, DA, LANES):
+                shared.x[c, DS + a] = plans.sequences[row, i, h, a]
+            for p in range(EACH):
+                l = lane + p * LANES
+                if l < PARTICLES:
+                    for pair in range(PAIRS if draws else 0):
+                        counter = (h * PAIRS + pair) * PARTICLES + l
+                        noise[2 * pair, 0], noise[2 * pair + 1, 0] = normal_pair(key, counter)
+                    step(states[:, p : p + 1], action, noise, params)
+                    for s in range(DS):
+                        shared.rows[c, s, l] = states[s, p]
+                    for axis in range(DC):
+                        shared.cloud[c, l, axis] = shared.rows[c, cells.axes[axis], l]
+        cuda.syncwarp()
+        average_particles(shared, here, lane)
+        cuda.syncwarp()
+        if regions.count_cells:
+            find_thresholds(shared, regions, cells, first, here, lane)
+            cuda.syncwarp()
+        for c in range(here):
+            shared.counts[c, lane] = count_hazard(shared, regions, cells, c, lane)
+        cuda.syncwarp()
+        price_steps(shared, first, here, horizon, params, lane)
+        cuda.syncwarp()
+        if lane == 0 and real:
+            for c in range(here):
+                cost = shared.costs[c]
+                if not math.isfinite(cost) and math.isfinite(total):
+                    cuda.atomic.add(plans.trouble, (row, 0), 1)
+                    cuda.atomic.min(plans.trouble, (row, 1), first + c + 1)
+                total += cost if math.isfinite(cost) else math.inf
+                if plans.stages.shape[0] > 0:
+                    plans.stages[row, i, first + c] = cost
+        for s in range(lane, DS, LANES):
+            shared.x[0, s] = shared.x[here, s]
+        cuda.syncwarp()
+    if lane == 0 and real:
+        plans.costs[row, i] = total

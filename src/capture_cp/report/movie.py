@@ -1,0 +1,76 @@
+"""Pictures written as a video: .mp4 through imageio-ffmpeg, .webp and .gif through Pillow, which comes with matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.checks import CaptureError
+from capture_cp.base.files import written_whole
+
+Picture = npt.NDArray[np.uint8]
+
+ENDINGS = (".mp4", ".webp", ".gif")
+#: Seconds for which the last picture stays.
+HOLD = 1.0
+
+
+def check_ending(file: Path) -> None:
+    """Refuse a video file of an unknown kind, or one whose writer is not installed, before the pictures are made."""
+    if file.suffix.lower() not in ENDINGS:
+        raise CaptureError(f"cannot write {file}: a video ends in {', '.join(ENDINGS)}.")
+    if file.suffix.lower() == ".mp4":
+        _ffmpeg()
+
+
+def write_movie(file: Path, pictures: Iterable[Picture], fps: float) -> None:
+    """Write pictures (h, w, 3), all of one size with h and w even, at a rate; whole or not at all."""
+    with written_whole(file) as temporary:
+        if file.suffix.lower() == ".mp4":
+            _write_mp4(temporary, iter(pictures), fps)
+        else:
+            _write_animation(temporary, list(pictures), fps)
+
+
+def _write_mp4(file: Path, pictures: Iterator[Picture], fps: float) -> None:
+    first = next(pictures)
+    height, width, _ = first.shape
+    # yuv420p plays everywhere; it wants even sizes, hence the block of 2 instead of the default 16, which would rescale
+    options = {"fps": fps, "codec": "libx264", "pix_fmt_out": "yuv420p", "macro_block_size": 2, "quality": 8}
+    writer = _ffmpeg().write_frames(str(file), (width, height), ffmpeg_log_level="error", **options)
+    writer.send(None)
+    try:
+        last = first
+        for picture in chain([first], pictures):
+            writer.send(np.ascontiguousarray(picture))
+            last = picture
+        for picture in repeat(last, max(round(HOLD * fps) - 1, 0)):
+            writer.send(np.ascontiguousarray(picture))
+    finally:
+        writer.close()
+
+
+def _write_animation(file: Path, pictures: list[Picture], fps: float) -> None:
+    from PIL import Image, features
+
+    if file.suffix.lower() == ".webp" and not features.check("webp"):
+        raise CaptureError(f"cannot write {file}: this Pillow was built without WebP; choose .gif or .mp4.")
+    images = [Image.fromarray(picture) for picture in pictures]
+    milliseconds = [round(1e3 / fps)] * (len(images) - 1) + [round(1e3 * HOLD)]
+    style = {"quality": 80, "method": 4} if file.suffix.lower() == ".webp" else {"optimize": True}
+    images[0].save(file, save_all=True, append_images=images[1:], duration=milliseconds, loop=0, **style)
+
+
+def _ffmpeg() -> Any:
+    try:
+        return import_module("imageio_ffmpeg")
+    except ImportError:
+        raise CaptureError(
+            'mp4 videos need imageio-ffmpeg; install it with: pip install "capture-cp[view]", or choose .webp or .gif.'
+        ) from None
