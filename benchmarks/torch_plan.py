@@ -27,7 +27,7 @@ class TorchRollout:
             return torch.as_tensor(array.astype(np.float32) if array.dtype.kind == "f" else array, device=device)
 
         grid, partition = task.strata.require_grid(), cap.partition_
-        self.device, self.n_particles, self.k = device, cap.n_particles, int(cap._score.k)  # type: ignore[attr-defined]
+        self.device, self.n_particles, self.k = device, cap.n_particles, int(cap.score_.k)  # type: ignore[attr-defined]
         self.gain = params.gain
         self.weights = params.final_weight, params.stage_weight, params.pit_weight
         self.walls, self.pits, self.goal, self.bounds = (

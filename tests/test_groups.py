@@ -336,7 +336,7 @@ class LeftAndRight(Groups):
 def test_groups_of_the_users_own_are_used(world, fresh):
     cap = Capture(world.box, world.box.strata, groups=LeftAndRight(), n_particles=PARTICLES)
     cap.fit(world.X, world.Y, prediction=world.particles)
-    R = cap._score.score(world.particles, world.Y)
+    R = cap.score_.score(world.particles, world.Y)
     left, right = (conformal_quantile(R[side], 0.1) for side in (world.X[:, 2] <= 0, world.X[:, 2] > 0))
     q = cap.thresholds(fresh.X, 0.1)
     assert np.array_equal(q[:, 0], np.where(fresh.X[:, 2] <= 0, left, right))

@@ -34,7 +34,7 @@ class World:
 
     def prediction(self, cap: Capture, rows: Any = slice(None)) -> Any:
         """The prediction of these rows in the form that the method takes."""
-        return self.box.gaussian(self.X[rows]) if cap._score.ambient else self.particles[rows]
+        return self.box.gaussian(self.X[rows]) if cap.score_.ambient else self.particles[rows]
 
 
 def make_world(box: Box, n: int, seed: int) -> World:

@@ -97,7 +97,7 @@ def test_parts_of_the_users_own_stay_on_the_processor(log, score):
     with pytest.raises(CaptureError, match="has no version for a GPU"):
         fitted(log, "cuda", score)
     cap = fitted(log, "auto", score, 500)
-    assert cap._computed is cap._score
+    assert cap._computed is cap.score_
 
 
 # -- compiled ---------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_compiled_answers_are_those_of_the_processor(both, compiled, new):
     np.testing.assert_array_equal(compiled.thresholds(new.X), cap.thresholds(new.X, ALPHA))
     inside = cap.contains(new.X, new.Y, ALPHA, prediction=particles)
     np.testing.assert_array_equal(compiled.contains(new.X, new.Y, particles, labels), inside)
-    np.testing.assert_array_equal(compiled.scores(new.Y, particles), cap._score.score(particles, new.Y))
+    np.testing.assert_array_equal(compiled.scores(new.Y, particles), cap.score_.score(particles, new.Y))
     cells = cap.count_cells(new.X[:3], ALPHA, prediction=particles[:3])
     np.testing.assert_array_equal(compiled.count_cells(new.X[:3], particles[:3]), cells)
     assert repr(compiled) == "CompiledCuda(alpha=0.2: free, edge, corner)"

@@ -149,7 +149,7 @@ def test_stage_costs_of_a_corrected_model_and_a_horizon():
     known = (coarse().index(poses.reshape(-1, 3)) >= 0).reshape(poses.shape[:2]).all(axis=1)
     X, poses = X[known], poses[known]
     rollouts = Rollouts.from_arrays(X[:, :3], np.repeat(X[:, None, 3:], 2, axis=1), poses, states=poses)
-    score = task.method("capture", PARTICLES)._score
+    score = task.method("capture", PARTICLES).score_
     ahead = HorizonCapture(PegStep(task), coarse(), AXES, score, OneGroup(), PARTICLES, 0).fit(rollouts)
     sequences = rng.uniform(-3, 3, (2, 3, 3))
     ours, theirs = (PegRollout(ahead, task, device=device)(place("corner"), sequences, 7) for device in ("cuda", "cpu"))

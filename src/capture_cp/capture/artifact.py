@@ -56,14 +56,14 @@ KNOWN: Mapping[str, type[Params]] = {
 
 def save(cap: Capture, path: Pathlike) -> None:
     """Write a fitted calibration to `path`, atomically."""
-    cap._check_fitted()
+    cap.check_fitted()
     if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
         raise CaptureError("there is nothing to save: this method is not calibrated.")
     arrays = partition_arrays(cap.partition_) | {
         field.name: getattr(cap.calibration_, field.name) for field in fields(cap.calibration_)
     }
     header = made_for(cap.model, cap.strata) | {
-        "score": describe(cap._score),
+        "score": describe(cap.score_),
         "groups": describe(cap._groups),
         "n_particles": cap.n_particles,
         "seed": cap.seed,

@@ -116,7 +116,7 @@ class Capture(Params):
         feasible("Y", m)
         check_unseen(self.model, X, Y, groups)
         if prediction is None:
-            check_model(self.model, self._score, X, self.n_particles, Y.shape[1], self.deterministic_model)
+            check_model(self.model, self.score_, X, self.n_particles, Y.shape[1], self.deterministic_model)
         prediction = self._predict(X, prediction, self._stream("particles"), Y.shape[1])
         R = self._checked_scores(self._computed.score(prediction, Y), len(X))
         examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), units)
@@ -182,13 +182,13 @@ class Capture(Params):
         `confidence` raises the thresholds so that coverage holds with that probability over the draw of the calibration
         set; `prediction` takes particles (L, dc) or (1, L, dc) that are already at hand, `rng` is as in `predict`.
         """
-        self._check_fitted()
+        self.check_fitted()
         X = finite_array("x", x, (self.n_inputs_,), "(dx,): state and action side by side")[None]
         if isinstance(prediction, np.ndarray | list) and np.ndim(prediction) == 2:
             prediction = np.asarray(prediction)[None]
         prediction = self._predict_at(X, prediction, rng)
         q = self.thresholds(X, alpha, confidence)[0]
-        return Region(self._score, prediction, q, self.strata, self.n_outputs_, float(alpha), self._ambient)
+        return Region(self.score_, prediction, q, self.strata, self.n_outputs_, float(alpha), self._ambient)
 
     def contains(
         self,
@@ -266,7 +266,7 @@ class Capture(Params):
 
     def describe_group(self, group: int, inputs: Sequence[str] | None = None) -> str:
         """A group in words, for example "edge and x2 <= 0.1"; `inputs` names the columns of X."""
-        self._check_fitted()
+        self.check_fitted()
         return self.partition_.describe(group, self.strata.names, inputs)
 
     # -- saved calibrations -------------------------------------------------------------------------------------------
@@ -303,13 +303,13 @@ class Capture(Params):
     # -- parts --------------------------------------------------------------------------------------------------------
 
     @property
-    def _score(self) -> Score:
+    def score_(self) -> Score:
         return self.score if self.score is not None else NearestParticles(k=max(1, self.n_particles // 2))
 
     @property
     def _computed(self) -> Score:
         """The score on its device."""
-        return self._score.on(self.device)
+        return self.score_.on(self.device)
 
     @property
     def _groups(self) -> Groups:
@@ -317,15 +317,15 @@ class Capture(Params):
 
     @property
     def _ambient(self) -> bool:
-        return self._score.ambient and not self.partition_.by_stratum
+        return self.score_.ambient and not self.partition_.by_stratum
 
     def _stream(self, purpose: str) -> np.random.Generator:
         """The random numbers of `fit` for one purpose."""
         return stream(self.seed, "Capture.fit", purpose)
 
     def _predict(self, X: Floats, given: Any, rng: Randomness, dims: int) -> Any:
-        prediction = self._score.predict(self.model, X, self.n_particles, generator(rng)) if given is None else given
-        return self._score.checked(prediction, len(X), self.n_particles, dims)
+        prediction = self.score_.predict(self.model, X, self.n_particles, generator(rng)) if given is None else given
+        return self.score_.checked(prediction, len(X), self.n_particles, dims)
 
     def _predict_at(self, X: Floats, given: Any, rng: Randomness) -> Any:
         return self._predict(X, given, rng, self.n_outputs_)
@@ -347,7 +347,7 @@ class Capture(Params):
         return np.hstack([q, q[:, :1] if self._ambient else np.full((len(X), 1), -1.0)])
 
     def _group_thresholds(self, alpha: float, confidence: float | None) -> Floats:
-        self._check_fitted()
+        self.check_fitted()
         key = failure_rate(alpha), confidence_level(confidence)
         if key not in self._asked:
             if len(self._asked) >= MOST_ASKED:
@@ -368,7 +368,7 @@ class Capture(Params):
         return checked_index(labels, n, len(self.strata.names), "the caller")
 
     def _inputs(self, X: Any) -> Floats:
-        self._check_fitted()
+        self.check_fitted()
         return finite_array("X", X, (None, self.n_inputs_), "(n, dx): as many columns as in fit")
 
     def _pairs(self, X: Any, Y: Any, several: bool = False) -> tuple[Floats, Floats]:
@@ -378,14 +378,14 @@ class Capture(Params):
         same_length("X", X, "Y", Y)
         return X, Y
 
-    def _check_fitted(self) -> None:
+    def check_fitted(self) -> None:
         if not hasattr(self, "partition_"):
             raise CaptureError("this Capture is not calibrated yet; call fit(X, Y) or Capture.load(...) first.")
         check_same_strata(self.strata, len(self.partition_.roots))
 
     def _check_parts(self, dims: int) -> None:
-        check_parts(self.model, self.strata, self._score, self._groups, self.n_particles, self.seed, dims)
-        self._score.on(self.device)
+        check_parts(self.model, self.strata, self.score_, self._groups, self.n_particles, self.seed, dims)
+        self.score_.on(self.device)
 
     @staticmethod
     def _checked_scores(R: Any, n: int) -> Floats:

@@ -50,7 +50,7 @@ class Compiled(AtOneAlpha):
         super().__init__(cap, alpha, confidence)
         self._shape = np.array([self.n_inputs, self.n_particles, self.n_outputs], dtype=np.int64)
         self._tree = table.arrays
-        self._rule = (*limits_and_rule(cap._score, table), self._shape)
+        self._rule = (*limits_and_rule(cap.score_, table), self._shape)
         self._grid = grid_arrays(cap.strata)
         self._begin()
 
@@ -154,8 +154,8 @@ def limits_and_rule(score: Score, table: ThresholdTable) -> tuple[Floats, int, f
     thresholds: Floats = np.ascontiguousarray(table.arrays[0]["threshold"])
     if type(score) is ParticleBox:
         return thresholds, loop.PARTICLE_BOX, 1.0, 1
-    if type(score) is NearestParticles and score._metric.compiled is not None:
-        return np.asarray(squared_limits(thresholds)), *score._metric.compiled, int(score.k)
+    if type(score) is NearestParticles and score.metric_.compiled is not None:
+        return np.asarray(squared_limits(thresholds)), *score.metric_.compiled, int(score.k)
     raise CaptureError(
         f"{score!r} cannot be compiled; compile knows ParticleBox, and NearestParticles on Euclidean and SE2 distances, so "
         "ask region, contains or count_cells instead."

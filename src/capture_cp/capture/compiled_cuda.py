@@ -32,7 +32,7 @@ class CompiledCuda(AtOneAlpha):
     def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
         table = cap.threshold_table(alpha, confidence)
         super().__init__(cap, alpha, confidence)
-        limits, rule, length, k = limits_and_rule(cap._score, table)
+        limits, rule, length, k = limits_and_rule(cap.score_, table)
         self._rule = rule, length, k
         self._tree = tuple(map(cuda.to_device, table.arrays))
         self._thresholds = cuda.to_device(np.ascontiguousarray(table.arrays[0]["threshold"]))

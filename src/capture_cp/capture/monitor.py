@@ -40,7 +40,7 @@ class Monitor:
     """
 
     def __init__(self, cap: Capture, seed: int = 0, martingale: JumperMartingale | None = None) -> None:
-        cap._check_fitted()
+        cap.check_fitted()
         if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
             raise CaptureError("this method is not calibrated, so there is nothing that new transitions could deviate from.")
         self.cap = cap
@@ -58,7 +58,7 @@ class Monitor:
         m = self.cap._index(Y)
         feasible("Y", m)
         prediction = self.cap._predict(X, prediction, self.rng, self.cap.n_outputs_)
-        scores = self.cap._checked_scores(self.cap._score.score(prediction, Y), len(X))
+        scores = self.cap._checked_scores(self.cap.score_.score(prediction, Y), len(X))
         return self.update_scores(scores, self.cap.partition_.grown.groups(X, m))
 
     def update_scores(self, scores: Floats, groups: Ints) -> Floats:

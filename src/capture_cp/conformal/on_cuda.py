@@ -77,8 +77,8 @@ class NearestOnCuda(OnCuda, NearestParticles):
     kernels = conformal.PARTICLES
 
     def told(self, prediction: Any) -> Told:
-        assert self._metric.compiled is not None
-        return (*self._metric.compiled, self.k, cuda.to_device(prediction))
+        assert self.metric_.compiled is not None
+        return (*self.metric_.compiled, self.k, cuda.to_device(prediction))
 
 
 class BoxOnCuda(OnCuda, ParticleBox):
@@ -110,7 +110,7 @@ def on_cuda(score: Score) -> OnCuda | None:
         ParticleBox: BoxOnCuda,
         Mahalanobis: MahalanobisOnCuda,
     }
-    if type(score) not in versions or (isinstance(score, NearestParticles) and score._metric.compiled is None):
+    if type(score) not in versions or (isinstance(score, NearestParticles) and score.metric_.compiled is None):
         return None
     return versions[type(score)](**score.get_params(deep=False))
 

@@ -108,42 +108,42 @@ class NearestParticles(Score):
         self.metric = metric
 
     @property
-    def _metric(self) -> Metric:
+    def metric_(self) -> Metric:
         return self.metric if self.metric is not None else Euclidean()
 
     def score(self, prediction: Any, Y: Floats) -> Floats:
-        if self._metric.compiled is None:
+        if self.metric_.compiled is None:
             return np.asarray(np.partition(self._distances(prediction, Y), self.k - 1, axis=1)[:, self.k - 1])
-        return np.asarray(kth_nearest(*self._metric.compiled, self.k, Y, prediction))
+        return np.asarray(kth_nearest(*self.metric_.compiled, self.k, Y, prediction))
 
     def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
-        if self._metric.compiled is None:
+        if self.metric_.compiled is None:
             distances = self._distances(_repeated(prediction, len(Y)), Y)
             return np.asarray((distances <= q[:, None]).sum(axis=1) >= self.k)
-        return np.asarray(within_pairs(*self._metric.compiled, self.k, Y, prediction, q))
+        return np.asarray(within_pairs(*self.metric_.compiled, self.k, Y, prediction, q))
 
     def _distances(self, particles: Floats, Y: Floats) -> Floats:
-        return self._metric.distance(Y[:, None], particles)
+        return self.metric_.distance(Y[:, None], particles)
 
     def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
-        return self._metric.box(prediction.min(axis=1), prediction.max(axis=1), q)
+        return self.metric_.box(prediction.min(axis=1), prediction.max(axis=1), q)
 
     def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
-        if self._metric.compiled is None:
+        if self.metric_.compiled is None:
             return super().count_cells(prediction, q, strata)
         grid = strata.require_grid()
         first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
-        counts = count_cells(*self._metric.compiled, self.k, prediction, q, first, extent, strata.labels, *geometry(grid))
+        counts = count_cells(*self.metric_.compiled, self.k, prediction, q, first, extent, strata.labels, *geometry(grid))
         return np.asarray(counts)
 
     def check(self, n_particles: int, dims: int, grid: Grid | None) -> None:
-        if not isinstance(self._metric, Metric):
+        if not isinstance(self.metric_, Metric):
             raise CaptureError(f"the metric is {self.metric!r}; expected a Metric such as Euclidean() or SE2(length).")
         if whole_number("k", self.k, 1) > n_particles:
             raise CaptureError(
                 f"k is {self.k}, but the model gives {n_particles} particles; choose k from 1 to {n_particles}."
             )
-        self._metric.check(dims, grid)
+        self.metric_.check(dims, grid)
 
 
 class ParticleBox(Score):

@@ -85,7 +85,7 @@ def check_batch(
     prediction = cap._predict(X, None, monitor.rng, cap.n_outputs_)
     coverage = cap.coverage(X, Y, alpha, confidence, prediction, volumes=False, groups=groups)
     rows = np.arange(len(X)) if groups is None else one_of_each(unit_numbers(groups, len(X)), monitor.rng)
-    R = cap._checked_scores(cap._score.score(prediction, Y), len(X))[rows]
+    R = cap._checked_scores(cap.score_.score(prediction, Y), len(X))[rows]
     group = cap.partition_.grown.groups(X[rows], m[rows])
     each = level / len(QUESTIONS)
     part = each if history is None else each * history.share

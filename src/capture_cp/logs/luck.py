@@ -79,7 +79,7 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
     rows = np.arange(len(log)) if log.episode is None else _one_step(log, seed)
     X, Y = log.X[rows], log.Y[rows]
     m = np.asarray(cap.strata.index(Y))
-    outcomes = outcomes_of(cap, cap._score.score(cap.predict(X, seed), Y), X, m, alpha, confidence)
+    outcomes = outcomes_of(cap, cap.score_.score(cap.predict(X, seed), Y), X, m, alpha, confidence)
     where = {"all": np.ones(len(rows), dtype=bool)}
     if len(cap.strata.names) > 1:
         where |= {name: m == i for i, name in enumerate(cap.strata.names)}

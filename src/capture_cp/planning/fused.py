@@ -80,13 +80,13 @@ class FusedRollout(Thresholds):
     ) -> None:
         check_signature("step", step)
         check_signature("stage_cost", stage_cost)
-        cap._check_fitted()
+        cap.check_fitted()
         self._kernel, self._step, self._stage_cost = specialise(step, stage_cost, params.__class__), step, stage_cost
         self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
         self._compare_step, self.tried = compare_step, False
         self._particles, self._k, self._draws = cap.n_particles, 1, True
         self._scale: Floats | None = None
-        score = cap._score
+        score = cap.score_
         if type(score) is Mahalanobis:
             # an isotropic Gaussian's ellipsoid is a ball around its mean: one noise-free particle, thresholds in σ
             if gaussian_scale is None:
@@ -95,7 +95,7 @@ class FusedRollout(Thresholds):
             if (self._scale < 0).any():
                 raise CaptureError("gaussian_scale has negative standard deviations; expected (H,) of at least 0.")
             self._particles, self._draws = 1, False
-        elif type(score) is NearestParticles and type(score._metric) is Euclidean:
+        elif type(score) is NearestParticles and type(score.metric_) is Euclidean:
             self._k = score.k
         elif type(score) is not ParticleBox:
             raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")

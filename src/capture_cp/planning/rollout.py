@@ -68,11 +68,11 @@ class PythonRollout(Thresholds):
         alpha: float = 0.1,
         simultaneous: bool = False,
     ) -> None:
-        cap._check_fitted()
+        cap.check_fitted()
         strata = grid_of(cap.strata)
         grid = strata.require_grid()
-        if cap._score.ambient:
-            raise CaptureError(f"no Python roll-out for {cap._score!r}, which has no particles; use FusedRollout.")
+        if cap.score_.ambient:
+            raise CaptureError(f"no Python roll-out for {cap.score_!r}, which has no particles; use FusedRollout.")
         self.cap, self.step, self.cost = cap, step, cost
         super().__init__(group_thresholds(cap, alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
@@ -97,14 +97,14 @@ class PythonRollout(Thresholds):
         return costs
 
     def _count(self, h: int, x: Floats, cloud: Floats) -> Ints:
-        if type(self.cap._score) is ParticleBox:
+        if type(self.cap.score_) is ParticleBox:
             cells = self._hazards.index(cloud.reshape(-1, cloud.shape[-1])).reshape(cloud.shape[:2])
             return np.asarray((cells >= 0).sum(axis=1))
         partition, strata = self.cap.partition_, np.arange(len(self.thresholds))
         last = len(partition.roots) // len(strata) - 1
         groups = at_step(partition, min(h, last), len(strata)).groups_everywhere(x)
         q = np.hstack([self.thresholds[strata, groups], np.full((len(x), 1), -1.0)])
-        return np.asarray(self.cap._score.count_cells(cloud, q, self._hazards).sum(axis=1))
+        return np.asarray(self.cap.score_.count_cells(cloud, q, self._hazards).sum(axis=1))
 
     def _cost(self, stage: Stage) -> Floats:
         try:

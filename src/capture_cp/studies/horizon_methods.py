@@ -51,9 +51,9 @@ def _coverage(
     cap: HorizonCapture, clouds: Sequence[Cloud], q: Floats, test: Rollouts, alpha: float, volume: int, simultaneous: bool
 ) -> HorizonCoverage:
     labels = cap._feasible_labels(test, cap.steps_)
-    inside = within(cap._score, clouds, q, test.configurations_at(cap.steps_), labels)
+    inside = within(cap.score_, clouds, q, test.configurations_at(cap.steps_), labels)
     first = [Cloud(cloud.x[:volume], cloud.particles[:volume]) for cloud in clouds]
-    cells = count_cells(cap._score, first, q[:volume], cap.strata).mean(axis=0) if volume else None
+    cells = count_cells(cap.score_, first, q[:volume], cap.strata).mean(axis=0) if volume else None
     return horizon_coverage(alpha, simultaneous, cap.steps_, inside, labels, list(cap.strata.names), cells, None)
 
 

@@ -98,7 +98,7 @@ def predictions(caps: Mapping[str, Capture], X: Floats, seed: int, first: int) -
     answers: dict[Any, Any] = {}
     found = {}
     for name, cap in caps.items():
-        score = type(cap._score)
+        score = type(cap.score_)
         question = (id(cap.model), cap.n_particles, score.predict, score.checked)
         if question not in answers:
             answers[question] = cap.predict(X, stream(seed, "predictions", first))

@@ -89,7 +89,7 @@ class CounterOnCuda:
     def _asked(self, X: Floats, predicted: Mapping[str, Any]) -> dict[str, _Asked]:
         asked = {}
         for name, cap in self.caps.items():
-            score = cap._score.on("cuda")
+            score = cap.score_.on("cuda")
             assert isinstance(score, OnCuda)
             q = cap._columns(X, self.alpha, None)
             told, limits = score.told(predicted[name]), cuda.to_device(score.limits(q))

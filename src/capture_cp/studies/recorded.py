@@ -49,7 +49,7 @@ def recorded_region(episode: Episode, cap: Capture, step: int) -> Region | None:
             f"the episode has thresholds {episode.thresholds.shape} and particles {episode.particles.shape}; its task has "
             f"{len(strata.names)} strata in {dims} dimensions: it was recorded with other settings or another map."
         )
-    score = cap._score
+    score = cap.score_
     if isinstance(score, Mahalanobis):  # of a Gaussian only the mean is recorded; its covariance follows from the input
         gaussian = score.predict(cap.model, episode.inputs[step][None], 1, np.random.default_rng(0))
         prediction = score.checked(gaussian, 1, 1, dims)

@@ -34,11 +34,11 @@ from capture_cp.spaces.strata import Strata
 
 def save(cap: HorizonCapture, path: Pathlike) -> None:
     """Write a fitted horizon calibration to `path`, atomically."""
-    cap._check_fitted()
+    cap.check_fitted()
     kept = cap.calibration_
     header = made_for(cap.step, cap.strata) | {
         "axes": [int(axis) for axis in cap.axes],
-        "score": describe(cap._score),
+        "score": describe(cap.score_),
         "groups": describe(cap._groups),
         "n_particles": cap.n_particles,
         "seed": cap.seed,

@@ -127,7 +127,7 @@ class HorizonCapture(Params):
 
         `confidence` raises them so that coverage holds with that probability over the draw of the calibration set.
         """
-        self._check_fitted()
+        self.check_fitted()
         key = failure_rate(alpha), bool(simultaneous), confidence_level(confidence)
         if key not in self._asked:
             if len(self._asked) >= MOST_ASKED:
@@ -164,13 +164,13 @@ class HorizonCapture(Params):
         rng: Randomness = None,
     ) -> list[Region]:
         """A region for each calibrated step, from one start (ds,) under actions (H, da); `rng` is as in `predict`."""
-        self._check_fitted()
+        self.check_fitted()
         s = finite_array("start", start, (self.n_states_,), "(ds,): the state that the roll-out starts from")
         a = finite_array("actions", actions, (None, self.n_actions_), "(H, da): the actions to come")
         clouds = self.predict(s[None], a[None], rng)
         q = self.thresholds(clouds, alpha, simultaneous, confidence)[0]
         return [
-            Region(self._score, cloud.particles, limits, self.strata, self.n_outputs_, float(alpha), False)
+            Region(self.score_, cloud.particles, limits, self.strata, self.n_outputs_, float(alpha), False)
             for cloud, limits in zip(clouds, q)
         ]
 
@@ -189,7 +189,7 @@ class HorizonCapture(Params):
         """
         clouds = self._predict_at(rollouts, prediction, rng)
         q = self.thresholds(clouds, alpha, simultaneous, confidence)
-        return within(self._score, clouds, q, rollouts.configurations_at(self.steps_), self._labels(rollouts, self.steps_))
+        return within(self.score_, clouds, q, rollouts.configurations_at(self.steps_), self._labels(rollouts, self.steps_))
 
     def count_cells(
         self,
@@ -202,7 +202,7 @@ class HorizonCapture(Params):
     ) -> Ints:
         """Grid cells of the region of each roll-out and calibrated step, by stratum: (n, S, M)."""
         clouds = self._predict_at(rollouts, prediction, rng)
-        return count_cells(self._score, clouds, self.thresholds(clouds, alpha, simultaneous, confidence), self.strata)
+        return count_cells(self.score_, clouds, self.thresholds(clouds, alpha, simultaneous, confidence), self.strata)
 
     def coverage(
         self,
@@ -231,7 +231,7 @@ class HorizonCapture(Params):
 
     def at_first(self) -> HorizonCapture:
         """The same calibration for its first calibrated step only."""
-        self._check_fitted()
+        self.check_fitted()
         view: HorizonCapture = HorizonCapture(**self.get_params(deep=False))
         own = at_step(self.partition_, 0, self._n_strata)
         sizes = self.n_states_, self.n_actions_, self.n_outputs_
@@ -239,7 +239,7 @@ class HorizonCapture(Params):
 
     def describe_group(self, group: int, inputs: Sequence[str] | None = None) -> str:
         """A group in words, for example "edge at step 3 and x2 <= 0.1"; `inputs` names the columns of state and action."""
-        self._check_fitted()
+        self.check_fitted()
         names = [f"{name} at step {h}" for h in self.steps_ for name in self.strata.names]
         return self.partition_.describe(group, names, inputs)
 
@@ -268,7 +268,7 @@ class HorizonCapture(Params):
     # -- parts --------------------------------------------------------------------------------------------------------
 
     @property
-    def _score(self) -> Score:
+    def score_(self) -> Score:
         return self.score if self.score is not None else NearestParticles(k=max(1, self.n_particles // 2))
 
     @property
@@ -312,7 +312,7 @@ class HorizonCapture(Params):
     def _scores(self, rollouts: Rollouts, steps: tuple[int, ...], clouds: Sequence[Cloud]) -> Floats:
         """Scores (n, S) of the chosen steps."""
         c = rollouts.configurations_at(steps)
-        scores = [self._score.score(cloud.particles, np.ascontiguousarray(c[:, s])) for s, cloud in enumerate(clouds)]
+        scores = [self.score_.score(cloud.particles, np.ascontiguousarray(c[:, s])) for s, cloud in enumerate(clouds)]
         return checked_scores(np.stack(scores, axis=1), c.shape[:2], "(n, S): one score per step")
 
     def _feasible_labels(self, rollouts: Rollouts, steps: tuple[int, ...]) -> Ints:
@@ -329,7 +329,7 @@ class HorizonCapture(Params):
         return checked_index(m, c.shape[0] * c.shape[1], self._n_strata, "strata.index").reshape(c.shape[:2])
 
     def _predict_at(self, rollouts: Rollouts, given: Sequence[Cloud] | None, rng: Randomness) -> Sequence[Cloud]:
-        self._check_fitted()
+        self.check_fitted()
         dims = rollouts.configurations.shape[2]
         if dims != self.n_outputs_:
             raise CaptureError(f"configurations have {dims} numbers, those of fit had {self.n_outputs_}; give the same.")
@@ -337,7 +337,7 @@ class HorizonCapture(Params):
         return self._checked_clouds(clouds, rollouts, self.steps_)
 
     def _inputs(self, starts: Any, actions: Any) -> tuple[Floats, Floats]:
-        self._check_fitted()
+        self.check_fitted()
         s = finite_array("starts", starts, (None, self.n_states_), "(n, ds): as in fit")
         a = finite_array("actions", actions, (len(s), None, self.n_actions_), "(n, H, da): as in fit")
         if a.shape[1] < self.steps_[-1]:
@@ -361,15 +361,15 @@ class HorizonCapture(Params):
         leaves = not simultaneous and any(map(self.partition_.has_splits, sizes))
         warn_of_small_groups(sizes, alpha, confidence, leaves)
 
-    def _check_fitted(self) -> None:
+    def check_fitted(self) -> None:
         if not hasattr(self, "partition_"):
             raise CaptureError("this HorizonCapture is not calibrated yet; call fit(rollouts) or load(...) first.")
         check_same_strata(self.strata, len(self.partition_.roots) // len(self.steps_))
 
     def _check_parts(self, n_states: int, dims: int) -> None:
-        check_parts(self.step, self.strata, self._score, self._groups, self.n_particles, self.seed, dims)
-        if self._score.ambient:
-            raise CaptureError(f"{self._score!r} has no particles to propagate; use NearestParticles or ParticleBox.")
+        check_parts(self.step, self.strata, self.score_, self._groups, self.n_particles, self.seed, dims)
+        if self.score_.ambient:
+            raise CaptureError(f"{self.score_!r} has no particles to propagate; use NearestParticles or ParticleBox.")
         if len(configuration_axes(self.axes, n_states)) != dims:
             raise CaptureError(f"axes are {self.axes!r}, but a configuration has {dims} numbers; name one entry for each.")
 

@@ -37,7 +37,7 @@ class Adaptive(Params, ABC):
     _direction: int
 
     def __init__(self, cap: Capture, alpha: float, per_stratum: bool, never_smaller: bool) -> None:
-        cap._check_fitted()
+        cap.check_fitted()
         self.cap, self.alpha = cap, failure_rate(alpha)
         self.per_stratum, self.never_smaller = per_stratum, never_smaller
         self.reset()
@@ -227,7 +227,7 @@ class AdaptiveScale(Adaptive):
 
 def smallest_threshold(cap: Capture) -> float:
     """A thousandth of the largest calibration score: what counts as a threshold where there is none to enlarge."""
-    cap._check_fitted()
+    cap.check_fitted()
     scores = getattr(cap.calibration_, "scores", np.empty(0))
     largest = float(scores.max()) if len(scores) else 0.0
     if not largest > 0.0:

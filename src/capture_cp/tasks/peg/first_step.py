@@ -78,8 +78,8 @@ class FirstStepRegions:
         step: int = 0,
         device: Device = "cpu",
     ) -> None:
-        score = cap._score
-        metric = getattr(score, "_metric", None)
+        score = cap.score_
+        metric = getattr(score, "metric_", None)
         if not (type(metric) is SE2 or type(score) in (ParticleBox, Mahalanobis)):
             raise CaptureError(f"no first-step statistics for {score!r}; expected one of the six methods on the SE2 metric.")
         self.cap, self.strata, self.alpha, self.bonuses = cap, strata, failure_rate(alpha), bonuses
@@ -93,7 +93,7 @@ class FirstStepRegions:
 
     def __call__(self, X: Floats, particles: Any) -> FirstStep:
         """Statistics of the regions at inputs X (n, 6), with the particles (n, L, 3) that follow, here or on the GPU."""
-        q, score = self.thresholds(X), self.cap._score
+        q, score = self.thresholds(X), self.cap.score_
         if isinstance(score, Mahalanobis):
             assert isinstance(self.cap, Capture)  # a horizon has particles
             prediction = self.cap.predict(X, 0)  # Gaussians have no particles to draw
@@ -110,8 +110,8 @@ class FirstStepRegions:
 
     def _nearest(self, score: NearestParticles, particles: Any, q: Floats) -> tuple[Ints, Floats]:
         whole = np.isinf(q)  # strata with too few calibration points, which belong to the region entirely
-        assert isinstance(score._metric, SE2)
-        counts, costs = self._cells.nearest(score, score._metric, particles, np.where(whole, -1.0, q))
+        assert isinstance(score.metric_, SE2)
+        counts, costs = self._cells.nearest(score, score.metric_, particles, np.where(whole, -1.0, q))
         if whole.any():
             counts[:, :-1] += np.where(whole, self.strata.sizes, 0)
             costs += np.where(whole, self._cells.totals, 0.0).sum(axis=1)

@@ -136,7 +136,7 @@ class PegRollout:
         settings: PlannerSettings | None = None,
         device: Device = "cpu",
     ) -> None:
-        cap._check_fitted()
+        cap.check_fitted()
         self.device = chosen_device(device)
         strata, model = cap.strata, cap.step if isinstance(cap, HorizonCapture) else cap.model
         same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
