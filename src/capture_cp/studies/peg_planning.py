@@ -30,8 +30,7 @@ from capture_cp.studies.parts import PartStore, run_parts
 from capture_cp.studies.peg_rows import OWN_ROWS, ROWS, calibrate, play
 from capture_cp.studies.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.peg.cspace import REGIMES
-from capture_cp.tasks.peg.first_step import Infeasible
-from capture_cp.tasks.peg.planner import MAX_STEPS, PLANNER, PegWeights, closed_loop, peg_planner
+from capture_cp.tasks.peg.planner import MAX_STEPS, PLANNER, Infeasible, PegWeights, closed_loop, peg_planner
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName, peg_tree
 
