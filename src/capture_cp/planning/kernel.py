@@ -12,9 +12,8 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX, index_box, room_for, search
+from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.distance import EUCLIDEAN, squared_limit
-from capture_cp.kernels.inlining import WithoutCopies
-from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.kernels.tree import find_group
