@@ -35,8 +35,8 @@ def _threshold(cal, h, m, x):
 @njit(cache=True, inline="always")
 def _draw(noise, key, h, pairs):
     """The standard normals of step h, into noise (2 * pairs or more, L)."""
-    for l in range(noise.shape[1]):
-        for pair in range(pairs):
+    for pair in range(pairs):
+        for l in range(noise.shape[1]):
             counter = (h * noise.shape[1] + l) * pairs + pair
             noise[2 * pair, l], noise[2 * pair + 1, l] = normal_pair(key, counter)
 

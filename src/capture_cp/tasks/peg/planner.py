@@ -38,7 +38,7 @@ from capture_cp.planning.sums import RegionSums
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.corrected import NO_CORRECTION, Correction, corrected_move
 from capture_cp.tasks.peg.cspace import FEATURES, PegStrata, code_at
-from capture_cp.tasks.peg.model import settle
+from capture_cp.tasks.peg.model import ModelParams, settle
 from capture_cp.tasks.peg.objective import cell_costs, pose_cost
 from capture_cp.tasks.peg.rollouts import AXES
 from capture_cp.tasks.peg.settings import ACTION_UNIT
@@ -83,16 +83,9 @@ class PegWeights:
 
 
 class Params(NamedTuple):
-    """What the compiled model and cost need: the fields of `ModelParams`, flat, and the objective's."""
+    """What the compiled model and cost need. A tuple without arrays, as the model's numbers are, is quicker to hand on."""
 
-    half_width: float
-    half_length: float
-    hole: float
-    block: float
-    depth: float
-    radius: float
-    bound: float
-    noise: float
+    model: ModelParams
     move: Floats  # (3, 4), of a `Correction`
     friction: float
     trim: float  # of the tubes, see `PegStrata`
@@ -112,20 +105,20 @@ def peg_step(states, action, noise, params):
     """One step of the approximate model for all particles, states (3, L)."""
     for l in range(states.shape[1]):
         pose, normals = (states[0, l], states[1, l], states[2, l]), (noise[0, l], noise[1, l], noise[2, l])
-        x, z, theta = corrected_move(pose, action, normals, params.move, params.friction, params)
+        x, z, theta = corrected_move(pose, action, normals, params.move, params.friction, params.model)
         states[0, l], states[1, l], states[2, l] = x, z, theta
 
 
 @njit(cache=True)
 def particle_cost(states, l, params):
     """Ψ of a particle."""
-    return pose_cost(states[0, l], states[1, l], states[2, l], params.bonuses, params)
+    return pose_cost(states[0, l], states[1, l], states[2, l], params.bonuses, params.model)
 
 
 @njit(cache=True)
 def particle_stratum(states, l, params):
     """Stratum of a particle, -1 where it is infeasible."""
-    return params.stratum_of[code_at(states[0, l], states[1, l], states[2, l], params.trim, params)]
+    return params.stratum_of[code_at(states[0, l], states[1, l], states[2, l], params.trim, params.model)]
 
 
 @njit(cache=True)
@@ -226,7 +219,7 @@ def peg_rollout(
 def _params(task: Peg, weights: PegWeights) -> Params:
     strata, correction = task.strata, _correction(task)
     return Params(
-        *task.model.params,
+        model=task.model.params,
         move=np.array(correction.move),
         friction=correction.friction,
         trim=strata.trim,
