@@ -32,7 +32,7 @@ from capture_cp.capture.preflight import (
     warn_of_small_groups,
 )
 from capture_cp.capture.provenance import provenance
-from capture_cp.capture.region import Region, finite_columns, grid_of, with_whole_strata
+from capture_cp.capture.region import Region, finite_columns, with_whole_strata
 from capture_cp.conformal.coverage import Coverage, coverage_of
 from capture_cp.conformal.groups import Examples, Groups, Tree
 from capture_cp.conformal.partition import Partition, ThresholdTable
@@ -40,7 +40,7 @@ from capture_cp.conformal.scores import Model, NearestParticles, Score
 from capture_cp.conformal.thresholds import Thresholds
 from capture_cp.conformal.units import unit_numbers
 from capture_cp.cuda.device import Device, chosen_device, require_cuda
-from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
+from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
 
 if TYPE_CHECKING:
     from capture_cp.capture.compiled import Compiled

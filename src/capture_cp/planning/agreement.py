@@ -14,8 +14,8 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.region import grid_of
 from capture_cp.data.rollouts import advance
+from capture_cp.spaces.strata import grid_of
 
 PLACES = 32  # states and actions that both are asked about
 FEWEST = 8  # of them from which anything is concluded

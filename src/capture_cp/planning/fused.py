@@ -10,7 +10,6 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.region import grid_of
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.kernels.gaussian import squared_limits
@@ -24,6 +23,7 @@ from capture_cp.planning.specialise import specialise
 from capture_cp.planning.trial import STEPS, check_signature, stays_inside, try_in_python
 from capture_cp.planning.tried import content_key, tried_with
 from capture_cp.spaces.metrics import Euclidean
+from capture_cp.spaces.strata import grid_of
 
 
 class DeviceParts(NamedTuple):

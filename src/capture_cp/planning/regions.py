@@ -10,7 +10,7 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.region import grid_of
+from capture_cp.spaces.strata import grid_of
 
 
 def group_thresholds(cap: Capture | HorizonCapture, alpha: float, simultaneous: bool) -> Floats:

@@ -13,11 +13,10 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import BatchedStep, HorizonCapture
 from capture_cp.capture.horizon.groups import at_step
-from capture_cp.capture.region import grid_of
 from capture_cp.conformal.scores import ParticleBox
 from capture_cp.data.rollouts import advance
 from capture_cp.planning.regions import Thresholds, check_sizes, checked_axes, checked_hazard, group_thresholds
-from capture_cp.spaces.strata import GridStrata
+from capture_cp.spaces.strata import GridStrata, grid_of
 
 
 @dataclass(frozen=True)

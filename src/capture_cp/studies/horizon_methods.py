@@ -15,9 +15,9 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture, HorizonCoverage, Rollouts
 from capture_cp.capture.horizon.coverage import horizon_coverage
 from capture_cp.capture.horizon.particles import Cloud, count_cells, within
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
 from capture_cp.conformal.coverage import CoverageRow
 from capture_cp.report.output import output_folder, share_with_interval, write_rows
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 
 Found = Mapping[str, Mapping[str, HorizonCoverage]]  # by map (or system) and method
 

@@ -19,11 +19,11 @@ from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS, method
 from capture_cp.capture.online import Round, executed, on_policy_rounds
-from capture_cp.capture.plotting import pyplot
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.report.output import output_folder, write_rows
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.studies.parts import run_parts
 from capture_cp.studies.planning_rows import MAX_STEPS
 from capture_cp.studies.settings import Jobs, RowsFile, Seed, check_settings

@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from capture_cp.base.checks import Bools, Floats, Ints
-from capture_cp.capture.region import grid_of
 from capture_cp.conformal.scores import Model, Score
 from capture_cp.data.rollouts import BatchedStep, advance
-from capture_cp.spaces.strata import INFEASIBLE, Strata
+from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of
 
 
 class Cloud(NamedTuple):
