@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from capture_cp.base.checks import Floats, Ints, finite_array, whole_number
-from capture_cp.capture.horizon import Rollouts
+from capture_cp.data.rollouts import Rollouts
 from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.model import settle
 from capture_cp.tasks.peg.simulator import PegSystem
