@@ -17,7 +17,7 @@ from figures.style import IMAGES
 def episode_animation() -> None:
     """Calibrate as the planning study does, plan, and draw every step at half speed."""
     task = Marble(load_map("center"), absorb=True)
-    data = task.transitions("grid", 2, np.random.default_rng(0))
+    data = task.design_transitions("grid", 2, np.random.default_rng(0))
     cap = method("capture", task, task.strata, tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
     planner = marble_planner(cap, task, PlannerSettings(), alpha=0.1, seed=0)
     info = {"map": "center", "method": "capture"}

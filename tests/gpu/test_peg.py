@@ -17,7 +17,6 @@ from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.first_step import FirstStepRegions
 from capture_cp.tasks.peg.model import PegModel
 from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner
-from capture_cp.tasks.peg.rollouts import AXES, PegStep
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
@@ -150,7 +149,7 @@ def test_stage_costs_of_a_corrected_model_and_a_horizon():
     X, poses = X[known], poses[known]
     rollouts = Rollouts.from_arrays(X[:, :3], np.repeat(X[:, None, 3:], 2, axis=1), poses, states=poses)
     score = task.method("capture", PARTICLES).score_
-    ahead = HorizonCapture(PegStep(task), coarse(), AXES, score, OneGroup(), PARTICLES, 0).fit(rollouts)
+    ahead = HorizonCapture(task.model_step, coarse(), task.axes, score, OneGroup(), PARTICLES, 0).fit(rollouts)
     sequences = rng.uniform(-3, 3, (2, 3, 3))
     ours, theirs = (PegRollout(ahead, task, device=device)(place("corner"), sequences, 7) for device in ("cuda", "cpu"))
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)

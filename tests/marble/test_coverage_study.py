@@ -59,7 +59,7 @@ def test_rows_carry_the_papers_figures(real_rows):
 def test_every_outcome_is_counted_in_one_stratum(real_rows):
     n = {stratum: real_rows["pcp", stratum]["n"] for stratum in ("all", *STRATA)}
     assert n["all"] == n["free"] + n["edge"] + n["corner"]
-    assert n["all"] == 3 * len(REAL["top-left"].inputs("grid", np.random.default_rng(0)))
+    assert n["all"] == 3 * len(REAL["top-left"].design_inputs("grid", np.random.default_rng(0)))
 
 
 METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
@@ -69,7 +69,7 @@ METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
 def by_stratum():
     """All six methods, their trees one a stratum, calibrated on random transitions of one map; and inputs to test on."""
     task, rng = REAL["bottom-right"], np.random.default_rng(0)
-    data = task.transitions("random", 1, rng)
+    data = task.design_transitions("random", 1, rng)
     calibration, test = slice(0, 40_000), slice(40_000, 46_000)
     study = CoverageStudy("marble", methods=METHODS, tree="per-stratum", min_leaf=1000)
     caps = study.recipe.fit(task, data.X[calibration], data.Y[calibration])

@@ -20,7 +20,6 @@ from capture_cp.studies.peg_rows import OURS, OWN_ROWS, PAPERS, ROWS, play
 from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.first_step import FirstStepRegions
 from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner, roll_particles
-from capture_cp.tasks.peg.rollouts import AXES, PegStep
 from peg.calibrated import PARTICLES, TASK, calibrated, place
 
 SEED = 5
@@ -40,7 +39,7 @@ def model_rollouts(n, horizon, seed=0):
 @pytest.fixture(scope="module")
 def ahead():
     score = NearestParticles(k=4, metric=TASK.metric)
-    cap = HorizonCapture(PegStep(TASK), TASK.strata, AXES, score, PerStratum(), PARTICLES)
+    cap = HorizonCapture(TASK.model_step, TASK.strata, TASK.axes, score, PerStratum(), PARTICLES)
     return cap.fit(model_rollouts(3000, 2))
 
 
@@ -71,7 +70,7 @@ def test_regions_of_a_horizon_stand_for_particles(ahead):
 
 
 def test_a_horizon_that_leaves_out_a_step_is_refused(ahead):
-    other = HorizonCapture(PegStep(TASK), TASK.strata, AXES, ahead.score, PerStratum(), PARTICLES)
+    other = HorizonCapture(TASK.model_step, TASK.strata, TASK.axes, ahead.score, PerStratum(), PARTICLES)
     other.fit(model_rollouts(500, 2), steps=[2])
     with pytest.raises(CaptureError, match="from 1 on"):
         PegRollout(other, TASK)

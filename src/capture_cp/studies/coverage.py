@@ -115,7 +115,9 @@ class CoverageStudy:
 
     def test_inputs(self, task: Marble) -> Floats:
         """Test inputs (n, 8) of one map."""
-        return task.inputs(self.design if self.test_design == "same" else self.test_design, self.recipe.rng(task, "test"))
+        return task.design_inputs(
+            self.design if self.test_design == "same" else self.test_design, self.recipe.rng(task, "test")
+        )
 
     def count(
         self, caps: dict[str, Capture], task: Marble, X: Floats, parts: Sequence[int], size: int

@@ -112,9 +112,9 @@ class Demo:
     def _logged(self, task: Marble, purpose: str) -> tuple[Floats, Floats]:
         """X (n, 8) and Y (n, 2) of transitions from random feasible states and actions."""
         rng = stream(self.seed, "demo", purpose)
-        logs = [task.transitions("random", 1, rng)]
+        logs = [task.design_transitions("random", 1, rng)]
         while sum(len(log) for log in logs) < self.transitions:
-            logs.append(task.transitions("random", 1, rng))
+            logs.append(task.design_transitions("random", 1, rng))
         X, Y = np.concatenate([log.X for log in logs]), np.concatenate([log.Y for log in logs])
         return X[: self.transitions], Y[: self.transitions]
 

@@ -108,7 +108,7 @@ class OnlineStudy:
         map_name, mode = names[part]
         task = tasks[map_name]
         seed = derived_seed(self.seed, "marble", task.map.name)  # two maps share no random numbers
-        data = task.transitions("grid", 2, stream(seed, "calibration"))
+        data = task.design_transitions("grid", 2, stream(seed, "calibration"))
         cap = method("capture", task, task.strata, tree=Tree(per_stratum=False), seed=seed).fit(data.X, data.Y)
         step = int(stream(seed, "change").integers(self.steps // 10, self.steps // 5 + 1))
         change = Change(step, self.gain, self.drag)

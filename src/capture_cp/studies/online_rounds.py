@@ -88,7 +88,7 @@ class RoundsStudy:
 
     def _rounds(self, task: Marble, name: str) -> list[Round[Episode]]:
         seed = derived_seed(self.seed, "marble", task.map.name)  # two maps share no random numbers
-        data = task.transitions("grid", 2, stream(seed, "calibration"))
+        data = task.design_transitions("grid", 2, stream(seed, "calibration"))
         grid = method(name, task, task.strata, tree=Tree(per_stratum=False), seed=seed).fit(data.X, data.Y)
 
         def fit(episodes: Sequence[Episode]) -> Capture:

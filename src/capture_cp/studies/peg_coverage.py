@@ -28,9 +28,10 @@ from capture_cp.studies import paper
 from capture_cp.studies.parts import kernel_threads
 from capture_cp.studies.settings import check_settings
 from capture_cp.tasks.peg.cspace import REGIMES
-from capture_cp.tasks.peg.data import CALIBRATION, TEST, PegData, peg_data
+from capture_cp.tasks.peg.data import PegData, peg_data
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import MIN_LEAF, PARTICLES, Peg, SystemName
+from capture_cp.tasks.task import CALIBRATION, TEST
 
 #: Inputs whose region cells are counted between two steps of the progress bar.
 BLOCK = 500

@@ -20,9 +20,10 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.tasks.peg.corrected import corrected
 from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings
-from capture_cp.tasks.peg.rollouts import AXES, PegStep, peg_rollouts
+from capture_cp.tasks.peg.rollouts import peg_rollouts
 from capture_cp.tasks.peg.task import Peg, peg_tree
 
+AXES = Peg.axes
 TRAINING = 4_000  # transitions in the air, and as many in contact, that correct the model
 STEPS = 2  # of the horizon that have regions of their own; later ones are large, and take long to look at
 #: How online adaptation turns its dials: quickly, since an episode has some thirty steps; a cell of the grid is the floor.
@@ -68,7 +69,7 @@ def calibrate(row: PegRow, task: Peg, particles: int, calibration: int, seed: in
     if row.horizon:
         rollouts = peg_rollouts(task, calibration, STEPS, stream(seed, "peg", "roll-outs"))
         score = NearestParticles(k=max(1, particles // 2), metric=task.metric)
-        ahead = HorizonCapture(PegStep(planned), task.strata, AXES, score, peg_tree(), particles, seed)
+        ahead = HorizonCapture(planned.model_step, task.strata, AXES, score, peg_tree(), particles, seed)
         return ahead.fit(rollouts), planned
     data = peg_data(task, calibration, seed).transitions
     return planned.method(row.method, particles, seed=seed).fit(data.X, data.Y), planned

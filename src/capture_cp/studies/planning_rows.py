@@ -103,7 +103,7 @@ def calibrate(
         score, groups = None if k is None else NearestParticles(k), Tree(max_leaves=max_leaves)
         ahead = HorizonCapture(task.model_step, task.strata, POSITION, score, groups, n_particles=particles, seed=seed)
         return Calibration(row, task, ahead.fit(rollouts))
-    data = task.transitions("grid", 2, stream(seed, "calibration"))
+    data = task.design_transitions("grid", 2, stream(seed, "calibration"))
     tree = Tree(per_stratum=False, max_leaves=max_leaves)
     cap = method(row.method, task, task.strata, n_particles=particles, k=k, tree=tree, seed=seed)
     drawn = stream(seed, "subsets").permutation(len(data.X))[: _part(len(data.X), share)]

@@ -63,7 +63,7 @@ class MarbleWorld:
         """The method, fitted to the paper's grid of transitions of this map."""
         seed = derived_seed(settings.seed, "marble", self.where)
         if seed not in self._transitions:
-            self._transitions[seed] = self.task.transitions("grid", DRAWS, stream(seed, "calibration"))
+            self._transitions[seed] = self.task.design_transitions("grid", DRAWS, stream(seed, "calibration"))
         data, tree = self._transitions[seed], Tree(per_stratum=False, max_leaves=MAX_LEAVES)
         parts: dict[str, Any] = {"n_particles": settings.particles, "k": settings.k, "tree": tree, "seed": seed}
         return method(method_name, self.task, self.strata, **parts).fit(data.X, data.Y)

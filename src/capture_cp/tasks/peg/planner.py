@@ -138,7 +138,7 @@ class PegRollout:
     ) -> None:
         cap.check_fitted()
         self.device = chosen_device(device)
-        strata, model = cap.strata, cap.step if isinstance(cap, HorizonCapture) else cap.model
+        strata, model = cap.strata, getattr(cap.step, "__self__", None) if isinstance(cap, HorizonCapture) else cap.model
         same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
         if not same or getattr(model, "settings", None) != task.settings or _correction(model) != _correction(task):
             raise CaptureError(
