@@ -27,7 +27,7 @@ from capture_cp.studies import paper
 from capture_cp.studies.marble_methods import PART, RESIDUAL, MarbleMethods
 from capture_cp.studies.montecarlo import Counts, count
 from capture_cp.studies.parts import PartStore, run_parts
-from capture_cp.studies.settings import check_settings
+from capture_cp.studies.study import check_settings
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.task import Design, Marble
 

@@ -22,7 +22,7 @@ from capture_cp.report.output import output_folder, write_rows
 from capture_cp.studies.online_loop import Change, closed_loop
 from capture_cp.studies.online_report import online_figure, online_rows, print_online
 from capture_cp.studies.parts import PartStore, run_parts
-from capture_cp.studies.settings import Jobs, RowsFile, Seed, StateFolder, check_settings
+from capture_cp.studies.study import Jobs, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.planner import PlannerSettings
 from capture_cp.tasks.marble.task import Marble

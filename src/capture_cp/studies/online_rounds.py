@@ -26,7 +26,7 @@ from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.report.output import output_folder, write_rows
 from capture_cp.studies.parts import run_parts
 from capture_cp.studies.planning_rows import MAX_STEPS
-from capture_cp.studies.settings import Jobs, RowsFile, Seed, check_settings
+from capture_cp.studies.study import Jobs, RowsFile, Seed, check_settings
 from capture_cp.tasks.marble.maps import load_map, tuning_variant
 from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble

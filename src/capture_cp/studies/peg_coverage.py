@@ -26,7 +26,7 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.report.output import cell_beside_paper, write_rows
 from capture_cp.studies import paper
 from capture_cp.studies.parts import kernel_threads
-from capture_cp.studies.settings import check_settings
+from capture_cp.studies.study import check_settings
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.data import PegData, peg_data
 from capture_cp.tasks.peg.settings import PegSettings

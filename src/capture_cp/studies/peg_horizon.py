@@ -21,7 +21,7 @@ from capture_cp.conformal.scores import NearestParticles
 from capture_cp.studies.horizon import CALIBRATION, TEST
 from capture_cp.studies.horizon_methods import compare, report
 from capture_cp.studies.parts import kernel_threads
-from capture_cp.studies.settings import RowsFile, check_settings
+from capture_cp.studies.study import RowsFile, check_settings
 from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.rollouts import peg_rollouts
 from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName

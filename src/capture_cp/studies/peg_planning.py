@@ -24,7 +24,7 @@ from capture_cp.report.output import output_folder, share_with_interval, write_r
 from capture_cp.studies import paper
 from capture_cp.studies.parts import PartStore, run_parts
 from capture_cp.studies.peg_rows import OWN_ROWS, ROWS, calibrate, play
-from capture_cp.studies.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
+from capture_cp.studies.study import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.first_step import Infeasible
 from capture_cp.tasks.peg.planner import MAX_STEPS, PegRollout, PlannerSettings, closed_loop, peg_planner

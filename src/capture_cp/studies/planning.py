@@ -24,7 +24,7 @@ from capture_cp.studies import paper
 from capture_cp.studies.parts import PartStore, run_parts
 from capture_cp.studies.planning_rows import ROWS, Calibration, calibrate, play, play_together
 from capture_cp.studies.planning_summary import planning_row, summary
-from capture_cp.studies.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
+from capture_cp.studies.study import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.planner import PlannerSettings
 from capture_cp.tasks.marble.task import Marble
