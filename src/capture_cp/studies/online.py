@@ -13,12 +13,12 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, known_name, positive_number
 from capture_cp.base.streams import derived_seed, stream
+from capture_cp.capture.adaptive import Adaptive, AdaptiveAlpha, AdaptiveScale
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import method
-from capture_cp.capture.online import Adaptive, AdaptiveAlpha, AdaptiveScale
-from capture_cp.capture.plotting import pyplot
 from capture_cp.conformal.groups import Tree
 from capture_cp.report.output import output_folder, write_rows
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.studies.online_loop import Change, closed_loop
 from capture_cp.studies.online_report import online_figure, online_rows, print_online
 from capture_cp.studies.parts import PartStore, run_parts

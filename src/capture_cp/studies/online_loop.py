@@ -8,8 +8,8 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
+from capture_cp.capture.adaptive import Adaptive
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.online import Adaptive
 from capture_cp.planning.episode import System, episode_seeds, run_episode
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI

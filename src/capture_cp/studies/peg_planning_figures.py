@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from capture_cp.base.checks import Floats
-from capture_cp.capture.plotting import pyplot
 from capture_cp.planning.episode import run_episode
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.peg.geometry import shape_of
 from capture_cp.tasks.peg.planner import closed_loop, peg_planner
 from capture_cp.tasks.peg.task import Peg

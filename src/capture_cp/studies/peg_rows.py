@@ -10,10 +10,11 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
+from capture_cp.capture.adaptive import AdaptiveScale
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.online import AdaptiveScale
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.planning.episode import Episode, System, run_episode
 from capture_cp.planning.mppi import MPPI
@@ -63,7 +64,7 @@ OWN_ROWS: dict[str, PegRow] = {
 ROWS: Mapping[str, PegRow] = {name: PegRow(name) for name in METHODS} | OWN_ROWS
 
 
-def calibrate(row: PegRow, task: Peg, particles: int, calibration: int, seed: int) -> tuple[Capture | HorizonCapture, Peg]:
+def calibrate(row: PegRow, task: Peg, particles: int, calibration: int, seed: int) -> tuple[Fitted, Peg]:
     """The row, fitted to calibration transitions or roll-outs of the true system, and the task with the model that plans."""
     planned = corrected(task, TRAINING, stream(seed, "peg", "training")) if row.corrected else task
     if row.horizon:

@@ -10,10 +10,11 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, Floats
 from capture_cp.base.streams import derived_seed, stream
+from capture_cp.capture.adaptive import AdaptiveScale
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS, method
-from capture_cp.capture.online import AdaptiveScale
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device
@@ -81,7 +82,7 @@ class Calibration:
 
     row: Row
     task: Marble
-    cap: Capture | HorizonCapture
+    cap: Fitted
 
 
 def calibrate(

@@ -9,8 +9,7 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
@@ -128,7 +127,7 @@ class PegRollout:
 
     def __init__(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         task: Peg,
         alpha: float = 0.1,
         bonuses: bool = False,
@@ -138,7 +137,7 @@ class PegRollout:
     ) -> None:
         cap.check_fitted()
         self.device = chosen_device(device)
-        strata, model = cap.strata, getattr(cap.step, "__self__", None) if isinstance(cap, HorizonCapture) else cap.model
+        strata, model = cap.strata, getattr(cap.model_, "__self__", cap.model_)
         same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
         if not same or getattr(model, "settings", None) != task.settings or _correction(model) != _correction(task):
             raise CaptureError(
@@ -146,7 +145,7 @@ class PegRollout:
             )
         self.task, self.cap, self.bonuses = task, cap, bonuses
         self.settings = settings or PlannerSettings()
-        steps = cap.steps_ if isinstance(cap, HorizonCapture) else (1,)
+        steps = cap.steps_
         if steps != tuple(range(1, len(steps) + 1)):
             raise CaptureError(f"regions were calibrated for steps {list(steps)}; the peg's planner needs all from 1 on.")
         chosen = cap, task.strata, alpha, bonuses, infeasible
