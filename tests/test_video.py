@@ -30,7 +30,7 @@ STEPS = 4
 @cache
 def marble_caps():
     task = Marble(load_map("center"), absorb=True)
-    data = task.transitions("random", 1, np.random.default_rng(0))
+    data = task.design_transitions("random", 1, np.random.default_rng(0))
     tree = Tree(per_stratum=False, max_leaves=8)
     caps = {name: method(name, task, task.strata, tree=tree) for name in METHODS}
     return {name: cap.fit(data.X[:3000], data.Y[:3000]) for name, cap in caps.items()}

@@ -60,7 +60,7 @@ def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, 
     cuda = require_cuda()
     recipe = MarbleMethods(METHODS)
     tasks = {name: Marble(load_map(name)) for name in maps}
-    X = {name: task.inputs("grid", recipe.rng(task, "test"))[:inputs] for name, task in tasks.items()}
+    X = {name: task.design_inputs("grid", recipe.rng(task, "test"))[:inputs] for name, task in tasks.items()}
     start = time.perf_counter()
     _warm_up(recipe, next(iter(tasks.values())))
     compiling = time.perf_counter() - start
@@ -162,7 +162,7 @@ def _stages(
 
 def _warm_up(recipe: MarbleMethods, task: Marble) -> None:
     """Compile every kernel: those of the processor, and those of the GPU for one part."""
-    data = task.transitions("grid", 2, recipe.rng(task, "calibration"))
+    data = task.design_transitions("grid", 2, recipe.rng(task, "calibration"))
     rows = np.arange(0, len(data.X), 20)
     caps = recipe.fit(task, data.X[rows], data.Y[rows])
     _counts(caps, task, data.X[rows[:100]], 10)

@@ -9,7 +9,7 @@ from capture_cp.planning import run_episode
 from capture_cp.report.movie import write_movie
 from capture_cp.studies.marble_video import MarbleStoryboard
 from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
+from capture_cp.tasks.marble.planner import PLANNER, POSITION, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
 from figures.style import IMAGES
 
@@ -17,9 +17,9 @@ from figures.style import IMAGES
 def episode_animation() -> None:
     """Calibrate as the planning study does, plan, and draw every step at half speed."""
     task = Marble(load_map("center"), absorb=True)
-    data = task.transitions("grid", 2, np.random.default_rng(0))
+    data = task.design_transitions("grid", 2, np.random.default_rng(0))
     cap = method("capture", task, task.strata, tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
-    planner = marble_planner(cap, task, PlannerSettings(), alpha=0.1, seed=0)
+    planner = marble_planner(cap, task, PLANNER, alpha=0.1, seed=0)
     info = {"map": "center", "method": "capture"}
     run = run_episode(planner, true_system(task), start_state(task), 100, seed=1, info=info).with_regions(cap, POSITION)
     board = MarbleStoryboard(run)

@@ -29,13 +29,13 @@ def task():
 @pytest.fixture(scope="module")
 def inputs(task):
     """Inputs that bump into walls, and some whose clipped actions give the same outcome again and again."""
-    X = task.inputs("grid", np.random.default_rng(0))
+    X = task.design_inputs("grid", np.random.default_rng(0))
     return X[np.random.default_rng(1).permutation(len(X))[: 6 if SIMULATED else 3000]]
 
 
 @pytest.fixture(scope="module")
 def caps(task):
-    data = task.transitions("grid", 2, np.random.default_rng(0))
+    data = task.design_transitions("grid", 2, np.random.default_rng(0))
     rows = np.random.default_rng(2).permutation(len(data.X))[:6000]
     return MarbleMethods(METHODS).fit(task, data.X[rows], data.Y[rows])
 
@@ -67,7 +67,7 @@ def test_counts_do_not_depend_on_blocks_of_draws(task, caps, inputs, monkeypatch
 
 
 def test_whole_strata_count_whole(task, inputs):
-    data = task.transitions("grid", 2, np.random.default_rng(0))
+    data = task.design_transitions("grid", 2, np.random.default_rng(0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)
         caps = MarbleMethods(("capture",)).fit(task, data.X[:8], data.Y[:8])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,7 @@ from capture_cp.tasks.peg.corrected import CorrectedModel, CorrectedPeg, Correct
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.first_step import FirstStepRegions
 from capture_cp.tasks.peg.model import PegModel
-from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner
-from capture_cp.tasks.peg.rollouts import AXES, PegStep
+from capture_cp.tasks.peg.planner import PLANNER, PegRollout, PegWeights, peg_planner
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
@@ -132,7 +132,7 @@ def test_regions_travel_to_other_processes():
 def test_stage_costs_are_the_processors(name, where):
     task, cap = coarse_task(), calibrated(name, coarse())
     sequences = np.random.default_rng(2).uniform(-3, 3, (3, 4, 3))
-    here, there = (PegRollout(cap, task, bonuses=True, device=device) for device in ("cpu", "cuda"))
+    here, there = (PegRollout(cap, task, weights=PegWeights(bonuses=True), device=device) for device in ("cpu", "cuda"))
     ours, theirs = (rollout(place(where), sequences, 7) for rollout in (there, here))
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
@@ -149,18 +149,15 @@ def test_stage_costs_of_a_corrected_model_and_a_horizon():
     X, poses = X[known], poses[known]
     rollouts = Rollouts.from_arrays(X[:, :3], np.repeat(X[:, None, 3:], 2, axis=1), poses, states=poses)
     score = task.method("capture", PARTICLES).score_
-    ahead = HorizonCapture(PegStep(task), coarse(), AXES, score, OneGroup(), PARTICLES, 0).fit(rollouts)
+    ahead = HorizonCapture(task.model_step, coarse(), task.axes, score, OneGroup(), PARTICLES, 0).fit(rollouts)
     sequences = rng.uniform(-3, 3, (2, 3, 3))
     ours, theirs = (PegRollout(ahead, task, device=device)(place("corner"), sequences, 7) for device in ("cuda", "cpu"))
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
 def test_a_plan_is_the_processors():
-    task, cap, settings = coarse_task(), calibrated("capture", coarse()), PlannerSettings(horizon=3, samples=4)
-    actions = [
-        peg_planner(PegRollout(cap, task, settings=settings, device=device), settings, 5).plan(place("mouth"))
-        for device in ("cuda", "cpu")
-    ]
+    task, cap, settings = coarse_task(), calibrated("capture", coarse()), replace(PLANNER, horizon=3, samples=4)
+    actions = [peg_planner(cap, task, settings, seed=5, device=device).plan(place("mouth")) for device in ("cuda", "cpu")]
     np.testing.assert_allclose(*actions, rtol=0, atol=1e-6)
 
 

@@ -10,12 +10,15 @@ import pytest
 
 from capture_cp.base.streams import stream
 from capture_cp.cli import main
-from capture_cp.studies import paper
 from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.montecarlo import count
+from capture_cp.studies.paper import Paper
+from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble.options import MarbleOptions
 from marble.boards import REAL, counts_of
 
 STRATA = ("free", "edge", "corner")
+PAPER = Paper.of(MarbleOptions)
 
 
 # -- what the methods cover -----------------------------------------------------------------------------------------------
@@ -59,7 +62,7 @@ def test_rows_carry_the_papers_figures(real_rows):
 def test_every_outcome_is_counted_in_one_stratum(real_rows):
     n = {stratum: real_rows["pcp", stratum]["n"] for stratum in ("all", *STRATA)}
     assert n["all"] == n["free"] + n["edge"] + n["corner"]
-    assert n["all"] == 3 * len(REAL["top-left"].inputs("grid", np.random.default_rng(0)))
+    assert n["all"] == 3 * len(REAL["top-left"].design_inputs("grid", np.random.default_rng(0)))
 
 
 METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
@@ -69,7 +72,7 @@ METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
 def by_stratum():
     """All six methods, their trees one a stratum, calibrated on random transitions of one map; and inputs to test on."""
     task, rng = REAL["bottom-right"], np.random.default_rng(0)
-    data = task.transitions("random", 1, rng)
+    data = task.design_transitions("random", 1, rng)
     calibration, test = slice(0, 40_000), slice(40_000, 46_000)
     study = CoverageStudy("marble", methods=METHODS, tree="per-stratum", min_leaf=1000)
     caps = study.recipe.fit(task, data.X[calibration], data.Y[calibration])
@@ -170,11 +173,20 @@ def test_papers_figures_are_those_of_its_tables(name):
     figures = np.array(TABLES[name].replace("|", " ").split(), dtype=float).reshape(5, 5)
     for column, method in enumerate(["lucca", "pcp", "no-strata", "capture-k1", "capture"]):
         for row, stratum in enumerate(["all", *STRATA]):
-            assert paper.marble_coverage(name, method, stratum) == pytest.approx(figures[row, column] / 100)
-        assert paper.marble_volume_ratio(name, method) == figures[4, column]
+            assert PAPER.coverage(name, method, stratum) == pytest.approx(figures[row, column] / 100)
+        assert PAPER.volume_ratio(name, method) == figures[4, column]
 
 
 def test_paper_has_no_figures_for_other_maps_and_methods():
-    assert paper.marble_coverage("mine.json", "capture", "free") is None
-    assert paper.marble_coverage("center", "particles", "free") is None
-    assert paper.marble_volume_ratio("mine.json", "capture") is None
+    assert PAPER.coverage("mine.json", "capture", "free") is None
+    assert PAPER.coverage("center", "particles", "free") is None
+    assert PAPER.volume_ratio("mine.json", "capture") is None
+    assert PAPER.coverage("center", "capture", "volume ratio") is None
+    assert PAPER.planning("center", "nothing") is None
+
+
+def test_paper_has_nothing_about_a_task_of_ours():
+    printed = Paper.of(Box())
+    assert printed.coverage("box", "capture", "free") is printed.volume_ratio("box", "capture") is None
+    assert printed.planning("box", "capture") is None
+    assert printed.planning_columns == ()

@@ -68,7 +68,7 @@ def test_records_are_json_and_only_the_frame_stays_level():
 def test_benchmark_compares_with_the_same_motion(name):
     """The NumPy version leaves walls in three passes where the kernel takes as many as it needs."""
     task, rng = Marble(load_map(name)), np.random.default_rng(0)
-    X = task.inputs("random", rng)[:5000]
+    X = task.design_inputs("random", rng)[:5000]
     noise = NOISE * rng.standard_normal((len(X), 2))
     ours, _ = task.step(X[:, :6], X[:, 6:], noise, TRUE_GAIN)
     theirs = numpy_marble_step(X[:, :6], X[:, 6:] + noise, TRUE_GAIN, task.map.geometry)

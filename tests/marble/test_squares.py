@@ -24,7 +24,7 @@ def cautious(geometry):
 
 def compare(board: Map, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    X = Marble(board).random_inputs(n, rng)
+    X = Marble(board).inputs(n, rng)
     # starts against walls too: where a first step has left the marble
     states, actions = X[:, :6].copy(), X[:, 6:].copy()
     for _ in range(3):

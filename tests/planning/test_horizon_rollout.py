@@ -10,10 +10,10 @@ import pytest
 from capture_cp import Capture, CaptureError, HorizonCapture, NearestParticles, Tree
 from capture_cp.planning import MPPI, PythonRollout, run_episode
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import (
     POSITION,
-    PlannerSettings,
     marble_cost,
     marble_params,
     marble_planner,
@@ -110,7 +110,7 @@ def test_an_episode_knows_the_first_steps_regions():
 def test_what_a_plan_cannot_use_is_refused():
     with pytest.raises(CaptureError, match="steps 1, 2, 3"):
         fused(ahead(steps=(2, 4)))
-    log = ROOM.transitions("random", 1, np.random.default_rng(3))
+    log = ROOM.design_transitions("random", 1, np.random.default_rng(3))
     one = Capture(ROOM, ROOM.strata, n_particles=8).fit(log.X[:2000], log.Y[:2000])
     with pytest.raises(CaptureError, match="HorizonCapture"):
         fused(one, simultaneous=True)

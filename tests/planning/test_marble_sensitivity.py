@@ -76,7 +76,7 @@ def test_temperature_is_a_multiple_of_the_rows_own(method):
 
 def test_all_of_the_data_are_the_data_as_they_were(task):
     seed = derived_seed(0, "marble", task.map.name)
-    data = task.transitions("grid", 2, stream(seed, "calibration"))
+    data = task.design_transitions("grid", 2, stream(seed, "calibration"))
     tree = Tree(per_stratum=False, max_leaves=20)
     plain = method("capture", task, task.strata, n_particles=4, tree=tree, seed=seed).fit(data.X, data.Y)
     found = calibrate(ROWS["capture"], task, 4, 20, 2, 0).cap

@@ -37,7 +37,7 @@ def run_sizes(study: CoverageStudy, tasks: dict[str, Marble], console: Console) 
 
 def _measure(study: CoverageStudy, name: str, task: Marble, console: Console) -> list[dict[str, Any]]:
     rng = study.recipe.rng(task, "subsets")
-    data = task.transitions(study.design, 2, study.recipe.rng(task, "calibration"))
+    data = task.design_transitions(study.design, 2, study.recipe.rng(task, "calibration"))
     if max(study.sizes) > len(data):
         raise CaptureError(f"map {name} has {len(data):,} calibration transitions; sizes go up to {max(study.sizes):,}.")
     X = study.test_inputs(task)

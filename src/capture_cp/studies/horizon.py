@@ -20,7 +20,7 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.studies.horizon_methods import compare, report
 from capture_cp.studies.parts import run_parts
-from capture_cp.studies.settings import RowsFile, check_settings
+from capture_cp.studies.study import RowsFile, check_settings
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.planner import POSITION
 from capture_cp.tasks.marble.rollouts import marble_rollouts

@@ -131,7 +131,7 @@ def draw_trajectories(tasks: dict[str, Marble], results: dict[tuple[str, str], l
 
 def _situations(task: Marble) -> dict[str, Floats | None]:
     """One input for each kind of landing, drawn at random until the true system lands there."""
-    X = task.inputs("random", np.random.default_rng(7))[:20_000]
+    X = task.design_inputs("random", np.random.default_rng(7))[:20_000]
     labels = task.strata.index(task.outcomes(X, 1, seed=3)[:, 0])
     lands = {"free space": labels == FREE, "edge": labels == EDGE, "corner": labels == CORNER}
     pits = task.map.geometry.pits

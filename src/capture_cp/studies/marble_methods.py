@@ -54,7 +54,7 @@ class MarbleMethods:
 
     def calibrate(self, task: Marble) -> dict[str, Capture]:
         """Every method, calibrated on transitions of one map: two for each input of the design."""
-        data = task.transitions(self.design, 2, self.rng(task, "calibration"))
+        data = task.design_transitions(self.design, 2, self.rng(task, "calibration"))
         return self.fit(task, data.X, data.Y)
 
     def calibrate_all(self, tasks: Mapping[str, Marble], jobs: int) -> Iterator[tuple[str, dict[str, Capture]]]:

@@ -15,7 +15,7 @@ from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.report.output import output_folder, share_with_interval, write_rows
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import ROWS
-from capture_cp.studies.settings import Jobs, RowsFile, Seed, StateFolder
+from capture_cp.studies.study import Jobs, RowsFile, Seed, StateFolder
 from capture_cp.tasks.marble.task import Marble
 
 

@@ -117,7 +117,7 @@ def draw_regions(task: Peg, caps: Mapping[str, Capture], test: Transitions, alph
     for axis, name in zip(panels[0], caps):
         axis.set_title(name, fontsize=10)
     for line, (regime, i) in zip(panels, rows.items()):
-        after, _ = task.outcomes(np.tile(test.X[i], (OUTCOMES, 1)), np.random.default_rng(1), task.true_system(1))
+        after, _ = task.landings(np.tile(test.X[i], (OUTCOMES, 1)), np.random.default_rng(1), task.true_system(1))
         layer = _layer(task, test.Y[i, 2])
         for axis, cap in zip(line, caps.values()):
             region = cap.region(test.X[i], alpha, rng=0)

@@ -24,9 +24,9 @@ from capture_cp.data.rollouts import Rollouts
 from capture_cp.studies.horizon import CALIBRATION, TEST
 from capture_cp.studies.horizon_methods import compare, report
 from capture_cp.studies.parts import kernel_threads
-from capture_cp.studies.settings import RowsFile, check_settings
+from capture_cp.studies.study import RowsFile, check_settings
 from capture_cp.tasks.peg.data import peg_data
-from capture_cp.tasks.peg.rollouts import AXES, peg_rollouts
+from capture_cp.tasks.peg.rollouts import peg_rollouts
 from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName
 
 #: Roll-outs simulated between two steps of the progress bar; it also fixes their random numbers, so it is no setting.
@@ -94,7 +94,7 @@ class PegHorizonStudy:
             calibration = self._simulate(task, self.calibration, CALIBRATION, advance)
             test = self._simulate(task, self.test, TEST, advance)
         with console.status("calibrating and counting cells"):
-            cap = HorizonCapture(as_step(task.model), task.strata, AXES, *parts).fit(calibration)
+            cap = HorizonCapture(as_step(task.model), task.strata, task.axes, *parts).fit(calibration)
             one = Capture(task, task.strata, *parts).fit(single.transitions.X, single.transitions.Y)
             return compare(one, cap, test, self.alpha, self.confidence, self.volume, stream(self.seed, "predictions"))
 

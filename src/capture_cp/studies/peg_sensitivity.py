@@ -14,7 +14,7 @@ from capture_cp.capture.methods import METHODS
 from capture_cp.report.output import write_rows
 from capture_cp.studies import paper
 from capture_cp.studies.peg_planning import PegPlanningStudy
-from capture_cp.studies.settings import Jobs, RowsFile, Seed, StateFolder
+from capture_cp.studies.study import Jobs, RowsFile, Seed, StateFolder
 from capture_cp.tasks.peg.task import SystemName
 
 #: One choice at a time differs from the study's own settings, which come first.

@@ -11,16 +11,16 @@ from functools import cached_property
 
 import numpy as np
 
-from capture_cp.base.checks import Floats, whole_number
-from capture_cp.data.transitions import Transitions
+from capture_cp.base.checks import Floats
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GridStrata
+from capture_cp.tasks.task import Task
 
 SUBMOVES = 16
 
 
 @dataclass(frozen=True)
-class Box:
+class Box(Task):
     """The unit box with a pillar in it, and its two dynamics.
 
     Attributes:
@@ -31,6 +31,11 @@ class Box:
         touch: distance to a wall that counts as contact.
         pillar: x and y intervals that are solid.
     """
+
+    name = "box"
+    axes = (0, 1)
+    states = ("x", "y")
+    actions = ("push_x", "push_y")
 
     true_gain: float = 1.5
     noise: float = 0.02
@@ -72,11 +77,6 @@ class Box:
                 position[..., axis] = np.where(face == number, wall, position[..., axis])
         return position
 
-    def model(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
-        """The approximate model: right about the noise and the walls, wrong about the gain."""
-        push = X[:, None, 2:] + self.noise * rng.standard_normal((len(X), n_particles, 2))
-        return self.step(X[:, None, :2], push, gain=1.0)
-
     def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
         """Next states (n, 2) by the approximate model, one particle each."""
         return self.step(states, actions + self.noise * rng.standard_normal(actions.shape), gain=1.0)
@@ -89,16 +89,15 @@ class Box:
         """The model as a Gaussian, for LUCCa: its noise-free step and the variance of its noise."""
         return self.step(X[:, :2], X[:, 2:], gain=1.0), np.tile(self.noise**2 * np.eye(2), (len(X), 1, 1))
 
-    def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
-        return self.model(X, n_particles, rng)
+    model = Task.__call__
 
-    def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
-        """n transitions of the true system from uniform feasible positions and uniform pushes."""
-        state = self._positions(whole_number("n", n, 1), rng)
-        action = rng.uniform(-self.bound, self.bound, size=(n, 2))
-        after = self.step(state, action + self.noise * rng.standard_normal((n, 2)), self.true_gain)
-        names = ("x", "y"), ("push_x", "push_y"), ("next_x", "next_y")
-        return Transitions.from_arrays(state, action, after, *names)
+    @property
+    def bounds(self) -> Floats:
+        return np.full(2, self.bound)
+
+    def inputs(self, n: int, rng: np.random.Generator) -> Floats:
+        """Uniform feasible positions and uniform pushes, (n, 4)."""
+        return np.hstack([self._positions(n, rng), rng.uniform(-self.bound, self.bound, size=(n, 2))])
 
     def _positions(self, n: int, rng: np.random.Generator) -> Floats:
         (left, right), (bottom, top) = self.pillar

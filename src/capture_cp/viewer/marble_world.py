@@ -63,13 +63,13 @@ class MarbleWorld:
         """The method, fitted to the paper's grid of transitions of this map."""
         seed = derived_seed(settings.seed, "marble", self.where)
         if seed not in self._transitions:
-            self._transitions[seed] = self.task.transitions("grid", DRAWS, stream(seed, "calibration"))
+            self._transitions[seed] = self.task.design_transitions("grid", DRAWS, stream(seed, "calibration"))
         data, tree = self._transitions[seed], Tree(per_stratum=False, max_leaves=MAX_LEAVES)
         parts: dict[str, Any] = {"n_particles": settings.particles, "k": settings.k, "tree": tree, "seed": seed}
         return method(method_name, self.task, self.strata, **parts).fit(data.X, data.Y)
 
     def planner(self, cap: Capture, settings: MarbleView, seed: int) -> MPPI:
-        return marble_planner(cap, self.task, settings.planner, settings.alpha, seed)
+        return marble_planner(cap, self.task, settings.planner, settings.alpha, seed, settings.weights)
 
     def system(self, start: Floats) -> System:
         return true_system(self.task)

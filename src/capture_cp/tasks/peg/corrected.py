@@ -108,14 +108,16 @@ def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> Correcte
     n = whole_number("transitions", transitions, FEWEST)
     move = _learnt_move(task, n, rng)
     friction = _learnt_friction(task, move, n, rng)
-    return CorrectedPeg(task.settings, task.system, task.trim, Correction(move, friction), device=task.device)
+    correction = Correction(move, friction)
+    given = task.settings, task.system, task.trim, correction
+    return CorrectedPeg(*given, device=task.device, threads=task.threads, folder=task.folder)
 
 
 def _learnt_move(task: Peg, n: int, rng: np.random.Generator) -> tuple[tuple[float, ...], ...]:
     from sklearn.linear_model import LinearRegression
 
     X = _in_the_air(task, n, rng)
-    Y, _ = task.outcomes(X, rng)
+    Y, _ = task.landings(X, rng)
     believed = (PegModel(task.settings)(X, _PARTICLES, rng).mean(axis=1) - X[:, :3]) / ACTION_UNIT
     missing = LinearRegression().fit(believed, (Y - X[:, :3]) / ACTION_UNIT - believed)
     rows = np.hstack([np.eye(3) + missing.coef_, missing.intercept_[:, None]])
@@ -125,7 +127,7 @@ def _learnt_move(task: Peg, n: int, rng: np.random.Generator) -> tuple[tuple[flo
 def _learnt_friction(task: Peg, move: tuple[tuple[float, ...], ...], n: int, rng: np.random.Generator) -> float:
     from scipy.optimize import minimize_scalar
 
-    log, _ = task.transitions(n, rng)
+    log = task.transitions(n, rng)
     noise, params = rng.standard_normal((n, _CLOUD, 3)), PegModel(task.settings).params
     unit = np.array([1.0, 1.0, task.settings.radius])
 

@@ -4,38 +4,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, finite_array, known_name, whole_number
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.methods import method
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.streams import stream
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
+from capture_cp.planning.episode import System
 from capture_cp.spaces.metrics import SE2
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.tasks.peg.cspace import PegStrata
+from capture_cp.tasks.peg.cspace import REGIMES, PegStrata
 from capture_cp.tasks.peg.model import PegModel, settle
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.systems import make_system
+from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
+
+if TYPE_CHECKING:
+    from capture_cp.tasks.peg.data import PegData
 
 SystemName = Literal["planar", "arm"]
-
-STATE_NAMES = ("x", "z", "theta")
-ACTION_NAMES = ("move_x", "move_z", "turn")
-NEXT_NAMES = ("next_x", "next_z", "next_theta")
 
 #: The paper's particles a prediction; the k-th nearest is half of them.
 PARTICLES = 8
 #: Fewest transitions in a leaf, chosen on seeds of its own.
 MIN_LEAF = 1000
+#: Transitions in the air, and as many in contact, that correct the model.
+TRAINING = 4_000
+#: Transitions of each purpose, by default; the paper's.
+SIZES = {CALIBRATION: 70_000, TEST: 90_000}
 
 
 @dataclass(frozen=True)
-class Peg:
+class Peg(Task):
     """A peg and a hole; callable as the approximate model of the library.
 
     Inputs X (n, 6) are a pose (m, m, rad) and an action (mm, mm, degrees) a row, outputs Y (n, 3) the next pose.
@@ -45,16 +51,45 @@ class Peg:
         system: the true system, "planar" (on rails) or "arm" (in the hand of a Panda); both need MuJoCo.
         trim: metres by which tubes are cut at their ends, see `PegStrata`; 0 is the paper's.
         device: where strata and model are computed, "cpu", "cuda" or "auto"; it makes no other task.
+        threads: of the simulator, by default all cores; they change how fast it is, nothing else.
+        folder: where simulated transitions are kept, by default the user's cache.
     """
+
+    name = "peg"
+    axes = (0, 1, 2)  # the pose is all of the state
+    states = ("x", "z", "theta")
+    actions = ("move_x", "move_z", "turn")
+    rate = 15.0
+    max_steps = 75
+    particles = PARTICLES
+    test_part = None
 
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
     trim: float = 0.0
     device: Device = field(default="cpu", repr=False, compare=False, kw_only=True)
+    threads: int | None = field(default=None, repr=False, compare=False, kw_only=True)
+    folder: Path | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         known_name("system", self.system, get_args(SystemName))
         chosen_device(self.device)
+
+    @property
+    def place(self) -> str:
+        return f"peg {self.system}"
+
+    @property
+    def bounds(self) -> Floats:
+        return np.full(3, self.settings.bound)
+
+    @property
+    def regimes(self) -> tuple[str, ...]:
+        return REGIMES
+
+    @cached_property
+    def stratum_regimes(self) -> Ints:
+        return np.array([REGIMES.index(regime) for regime in self.strata.regimes])
 
     @cached_property
     def strata(self) -> PegStrata:
@@ -69,9 +104,14 @@ class Peg:
         """The paper's distance of poses, a turn weighed by the peg's half diagonal."""
         return SE2(self.settings.radius)
 
+    @property
+    def tree(self) -> Tree:
+        """One tree per stratum, because a single one need not tell fingerprints apart."""
+        return peg_tree()
+
     def true_system(self, threads: int | None = None) -> PegSystem:
-        """The true system in MuJoCo; `threads` (all cores unless told) change how fast it is, nothing else."""
-        return make_system(self.system, self.settings, threads)
+        """The true system in MuJoCo, on the task's threads unless others are given."""
+        return make_system(self.system, self.settings, self.threads if threads is None else threads)
 
     # -- the approximate model ----------------------------------------------------------------------------------------
 
@@ -83,17 +123,13 @@ class Peg:
         """The next pose as a Gaussian: means (n, 3) and covariances (n, 3, 3)."""
         return self.model.gaussian(X)
 
-    def method(self, name: str, n_particles: int = PARTICLES, tree: Tree | None = None, seed: int = 0) -> Capture:
-        """One of the six methods for this task, ready to `fit`: k = L/2 (1 for `capture-k1` and `pcp`), SE(2) distance."""
-        return method(
-            name,
-            self,
-            self.strata,
-            n_particles=n_particles,
-            metric=self.metric,
-            tree=tree if tree is not None else peg_tree(),
-            seed=seed,
-        )
+    def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        return self(np.hstack([states, actions]), 1, rng)[:, 0]
+
+    def corrected(self, seed: int) -> Peg:
+        from capture_cp.tasks.peg.corrected import corrected
+
+        return corrected(self, TRAINING, stream(seed, "peg", "training"))
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -102,7 +138,7 @@ class Peg:
         starts = self.strata.sample_starts(whole_number("n", n, 1), rng)
         return np.hstack([starts, rng.uniform(-self.settings.bound, self.settings.bound, size=(n, 3))])
 
-    def outcomes(self, X: Floats, rng: np.random.Generator, system: PegSystem | None = None) -> tuple[Floats, int]:
+    def landings(self, X: Floats, rng: np.random.Generator, system: PegSystem | None = None) -> tuple[Floats, int]:
         """Next poses (n, 3) of the true system at inputs X (n, 6), and how many were pushed out of an overlap.
 
         The simulator's contact gives a little. A landing that overlaps by more than the paper's 0.01 mm² would have no
@@ -115,11 +151,65 @@ class Peg:
         settled = settle(landed, self.settings)
         return settled, int((settled != landed).any(axis=1).sum())
 
-    def transitions(self, n: int, rng: np.random.Generator, system: PegSystem | None = None) -> tuple[Transitions, int]:
-        """n transitions of the true system from the calibration inputs, and how many landings were pushed out."""
+    def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
         X = self.inputs(n, rng)
-        Y, moved = self.outcomes(X, rng, system)
-        return as_transitions(X, Y), moved
+        return self.as_transitions(X, self.landings(X, rng)[0])
+
+    def seed_here(self, seed: int) -> int:
+        return seed  # the streams of this task name it, and its system where that matters
+
+    def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
+        """The first n transitions of the seed, simulated once and kept on disk."""
+        return self._data(seed, n, CALIBRATION, advance).transitions
+
+    def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
+        found = self._data(seed, n, TEST, advance)
+        moved, n = found.pushed_out, len(found.transitions)
+        note = f"{moved:,} of {n:,} test landings overlapped by more than 0.01 mm² and were pushed out."
+        return TestSet.recorded(found.transitions, note)
+
+    def _data(self, seed: int, n: int | None, purpose: str, advance: Advance | None) -> PegData:
+        from capture_cp.tasks.peg.data import peg_data
+
+        return peg_data(self, SIZES[purpose] if n is None else n, seed, purpose, self.threads, self.folder, advance)
+
+    def prediction_stream(self, seed: int, first: int) -> np.random.Generator:
+        return stream(seed, "peg", "predictions")
+
+    def rollouts(
+        self, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
+    ) -> Rollouts:
+        """The simulator keeps its velocities from step to step. Fewer roll-outs of a purpose are the first of more."""
+        from capture_cp.tasks.peg.rollouts import rollouts_in_parts
+
+        return rollouts_in_parts(self, seed, purpose, n, horizon, hold, advance)
+
+    def single_steps(self, seed: int, n: int, advance: Advance | None = None) -> tuple[Floats, Floats]:
+        data = self.calibration(seed, n, advance)
+        return data.X, data.Y
+
+    # -- closed loop --------------------------------------------------------------------------------------------------
+
+    def starts(self, n: int) -> Floats:
+        """The first feasible poses of a Halton sequence, (n, 3)."""
+        return self.strata.halton_starts(n)
+
+    def closed_loop(self, start: Floats) -> System:
+        """The simulator, placed at a feasible pose (3,); the episode ends when the peg is inserted.
+
+        The simulator keeps its own state. What the planner sees is the measured pose, pushed out of the micrometres by
+        which contact may leave it too deep.
+        """
+        self.check_poses(np.asarray(start, dtype=np.float64)[None])
+        system = self.true_system(threads=1)
+        system.reset(start)
+
+        def act(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
+            measured = system.step(action, rng)[None]
+            inserted = bool(self.strata.success(measured)[0])
+            return settle(measured, self.settings)[0], "success" if inserted else None
+
+        return act
 
     def check_poses(self, poses: Floats) -> None:
         """Refuse poses (n, 3) outside the grid, in the receptacle or in the table."""
@@ -140,8 +230,3 @@ class Peg:
 def peg_tree() -> Tree:
     """The tree of this task's methods: one a stratum, because a single one need not tell fingerprints apart."""
     return Tree(min_leaf=MIN_LEAF, max_leaves=None)
-
-
-def as_transitions(X: Floats, Y: Floats) -> Transitions:
-    """Inputs X (n, 6) and next poses Y (n, 3) with the names of their columns."""
-    return Transitions.from_arrays(X[:, :3], X[:, 3:], Y, STATE_NAMES, ACTION_NAMES, NEXT_NAMES)

@@ -1,0 +1,97 @@
+"""What all studies share: the task they run on, options with one help text each, and checks before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
+from capture_cp.base.files import check_writable
+from capture_cp.capture.methods import METHODS
+from capture_cp.report.output import output_folder
+from capture_cp.spaces.plotting import pyplot
+
+Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
+Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
+StateFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for finished parts: the same command goes on from there.")]
+RowsFile = Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")]
+RecordFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")]
+FigureFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for figures.")]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study of any task.
+
+    Class attributes:
+        command: its name on the command line, and in the `defaults` of a task.
+
+    Attributes:
+        task: the options of a task, see `capture_cp.tasks.registry`; `task.places()` are the tasks to run on.
+    """
+
+    command: ClassVar[str]
+
+    task: Any
+
+    @classmethod
+    def of(cls, task: Any, **changes: Any) -> Self:
+        """The study of a task with the task's defaults, where `changes` says nothing else."""
+        return cls(task, **(dict(task.defaults.get(cls.command, {})) | changes))
+
+    def run(self, console: Console) -> None:
+        """Do the work, print the tables, write what was asked for."""
+        raise NotImplementedError
+
+
+def study_of(study: type[Study], options: type[Any]) -> type[Any]:
+    """A study as a dataclass for one task: the task's options among its own, the task's defaults in place of its own."""
+    changed = options.defaults.get(study.command, {})
+    unknown = set(changed) - {entry.name for entry in fields(study)}
+    if unknown:
+        raise CaptureError(f"{options.name} has defaults for {sorted(unknown)}, which {study.command} does not know.")
+    kinds: dict[str, Any] = {}
+    for base in reversed(study.__mro__):
+        kinds |= getattr(base, "__annotations__", {})
+    entries: list[Any] = [("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=options))]
+    entries += [(name, kinds[name], field(default=value)) for name, value in changed.items()]
+    about = {"__doc__": study.__doc__, "__module__": study.__module__}
+    return make_dataclass(f"{study.__name__}Of{options.__name__}", entries, bases=(study,), frozen=True, namespace=about)
+
+
+def check_settings(
+    study: Any, counts: Sequence[str], folders: Sequence[Path | None], methods: Iterable[str] = METHODS
+) -> None:
+    """Refuse settings of a study that cannot be worked with.
+
+    `counts` names those that must be whole numbers of at least 1; `folders` are made if they are given; `methods` are those
+    that the study knows.
+    """
+    failure_rate(study.alpha)
+    for name in counts:
+        whole_number(name, getattr(study, name), 1)
+    if whole_number("seed", study.seed, 0) >= 2**63:
+        raise CaptureError(f"seed is {study.seed}; expected a whole number below 2^63.")
+    for option in ("maps", "methods"):
+        if not getattr(study, option, True):
+            raise CaptureError(f"no {option} are given; name at least one, or leave --{option} out.")
+    for name in getattr(study, "methods", ()):
+        known_name("method", name, methods)
+    check_writable(study.json)
+    for folder in folders:
+        if folder is not None:
+            output_folder(folder)
+    if study.figures is not None:
+        pyplot()  # missing matplotlib is reported now, not after the work
+
+
+def progress_bar(console: Console) -> Progress:
+    """A bar with a description, how many of how many are done, and the time that is left; gone when the work is done."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    return Progress(*columns, console=console, transient=True)

@@ -1,0 +1,49 @@
+"""What the command line asks of the marble: which maps, and how they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import tyro
+
+from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
+from capture_cp.tasks.marble.task import Design, Marble
+from capture_cp.tasks.task import TaskOptions
+
+
+@dataclass(frozen=True)
+class MarbleOptions(TaskOptions):
+    """The marble labyrinth: a marble on a tilting board between pits, which accelerates twice as hard as believed."""
+
+    name = "marble"
+    task: ClassVar[type[Marble]] = Marble
+    paper = Path(__file__).with_name("paper.json")
+    everywhere = "all maps"
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
+        "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},
+        "plan": {"episodes": 30, "samples": 4096, "horizon": 6, "max_leaves": 20, "particles": 16},
+    }
+
+    maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
+    model_gain: Annotated[float, tyro.conf.arg(help="Acceleration that the model believes in; the truth is 2.")] = 1.0
+    absorb: Annotated[bool, tyro.conf.arg(help="Pits and goal stop the marble, as they always do in planning.")] = False
+    variant: Annotated[bool, tyro.conf.arg(help="Mirrored maps with moved pits, made for choosing settings.")] = False
+    design: Annotated[Design, tyro.conf.arg(help="Calibration inputs: the paper's grid, or random feasible ones.")] = "grid"
+    test_design: Annotated[
+        Literal["same", "grid", "random"], tyro.conf.arg(help="Test inputs: as for calibration, or one of the two.")
+    ] = "same"
+
+    def places(self, planning: bool = False) -> dict[str, Marble]:
+        """The maps by the names that were given."""
+        maps = {str(name): load_map(name) for name in self.maps}
+        maps = {name: tuning_variant(found) if self.variant else found for name, found in maps.items()}
+        test = None if self.test_design == "same" else self.test_design
+        absorb = self.absorb or planning
+        return {
+            name: Marble(found, absorb, self.model_gain, design=self.design, test_design=test)
+            for name, found in maps.items()
+        }
