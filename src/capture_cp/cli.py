@@ -12,11 +12,10 @@ from typing import Annotated, Any, Union
 
 import tyro
 from rich.console import Console
-from rich.errors import MarkupError
-from rich.text import Text
 
 from capture_cp import __version__
-from capture_cp.base.checks import CaptureError, CaptureWarning, printable, shortened
+from capture_cp.base.checks import CaptureError, CaptureWarning, shortened
+from capture_cp.base.terminal import Terminal
 from capture_cp.logs.calibrate import Calibrate
 from capture_cp.logs.check import Check
 from capture_cp.logs.config import expanded
@@ -92,20 +91,6 @@ Command = (
     | Annotated[ViewCommand, tyro.conf.subcommand("view", description=VIEW, default=MarbleView())]
     | Annotated[SimulatorCheck, tyro.conf.subcommand("simulator")]
 )
-
-
-class Terminal(Console):
-    """A console that shows what it is given: control characters are not obeyed, and what is no markup is text."""
-
-    def __init__(self, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, emoji=False)
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """One piece of text, such as the cell of a table."""
-        try:
-            return super().render_str(printable(text), **options)
-        except MarkupError:
-            return super().render_str(printable(text), **(options | {"markup": False}))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

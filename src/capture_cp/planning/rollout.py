@@ -1,23 +1,81 @@
-"""Roll-outs with a region a step through any Python model."""
+"""What a planner asks of a roll-out, and roll-outs through any Python model."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.base.streams import stream
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import BatchedStep, HorizonCapture
-from capture_cp.capture.horizon.groups import at_step
-from capture_cp.capture.region import grid_of
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.scores import ParticleBox
-from capture_cp.data.rollouts import advance
-from capture_cp.planning.regions import Thresholds, check_sizes, checked_axes, checked_hazard, group_thresholds
-from capture_cp.spaces.strata import GridStrata
+from capture_cp.data.rollouts import BatchedStep, advance
+from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
+from capture_cp.spaces.strata import GridStrata, grid_of
+
+if TYPE_CHECKING:
+    from capture_cp.planning.cuda.plans import CudaPlans, Settings
+
+
+class Rollout(ABC):
+    """Stage costs of action sequences, with a region per step: what `MPPI` plans with.
+
+    Attributes:
+        thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
+            adaptation does. They cannot be written to, so every threshold that a kernel reads was checked here.
+        on_cuda: whether plans can be made wholly on a GPU.
+    """
+
+    on_cuda = False
+
+    def __init__(self, thresholds: Floats) -> None:
+        self._thresholds = _read_only(thresholds)
+
+    @abstractmethod
+    def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
+        """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
+
+    @abstractmethod
+    def check(self, state: Floats) -> None:
+        """Refuse a state (ds,) that no plan can start from."""
+
+    def cuda_plans(self, settings: Settings, rows: int) -> CudaPlans:
+        """Plans on a GPU, up to `rows` at a time."""
+        raise CaptureError(
+            f'planning on device "cuda" needs a FusedRollout, whose functions are compiled; {type(self).__name__} calls '
+            'Python. Use it, or device "cpu".'
+        )
+
+    @property
+    def thresholds(self) -> Floats:
+        return self._thresholds
+
+    @thresholds.setter
+    def thresholds(self, given: Any) -> None:
+        shape = self._thresholds.shape
+        try:
+            found = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise CaptureError(f"thresholds are no array of numbers ({error}); expected shape {shape}.") from None
+        if found.shape != shape:
+            raise CaptureError(
+                f"thresholds have shape {found.shape}; expected {shape}: one for every stratum and group of the calibration."
+            )
+        if np.isnan(found).any():
+            raise CaptureError(
+                f"thresholds have {int(np.isnan(found).sum())} NaN; expected numbers, infinite where a region takes in its "
+                "whole stratum, negative where it is empty."
+            )
+        self._thresholds = _read_only(found)
+
+
+def _read_only(array: Floats) -> Floats:
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True)
@@ -40,7 +98,7 @@ class Stage:
     hazard: Ints
 
 
-class PythonRollout(Thresholds):
+class PythonRollout(Rollout):
     """Rolls particles through any batched Python model: short to write, slow to run.
 
     Args:
@@ -60,7 +118,7 @@ class PythonRollout(Thresholds):
 
     def __init__(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         step: BatchedStep,
         cost: Callable[[Stage], Floats],
         hazard: Any,
@@ -74,10 +132,13 @@ class PythonRollout(Thresholds):
         if cap.score_.ambient:
             raise CaptureError(f"no Python roll-out for {cap.score_!r}, which has no particles; use FusedRollout.")
         self.cap, self.step, self.cost = cap, step, cost
-        super().__init__(group_thresholds(cap, alpha, simultaneous))
+        super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
         mask = checked_hazard(hazard, grid.size)
         self._hazards = GridStrata(grid, np.where(mask, strata.labels, -1), strata.names)
+
+    def check(self, state: Floats) -> None:
+        """Any state will do that has the right size, which is checked with the actions."""
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
@@ -100,10 +161,8 @@ class PythonRollout(Thresholds):
         if type(self.cap.score_) is ParticleBox:
             cells = self._hazards.index(cloud.reshape(-1, cloud.shape[-1])).reshape(cloud.shape[:2])
             return np.asarray((cells >= 0).sum(axis=1))
-        partition, strata = self.cap.partition_, np.arange(len(self.thresholds))
-        last = len(partition.roots) // len(strata) - 1
-        groups = at_step(partition, min(h, last), len(strata)).groups_everywhere(x)
-        q = np.hstack([self.thresholds[strata, groups], np.full((len(x), 1), -1.0)])
+        groups = self.cap.partition_at(h).groups_everywhere(x)
+        q = np.hstack([self.thresholds[np.arange(len(self.thresholds)), groups], np.full((len(x), 1), -1.0)])
         return np.asarray(self.cap.score_.count_cells(cloud, q, self._hazards).sum(axis=1))
 
     def _cost(self, stage: Stage) -> Floats:

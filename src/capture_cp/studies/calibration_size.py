@@ -13,8 +13,8 @@ from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, CaptureWarning
 from capture_cp.base.streams import stream
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
 from capture_cp.report.output import output_folder, write_rows
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 from capture_cp.tasks.task import Task, TestSet
 
 if TYPE_CHECKING:

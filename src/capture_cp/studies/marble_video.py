@@ -9,11 +9,11 @@ import numpy as np
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import method
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, plot_strata
 from capture_cp.capture.region import Region
 from capture_cp.planning.episode import Episode
 from capture_cp.report.movie import Picture
 from capture_cp.report.storyboard import MovingFigure, check_states, heading, mark_window, rgb
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, plot_strata
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.studies.board_drawing import board_polygons
 from capture_cp.studies.marble_figures import GOAL_COLOUR, PIT_COLOUR, draw_board

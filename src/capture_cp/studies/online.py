@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -13,18 +13,18 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, known_name, positive_number
 from capture_cp.base.streams import derived_seed, stream
+from capture_cp.capture.adaptive import Adaptive, AdaptiveAlpha, AdaptiveScale
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import method
-from capture_cp.capture.online import Adaptive, AdaptiveAlpha, AdaptiveScale
-from capture_cp.capture.plotting import pyplot
 from capture_cp.conformal.groups import Tree
 from capture_cp.report.output import output_folder, write_rows
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.studies.online_loop import Change, closed_loop
 from capture_cp.studies.online_report import online_figure, online_rows, print_online
 from capture_cp.studies.parts import PartStore, run_parts
 from capture_cp.studies.study import Jobs, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
-from capture_cp.tasks.marble.planner import PlannerSettings
+from capture_cp.tasks.marble.planner import PLANNER
 from capture_cp.tasks.marble.task import Marble
 
 #: fixed: the calibration as it is; alpha: its failure rate moves; scale: its thresholds; scale-up: they never shrink
@@ -112,7 +112,7 @@ class OnlineStudy:
         cap = method("capture", task, task.strata, tree=Tree(per_stratum=False), seed=seed).fit(data.X, data.Y)
         step = int(stream(seed, "change").integers(self.steps // 10, self.steps // 5 + 1))
         change = Change(step, self.gain, self.drag)
-        adaptive, settings = self._adaptive(mode, cap, task), PlannerSettings(samples=self.samples)
+        adaptive, settings = self._adaptive(mode, cap, task), replace(PLANNER, samples=self.samples)
         loop = closed_loop(task, cap, adaptive, settings, change, step + self.steps, self.alpha, self.seed)
         return {"change": step, **loop}
 

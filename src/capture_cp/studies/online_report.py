@@ -10,8 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from capture_cp.capture.online.adaptive import factor_of
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
+from capture_cp.capture.adaptive import factor_of
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 from capture_cp.studies.montecarlo import Counts
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,17 +18,17 @@ from capture_cp.base.checks import whole_number
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS, method
-from capture_cp.capture.online import Round, executed, on_policy_rounds
-from capture_cp.capture.plotting import pyplot
+from capture_cp.capture.on_policy import Round, executed, on_policy_rounds
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.report.output import output_folder, write_rows
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.studies.parts import run_parts
 from capture_cp.studies.planning_rows import MAX_STEPS
 from capture_cp.studies.study import Jobs, RowsFile, Seed, check_settings
 from capture_cp.tasks.marble.maps import load_map, tuning_variant
-from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
+from capture_cp.tasks.marble.planner import PLANNER, POSITION, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
 
 #: Steps of the episode from here on are shown together with those before the next.
@@ -96,7 +96,7 @@ class RoundsStudy:
             # some thousand steps at most: few leaves, most episodes left for the thresholds, and a promise by stratum
             tree = Tree(partition_share=0.3, min_leaf=100)
             cap = method(name, task, task.strata, tree=tree, seed=seed)
-            return cap.fit(rows.X, rows.Y, groups=rows.episodes)
+            return cap.fit(rows.X, rows.Y, episodes=rows.episodes)
 
         play = partial(self._play, task)
         return on_policy_rounds(grid, play, fit, POSITION, self.rounds, self.episodes, self.checks, self.alpha, seed)
@@ -107,7 +107,7 @@ class RoundsStudy:
 
     def _episode(self, task: Marble, cap: Capture, seeds: list[int], part: int) -> Episode:
         seed = seeds[part]
-        planner = marble_planner(cap, task, PlannerSettings(samples=self.samples), self.alpha, seed)
+        planner = marble_planner(cap, task, replace(PLANNER, samples=self.samples), self.alpha, seed)
         return run_episode(planner, true_system(task), start_state(task), MAX_STEPS, seed)
 
     # -- reporting ----------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
 from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 from capture_cp.studies.marble_sensitivity import SETTINGS, Rows, covered, shown, successes
 from capture_cp.studies.planning import PlanningStudy
 

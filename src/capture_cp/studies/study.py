@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.plotting import pyplot
 from capture_cp.report.output import output_folder
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.task import Advance, Task
 
 Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
