@@ -8,7 +8,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any, Union
 
 import tyro
 from rich.console import Console
@@ -26,14 +26,15 @@ from capture_cp.studies.horizon import HorizonStudy
 from capture_cp.studies.marble_sensitivity import MarbleSensitivity
 from capture_cp.studies.online import OnlineStudy
 from capture_cp.studies.online_rounds import RoundsStudy
-from capture_cp.studies.peg_coverage import PegCoverageStudy
 from capture_cp.studies.peg_horizon import PegHorizonStudy
 from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.studies.peg_sensitivity import PegSensitivity
 from capture_cp.studies.peg_simulator import SimulatorCheck
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.reproduce import Reproduce
+from capture_cp.studies.study import Study, study_of
 from capture_cp.studies.video import Video
+from capture_cp.tasks.registry import TASKS, find_task
 from capture_cp.viewer.settings import MarbleView, PegView
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
@@ -57,9 +58,14 @@ PlanCommand = (
     | Annotated[PegSensitivity, tyro.conf.subcommand("peg-sensitivity")]
 )
 
-CoverageCommand = (
-    Annotated[CoverageStudy, tyro.conf.subcommand("marble")] | Annotated[PegCoverageStudy, tyro.conf.subcommand("peg")]
-)
+
+def _of_tasks(study: type[Study]) -> Any:
+    """The study as a subcommand per task."""
+    found = [Annotated[study_of(study, find_task(name)), tyro.conf.subcommand(name)] for name in TASKS]
+    return Union[tuple(found)]  # noqa: UP007
+
+
+CoverageCommand: Any = _of_tasks(CoverageStudy)
 
 HorizonCommand = (
     Annotated[HorizonStudy, tyro.conf.subcommand("marble")] | Annotated[PegHorizonStudy, tyro.conf.subcommand("peg")]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from capture_cp.base.checks import CaptureError
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.task import Design, Marble
 from capture_cp.tasks.task import TaskOptions
@@ -21,6 +22,7 @@ class MarbleOptions(TaskOptions):
     name = "marble"
     task: ClassVar[type[Marble]] = Marble
     paper = Path(__file__).with_name("paper.json")
+    unimportant = frozenset(("maps",))
     everywhere = "all maps"
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
@@ -39,6 +41,8 @@ class MarbleOptions(TaskOptions):
 
     def places(self, planning: bool = False) -> dict[str, Marble]:
         """The maps by the names that were given."""
+        if not self.maps:
+            raise CaptureError("no maps are given; name at least one, or leave --maps out.")
         maps = {str(name): load_map(name) for name in self.maps}
         maps = {name: tuning_variant(found) if self.variant else found for name, found in maps.items()}
         test = None if self.test_design == "same" else self.test_design
