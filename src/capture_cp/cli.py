@@ -26,7 +26,6 @@ from capture_cp.studies.horizon import HorizonStudy
 from capture_cp.studies.marble_sensitivity import MarbleSensitivity
 from capture_cp.studies.online import OnlineStudy
 from capture_cp.studies.online_rounds import RoundsStudy
-from capture_cp.studies.peg_horizon import PegHorizonStudy
 from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.studies.peg_sensitivity import PegSensitivity
 from capture_cp.studies.peg_simulator import SimulatorCheck
@@ -67,9 +66,7 @@ def _of_tasks(study: type[Study]) -> Any:
 
 CoverageCommand: Any = _of_tasks(CoverageStudy)
 
-HorizonCommand = (
-    Annotated[HorizonStudy, tyro.conf.subcommand("marble")] | Annotated[PegHorizonStudy, tyro.conf.subcommand("peg")]
-)
+HorizonCommand: Any = _of_tasks(HorizonStudy)
 
 OnlineCommand = (
     Annotated[OnlineStudy, tyro.conf.subcommand("marble")] | Annotated[RoundsStudy, tyro.conf.subcommand("marble-rounds")]
