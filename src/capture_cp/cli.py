@@ -7,8 +7,9 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from dataclasses import make_dataclass
 from io import TextIOWrapper
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
 import tyro
 from rich.console import Console
@@ -28,11 +29,11 @@ from capture_cp.studies.online import OnlineStudy
 from capture_cp.studies.online_rounds import RoundsStudy
 from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.studies.peg_sensitivity import PegSensitivity
-from capture_cp.studies.peg_simulator import SimulatorCheck
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.reproduce import Reproduce
 from capture_cp.studies.study import Study, study_of
 from capture_cp.studies.video import Video
+from capture_cp.tasks.peg.simulator_study import SimulatorStudy
 from capture_cp.tasks.registry import TASKS, find_task
 from capture_cp.viewer.settings import MarbleView, PegView
 
@@ -74,6 +75,9 @@ OnlineCommand = (
 
 ViewCommand = Annotated[MarbleView, tyro.conf.subcommand("marble")] | Annotated[PegView, tyro.conf.subcommand("peg")]
 
+_TASK = Annotated[tyro.conf.Positional[Literal["peg"]], tyro.conf.arg(help="The task whose simulator is checked.")]
+SimulatorCommand: Any = make_dataclass("Simulator", [("task", _TASK)], bases=(SimulatorStudy,), frozen=True, kw_only=True)
+
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[CoverageCommand, tyro.conf.subcommand("coverage", description=COVERAGE)]
@@ -86,7 +90,7 @@ Command = (
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Video, tyro.conf.subcommand("video")]
     | Annotated[ViewCommand, tyro.conf.subcommand("view", description=VIEW, default=MarbleView())]
-    | Annotated[SimulatorCheck, tyro.conf.subcommand("simulator")]
+    | Annotated[SimulatorCommand, tyro.conf.subcommand("simulator", description=SimulatorStudy.__doc__)]
 )
 
 
