@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -129,6 +130,11 @@ class CoverageStudy(Study):
             _drawing(tasks)
         return tasks
 
+    def identity(self, task: Task) -> dict[str, Any]:
+        """Every setting that counts in one place depend on, and nothing else."""
+        settings = {key: value for key, value in vars(self).items() if key not in self.unimportant}
+        return task.identity | settings | {"version": version("capture-cp")}
+
     def tests(self, tasks: Mapping[str, Task], console: Console) -> dict[str, TestSet]:
         """What the methods are tested on, by place."""
         with progress_bar(console) as progress:
@@ -168,10 +174,7 @@ class CoverageStudy(Study):
         self, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], console: Console
     ) -> tuple[Found, dict[str, dict[str, Capture]]]:
         """Counts by place and method, and the methods of the places that were not finished before."""
-        stores = {
-            name: PartStore(self.state, f"coverage-{task.name}-{Path(name).stem}", self.identity(task))
-            for name, task in tasks.items()
-        }
+        stores = {name: PartStore(self.state, f"coverage-{Path(name).stem}", self.identity(tasks[name])) for name in tasks}
         done = {name: store.load() for name, store in stores.items()}
         sizes = {name: tasks[name].test_part or len(test.X) for name, test in tests.items()}
         parts = {name: range(-(-len(test.X) // sizes[name])) for name, test in tests.items()}
@@ -236,7 +239,7 @@ class CoverageStudy(Study):
         table = Table(
             title=f"{title}: {first.inputs:,} test inputs{outcomes}",
             caption="\n".join(self._caption(place, task, tests, first)),
-            caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False,
+            caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
         )  # fmt: skip
         table.add_column("stratum" if task.regimes == task.strata.names else "regime")
         for name in found:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields, make_dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -17,7 +16,7 @@ from capture_cp.base.files import check_writable
 from capture_cp.capture.methods import METHODS
 from capture_cp.report.output import output_folder
 from capture_cp.spaces.plotting import pyplot
-from capture_cp.tasks.task import Advance, Task
+from capture_cp.tasks.task import Advance
 
 Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
 Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
@@ -33,14 +32,14 @@ class Study:
 
     Class attributes:
         command: its name on the command line, and in the `defaults` of a task.
-        unimportant: settings that change no result, see `identity`.
+        unimportant: settings that change no result.
 
     Attributes:
         task: the options of a task, see `capture_cp.tasks.registry`; `task.places()` are the tasks to run on.
     """
 
     command: ClassVar[str]
-    unimportant: ClassVar[frozenset[str]] = frozenset(("task", "device", "jobs", "state", "json", "record", "figures"))
+    unimportant: ClassVar[frozenset[str]] = frozenset({"task", "device", "jobs", "state", "json", "record", "figures"})
 
     task: Any
 
@@ -48,13 +47,6 @@ class Study:
     def of(cls, task: Any, **changes: Any) -> Self:
         """The study of a task with the task's defaults, where `changes` says nothing else."""
         return cls(task, **(dict(task.defaults.get(cls.command, {})) | changes))
-
-    def identity(self, task: Task) -> dict[str, Any]:
-        """Every setting that results in one place depend on, and nothing else: finished parts of the same are used again."""
-        own, options = asdict(self), asdict(self.task)
-        settings = {key: own[key] for key in own.keys() - self.unimportant}
-        chosen = {key: options[key] for key in options.keys() - self.task.unimportant}
-        return settings | {"options": chosen, "place": repr(task), "version": version("capture-cp")}
 
     def figure_data(self, figure: str, console: Console) -> Any:
         """The JSON-ready numbers behind a figure of this study, by the figure's name; None if its settings are all."""

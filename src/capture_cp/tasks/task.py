@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -41,7 +41,6 @@ class TaskOptions:
         studies: studies that only this task has, `module:class` by command.
         paper: file with what the paper printed about this task, see `capture_cp.studies.paper`.
         everywhere: name of the rows that add up all places.
-        unimportant: options that change no result in a place, such as how many threads there are.
     """
 
     name: ClassVar[str]
@@ -49,7 +48,6 @@ class TaskOptions:
     studies: ClassVar[Mapping[str, str]] = {}
     paper: ClassVar[Path | None] = None
     everywhere: ClassVar[str] = "all places"
-    unimportant: ClassVar[frozenset[str]] = frozenset()
 
     def places(self, planning: bool = False) -> Mapping[str, Task]:
         """The tasks that a study runs over, by the names that these options give them; `planning` ends episodes at goals."""
@@ -92,6 +90,16 @@ class Task(TaskOptions):
     def places(self, planning: bool = False) -> Mapping[str, Task]:
         """This task alone."""
         return {self.place: self}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
+        return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
+
+    def on(self, device: Device) -> Task:
+        """The task with its strata and model on a device, where they can be computed there; the same task otherwise."""
+        return self
 
     @property
     def strata(self) -> GriddedStrata:
@@ -143,10 +151,6 @@ class Task(TaskOptions):
     def correctable(self) -> bool:
         """Whether there is a `corrected` task."""
         return type(self).corrected is not Task.corrected
-
-    def on(self, device: Device) -> Task:
-        """The same task, which computes on a device what it can compute there."""
-        return self
 
     def method(
         self, name: str, n_particles: int | None = None, tree: Tree | None = None, seed: int = 0, k: int | None = None

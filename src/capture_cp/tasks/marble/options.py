@@ -22,7 +22,6 @@ class MarbleOptions(TaskOptions):
     name = "marble"
     task: ClassVar[type[Marble]] = Marble
     paper = Path(__file__).with_name("paper.json")
-    unimportant = frozenset(("maps",))
     everywhere = "all maps"
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
