@@ -24,6 +24,9 @@ Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
 StateFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for finished parts: the same command goes on from there.")]
 RowsFile = Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")]
 RecordFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")]
+Calibration = Annotated[
+    float, tyro.conf.arg(help="Calibration data: a share of them up to 1, or how many transitions or roll-outs.")
+]
 FigureFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for figures.")]
 
 
@@ -64,7 +67,7 @@ def study_of(study: type[Study], options: type[Any]) -> type[Any]:
     kinds: dict[str, Any] = {}
     for base in reversed(study.__mro__):
         kinds |= getattr(base, "__annotations__", {})
-    task = partial(options, **{name: value for name, value in changed.items() if name in of_task})
+    task: Any = partial(options, **{name: value for name, value in changed.items() if name in of_task})
     entries: list[Any] = [("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=task))]
     entries += [(name, kinds[name], field(default=value)) for name, value in changed.items() if name in of_study]
     if "weights" in of_study and options.weights is not None:

@@ -140,7 +140,8 @@ class Box(Task):
 
     @property
     def hazard(self) -> Bools:
-        return _in_patch(self.strata.grid.centre(np.arange(self.strata.grid.size)))
+        grid = self.strata.require_grid()
+        return _in_patch(grid.centre(np.arange(grid.size)))
 
     def cost(self, stage: Stage, weights: BoxWeights) -> Floats:
         """The distance of the mean particle to the goal, and cells of the patch in the region: (N,)."""

@@ -154,7 +154,7 @@ class FittedRow:
         return replace(run, inside=np.array(adapting.held, dtype=bool), thresholds=np.array(adapting.thresholds))
 
     def play_together(
-        self, starts: Floats, alpha: float, seeds: Sequence[tuple[int, int]], info: dict[str, Any]
+        self, starts: Floats, alpha: float, seeds: Sequence[tuple[int, int]], infos: Sequence[dict[str, Any]]
     ) -> list[Episode]:
         """Many closed-loop runs at once on a GPU from states (n, ds), and the regions of their executed steps.
 
@@ -165,8 +165,9 @@ class FittedRow:
             raise CaptureError(f"episodes of {self.task.name} cannot be played together with {self.row}; play one by one.")
         planner_seeds, noise_seeds = zip(*seeds)
         planner = self.planner(alpha, 0, "cuda")
-        runs = run_episodes(planner, systems, starts, self.task.max_steps, planner_seeds, noise_seeds, info)
-        return with_regions(runs, self.cap, self.task.axes, alpha, noise_seeds[0])
+        runs = run_episodes(planner, systems, starts, self.task.max_steps, planner_seeds, noise_seeds)
+        runs = with_regions(runs, self.cap, self.task.axes, alpha, noise_seeds[0])
+        return [replace(run, info=info) for run, info in zip(runs, infos)]
 
     def _one_step(self) -> Capture:
         if isinstance(self.cap, Capture):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -131,6 +131,16 @@ class Task(TaskOptions):
     def slug(self) -> str:
         """The place as part of the name of a file."""
         return re.sub(r"\W+", "-", self.place.lower()).strip("-") or self.name
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        kept = fields(self) if is_dataclass(self) else ()
+        return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
+
+    def on(self, device: Device) -> Task:
+        """The task with its strata and model on a device, where they can be computed there; the same task otherwise."""
+        return self
 
     @property
     def strata(self) -> GriddedStrata:

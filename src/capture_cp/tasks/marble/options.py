@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from capture_cp.base.checks import CaptureError
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.planner import PLANNER, MarbleWeights
 from capture_cp.tasks.marble.rows import SETTINGS
@@ -45,6 +46,8 @@ class MarbleOptions(TaskOptions):
 
     def places(self, planning: bool = False) -> dict[str, Marble]:
         """The maps by the names that were given."""
+        if not self.maps:
+            raise CaptureError("no maps are given; name at least one, or leave --maps out.")
         return {str(name): self._on(name, self.absorb or planning) for name in self.maps}
 
     def at(self, place: str) -> Marble:

@@ -74,8 +74,8 @@ class Marble(Task):
     absorb: bool = False
     model_gain: float = dynamics.MODEL_GAIN
     correction: tuple[tuple[float, ...], ...] | None = None
-    design: Design = field(default="grid", repr=False, compare=False, kw_only=True)
-    test_design: Design | None = field(default=None, repr=False, compare=False, kw_only=True)
+    design: Design = field(default="grid", repr=False, kw_only=True)
+    test_design: Design | None = field(default=None, repr=False, kw_only=True)
     true_gain: float = field(default=dynamics.TRUE_GAIN, repr=False, kw_only=True)
     drag: float = field(default=0.0, repr=False, kw_only=True)
 

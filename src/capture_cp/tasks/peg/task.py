@@ -88,6 +88,9 @@ class Peg(Task):
     def place(self) -> str:
         return f"peg {self.system}"
 
+    def on(self, device: Device) -> Peg:
+        return replace(self, device=device)
+
     @property
     def bounds(self) -> Floats:
         return np.full(3, self.settings.bound)
