@@ -28,9 +28,9 @@ from capture_cp import (
     OneGroup,
     PerStratum,
     Tree,
-    artifact,
     method,
 )
+from capture_cp.capture import artifact
 from capture_cp.tasks.box import Box
 from worlds import PARTICLES, fit
 

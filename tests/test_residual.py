@@ -15,8 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVR
 
-from capture_cp import Capture, CaptureError, Tree, method, residual
-from capture_cp.capture.horizon import HorizonCapture, Rollouts, as_step
+from capture_cp import Capture, CaptureError, HorizonCapture, Rollouts, Tree, as_step, method, residual
 from capture_cp.capture.preflight import training_memories
 from capture_cp.models import ensemble
 from capture_cp.models.residual import Residual
@@ -242,7 +241,7 @@ def test_steps_between_the_training_steps_of_the_same_runs_are_refused(box, runs
     with pytest.raises(CaptureError, match=r"of these transitions begin where a training transition of the model ended"):
         capture(unnamed, box).fit(X[~odd], Y[~odd])
     with pytest.raises(CaptureError, match=r"trained on 400 of these 400 transitions, or on steps of their episodes"):
-        capture(named, box).fit(X[~odd], Y[~odd], groups=run[~odd])
+        capture(named, box).fit(X[~odd], Y[~odd], episodes=run[~odd])
 
 
 def test_other_runs_are_no_training_runs(box, runs):

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from capture_cp import Capture, CaptureWarning, NearestParticles, OneGroup, one_stratum
+from capture_cp import Capture, CaptureWarning, HorizonCapture, NearestParticles, OneGroup, Rollouts, one_stratum
 from capture_cp.base.streams import derived_seed, generator, seed_sequence, stream
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
 from capture_cp.planning import MPPI
 from capture_cp.planning.episode import episode_seeds
 from capture_cp.studies.coverage import CoverageStudy

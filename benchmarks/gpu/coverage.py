@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -106,13 +107,12 @@ def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, An
         "methods": {},
     }
     for name, cap in caps.items():
-        on_gpu = Capture(**cap.get_params(deep=False) | {"device": "cuda"})
-        on_gpu._restore(cap.partition_, cap.calibration_, cap.n_inputs_, cap.n_outputs_, cap.data_)
+        on_gpu = copy(cap).set_params(device="cuda")
         prediction = cap.predict(some, 0)
         ours = on_gpu.contains(some, found.reshape(len(some), draws, 2), ALPHA, None, prediction, found_labels)
         theirs = cap.contains(some, Y.reshape(len(some), draws, 2), ALPHA, None, prediction, labels)
         q, q_gpu = cap.thresholds(some, ALPHA), on_gpu.thresholds(some, ALPHA)
-        R, R_gpu = (c._computed.score(prediction, Y[::draws].copy()) for c in (cap, on_gpu))
+        R, R_gpu = (c.scores(prediction, Y[::draws].copy()) for c in (cap, on_gpu))
         cells = cap.count_cells(some, ALPHA, prediction=prediction)
         report["methods"][name] = {
             "memberships": ours.size,

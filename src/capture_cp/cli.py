@@ -7,16 +7,17 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from functools import reduce
 from io import TextIOWrapper
+from operator import or_
 from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
-from rich.errors import MarkupError
-from rich.text import Text
 
 from capture_cp import __version__
-from capture_cp.base.checks import CaptureError, CaptureWarning, printable, shortened
+from capture_cp.base.checks import CaptureError, CaptureWarning, shortened
+from capture_cp.base.terminal import Terminal
 from capture_cp.logs.calibrate import Calibrate
 from capture_cp.logs.check import Check
 from capture_cp.logs.config import expanded
@@ -24,17 +25,17 @@ from capture_cp.logs.size import Size
 from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.demo import Demo
 from capture_cp.studies.horizon import HorizonStudy
-from capture_cp.studies.marble_sensitivity import MarbleSensitivity
 from capture_cp.studies.online import OnlineStudy
-from capture_cp.studies.online_rounds import RoundsStudy
 from capture_cp.studies.peg_coverage import PegCoverageStudy
 from capture_cp.studies.peg_horizon import PegHorizonStudy
-from capture_cp.studies.peg_planning import PegPlanningStudy
-from capture_cp.studies.peg_sensitivity import PegSensitivity
 from capture_cp.studies.peg_simulator import SimulatorCheck
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.reproduce import Reproduce
+from capture_cp.studies.rounds import RoundsStudy
+from capture_cp.studies.sensitivity import SensitivityStudy
+from capture_cp.studies.study import Study, study_of
 from capture_cp.studies.video import Video
+from capture_cp.tasks.registry import find_task, task_names
 from capture_cp.viewer.settings import MarbleView, PegView
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
@@ -45,18 +46,22 @@ COVERAGE = "Empirical coverage of the methods on a task, stratum by stratum, bes
 
 HORIZON = "Coverage of regions several steps ahead: the paper's recursion beside regions calibrated on roll-outs."
 
-ONLINE = "Regions in closed loop: adapting to a system that changes, and calibrated on what the planner does."
+ONLINE = "Regions that adapt in closed loop to a true system that changes."
+
+ROUNDS = "Regions calibrated on what the planner does, round after round."
+
+SENSITIVITY = "Closed-loop planning with one setting at a time changed."
 
 PLAN = "Closed-loop planning with the regions of each method on a task, beside the paper's figures."
 
 VIEW = "A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay."
 
-PlanCommand = (
-    Annotated[PlanningStudy, tyro.conf.subcommand("marble")]
-    | Annotated[MarbleSensitivity, tyro.conf.subcommand("marble-sensitivity")]
-    | Annotated[PegPlanningStudy, tyro.conf.subcommand("peg")]
-    | Annotated[PegSensitivity, tyro.conf.subcommand("peg-sensitivity")]
-)
+
+def _of_tasks(study: type[Study]) -> Any:
+    """A study as one subcommand per task."""
+    commands = [Annotated[study_of(study, find_task(name)), tyro.conf.subcommand(name)] for name in task_names()]
+    return reduce(or_, commands)
+
 
 CoverageCommand = (
     Annotated[CoverageStudy, tyro.conf.subcommand("marble")] | Annotated[PegCoverageStudy, tyro.conf.subcommand("peg")]
@@ -66,18 +71,16 @@ HorizonCommand = (
     Annotated[HorizonStudy, tyro.conf.subcommand("marble")] | Annotated[PegHorizonStudy, tyro.conf.subcommand("peg")]
 )
 
-OnlineCommand = (
-    Annotated[OnlineStudy, tyro.conf.subcommand("marble")] | Annotated[RoundsStudy, tyro.conf.subcommand("marble-rounds")]
-)
-
 ViewCommand = Annotated[MarbleView, tyro.conf.subcommand("marble")] | Annotated[PegView, tyro.conf.subcommand("peg")]
 
-Command = (
+Command: Any = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[CoverageCommand, tyro.conf.subcommand("coverage", description=COVERAGE)]
     | Annotated[HorizonCommand, tyro.conf.subcommand("horizon", description=HORIZON)]
-    | Annotated[PlanCommand, tyro.conf.subcommand("plan", description=PLAN)]
-    | Annotated[OnlineCommand, tyro.conf.subcommand("online", description=ONLINE)]
+    | Annotated[_of_tasks(PlanningStudy), tyro.conf.subcommand("plan", description=PLAN)]
+    | Annotated[_of_tasks(SensitivityStudy), tyro.conf.subcommand("sensitivity", description=SENSITIVITY)]
+    | Annotated[_of_tasks(OnlineStudy), tyro.conf.subcommand("online", description=ONLINE)]
+    | Annotated[_of_tasks(RoundsStudy), tyro.conf.subcommand("rounds", description=ROUNDS)]
     | Annotated[Size, tyro.conf.subcommand("size")]
     | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
     | Annotated[Check, tyro.conf.subcommand("check")]
@@ -86,20 +89,6 @@ Command = (
     | Annotated[ViewCommand, tyro.conf.subcommand("view", description=VIEW, default=MarbleView())]
     | Annotated[SimulatorCheck, tyro.conf.subcommand("simulator")]
 )
-
-
-class Terminal(Console):
-    """A console that shows what it is given: control characters are not obeyed, and what is no markup is text."""
-
-    def __init__(self, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, emoji=False)
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """One piece of text, such as the cell of a table."""
-        try:
-            return super().render_str(printable(text), **options)
-        except MarkupError:
-            return super().render_str(printable(text), **(options | {"markup": False}))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

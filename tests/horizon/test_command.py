@@ -8,8 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError
-from capture_cp.capture.horizon import as_step
+from capture_cp import CaptureError, as_step
 from capture_cp.cli import main
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.rollouts import marble_rollouts

@@ -30,7 +30,7 @@ def log(rng, n, right=1.0, episodes=None):
 
 def fitted(data, groups, strata=SIGN):
     cap = Capture(still, strata, score=NearestParticles(1), groups=groups, n_particles=2)
-    return cap.fit(data.X, data.Y, groups=data.episode)
+    return cap.fit(data.X, data.Y, episodes=data.episode)
 
 
 @pytest.mark.parametrize("confidence", [None, 0.9])

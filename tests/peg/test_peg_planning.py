@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from capture_cp import CaptureError
-from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp import CaptureError, clopper_pearson
 from capture_cp.planning.episode import Episode
 from capture_cp.studies import paper, peg_sensitivity
 from capture_cp.studies.peg_planning import PegPlanningStudy

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from capture_cp import CaptureError
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
+from capture_cp import CaptureError, HorizonCapture, Rollouts
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import PerStratum
 from capture_cp.conformal.scores import NearestParticles

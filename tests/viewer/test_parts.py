@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.capture.plotting import STRATA_COLOURS
+from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.viewer.canvas import Canvas, beside, rgb
 from capture_cp.viewer.controls import Choices, Range, controls_of, replaced
 from capture_cp.viewer.loop import Loop

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import CaptureError, Floats, finite_array
-from capture_cp.capture.provenance import digest
 
 MOST_RESIDUALS = 512
 

@@ -12,12 +12,12 @@ import numpy as np
 import tyro
 from rich.console import Console
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS, method
 from capture_cp.capture.preflight import check_unseen
-from capture_cp.capture.provenance import digest
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import Model
@@ -131,13 +131,13 @@ class Calibrate:
         tree = Tree(per_stratum=True, min_leaf=self.min_leaf)
         cap = method(self.method, model, strata, n_particles=self.particles, k=self.k, tree=tree, seed=self.seed)
         with in_options():
-            return cap.set_params(deterministic_model=self.deterministic_model).fit(log.X, log.Y, groups=log.episode)
+            return cap.set_params(deterministic_model=self.deterministic_model).fit(log.X, log.Y, episodes=log.episode)
 
     def _coverage(self, cap: Capture, kept: Transitions) -> Coverage:
         """Coverage on all of these transitions; mean cells, which take far longer to count, on some thousands at most."""
         all_measured = len(kept) <= MEASURED
         settings = self.alpha, self.confidence
-        found = cap.coverage(kept.X, kept.Y, *settings, groups=kept.episode, volumes=all_measured, rng=self.seed)
+        found = cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, volumes=all_measured, rng=self.seed)
         if all_measured:
             return found
         some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import CaptureError, failure_rate, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.provenance import digest
 from capture_cp.data.transitions import Transitions, read_transitions
 from capture_cp.logs import options
 from capture_cp.logs.batch import BatchCheck, check_batch

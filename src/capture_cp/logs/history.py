@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.monitor import Monitor
-from capture_cp.capture.provenance import digest
 
 
 @dataclass

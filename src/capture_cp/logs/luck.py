@@ -11,9 +11,9 @@ from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.conformal.drift import excess_p_value, holm, shortfall_p_value
+from capture_cp.conformal.episodes import episode_numbers, one_of_each
 from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
-from capture_cp.conformal.units import one_of_each, unit_numbers
 from capture_cp.data.transitions import Transitions
 
 #: Reports of sound logs in which anything is marked.
@@ -90,4 +90,4 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
 
 
 def _one_step(log: Transitions, seed: int) -> Ints:
-    return one_of_each(unit_numbers(log.episode, len(log)), stream(seed, "marks"))
+    return one_of_each(episode_numbers(log.episode, len(log)), stream(seed, "marks"))

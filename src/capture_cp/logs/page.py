@@ -12,13 +12,13 @@ import numpy as np
 
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.plotting import label, plot_strata, pyplot
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.data.transitions import Transitions
 from capture_cp.logs.luck import MARKED, marks
 from capture_cp.logs.tables import share_cells
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import DASH, Cell, PageTable
+from capture_cp.spaces.plotting import label, plot_strata, pyplot
 from capture_cp.spaces.strata import GriddedStrata
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, same_length, some_rows, whole_number
 from capture_cp.base.params import Params
 from capture_cp.base.streams import stream
+from capture_cp.conformal.episodes import episode_numbers
 from capture_cp.conformal.scores import Model
-from capture_cp.conformal.units import unit_numbers
 from capture_cp.models.training import TrainingRows
 from capture_cp.spaces.metrics import wrap_angle
 
@@ -69,7 +69,7 @@ class Residual(Params):
                 f"the regressor is {self.regressor!r}; expected one of scikit-learn's kind, such as LinearRegression()."
             )
         if episodes is not None:
-            unit_numbers(episodes, len(X))
+            episode_numbers(episodes, len(X))
         misses = self._wrapped(Y - self._mean(X, Y.shape[1]))
         try:
             # one target as (n,): every regressor takes it, some would refuse or flatten (n, 1)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import Bools, Floats
 from capture_cp.base.streams import stream
-from capture_cp.capture.provenance import digest
 
 #: Numbers are the same within this share of their column's spread, and of its largest number: a copy in float32 or a
 #: CSV file with six decimals is still the same transition.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 
 #: Shape and colour both tell strata apart, so that the chart survives a grey print.
 _MARKERS = ("o", "s", "^", "D", "v")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.capture.plotting import label
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.report.movie import Picture
+from capture_cp.spaces.plotting import label
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

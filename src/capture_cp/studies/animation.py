@@ -8,8 +8,8 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.plotting import STRATA_COLOURS
 from capture_cp.planning.episode import Episode
+from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.studies.recorded import recorded_region
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.planner import POSITION

@@ -11,8 +11,8 @@ from rich.progress import track
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, CaptureWarning
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
 from capture_cp.report.output import output_folder, write_rows
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 from capture_cp.tasks.marble.task import Marble
 
 if TYPE_CHECKING:

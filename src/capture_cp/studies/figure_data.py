@@ -10,7 +10,6 @@ from rich.console import Console
 from capture_cp.studies.animation import board
 from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.peg_coverage import PegCoverageStudy
-from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.peg.cspace import REGIMES
 
@@ -22,11 +21,9 @@ def figure_data(study: Any, figure: str, console: Console) -> Any:
     if isinstance(study, CoverageStudy) and figure.endswith("-spaces"):
         tasks = {f"{Path(name).stem}-spaces": task for name, task in study.checked_tasks().items()}
         return board(tasks[figure]) if figure in tasks else None
-    if isinstance(study, PlanningStudy):  # every episode is in the study's state folder by now
-        results = study.results(study.checked_tasks(), console)
-        return [{"map": map_name, "method": name, "episodes": _paths(runs)} for (map_name, name), runs in results.items()]
-    if isinstance(study, PegPlanningStudy) and figure.endswith("-paths"):
-        return [{"method": name, "episodes": _paths(runs)} for name, runs in study.results(console)[1].items()]
+    if isinstance(study, PlanningStudy) and not figure.endswith("-horizon"):
+        results = study.results(study.tasks(), console)  # every episode is in the study's state folder by now
+        return [{"map": place, "method": name, "episodes": _paths(runs)} for (place, name), runs in results.items()]
     if isinstance(study, PegCoverageStudy):
         return _peg_data(study, figure)
     return None

@@ -14,7 +14,8 @@ from rich.progress import track
 from capture_cp.base.checks import confidence_level, whole_number
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture, HorizonCoverage
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.conformal.coverage import HorizonCoverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.studies.horizon_methods import compare, report

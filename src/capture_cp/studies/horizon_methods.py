@@ -12,12 +12,12 @@ from rich.table import Table
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture, HorizonCoverage, Rollouts
-from capture_cp.capture.horizon.coverage import horizon_coverage
-from capture_cp.capture.horizon.particles import Cloud, count_cells, within
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
-from capture_cp.conformal.coverage import CoverageRow
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.horizon_particles import Cloud, count_cells, within
+from capture_cp.conformal.coverage import CoverageRow, HorizonCoverage, horizon_coverage
+from capture_cp.data.rollouts import Rollouts
 from capture_cp.report.output import output_folder, share_with_interval, write_rows
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 
 Found = Mapping[str, Mapping[str, HorizonCoverage]]  # by map (or system) and method
 
@@ -50,7 +50,7 @@ def compare(
 def _coverage(
     cap: HorizonCapture, clouds: Sequence[Cloud], q: Floats, test: Rollouts, alpha: float, volume: int, simultaneous: bool
 ) -> HorizonCoverage:
-    labels = cap._feasible_labels(test, cap.steps_)
+    labels = cap.feasible_labels(test)
     inside = within(cap.score_, clouds, q, test.configurations_at(cap.steps_), labels)
     first = [Cloud(cloud.x[:volume], cloud.particles[:volume]) for cloud in clouds]
     cells = count_cells(cap.score_, first, q[:volume], cap.strata).mean(axis=0) if volume else None

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.plotting import STRATA_COLOURS, label, plot_strata, pyplot
 from capture_cp.report.output import output_folder
+from capture_cp.spaces.plotting import STRATA_COLOURS, label, plot_strata, pyplot
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import CORNER, EDGE, FREE
 from capture_cp.tasks.marble.maps import MILLIMETRE

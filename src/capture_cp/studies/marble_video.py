@@ -9,19 +9,19 @@ import numpy as np
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import method
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, plot_strata
 from capture_cp.capture.region import Region
 from capture_cp.planning.episode import Episode
 from capture_cp.report.movie import Picture
 from capture_cp.report.storyboard import MovingFigure, check_states, heading, mark_window, rgb
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, plot_strata
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.studies.board_drawing import board_polygons
 from capture_cp.studies.marble_figures import GOAL_COLOUR, PIT_COLOUR, draw_board
-from capture_cp.studies.planning_rows import ROWS
 from capture_cp.studies.recorded import recorded_method, recorded_region, verdict
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.maps import MILLIMETRE, load_map, tuning_variant
 from capture_cp.tasks.marble.planner import POSITION
+from capture_cp.tasks.marble.rows import ROWS
 from capture_cp.tasks.marble.task import Marble
 
 MARBLE_COLOUR, PATH_COLOUR, PLAN_COLOUR = "#9aa5b1", "#222222", "#CC79A7"

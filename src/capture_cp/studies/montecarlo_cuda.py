@@ -91,7 +91,7 @@ class CounterOnCuda:
         for name, cap in self.caps.items():
             score = cap.score_.on("cuda")
             assert isinstance(score, OnCuda)
-            q = cap._columns(X, self.alpha, None)
+            q = cap.cell_thresholds(X, self.alpha)
             told, limits = score.told(predicted[name]), cuda.to_device(score.limits(q))
             asked[name] = _Asked(score, predicted[name], told, q, limits)
         return asked

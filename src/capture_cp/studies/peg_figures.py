@@ -12,10 +12,10 @@ from rich.console import Console
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, pyplot
 from capture_cp.capture.region import Region
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.output import output_folder
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, pyplot
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.studies.peg_planning_figures import draw_peg, draw_receptacle
 from capture_cp.tasks.peg.cspace import REGIMES

@@ -15,9 +15,12 @@ from rich.progress import Progress
 from capture_cp.base.checks import confidence_level, whole_number
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture, HorizonCoverage, Rollouts, as_step
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.horizon_particles import as_step
+from capture_cp.conformal.coverage import HorizonCoverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
+from capture_cp.data.rollouts import Rollouts
 from capture_cp.studies.horizon import CALIBRATION, TEST
 from capture_cp.studies.horizon_methods import compare, report
 from capture_cp.studies.parts import kernel_threads

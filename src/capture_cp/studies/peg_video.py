@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Floats
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR
 from capture_cp.capture.region import Region
 from capture_cp.planning.episode import Episode
 from capture_cp.report.movie import Picture
 from capture_cp.report.storyboard import MovingFigure, check_states, heading, mark_window, rgb
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.studies.peg_figures import REGIME_COLOURS
 from capture_cp.studies.peg_planning_figures import (
@@ -21,8 +21,8 @@ from capture_cp.studies.peg_planning_figures import (
     draw_peg,
     draw_receptacle,
 )
-from capture_cp.studies.peg_rows import ROWS
 from capture_cp.studies.recorded import recorded_method, recorded_region, verdict
+from capture_cp.tasks.peg.rows import ROWS
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
 

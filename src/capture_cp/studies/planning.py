@@ -13,6 +13,7 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.capture.methods import METHODS
+from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.planning.episode import Episode, episode_seeds
 from capture_cp.report.output import output_folder, write_rows
@@ -33,7 +34,7 @@ from capture_cp.studies.study import (
 )
 from capture_cp.tasks.recorded import recorded_info
 from capture_cp.tasks.rows import FittedRow, Row, fit_row, part_of
-from capture_cp.tasks.task import Task
+from capture_cp.tasks.task import PLANNER, Task
 
 TOGETHER = 1000  # episodes planned at once on a GPU, about half a gigabyte there
 
@@ -56,8 +57,8 @@ class PlanningStudy(Study):
         tyro.conf.arg(help="Methods, or capture-horizon, capture-online; with a corrected model, capture-...-residual."),
     ] = METHODS
     episodes: Annotated[int, tyro.conf.arg(help="Closed-loop runs per place and method.")] = 30
-    samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan.")] = 128
-    horizon: Annotated[int, tyro.conf.arg(help="Steps of a plan.")] = 5
+    samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan.")] = PLANNER.samples
+    horizon: Annotated[int, tyro.conf.arg(help="Steps of a plan.")] = PLANNER.horizon
     temperature: Annotated[float | None, tyro.conf.arg(help="MPPI's lambda, by default each row's own.")] = None
     weights: Annotated[Any, tyro.conf.Suppress] = None
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree of a calibration.")] = 20
@@ -110,7 +111,8 @@ class PlanningStudy(Study):
 
     def fit(self, task: Task, name: str) -> FittedRow:
         """A row of the table, calibrated in this place."""
-        chosen = self.particles, self.max_leaves, self.k, self.calibration
+        tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": self.max_leaves}))
+        chosen = self.particles, tree, self.k, self.calibration
         return fit_row(self.planned_row(task, name), task, self.seed, *chosen)
 
     def play(self, fitted: FittedRow, place: str, name: str, start: Floats, episode: int) -> Episode:
@@ -200,4 +202,4 @@ def _figures(study: PlanningStudy, tasks: Mapping[str, Task], results: Results) 
         return [file]
     from capture_cp.studies.peg_planning_figures import write_figures
 
-    return list(write_figures(study, tasks, results, folder))
+    return list(write_figures(study, tasks, results, folder))  # type: ignore[arg-type]

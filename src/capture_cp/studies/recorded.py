@@ -9,9 +9,10 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.region import Region, grid_of
+from capture_cp.capture.region import Region
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.episode import Episode
+from capture_cp.spaces.strata import grid_of
 
 
 class Planned(Protocol):

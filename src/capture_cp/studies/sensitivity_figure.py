@@ -7,8 +7,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
 from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 from capture_cp.studies.planning_report import covered, successes
 from capture_cp.studies.sensitivity import ALL, Rows
 from capture_cp.tasks.rows import Setting
@@ -46,8 +46,8 @@ def _draw_setting(panel: Any, setting: Setting, alpha: float, rows: Rows) -> Non
     """One panel: the target, the study's own value, and one line per method and quantity."""
     spots = {value: number for number, value in enumerate(setting.values)}
     targets = [value if setting.option == "alpha" else alpha for value in setting.values]
-    own = spots[setting.own]
-    panel.axvspan(own - 0.4, own + 0.4, color="#eeeeee", lw=0, label="the study's own value")
+    ours = spots[setting.own]
+    panel.axvspan(ours - 0.4, ours + 0.4, color="#eeeeee", lw=0, label="the study's own value")
     panel.plot(spots.values(), [100 * (1 - a) for a in targets], color="#222222", lw=0.8, ls=":", label="1 - alpha")
     methods = list(dict.fromkeys(row["method"] for row in rows))
     for m, (method, colour) in enumerate(zip(methods, STRATA_COLOURS)):

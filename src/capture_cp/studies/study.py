@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -15,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.plotting import pyplot
 from capture_cp.report.output import output_folder
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.rows import weight_options
 
 Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
@@ -58,18 +57,24 @@ class Study:
 
 
 def study_of(study: type[Study], options: type[Any]) -> type[Any]:
-    """A study as a dataclass for one task: the task's options among its own, the task's defaults in place of its own."""
-    of_study, of_task = ({entry.name for entry in fields(part)} for part in (study, options))
-    changed = options.defaults.get(study.command, {})
-    unknown = set(changed) - of_study - of_task
+    """A study as a dataclass for one task: the task's options among its own, the task's defaults in place of its own.
+
+    Where both have an option of the same name, the study's is called COMMAND-NAME. If the study has `weights`, the weights
+    of the task's objective become options as well.
+    """
+    of_study, of_task = ({entry.name: entry for entry in fields(part)} for part in (study, options))
+    changed: dict[str, Any] = dict(options.defaults.get(study.command, {}))
+    unknown = changed.keys() - of_study.keys() - of_task.keys()
     if unknown:
         raise CaptureError(f"{options.name} has defaults for {sorted(unknown)}, which {study.command} does not know.")
-    kinds: dict[str, Any] = {}
-    for base in reversed(study.__mro__):
-        kinds |= getattr(base, "__annotations__", {})
-    task: Any = partial(options, **{name: value for name, value in changed.items() if name in of_task})
-    entries: list[Any] = [("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=task))]
-    entries += [(name, kinds[name], field(default=value)) for name, value in changed.items() if name in of_study]
+    kinds, clashes = get_type_hints(study, include_extras=True), of_study.keys() & of_task.keys()
+    of_options = {name: value for name, value in changed.items() if name in of_task and name not in clashes}
+    entries: list[Any] = [
+        ("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=lambda: options(**of_options)))
+    ]
+    for name in of_study.keys() & (changed.keys() | clashes):
+        kind = Annotated[kinds[name], tyro.conf.arg(name=f"{study.command}-{name}")] if name in clashes else kinds[name]
+        entries.append((name, kind, field(default=changed.get(name, of_study[name].default))))
     if "weights" in of_study and options.weights is not None:
         weights = weight_options(options.weights)
         entries.append(("weights", Annotated[weights, tyro.conf.arg(name="")], field(default_factory=weights)))

@@ -26,11 +26,12 @@ def recorded_task(episode: Episode) -> Task:
     info = episode.info
     if not {"task", "options", "map"} <= info.keys():
         raise CaptureError(
-            f"the episode has the entries {sorted(map(str, info))}; expected task, options and map, as `capture plan --record` "
-            "writes them: record it again."
+            f"the episode has the entries {sorted(map(str, info))}; expected task, options and map among them, as "
+            "`capture plan TASK --record FOLDER` writes them: record it again."
         )
     name = known_name("task of the episode,", info["task"], task_names())  # never a module that a file names
-    return _options(find_task(name), info["options"]).at(str(info["map"])).with_correction(info.get("correction"))
+    task: Task = _options(find_task(name), info["options"]).at(str(info["map"]))
+    return task.with_correction(info.get("correction"))
 
 
 def _options(kind: type[Any], given: Any) -> Any:

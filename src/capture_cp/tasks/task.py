@@ -15,7 +15,7 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.methods import method
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
@@ -38,7 +38,7 @@ Advance = Callable[[int], object]
 CALIBRATION, TEST, SINGLE = "calibration", "test", "single"
 
 #: Of a task without settings of its own; rolled out in Python, so few samples. The temperature is in the unit of its cost.
-PLANNER = PlannerSettings(horizon=5, samples=128, temperature=0.1)
+PLANNER = PlannerSettings(horizon=4, samples=64, temperature=0.02)
 #: What can be varied of any task.
 VARIED = {
     "k": Setting("k", "neighbour k, of 16 particles", (1, 2, 4, 8, 12), 8),
@@ -135,8 +135,8 @@ class Task(TaskOptions):
     @property
     def identity(self) -> dict[str, Any]:
         """What tells this task apart from others, for the names of files: fields that make it another task."""
-        kept = fields(self) if is_dataclass(self) else ()
-        return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
+        names: list[str] = [entry.name for entry in fields(self) if entry.compare] if is_dataclass(self) else []
+        return {"task": self.name, "place": self.place} | {name: getattr(self, name) for name in names}
 
     def on(self, device: Device) -> Task:
         """The task with its strata and model on a device, where they can be computed there; the same task otherwise."""
@@ -192,7 +192,9 @@ class Task(TaskOptions):
         """The task with the correction of a recorded episode, read from JSON; None is the model as it is."""
         if correction is None:
             return self
-        raise CaptureError(f"the episode has a corrected model, which {self.name} has not; it is damaged or of another task.")
+        raise CaptureError(
+            f"the episode has a corrected model, which {self.name} has not; it is damaged or of another task."
+        )
 
     def method(
         self, name: str, n_particles: int | None = None, tree: Tree | None = None, seed: int = 0, k: int | None = None
@@ -299,7 +301,7 @@ class Task(TaskOptions):
 
     def planner(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         settings: PlannerSettings,
         weights: Any = None,
         alpha: float = 0.1,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Floats
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import STRATA
 from capture_cp.tasks.marble.maps import MILLIMETRE

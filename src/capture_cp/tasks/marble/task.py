@@ -14,8 +14,7 @@ import numpy as np
 
 from capture_cp.base.checks import Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import stream
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.transitions import Transitions
@@ -240,7 +239,7 @@ class Marble(Task):
 
     def planner(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         settings: PlannerSettings,
         weights: MarbleWeights | None = None,
         alpha: float = 0.1,

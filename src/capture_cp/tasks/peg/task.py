@@ -12,8 +12,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import stream
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.rollouts import Rollouts
@@ -219,7 +218,7 @@ class Peg(Task):
 
     def planner(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         settings: PlannerSettings,
         weights: PegWeights | None = None,
         alpha: float = 0.1,
