@@ -105,8 +105,7 @@ class Bench:
         import numpy as np
         from sklearn.base import clone
 
-        from capture_cp import HorizonCapture, Rollouts, Transitions, Tree, method, write_transitions
-        from capture_cp.logs.batch import check_batch
+        from capture_cp import HorizonCapture, Rollouts, Transitions, Tree, check_batch, method, write_transitions
         from capture_cp.logs.history import History
         from capture_cp.planning import Episode
         from capture_cp.tasks.box import Box
@@ -172,8 +171,7 @@ class Bench:
         str(cap.coverage(self.rollouts, 0.3))
 
     def history(self, path: Path) -> None:
-        from capture_cp import Capture
-        from capture_cp.logs.batch import check_batch
+        from capture_cp import Capture, check_batch
         from capture_cp.logs.history import History
 
         cap = Capture.load(self.folder / "seed.calibration", self.box, self.box.strata)

@@ -22,11 +22,11 @@ from capture_cp import (
     PerStratum,
     Tree,
     Uncalibrated,
+    check_batch,
     one_stratum,
 )
 from capture_cp.conformal.drift import column_p_values, column_quantiles, holm, shortfall_p_value
 from capture_cp.conformal.thresholds import GroupScores
-from capture_cp.logs.batch import check_batch
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4

@@ -346,7 +346,7 @@ def test_split_keeps_episodes_whole(episodes, seed, shares):
         ((10, (0.5, -0.1)), "expected positive numbers"),
         ((3, (0.9, 0.1)), "3 rows are too few"),
         ((4, (0.5, 0.5), [1, 1, 1, 1]), "1 episodes are too few"),
-        ((4, (0.5, 0.5), [1, 1]), "groups has shape"),
+        ((4, (0.5, 0.5), [1, 1]), "episodes has shape"),
     ],
 )
 def test_impossible_splits_are_refused(arguments, sentence):

@@ -4,10 +4,10 @@ Names are imported when they are first used, so that a program loads only what i
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from capture_cp.base.checks import CaptureError, CaptureWarning
     from capture_cp.capture.adaptive import Adaptive, AdaptiveAlpha, AdaptiveScale
     from capture_cp.capture.capture import Capture
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
     from capture_cp.data.rollouts import BatchedStep, Rollouts, split_log
     from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
+    from capture_cp.logs.batch import BatchCheck, Finding, check_batch
+    from capture_cp.logs.bundle import load_calibration
     from capture_cp.models.residual import Residual, residual
     from capture_cp.spaces.contact_strata import ContactStrata
     from capture_cp.spaces.grid import Grid
@@ -70,6 +72,8 @@ _MODULES = {
     "conformal.scores": ("Model", "NearestParticles", "ParticleBox", "Score"),
     "data.rollouts": ("BatchedStep", "Rollouts", "split_log"),
     "data.transitions": ("Transitions", "read_transitions", "write_transitions"),
+    "logs.batch": ("BatchCheck", "Finding", "check_batch"),
+    "logs.bundle": ("load_calibration",),
     "models.residual": ("Residual", "residual"),
     "spaces.contact_strata": ("ContactStrata",),
     "spaces.grid": ("Grid",),
@@ -79,11 +83,14 @@ _MODULES = {
 }
 _MODULE_OF = {name: f"capture_cp.{module}" for module, names in _MODULES.items() for name in names}
 
-__version__ = version("capture-cp")
 __all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("capture-cp")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
@@ -91,4 +98,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

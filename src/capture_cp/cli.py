@@ -26,7 +26,6 @@ from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.demo import Demo
 from capture_cp.studies.horizon import HorizonStudy
 from capture_cp.studies.online import OnlineStudy
-from capture_cp.studies.peg_coverage import PegCoverageStudy
 from capture_cp.studies.peg_horizon import PegHorizonStudy
 from capture_cp.studies.peg_simulator import SimulatorCheck
 from capture_cp.studies.planning import PlanningStudy
@@ -63,9 +62,7 @@ def _of_tasks(study: type[Study]) -> Any:
     return reduce(or_, commands)
 
 
-CoverageCommand = (
-    Annotated[CoverageStudy, tyro.conf.subcommand("marble")] | Annotated[PegCoverageStudy, tyro.conf.subcommand("peg")]
-)
+CoverageCommand: Any = _of_tasks(CoverageStudy)
 
 HorizonCommand = (
     Annotated[HorizonStudy, tyro.conf.subcommand("marble")] | Annotated[PegHorizonStudy, tyro.conf.subcommand("peg")]

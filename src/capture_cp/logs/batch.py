@@ -11,11 +11,11 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, some_rows
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.monitor import Monitor
 from capture_cp.conformal.coverage import Coverage
-from capture_cp.conformal.drift import column_p_values, holm
+from capture_cp.conformal.drift import Outcomes, column_p_values, holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
-from capture_cp.conformal.thresholds import EpisodeScores
+from capture_cp.conformal.quantile import conformal_rank
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.logs.history import History
-from capture_cp.logs.luck import Outcomes, outcomes_of
 
 QUESTIONS = ("order", "scores", "coverage", "inputs")
 
@@ -102,6 +102,16 @@ def check_batch(
     return checked
 
 
+def outcomes_of(cap: Capture, R: Floats, X: Floats, m: Ints, alpha: float, confidence: float | None) -> Outcomes:
+    """Outcomes with scores R (n,) of inputs X (n, dx) that landed in strata m (n,)."""
+    assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
+    single = cap.calibration_.single
+    ranks = np.array([conformal_rank(int(n), alpha, confidence) for n in single.sizes])
+    group = cap.partition_.grown.groups(X, m)
+    held = cap.threshold_table(alpha, confidence).thresholds[cap.partition_.groups(X, m)] >= R
+    return Outcomes(alpha, group, held, single.at(alpha, confidence)[group] >= R, single.sizes, ranks)
+
+
 def _order(monitor: Monitor, R: Floats, group: Ints, rows: Ints, level: float) -> Finding:
     """Is the batch, in its order, exchangeable with the calibration? A martingale bets that it is not."""
     before, first = monitor.alarm(level), None
@@ -135,7 +145,7 @@ def _direction(p_values: Floats) -> str:
 
 
 def _coverage(outcomes: Outcomes, together: dict[str, Ints], level: float) -> list[Finding]:
-    """Is coverage below 1 - alpha by more than the luck of the batch, and of the calibration?"""
+    """Is coverage below 1 - alpha by more than the chance of the batch, and of the calibration?"""
     where = {name: np.isin(outcomes.group, groups) for name, groups in together.items()}
     where = {name: here for name, here in where.items() if here.any()}
     corrected = holm([outcomes.shortfall(here) for here in where.values()]).tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -103,7 +102,8 @@ class OnlineStudy(Study):
     def results(self, tasks: Mapping[str, Task], console: Console) -> dict[tuple[str, str], Any]:
         """What happened at every step, by place and mode."""
         names: list[tuple[str, str]] = [(place, mode) for place in tasks for mode in self.modes]
-        store = PartStore(self.state, "online", self._identity(tasks))
+        made_with = {place: self.identity(task) | {"row": repr(self._row(task))} for place, task in tasks.items()}
+        store = PartStore(self.state, "online", made_with)
         done = store.load()
         missing = [part for part in range(len(names)) if part not in done]
         work = partial(self._part, tasks, names)
@@ -112,12 +112,6 @@ class OnlineStudy(Study):
                 done[part] = result
                 store.add(part, result)
         return {names[part]: done[part] for part in range(len(names))}
-
-    def _identity(self, tasks: Mapping[str, Task]) -> dict[str, Any]:
-        names = ("modes", "steps", "gain", "drag", "gamma", "eta", "calibration", "alpha", "seed")
-        chosen = {name: getattr(self, name) for name in names}
-        rows = {place: repr(self._row(task)) for place, task in tasks.items()}
-        return chosen | {"tasks": [task.identity for task in tasks.values()], "rows": rows, "version": version("capture-cp")}
 
     def _row(self, task: Task) -> Row:
         return task.rows["capture"].changed({"samples": self.samples})

@@ -25,7 +25,7 @@ STYLES = {"success": ("#0072B2", "-"), "timed out": ("#D55E00", "--")}
 _MM = 1e3
 
 
-def write_figures(study: PlanningStudy, tasks: Mapping[str, Peg], results: Results, folder: Path) -> list[Path]:
+def planning_figures(study: PlanningStudy, tasks: Mapping[str, Peg], results: Results, folder: Path) -> list[Path]:
     """Both figures as PNG files; the plans are those of the last method."""
     name, files = study.methods[-1], []
     for place, task in tasks.items():

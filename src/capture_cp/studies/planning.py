@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from typing import Annotated, Any, ClassVar
 
 import tyro
@@ -30,6 +29,7 @@ from capture_cp.studies.study import (
     StateFolder,
     Study,
     check_settings,
+    drawing_of,
     progress_bar,
 )
 from capture_cp.tasks.recorded import recorded_info
@@ -51,6 +51,7 @@ class PlanningStudy(Study):
     """
 
     command: ClassVar[str] = "plan"
+    unimportant = Study.unimportant | {"methods", "episodes"}
 
     methods: Annotated[
         tuple[str, ...],
@@ -89,7 +90,7 @@ class PlanningStudy(Study):
         if self.json is not None:
             write_rows(self.json, rows, self)
         if self.figures is not None:
-            files = _figures(self, tasks, results)
+            files = drawing_of(tasks).planning_figures(self, tasks, results, output_folder(self.figures))
             console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def tasks(self) -> dict[str, Task]:
@@ -102,6 +103,8 @@ class PlanningStudy(Study):
         if self.k is not None and whole_number("k", self.k, 1) > self.particles:
             raise CaptureError(f"k is {self.k}; expected a number from 1 to the {self.particles} particles.")
         part_of(one.calibration_size, self.calibration)
+        if self.figures is not None:
+            drawing_of(tasks)
         return tasks
 
     def planned_row(self, task: Task, name: str) -> Row:
@@ -146,11 +149,8 @@ class PlanningStudy(Study):
         return [done[episode] for episode in range(self.episodes)]
 
     def _identity(self, task: Task, name: str) -> dict[str, Any]:
-        """What an episode depends on."""
-        chosen = {key: getattr(self, key) for key in ("particles", "max_leaves", "k", "calibration", "alpha", "seed")}
         device = "cpu" if chosen_device(self.device) == "cpu" else "cuda"  # which has other random numbers
-        made_with = {"row": repr(self.planned_row(task, name)), "device": device, "version": version("capture-cp")}
-        return task.identity | chosen | made_with
+        return self.identity(task) | {"row": repr(self.planned_row(task, name)), "device": device}
 
     def _episodes(self, fitted: FittedRow, place: str, name: str, wanted: list[int]) -> Iterator[tuple[int, Any]]:
         """Summaries of episodes by their numbers: all at once on a GPU where that is possible, else one by one."""
@@ -190,16 +190,3 @@ class PlanningStudy(Study):
     def table(self, title: str, rows: list[dict[str, Any]]) -> Any:
         """The rows of one place as a table, beside the paper's figures."""
         return planning_table(f"{title}: {self.episodes} episodes", rows, Paper.of(self.task).planning_columns)
-
-
-def _figures(study: PlanningStudy, tasks: Mapping[str, Task], results: Results) -> list[Any]:
-    folder = output_folder(study.figures or ".")
-    if study.task.name == "marble":
-        from capture_cp.studies.marble_figures import draw_trajectories
-
-        file = folder / "trajectories.png"
-        draw_trajectories(tasks, results, file)  # type: ignore[arg-type]
-        return [file]
-    from capture_cp.studies.peg_planning_figures import write_figures
-
-    return list(write_figures(study, tasks, results, folder))  # type: ignore[arg-type]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
@@ -17,6 +18,7 @@ from capture_cp.capture.methods import METHODS
 from capture_cp.report.output import output_folder
 from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.rows import weight_options
+from capture_cp.tasks.task import Advance, Task
 
 Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
 Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
@@ -35,12 +37,14 @@ class Study:
 
     Class attributes:
         command: its name on the command line, and in the `defaults` of a task.
+        unimportant: settings that change no result, see `identity`.
 
     Attributes:
         task: the options of a task, see `capture_cp.tasks.registry`; `task.places()` are the tasks to run on.
     """
 
     command: ClassVar[str]
+    unimportant: ClassVar[frozenset[str]] = frozenset(("task", "device", "jobs", "state", "json", "record", "figures"))
 
     task: Any
 
@@ -50,6 +54,17 @@ class Study:
         known = {entry.name for entry in fields(cls)}
         defaults = {name: value for name, value in task.defaults.get(cls.command, {}).items() if name in known}
         return cls(task, **(defaults | changes))
+
+    def identity(self, task: Task) -> dict[str, Any]:
+        """Every setting that results in one place depend on, and nothing else: finished parts of the same are used again."""
+        own, options = asdict(self), asdict(self.task)
+        settings = {key: own[key] for key in own.keys() - self.unimportant}
+        chosen = {key: options[key] for key in options.keys() - self.task.unimportant}
+        return settings | {"options": chosen, "place": repr(task), "version": version("capture-cp")}
+
+    def figure_data(self, figure: str, console: Console) -> Any:
+        """The JSON-ready numbers behind a figure of this study, by the figure's name; None if its settings are all."""
+        return None
 
     def run(self, console: Console) -> None:
         """Do the work, print the tables, write what was asked for."""
@@ -112,3 +127,18 @@ def progress_bar(console: Console) -> Progress:
     """A bar with a description, how many of how many are done, and the time that is left; gone when the work is done."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     return Progress(*columns, console=console, transient=True)
+
+
+def advancing(progress: Progress, description: str, total: int | None) -> Advance:
+    """Advances a bar of its own by what it is called with; the bar appears with the first call."""
+    bar = progress.add_task(description, total=total, visible=False)
+    return lambda done: progress.update(bar, advance=done, visible=True)
+
+
+def drawing_of(tasks: Mapping[str, Task]) -> Any:
+    """The module that draws these tasks."""
+    task = next(iter(tasks.values()))
+    drawing = task.drawing()
+    if drawing is None:
+        raise CaptureError(f"{task.name} has no drawings; leave --figures out.")
+    return drawing

@@ -24,6 +24,7 @@ class MarbleOptions(TaskOptions):
     name = "marble"
     task: ClassVar[type[Marble]] = Marble
     paper = Path(__file__).with_name("paper.json")
+    unimportant = frozenset(("maps",))
     everywhere = "all maps"
     weights = MarbleWeights
     varied = SETTINGS

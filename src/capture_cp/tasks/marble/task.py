@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
 from itertools import product
 from math import comb
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -26,7 +27,7 @@ from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
 from capture_cp.tasks.rows import Row
-from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
+from capture_cp.tasks.task import CALIBRATION, TEST, Advance, OutcomesOnCuda, Task, TestSet
 
 if TYPE_CHECKING:
     from capture_cp.tasks.marble.planner import MarbleWeights
@@ -73,8 +74,8 @@ class Marble(Task):
     absorb: bool = False
     model_gain: float = dynamics.MODEL_GAIN
     correction: tuple[tuple[float, ...], ...] | None = None
-    design: Design = field(default="grid", repr=False, kw_only=True)
-    test_design: Design | None = field(default=None, repr=False, kw_only=True)
+    design: Design = field(default="grid", repr=False, compare=False, kw_only=True)
+    test_design: Design | None = field(default=None, repr=False, compare=False, kw_only=True)
     true_gain: float = field(default=dynamics.TRUE_GAIN, repr=False, kw_only=True)
     drag: float = field(default=0.0, repr=False, kw_only=True)
 
@@ -142,6 +143,11 @@ class Marble(Task):
             dynamics.sample_positions(states, actions, draws, seed, first, first_draw, gain, self.absorb, self.map.geometry)
         )
 
+    def outcomes_on_cuda(self) -> OutcomesOnCuda:
+        from capture_cp.tasks.marble.cuda import OutcomesOnCuda
+
+        return OutcomesOnCuda(self)
+
     @property
     def tree(self) -> Tree:
         """The paper's single tree."""
@@ -192,7 +198,7 @@ class Marble(Task):
     def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
         here = self.seed_here(seed)
         X = self.design_inputs(self.test_design or self.design, stream(here, TEST))[:n]
-        return TestSet(X, lambda rows, draws, first: self.outcomes(X[rows], draws, here, rows.start, first))
+        return TestSet(X, partial(self.outcomes, seed=here))
 
     def design_inputs(self, design: Design, rng: np.random.Generator) -> Floats:
         """State-action pairs (n, 8): the paper's Cartesian grid, or as many drawn uniformly over what is feasible."""
@@ -278,3 +284,8 @@ class Marble(Task):
             return after, [OUTCOMES.get(outcome) for outcome in outcomes.tolist()]
 
         return act
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> Any:
+        return import_module("capture_cp.studies.marble_figures")
