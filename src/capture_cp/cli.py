@@ -8,8 +8,10 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import make_dataclass
+from functools import reduce
 from io import TextIOWrapper
-from typing import Annotated, Any, Literal, Union
+from operator import or_
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -24,17 +26,15 @@ from capture_cp.logs.size import Size
 from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.demo import Demo
 from capture_cp.studies.horizon import HorizonStudy
-from capture_cp.studies.marble_sensitivity import MarbleSensitivity
 from capture_cp.studies.online import OnlineStudy
-from capture_cp.studies.online_rounds import RoundsStudy
-from capture_cp.studies.peg_planning import PegPlanningStudy
-from capture_cp.studies.peg_sensitivity import PegSensitivity
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.reproduce import Reproduce
+from capture_cp.studies.rounds import RoundsStudy
+from capture_cp.studies.sensitivity import SensitivityStudy
 from capture_cp.studies.study import Study, study_of
 from capture_cp.studies.video import Video
 from capture_cp.tasks.peg.simulator_study import SimulatorStudy
-from capture_cp.tasks.registry import TASKS, find_task
+from capture_cp.tasks.registry import find_task, task_names
 from capture_cp.viewer.settings import MarbleView, PegView
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
@@ -45,45 +45,40 @@ COVERAGE = "Empirical coverage of the methods on a task, stratum by stratum, bes
 
 HORIZON = "Coverage of regions several steps ahead: the paper's recursion beside regions calibrated on roll-outs."
 
-ONLINE = "Regions in closed loop: adapting to a system that changes, and calibrated on what the planner does."
+ONLINE = "Regions that adapt in closed loop to a true system that changes."
+
+ROUNDS = "Regions calibrated on what the planner does, round after round."
+
+SENSITIVITY = "Closed-loop planning with one setting at a time changed."
 
 PLAN = "Closed-loop planning with the regions of each method on a task, beside the paper's figures."
 
 VIEW = "A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay."
 
-PlanCommand = (
-    Annotated[PlanningStudy, tyro.conf.subcommand("marble")]
-    | Annotated[MarbleSensitivity, tyro.conf.subcommand("marble-sensitivity")]
-    | Annotated[PegPlanningStudy, tyro.conf.subcommand("peg")]
-    | Annotated[PegSensitivity, tyro.conf.subcommand("peg-sensitivity")]
-)
-
 
 def _of_tasks(study: type[Study]) -> Any:
-    """The study as a subcommand per task."""
-    found = [Annotated[study_of(study, find_task(name)), tyro.conf.subcommand(name)] for name in TASKS]
-    return Union[tuple(found)]  # noqa: UP007
+    """A study as one subcommand per task."""
+    commands = [Annotated[study_of(study, find_task(name)), tyro.conf.subcommand(name)] for name in task_names()]
+    return reduce(or_, commands)
 
 
 CoverageCommand: Any = _of_tasks(CoverageStudy)
 
 HorizonCommand: Any = _of_tasks(HorizonStudy)
 
-OnlineCommand = (
-    Annotated[OnlineStudy, tyro.conf.subcommand("marble")] | Annotated[RoundsStudy, tyro.conf.subcommand("marble-rounds")]
-)
-
 ViewCommand = Annotated[MarbleView, tyro.conf.subcommand("marble")] | Annotated[PegView, tyro.conf.subcommand("peg")]
 
 _TASK = Annotated[tyro.conf.Positional[Literal["peg"]], tyro.conf.arg(help="The task whose simulator is checked.")]
 SimulatorCommand: Any = make_dataclass("Simulator", [("task", _TASK)], bases=(SimulatorStudy,), frozen=True, kw_only=True)
 
-Command = (
+Command: Any = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[CoverageCommand, tyro.conf.subcommand("coverage", description=COVERAGE)]
     | Annotated[HorizonCommand, tyro.conf.subcommand("horizon", description=HORIZON)]
-    | Annotated[PlanCommand, tyro.conf.subcommand("plan", description=PLAN)]
-    | Annotated[OnlineCommand, tyro.conf.subcommand("online", description=ONLINE)]
+    | Annotated[_of_tasks(PlanningStudy), tyro.conf.subcommand("plan", description=PLAN)]
+    | Annotated[_of_tasks(SensitivityStudy), tyro.conf.subcommand("sensitivity", description=SENSITIVITY)]
+    | Annotated[_of_tasks(OnlineStudy), tyro.conf.subcommand("online", description=ONLINE)]
+    | Annotated[_of_tasks(RoundsStudy), tyro.conf.subcommand("rounds", description=ROUNDS)]
     | Annotated[Size, tyro.conf.subcommand("size")]
     | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
     | Annotated[Check, tyro.conf.subcommand("check")]
