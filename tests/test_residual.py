@@ -251,7 +251,7 @@ def test_other_runs_are_no_training_runs(box, runs):
         model = residual(box, FOREST).fit(X[early], Y[early], names)
         assert not model.trained_on(X[~early], Y[~early], run[~early]).any()
         assert model.share_continued(X[~early], run[~early]) < 0.1
-    with pytest.raises(CaptureError, match="groups has shape"):
+    with pytest.raises(CaptureError, match="episodes has shape"):
         residual(box, FOREST).fit(X, Y, episodes=[1, 2])
 
 
