@@ -24,14 +24,18 @@ from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.files import write_json
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
+from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import require_cuda
-from capture_cp.studies.marble_methods import PART, MarbleMethods
-from capture_cp.studies.montecarlo import Counts, count
+from capture_cp.studies.montecarlo import Counts, Question, count, fit_methods
+from capture_cp.studies.parts import run_parts
 from capture_cp.tasks.marble.cspace import STRATA
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.task import TestSet
 
-ALPHA = 0.1
+ALPHA, SEED = 0.1, 0
+#: The tree of the study.
+TREE = Tree(per_stratum=False, min_leaf=700, max_leaves=None)
 #: Test inputs, and outcomes of each, whose every membership is compared with the processor's.
 COMPARED, COMPARED_DRAWS = 2048, 1000
 
@@ -58,32 +62,37 @@ def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, 
     does it, with what the processor and the GPU do at the same time; the stages are timed one after the other.
     """
     cuda = require_cuda()
-    recipe = MarbleMethods(METHODS)
     tasks = {name: Marble(load_map(name)) for name in maps}
-    X = {name: task.design_inputs("grid", recipe.rng(task, "test"))[:inputs] for name, task in tasks.items()}
+    tests = {name: task.test(SEED, inputs) for name, task in tasks.items()}
     start = time.perf_counter()
-    _warm_up(recipe, next(iter(tasks.values())))
+    _warm_up(next(iter(tasks.values())))
     compiling = time.perf_counter() - start
     start = time.perf_counter()
     calibrated, results = {}, {}
-    for name, caps in recipe.calibrate_all(tasks, jobs):
+    places = list(tasks.values())
+    for name, (_, caps) in zip(tasks, run_parts(lambda number: calibrate(places[number]), range(len(places)), jobs)):
         calibrated[name] = caps
-        results[name] = _counts(caps, tasks[name], X[name], mc)
+        results[name] = _counts(caps, tasks[name], tests[name], mc)
     whole = time.perf_counter() - start
     return {
         "device": _name(cuda),
         "maps": list(maps),
-        "inputs": sum(map(len, X.values())),
+        "inputs": sum(len(test.X) for test in tests.values()),
         "outcomes": mc,
         "methods": list(METHODS),
         "jobs": jobs,
         "cores": os.cpu_count(),
         "whole_seconds": whole,
         "compiling_seconds": compiling,
-        "stage_seconds": _stages(cuda, recipe, calibrated, tasks, X, mc),
+        "stage_seconds": _stages(cuda, calibrated, tasks, tests, mc),
         "coverage": _coverage(_sum(results.values()), STRATA),
-        "agreement": {name: agreement(caps, tasks[name], X[name]) for name, caps in calibrated.items()},
+        "agreement": {name: agreement(caps, tasks[name], tests[name].X) for name, caps in calibrated.items()},
     }
+
+
+def calibrate(task: Marble) -> dict[str, Capture]:
+    """Every method, calibrated as the study does it."""
+    return fit_methods(task, METHODS, task.calibration(SEED), SEED, tree=TREE)
 
 
 def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, Any]:
@@ -129,15 +138,20 @@ def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, An
 
 def _different_sums(caps: dict[str, Capture], task: Marble, X: Floats, draws: int) -> dict[str, int]:
     """How many sums of each method the streamed counting on the GPU has that the processor has not."""
-    ours, theirs = _counts(caps, task, X, draws), count(caps, task, X, draws, 0, 0, ALPHA)
+    here = task.seed_here(SEED)
+    test = TestSet(X, lambda rows, some, first: task.outcomes(X[rows], some, here, rows.start, first))
+    theirs = count(caps, task, test, slice(0, len(X)), Question(draws, ALPHA, None, SEED))
+    ours = _counts(caps, task, test, draws, size=len(X))
     return {name: int((ours[name].sums != theirs[name].sums).sum()) for name in caps}
 
 
-def _counts(caps: dict[str, Capture], task: Marble, X: Floats, mc: int, **clock: Any) -> dict[str, Counts]:
+def _counts(
+    caps: dict[str, Capture], task: Marble, test: TestSet, mc: int, size: int = 4096, **clock: Any
+) -> dict[str, Counts]:
     from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 
-    counter = CounterOnCuda(caps, task, mc, 0, ALPHA, **clock)
-    return _sum(counts for _, counts in counter.parts(X, range(-(-len(X) // PART)), PART))
+    counter = CounterOnCuda(caps, task, task.outcomes_on_cuda(), Question(mc, ALPHA, None, SEED), **clock)
+    return _sum(counter.parts(test.X, (slice(first, first + size) for first in range(0, len(test.X), size))))
 
 
 def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
@@ -147,25 +161,22 @@ def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
     return totals
 
 
-def _stages(
-    cuda: Any, recipe: MarbleMethods, calibrated: Any, tasks: dict[str, Marble], X: dict[str, Floats], mc: int
-) -> dict[str, float]:
+def _stages(cuda: Any, calibrated: Any, tasks: dict[str, Marble], tests: dict[str, TestSet], mc: int) -> dict[str, float]:
     """The same work once more, a stage at a time; calibrating in one process."""
     clock = Stopwatch(cuda)
     for name, task in tasks.items():
         with clock("calibrating"):
-            recipe.calibrate(task)
+            calibrate(task)
         with clock("counting"):
-            _counts(calibrated[name], task, X[name], mc, clock=clock)
+            _counts(calibrated[name], task, tests[name], mc, clock=clock)
     return dict(clock.seconds)
 
 
-def _warm_up(recipe: MarbleMethods, task: Marble) -> None:
+def _warm_up(task: Marble) -> None:
     """Compile every kernel: those of the processor, and those of the GPU for one part."""
-    data = task.design_transitions("grid", 2, recipe.rng(task, "calibration"))
-    rows = np.arange(0, len(data.X), 20)
-    caps = recipe.fit(task, data.X[rows], data.Y[rows])
-    _counts(caps, task, data.X[rows[:100]], 10)
+    data = task.calibration(SEED)
+    caps = fit_methods(task, METHODS, data.rows(np.arange(0, len(data), 20)), SEED, tree=TREE)
+    _counts(caps, task, task.test(SEED, 100), 10)
 
 
 def table(report: dict[str, Any]) -> str:

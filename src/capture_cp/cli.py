@@ -7,8 +7,9 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from dataclasses import make_dataclass
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any, Literal, Union
 
 import tyro
 from rich.console import Console
@@ -26,14 +27,14 @@ from capture_cp.studies.horizon import HorizonStudy
 from capture_cp.studies.marble_sensitivity import MarbleSensitivity
 from capture_cp.studies.online import OnlineStudy
 from capture_cp.studies.online_rounds import RoundsStudy
-from capture_cp.studies.peg_coverage import PegCoverageStudy
-from capture_cp.studies.peg_horizon import PegHorizonStudy
 from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.studies.peg_sensitivity import PegSensitivity
-from capture_cp.studies.peg_simulator import SimulatorCheck
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.reproduce import Reproduce
+from capture_cp.studies.study import Study, study_of
 from capture_cp.studies.video import Video
+from capture_cp.tasks.peg.simulator_study import SimulatorStudy
+from capture_cp.tasks.registry import TASKS, find_task
 from capture_cp.viewer.settings import MarbleView, PegView
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
@@ -57,19 +58,25 @@ PlanCommand = (
     | Annotated[PegSensitivity, tyro.conf.subcommand("peg-sensitivity")]
 )
 
-CoverageCommand = (
-    Annotated[CoverageStudy, tyro.conf.subcommand("marble")] | Annotated[PegCoverageStudy, tyro.conf.subcommand("peg")]
-)
 
-HorizonCommand = (
-    Annotated[HorizonStudy, tyro.conf.subcommand("marble")] | Annotated[PegHorizonStudy, tyro.conf.subcommand("peg")]
-)
+def _of_tasks(study: type[Study]) -> Any:
+    """The study as a subcommand per task."""
+    found = [Annotated[study_of(study, find_task(name)), tyro.conf.subcommand(name)] for name in TASKS]
+    return Union[tuple(found)]  # noqa: UP007
+
+
+CoverageCommand: Any = _of_tasks(CoverageStudy)
+
+HorizonCommand: Any = _of_tasks(HorizonStudy)
 
 OnlineCommand = (
     Annotated[OnlineStudy, tyro.conf.subcommand("marble")] | Annotated[RoundsStudy, tyro.conf.subcommand("marble-rounds")]
 )
 
 ViewCommand = Annotated[MarbleView, tyro.conf.subcommand("marble")] | Annotated[PegView, tyro.conf.subcommand("peg")]
+
+_TASK = Annotated[tyro.conf.Positional[Literal["peg"]], tyro.conf.arg(help="The task whose simulator is checked.")]
+SimulatorCommand: Any = make_dataclass("Simulator", [("task", _TASK)], bases=(SimulatorStudy,), frozen=True, kw_only=True)
 
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
@@ -83,7 +90,7 @@ Command = (
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Video, tyro.conf.subcommand("video")]
     | Annotated[ViewCommand, tyro.conf.subcommand("view", description=VIEW, default=MarbleView())]
-    | Annotated[SimulatorCheck, tyro.conf.subcommand("simulator")]
+    | Annotated[SimulatorCommand, tyro.conf.subcommand("simulator", description=SimulatorStudy.__doc__)]
 )
 
 

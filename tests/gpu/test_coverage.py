@@ -7,13 +7,13 @@ import warnings
 
 import numpy as np
 import pytest
+from capture_cp.studies.marble_methods import MarbleMethods
 from numba import cuda
 
 from benchmarks.gpu import coverage as benchmark
 from capture_cp import CaptureWarning
 from capture_cp.capture.methods import METHODS
 from capture_cp.studies import montecarlo_cuda
-from capture_cp.studies.marble_methods import MarbleMethods
 from capture_cp.studies.montecarlo import count
 from capture_cp.tasks.marble.cuda import OutcomesOnCuda
 from capture_cp.tasks.marble.maps import load_map

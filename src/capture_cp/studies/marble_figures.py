@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.report.output import output_folder
 from capture_cp.spaces.plotting import STRATA_COLOURS, label, plot_strata, pyplot
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import CORNER, EDGE, FREE
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.task import Marble
 
-if TYPE_CHECKING:
-    from capture_cp.studies.coverage import CoverageStudy
-
 WALL_COLOUR, PIT_COLOUR, GOAL_COLOUR = "#6b5a45", "#111111", "#009E73"
 MARGIN = 4e-3  # metres of surroundings shown around a region
 
 
-def write_figures(study: CoverageStudy, tasks: dict[str, Marble], console: Console) -> None:
+def coverage_figures(
+    study: Any, tasks: Mapping[str, Marble], caps: Mapping[str, Mapping[str, Capture]], folder: Path
+) -> list[Path]:
     """Workspace, configuration space and regions of every map, as PNG files."""
-    folder = output_folder(study.figures or Path())
+    files = []
     for name, task in tasks.items():
-        caps = study.recipe.calibrate(task)
         spaces, regions = (folder / f"{Path(name).stem}-{kind}.png" for kind in ("spaces", "regions"))
         draw_spaces(task, spaces)
-        draw_regions(task, caps, study.alpha, regions)
-        console.print(f"Figures: {spaces}, {regions}", markup=False)
+        draw_regions(task, caps[name], study.alpha, regions)
+        files += [spaces, regions]
+    return files
+
+
+def figure_data(tasks: Mapping[str, Marble], figure: str) -> Any:
+    """The map and its strata, for a figure of them."""
+    from capture_cp.studies.animation import board
+
+    boards = {f"{Path(name).stem}-spaces": task for name, task in tasks.items()}
+    return board(boards[figure]) if figure in boards else None
 
 
 def draw_spaces(task: Marble, file: Path) -> None:
@@ -74,7 +80,7 @@ def draw_board(task: Marble, axis: Any) -> None:
     axis.set(xlim=(-0.004, width + 0.004), ylim=(-0.004, height + 0.004), aspect="equal")
 
 
-def draw_regions(task: Marble, caps: dict[str, Capture], alpha: float, file: Path) -> None:
+def draw_regions(task: Marble, caps: Mapping[str, Capture], alpha: float, file: Path) -> None:
     """Regions of every method in free space, on an edge, in a corner and near a pit."""
     plt = pyplot()
     situations = {name: x for name, x in _situations(task).items() if x is not None}

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
 from capture_cp.data.transitions import Transitions
-from capture_cp.report.output import output_folder
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, pyplot
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.studies.peg_planning_figures import draw_peg, draw_receptacle
@@ -25,25 +23,38 @@ from capture_cp.tasks.peg.task import Peg
 #: Okabe and Ito's colours, told apart by colour-blind readers.
 REGIME_COLOURS = dict(zip(REGIMES, ("#0072B2", "#E69F00", "#D55E00", "#CC79A7")))
 ANGLES = (-30, -15, 0, 15, 30)  # degrees
-OUTCOMES = 100
+OUTCOMES, STARTS = 100, 50
 NEAR_SLICE = 1.0  # degrees
 _MM = 1e3
 _FEASIBLE_SHADE, _REGION_SHADE = 0.15, 0.85
 _VIEW = 6.0  # mm around what is shown of a region
 
 
-def write_figures(
-    task: Peg, caps: Mapping[str, Capture], test: Transitions, alpha: float, path: Path, console: Console
-) -> None:
+def coverage_figures(
+    study: Any, tasks: Mapping[str, Peg], caps: Mapping[str, Mapping[str, Capture]], folder: Path
+) -> list[Path]:
     """Four PNG files: spaces, contacts, starts, and regions of the calibrated methods on test transitions."""
-    folder = output_folder(path)
+    ((name, task),) = tasks.items()
+    test = task.test(study.seed, study.test)
+    assert test.Y is not None
+    log = task.as_transitions(test.X, test.Y)
     files = {kind: folder / f"peg-{kind}.png" for kind in ("spaces", "contacts", "starts")}
     files["regions"] = folder / f"peg-{task.system}-regions.png"
     draw_spaces(task, files["spaces"])
-    draw_contacts(task, test.Y, files["contacts"])
+    draw_contacts(task, log.Y, files["contacts"])
     draw_starts(task, files["starts"])
-    draw_regions(task, caps, test, alpha, files["regions"])
-    console.print(f"Figures: {', '.join(str(file) for file in files.values())}", markup=False)
+    draw_regions(task, caps[name], log, study.alpha, files["regions"])
+    return list(files.values())
+
+
+def figure_data(tasks: Mapping[str, Peg], figure: str) -> Any:
+    """Starts, contacts or regimes, for a figure of them."""
+    (task,) = tasks.values()
+    if figure.endswith("-starts"):
+        return {"poses": task.starts(STARTS).tolist(), "units": "m, m, rad"}
+    if figure.endswith("-contacts"):
+        return [{"stratum": name, "regime": regime} for name, regime in zip(task.strata.names, task.strata.regimes)]
+    return {"regimes": list(REGIMES)} if figure.endswith("-spaces") else None
 
 
 def draw_spaces(task: Peg, file: Path) -> None:
@@ -92,7 +103,7 @@ def draw_contacts(task: Peg, landings: Floats, file: Path) -> None:
     plt.close(figure)
 
 
-def draw_starts(task: Peg, file: Path, n: int = 50) -> None:
+def draw_starts(task: Peg, file: Path, n: int = STARTS) -> None:
     """The starts of the planning study: the first feasible poses of a Halton sequence."""
     plt = pyplot()
     poses = task.strata.halton_starts(n)

@@ -16,6 +16,7 @@ from capture_cp.base.files import check_writable
 from capture_cp.capture.methods import METHODS
 from capture_cp.report.output import output_folder
 from capture_cp.spaces.plotting import pyplot
+from capture_cp.tasks.task import Advance
 
 Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
 Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
@@ -31,12 +32,14 @@ class Study:
 
     Class attributes:
         command: its name on the command line, and in the `defaults` of a task.
+        unimportant: settings that change no result.
 
     Attributes:
         task: the options of a task, see `capture_cp.tasks.registry`; `task.places()` are the tasks to run on.
     """
 
     command: ClassVar[str]
+    unimportant: ClassVar[frozenset[str]] = frozenset({"task", "device", "jobs", "state", "json", "record", "figures"})
 
     task: Any
 
@@ -44,6 +47,10 @@ class Study:
     def of(cls, task: Any, **changes: Any) -> Self:
         """The study of a task with the task's defaults, where `changes` says nothing else."""
         return cls(task, **(dict(task.defaults.get(cls.command, {})) | changes))
+
+    def figure_data(self, figure: str, console: Console) -> Any:
+        """The JSON-ready numbers behind a figure of this study, by the figure's name; None if its settings are all."""
+        return None
 
     def run(self, console: Console) -> None:
         """Do the work, print the tables, write what was asked for."""
@@ -95,3 +102,9 @@ def progress_bar(console: Console) -> Progress:
     """A bar with a description, how many of how many are done, and the time that is left; gone when the work is done."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     return Progress(*columns, console=console, transient=True)
+
+
+def advancing(progress: Progress, description: str, total: int | None) -> Advance:
+    """Advances a bar of its own by what it is called with; the bar appears with the first call."""
+    bar = progress.add_task(description, total=total, visible=False)
+    return lambda done: progress.update(bar, advance=done, visible=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import method
 from capture_cp.conformal.groups import Tree
+from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
@@ -66,6 +68,7 @@ class Task(TaskOptions):
         max_steps: steps after which an episode has timed out.
         particles: particles L of a prediction, by default.
         test_part: test inputs whose particles are drawn together, None for all of them.
+        draws: most outcomes of a test input that there are, None for any number.
     """
 
     axes: ClassVar[Sequence[int]]
@@ -75,6 +78,7 @@ class Task(TaskOptions):
     max_steps: ClassVar[int] = 100
     particles: ClassVar[int] = 16
     test_part: ClassVar[int | None] = 4096
+    draws: ClassVar[int | None] = None
 
     # -- where it is --------------------------------------------------------------------------------------------------
 
@@ -86,6 +90,16 @@ class Task(TaskOptions):
     def places(self, planning: bool = False) -> Mapping[str, Task]:
         """This task alone."""
         return {self.place: self}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
+        return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
+
+    def on(self, device: Device) -> Task:
+        """The task with its strata and model on a device, where they can be computed there; the same task otherwise."""
+        return self
 
     @property
     def strata(self) -> GriddedStrata:
@@ -108,6 +122,11 @@ class Task(TaskOptions):
         return np.arange(len(self.strata.names))
 
     @property
+    def reported(self) -> tuple[str, ...]:
+        """The regimes that have rows of their own in tables; the others count in "all" only."""
+        return self.regimes
+
+    @property
     def bounds(self) -> Floats:
         """The largest action on every axis, (da,)."""
         raise NotImplementedError
@@ -127,6 +146,11 @@ class Task(TaskOptions):
     def corrected(self, seed: int) -> Task:
         """The task with a model whose bias was learnt away from true transitions of its own."""
         raise CaptureError(f"{self.name} has no corrected model; leave out the rows whose names end in -residual.")
+
+    @property
+    def correctable(self) -> bool:
+        """Whether there is a `corrected` task."""
+        return type(self).corrected is not Task.corrected
 
     def method(
         self, name: str, n_particles: int | None = None, tree: Tree | None = None, seed: int = 0, k: int | None = None
@@ -168,8 +192,8 @@ class Task(TaskOptions):
 
     def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
         """What calibrations are tested on."""
-        X = self.inputs(self._number(n, TEST), stream(self.seed_here(seed), TEST))
-        return TestSet(X, lambda rows, draws, first: self.outcomes(X[rows], draws, self.seed_here(seed), rows.start, first))
+        here = self.seed_here(seed)
+        return TestSet(self.inputs(self._number(n, TEST), stream(here, TEST)), partial(self.outcomes, seed=here))
 
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
         """`draws` next configurations of the true system for each input X (n, dx): (n, draws, dc).
@@ -178,6 +202,10 @@ class Task(TaskOptions):
         """
         _, Y = self._landed(np.repeat(X, draws, axis=0), stream(seed, "outcomes", first, first_draw))
         return Y.reshape(len(X), draws, -1)
+
+    def outcomes_on_cuda(self) -> OutcomesOnCuda | None:
+        """`outcomes` that are drawn on a GPU and stay there; None if they cannot be."""
+        return None
 
     def prediction_stream(self, seed: int, first: int) -> np.random.Generator:
         """The random numbers behind the particles of test inputs, numbered from `first`."""
@@ -232,26 +260,49 @@ class Task(TaskOptions):
         """Many true systems at once, each with the noise of `closed_loop`; None if they cannot be batched."""
         return None
 
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> Any | None:
+        """The module that draws this task, imported now; None if there is none.
+
+        `coverage_figures(study, tasks, caps, folder)` draws places and regions of calibrated methods, both by place, and
+        returns the files; `figure_data(tasks, name)` returns the JSON-ready numbers behind a figure with that name.
+        """
+        return None
+
+
+class OutcomesOnCuda(Protocol):
+    """Outcomes of a task's true system that are drawn on a GPU."""
+
+    def draw(self, X: Any, draws: int, seed: int, first: int, first_draw: int, Y: Any, labels: Any) -> None:
+        """As `Task.outcomes`, into arrays there: Y (n * draws, dc), and its strata, int8 (n * draws,)."""
+
 
 @dataclass(frozen=True)
 class TestSet:
-    """What a calibration is tested on.
+    """What a calibration is tested on: inputs, and next configurations of the true system.
 
     Attributes:
         X: test inputs (n, dx).
-        outcomes: next configurations (rows, draws, dc) of some rows of X, from a number of the draws on.
-        draws: most outcomes of an input that there are, None for any number.
+        draw: outcomes of inputs, called as `Task.outcomes` is, without a seed; None for a log.
+        Y: the one outcome of every input that was logged, (n, dc), where outcomes are not drawn.
         note: what a reader of its results should know.
     """
 
     __test__ = False  # its name would make pytest collect it
 
     X: Floats
-    outcomes: Callable[[slice, int, int], Floats]
-    draws: int | None = None
+    draw: Callable[..., Floats] | None = None
+    Y: Floats | None = None
     note: str = ""
 
-    @classmethod
-    def recorded(cls, log: Transitions, note: str = "") -> TestSet:
-        """Transitions as they were logged: one outcome of each input."""
-        return cls(log.X, lambda rows, draws, first: log.Y[rows, None], draws=1, note=note)
+    def outcomes(self, rows: slice, draws: int, first_draw: int = 0) -> Floats:
+        """`draws` outcomes of some rows, numbered from `first_draw` on: (rows, draws, dc)."""
+        if self.draw is None:
+            assert self.Y is not None  # one of the two is given
+            return self.Y[rows, None]
+        return self.draw(self.X[rows], draws, first=rows.start, first_draw=first_draw)
+
+    def some(self, rows: Ints) -> TestSet:
+        """The inputs of these rows (m,), in their order."""
+        return replace(self, X=self.X[rows], Y=None if self.Y is None else self.Y[rows])

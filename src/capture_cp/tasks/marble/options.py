@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from capture_cp.base.checks import CaptureError
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.task import Design, Marble
 from capture_cp.tasks.task import TaskOptions
@@ -39,6 +40,8 @@ class MarbleOptions(TaskOptions):
 
     def places(self, planning: bool = False) -> dict[str, Marble]:
         """The maps by the names that were given."""
+        if not self.maps:
+            raise CaptureError("no maps are given; name at least one, or leave --maps out.")
         maps = {str(name): load_map(name) for name in self.maps}
         maps = {name: tuning_variant(found) if self.variant else found for name, found in maps.items()}
         test = None if self.test_design == "same" else self.test_design

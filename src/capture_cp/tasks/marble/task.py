@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
 from itertools import product
 from math import comb
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from capture_cp.planning.episode import System
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
-from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
+from capture_cp.tasks.task import CALIBRATION, TEST, Advance, OutcomesOnCuda, Task, TestSet
 
 Design = Literal["grid", "random"]
 
@@ -68,6 +69,10 @@ class Marble(Task):
     @property
     def place(self) -> str:
         return self.map.name
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return super().identity | {"design": self.design, "test_design": self.test_design}
 
     @property
     def bounds(self) -> Floats:
@@ -121,6 +126,11 @@ class Marble(Task):
             dynamics.sample_positions(states, actions, draws, seed, first, first_draw, gain, self.absorb, self.map.geometry)
         )
 
+    def outcomes_on_cuda(self) -> OutcomesOnCuda:
+        from capture_cp.tasks.marble.cuda import OutcomesOnCuda
+
+        return OutcomesOnCuda(self)
+
     @property
     def tree(self) -> Tree:
         """The paper's single tree."""
@@ -161,7 +171,7 @@ class Marble(Task):
     def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
         here = self.seed_here(seed)
         X = self.design_inputs(self.test_design or self.design, stream(here, TEST))[:n]
-        return TestSet(X, lambda rows, draws, first: self.outcomes(X[rows], draws, here, rows.start, first))
+        return TestSet(X, partial(self.outcomes, seed=here))
 
     def design_inputs(self, design: Design, rng: np.random.Generator) -> Floats:
         """State-action pairs (n, 8): the paper's Cartesian grid, or as many drawn uniformly over what is feasible."""
@@ -224,3 +234,8 @@ class Marble(Task):
             return after, [OUTCOMES.get(outcome) for outcome in outcomes.tolist()]
 
         return act
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> Any:
+        return import_module("capture_cp.studies.marble_figures")

@@ -22,6 +22,7 @@ class PegOptions(TaskOptions):
     name = "peg"
     task: ClassVar[type[Peg]] = Peg
     paper = Path(__file__).with_name("paper.json")
+    studies: ClassVar[Mapping[str, str]] = {"simulator": "capture_cp.tasks.peg.simulator_study:SimulatorStudy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 1, "tree": "per-stratum", "min_leaf": 1000, "max_leaves": None, "particles": 8, "volume": 3_000},
         "horizon": {"calibration": 10_000, "test": 5_000, "volume": 50, "particles": 8},

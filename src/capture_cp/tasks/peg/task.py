@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -63,6 +64,7 @@ class Peg(Task):
     max_steps = 75
     particles = PARTICLES
     test_part = None
+    draws = 1
 
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
@@ -87,6 +89,10 @@ class Peg(Task):
     def regimes(self) -> tuple[str, ...]:
         return REGIMES
 
+    @property
+    def reported(self) -> tuple[str, ...]:
+        return REGIMES[:3]  # the paper's; landings that touch in several places at once are in none of them
+
     @cached_property
     def stratum_regimes(self) -> Ints:
         return np.array([REGIMES.index(regime) for regime in self.strata.regimes])
@@ -108,6 +114,9 @@ class Peg(Task):
     def tree(self) -> Tree:
         """One tree per stratum, because a single one need not tell fingerprints apart."""
         return peg_tree()
+
+    def on(self, device: Device) -> Peg:
+        return replace(self, device=device)
 
     def true_system(self, threads: int | None = None) -> PegSystem:
         """The true system in MuJoCo, on the task's threads unless others are given."""
@@ -166,7 +175,7 @@ class Peg(Task):
         found = self._data(seed, n, TEST, advance)
         moved, n = found.pushed_out, len(found.transitions)
         note = f"{moved:,} of {n:,} test landings overlapped by more than 0.01 mm² and were pushed out."
-        return TestSet.recorded(found.transitions, note)
+        return TestSet(found.transitions.X, Y=found.transitions.Y, note=note)
 
     def _data(self, seed: int, n: int | None, purpose: str, advance: Advance | None) -> PegData:
         from capture_cp.tasks.peg.data import peg_data
@@ -210,6 +219,9 @@ class Peg(Task):
             return settle(measured, self.settings)[0], "success" if inserted else None
 
         return act
+
+    def drawing(self) -> Any:
+        return import_module("capture_cp.studies.peg_figures")
 
     def check_poses(self, poses: Floats) -> None:
         """Refuse poses (n, 3) outside the grid, in the receptacle or in the table."""
