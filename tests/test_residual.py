@@ -283,7 +283,7 @@ class NaN(LinearRegression):
     [
         (OneNumber(), r"what the regressor predicts has shape \(1,\), expected \(n, dc\)"),
         (NaN(), "what the regressor predicts has 2 NaN or infinite values"),
-        (SVR(), r"SVR\(\) cannot be trained on 2 numbers a row .* sklearn.multioutput.MultiOutputRegressor"),
+        (SVR(), r"SVR\(\) cannot be trained on 2 numbers per row .* sklearn.multioutput.MultiOutputRegressor"),
         ("linear", "the regressor is 'linear'; expected one of scikit-learn's kind"),
         (LinearRegression, "the regressor is <class .*expected one of scikit-learn's kind"),
     ],
