@@ -195,6 +195,11 @@ class Task(TaskOptions):
         here = self.seed_here(seed)
         return TestSet(self.inputs(self._number(n, TEST), stream(here, TEST)), partial(self.outcomes, seed=here))
 
+    def test_parts(self, n: int) -> list[slice]:
+        """The rows of n test inputs in parts, whose particles are drawn together."""
+        size = self.test_part or n
+        return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
         """`draws` next configurations of the true system for each input X (n, dx): (n, draws, dc).
 
