@@ -24,7 +24,7 @@ from capture_cp.logs.check import Check
 from capture_cp.logs.config import expanded
 from capture_cp.logs.size import Size
 from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.demo import Demo
+from capture_cp.studies.demo import Demo, demo_task
 from capture_cp.studies.horizon import HorizonStudy
 from capture_cp.studies.online import OnlineStudy
 from capture_cp.studies.planning import PlanningStudy
@@ -72,7 +72,7 @@ _TASK = Annotated[tyro.conf.Positional[Literal["peg"]], tyro.conf.arg(help="The 
 SimulatorCommand: Any = make_dataclass("Simulator", [("task", _TASK)], bases=(SimulatorStudy,), frozen=True, kw_only=True)
 
 Command: Any = (
-    Annotated[Demo, tyro.conf.subcommand("demo")]
+    Annotated[study_of(Demo, demo_task()), tyro.conf.subcommand("demo")]
     | Annotated[CoverageCommand, tyro.conf.subcommand("coverage", description=COVERAGE)]
     | Annotated[HorizonCommand, tyro.conf.subcommand("horizon", description=HORIZON)]
     | Annotated[_of_tasks(PlanningStudy), tyro.conf.subcommand("plan", description=PLAN)]
