@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,6 +33,7 @@ from capture_cp.studies.study import (
     Study,
     advancing,
     check_settings,
+    drawing_of,
     progress_bar,
 )  # fmt: skip
 from capture_cp.tasks.task import Advance, Task, TestSet
@@ -105,7 +105,7 @@ class CoverageStudy(Study):
             write_rows(self.json, self.rows(found, tasks), self)
         if self.figures is not None:
             caps |= {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
-            files = _drawing(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
+            files = drawing_of(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
             console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def checked_places(self) -> dict[str, Task]:
@@ -127,13 +127,8 @@ class CoverageStudy(Study):
             if RESIDUAL in self.methods and not task.correctable:
                 task.corrected(self.seed)  # explains why not
         if self.figures is not None and not self.sizes:
-            _drawing(tasks)
+            drawing_of(tasks)
         return tasks
-
-    def identity(self, task: Task) -> dict[str, Any]:
-        """Every setting that counts in one place depend on, and nothing else."""
-        settings = {key: value for key, value in vars(self).items() if key not in self.unimportant}
-        return task.identity | settings | {"version": version("capture-cp")}
 
     def tests(self, tasks: Mapping[str, Task], console: Console) -> dict[str, TestSet]:
         """What the methods are tested on, by place."""
@@ -225,7 +220,7 @@ class CoverageStudy(Study):
 
     def figure_data(self, figure: str, console: Console) -> Any:
         tasks = self.task.places()
-        return _drawing(tasks).figure_data(tasks, figure)
+        return drawing_of(tasks).figure_data(tasks, figure)
 
     def _table(
         self, place: str, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], counts: Mapping[str, Counts]
@@ -262,15 +257,6 @@ class CoverageStudy(Study):
             yield f"{share:.0%} of the outcomes are in other regimes and count in the first row only."
         if place in tests and tests[place].note:
             yield tests[place].note
-
-
-def _drawing(tasks: Mapping[str, Task]) -> Any:
-    """The module that draws these tasks."""
-    task = next(iter(tasks.values()))
-    drawing = task.drawing()
-    if drawing is None:
-        raise CaptureError(f"{task.name} has no drawings; leave --figures out.")
-    return drawing
 
 
 def _draws_on_cuda(task: Task) -> bool:
