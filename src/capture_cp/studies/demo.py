@@ -23,9 +23,8 @@ from capture_cp.report.html import report_trouble
 from capture_cp.report.output import coverage_table, output_folder, write_rows
 from capture_cp.studies.paper import Paper
 from capture_cp.studies.planning import PlanningStudy
-from capture_cp.studies.planning_report import summary
+from capture_cp.studies.planning_rows import summary
 from capture_cp.studies.study import RowsFile, Seed, Study, progress_bar
-from capture_cp.tasks.registry import find_task, task_names
 from capture_cp.tasks.rows import FittedRow
 from capture_cp.tasks.task import CALIBRATION, TEST, Task
 
@@ -146,8 +145,3 @@ class Demo(Study):
 def best_rival(paper: Paper, place: str) -> str:
     """The method without strata that succeeds most often in the paper's planning table."""
     return max(RIVALS, key=lambda name: (paper.planning(place, name) or (0.0,))[0])
-
-
-def demo_task() -> Any:
-    """The options of the task that the demo is about: the first one with defaults for it."""
-    return next(options for options in map(find_task, task_names()) if Demo.command in options.defaults)

@@ -14,7 +14,7 @@ from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import coverage_page_table, planning_page_table
 from capture_cp.studies.demo import OURS, Demo, Results
 from capture_cp.studies.paper import Paper
-from capture_cp.studies.planning_report import summary
+from capture_cp.studies.planning_rows import summary
 
 
 def write_demo_page(report: Path, demo: Demo, results: Results, scratch: Path, progress: Progress) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -56,20 +56,16 @@ class TaskOptions:
     Class attributes:
         name: under which the task is registered.
         defaults: what a study's options are for this task, by study and option.
-        studies: studies that only this task has, `module:class` by command.
         paper: file with what the paper printed about this task, see `capture_cp.studies.paper`.
         everywhere: name of the rows that add up all places.
-        unimportant: options that change no result in a place, such as how many threads there are.
         weights: class of the weights of the planner's objective, a dataclass; its fields become options.
         varied: what the sensitivity study varies, by name.
     """
 
     name: ClassVar[str]
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    studies: ClassVar[Mapping[str, str]] = {}
     paper: ClassVar[Path | None] = None
     everywhere: ClassVar[str] = "all places"
-    unimportant: ClassVar[frozenset[str]] = frozenset()
     weights: ClassVar[type[Any] | None] = None
     varied: ClassVar[Mapping[str, Setting]] = VARIED
 
@@ -132,13 +128,19 @@ class Task(TaskOptions):
         return {self.place: self}
 
     @property
-    def slug(self) -> str:
-        """The place as part of the name of a file."""
-        return re.sub(r"\W+", "-", self.place.lower()).strip("-") or self.name
+    def identity(self) -> dict[str, Any]:
+        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
+        return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
 
     def on(self, device: Device) -> Task:
         """The task with its strata and model on a device, where they can be computed there; the same task otherwise."""
         return self
+
+    @property
+    def slug(self) -> str:
+        """The place as part of the name of a file."""
+        return re.sub(r"\W+", "-", self.place.lower()).strip("-") or self.name
 
     @property
     def strata(self) -> GriddedStrata:

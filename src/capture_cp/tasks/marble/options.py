@@ -25,7 +25,6 @@ class MarbleOptions(TaskOptions):
     task: ClassVar[type[Marble]] = Marble
     paper = Path(__file__).with_name("paper.json")
     everywhere = "all maps"
-    unimportant = frozenset({"maps"})
     weights = MarbleWeights
     varied = SETTINGS
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {

@@ -84,6 +84,10 @@ class Marble(Task):
         return self.map.name
 
     @property
+    def identity(self) -> dict[str, Any]:
+        return super().identity | {"design": self.design, "test_design": self.test_design}
+
+    @property
     def bounds(self) -> Floats:
         return np.full(2, dynamics.MAX_ACTION)
 
