@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,8 @@ from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.task import Marble
 from capture_cp.tasks.task import TestSet
 
-ALPHA, SEED = 0.1, 0
-#: The tree of the study.
+ALPHA = 0.1
+#: The tree of `capture coverage marble`.
 TREE = Tree(per_stratum=False, min_leaf=700, max_leaves=None)
 #: Test inputs, and outcomes of each, whose every membership is compared with the processor's.
 COMPARED, COMPARED_DRAWS = 2048, 1000
@@ -63,36 +64,31 @@ def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, 
     """
     cuda = require_cuda()
     tasks = {name: Marble(load_map(name)) for name in maps}
-    tests = {name: task.test(SEED, inputs) for name, task in tasks.items()}
+    X = {name: task.test(0, inputs).X for name, task in tasks.items()}
     start = time.perf_counter()
     _warm_up(next(iter(tasks.values())))
     compiling = time.perf_counter() - start
     start = time.perf_counter()
     calibrated, results = {}, {}
-    places = list(tasks.values())
-    for name, (_, caps) in zip(tasks, run_parts(lambda number: calibrate(places[number]), range(len(places)), jobs)):
+    work = partial(_calibrate_part, list(tasks.values()))
+    for name, (_, caps) in zip(tasks, run_parts(work, range(len(tasks)), jobs)):
         calibrated[name] = caps
-        results[name] = _counts(caps, tasks[name], tests[name], mc)
+        results[name] = _counts(caps, tasks[name], X[name], mc)
     whole = time.perf_counter() - start
     return {
         "device": _name(cuda),
         "maps": list(maps),
-        "inputs": sum(len(test.X) for test in tests.values()),
+        "inputs": sum(map(len, X.values())),
         "outcomes": mc,
         "methods": list(METHODS),
         "jobs": jobs,
         "cores": os.cpu_count(),
         "whole_seconds": whole,
         "compiling_seconds": compiling,
-        "stage_seconds": _stages(cuda, calibrated, tasks, tests, mc),
+        "stage_seconds": _stages(cuda, calibrated, tasks, X, mc),
         "coverage": _coverage(_sum(results.values()), STRATA),
-        "agreement": {name: agreement(caps, tasks[name], tests[name].X) for name, caps in calibrated.items()},
+        "agreement": {name: agreement(caps, tasks[name], X[name]) for name, caps in calibrated.items()},
     }
-
-
-def calibrate(task: Marble) -> dict[str, Capture]:
-    """Every method, calibrated as the study does it."""
-    return fit_methods(task, METHODS, task.calibration(SEED), SEED, tree=TREE)
 
 
 def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, Any]:
@@ -138,20 +134,16 @@ def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, An
 
 def _different_sums(caps: dict[str, Capture], task: Marble, X: Floats, draws: int) -> dict[str, int]:
     """How many sums of each method the streamed counting on the GPU has that the processor has not."""
-    here = task.seed_here(SEED)
-    test = TestSet(X, lambda rows, some, first: task.outcomes(X[rows], some, here, rows.start, first))
-    theirs = count(caps, task, test, slice(0, len(X)), Question(draws, ALPHA, None, SEED))
-    ours = _counts(caps, task, test, draws, size=len(X))
+    test = TestSet(X, partial(task.outcomes, seed=task.seed_here(0)))
+    ours, theirs = _counts(caps, task, X, draws), count(caps, task, test, Question(draws, ALPHA), slice(0, len(X)))
     return {name: int((ours[name].sums != theirs[name].sums).sum()) for name in caps}
 
 
-def _counts(
-    caps: dict[str, Capture], task: Marble, test: TestSet, mc: int, size: int = 4096, **clock: Any
-) -> dict[str, Counts]:
+def _counts(caps: dict[str, Capture], task: Marble, X: Floats, mc: int, **clock: Any) -> dict[str, Counts]:
     from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 
-    counter = CounterOnCuda(caps, task, task.outcomes_on_cuda(), Question(mc, ALPHA, None, SEED), **clock)
-    return _sum(counter.parts(test.X, (slice(first, first + size) for first in range(0, len(test.X), size))))
+    counter = CounterOnCuda(caps, task, task.outcomes_on_cuda(), Question(mc, ALPHA), **clock)
+    return _sum(counter.parts(X, task.test_parts(len(X))))
 
 
 def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
@@ -161,22 +153,30 @@ def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
     return totals
 
 
-def _stages(cuda: Any, calibrated: Any, tasks: dict[str, Marble], tests: dict[str, TestSet], mc: int) -> dict[str, float]:
+def calibrate(task: Marble) -> dict[str, Capture]:
+    """The methods of one map, as the study calibrates them."""
+    return fit_methods(task, METHODS, task.calibration(0), 0, tree=TREE)
+
+
+def _calibrate_part(tasks: Sequence[Marble], number: int) -> dict[str, Capture]:
+    return calibrate(tasks[number])
+
+
+def _stages(cuda: Any, calibrated: Any, tasks: dict[str, Marble], X: dict[str, Floats], mc: int) -> dict[str, float]:
     """The same work once more, a stage at a time; calibrating in one process."""
     clock = Stopwatch(cuda)
     for name, task in tasks.items():
         with clock("calibrating"):
             calibrate(task)
         with clock("counting"):
-            _counts(calibrated[name], task, tests[name], mc, clock=clock)
+            _counts(calibrated[name], task, X[name], mc, clock=clock)
     return dict(clock.seconds)
 
 
 def _warm_up(task: Marble) -> None:
     """Compile every kernel: those of the processor, and those of the GPU for one part."""
-    data = task.calibration(SEED)
-    caps = fit_methods(task, METHODS, data.rows(np.arange(0, len(data), 20)), SEED, tree=TREE)
-    _counts(caps, task, task.test(SEED, 100), 10)
+    data = task.calibration(0, 7000)
+    _counts(fit_methods(task, METHODS, data, 0, tree=TREE), task, data.X[:100], 10)
 
 
 def table(report: dict[str, Any]) -> str:

@@ -141,10 +141,10 @@ def test_study_resumes_where_it_stopped(run, tmp_path, monkeypatch):
     (file,) = (tmp_path / "state").iterdir()
     first, second, *_ = file.read_text().splitlines(keepends=True)
     file.write_text(first + second[:40])
-    counted, count_part = [], study_module._count_part
-    monkeypatch.setattr(study_module, "_count_part", lambda *given: counted.append(given[-1]) or count_part(*given))
+    counted, count = [], study_module.count
+    monkeypatch.setattr(study_module, "count", lambda *given: counted.append(given[-1].start) or count(*given))
     assert run("--state", tmp_path / "state") == expected
-    assert counted == [1, 2]
+    assert counted == [4096, 8192]
 
 
 @pytest.mark.filterwarnings("default::capture_cp.CaptureWarning")  # printed, as on the command line

@@ -90,7 +90,7 @@ def counts(caps, task, X, draws, first=0):
     """Counts for inputs X, whose noise is numbered from `first`."""
     before = np.zeros((first, X.shape[1]))
     test = TestSet(np.vstack([before, X]), partial(task.outcomes, seed=task.seed_here(0)))
-    return count(caps, task, test, slice(first, first + len(X)), Question(draws, 0.1))
+    return count(caps, task, test, Question(draws, 0.1), slice(first, first + len(X)))
 
 
 @pytest.mark.parametrize("stratum", STRATA)

@@ -141,7 +141,7 @@ def test_ratio_and_interval_of_volumes_are_those_of_the_cells_themselves(folder)
     study = CoverageStudy.of(options, methods=("pcp", "capture"), calibration=3000, test=300, tree="label", min_leaf=300)
     (task,) = study.checked_places().values()
     caps, test = study.calibrate(task), task.test(0, 300)
-    found = count(caps, task, test, slice(0, 300), Question(1, 0.1, volume=20))
+    found = count(caps, task, test, Question(1, 0.1, volume=20), slice(0, 300))
     asked = {name: cap.predict(test.X, task.prediction_stream(0, 0))[:20] for name, cap in caps.items()}
     c, u = (caps[name].count_cells(test.X[:20], prediction=asked[name]).sum(axis=1) for name in ("pcp", "capture"))
     ratio, (low, high) = found["pcp"].volume_ratio(found["capture"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,6 +33,7 @@ from capture_cp.studies.study import (
     Study,
     advancing,
     check_settings,
+    drawing_of,
     progress_bar,
 )  # fmt: skip
 from capture_cp.tasks.task import Advance, Task, TestSet
@@ -105,7 +105,7 @@ class CoverageStudy(Study):
             write_rows(self.json, self.rows(found, tasks), self)
         if self.figures is not None:
             caps |= {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
-            files = _drawing(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
+            files = drawing_of(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
             console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def checked_places(self) -> dict[str, Task]:
@@ -127,13 +127,8 @@ class CoverageStudy(Study):
             if RESIDUAL in self.methods and not task.correctable:
                 task.corrected(self.seed)  # explains why not
         if self.figures is not None and not self.sizes:
-            _drawing(tasks)
+            drawing_of(tasks)
         return tasks
-
-    def identity(self, task: Task) -> dict[str, Any]:
-        """Every setting that counts in one place depend on, and nothing else."""
-        settings = {key: value for key, value in vars(self).items() if key not in self.unimportant}
-        return task.identity | settings | {"version": version("capture-cp")}
 
     def tests(self, tasks: Mapping[str, Task], console: Console) -> dict[str, TestSet]:
         """What the methods are tested on, by place."""
@@ -157,18 +152,17 @@ class CoverageStudy(Study):
         return fit_methods(task, self.methods, data, self.seed, self.particles, tree, device)
 
     def count(
-        self, caps: Mapping[str, Capture], task: Task, test: TestSet, parts: Sequence[int], size: int
-    ) -> Iterator[tuple[int, dict[str, Counts]]]:
-        """Number and counts of every part, the `size` test inputs from `part * size` on."""
+        self, caps: Mapping[str, Capture], task: Task, test: TestSet, parts: Sequence[slice]
+    ) -> Iterator[dict[str, Counts]]:
+        """Counts of every part, some rows of the test inputs, in their order."""
         question = Question(self.mc, self.alpha, self.volume, self.seed)
         on_cuda = task.outcomes_on_cuda() if chosen_device(self.device) == "cuda" else None
         if on_cuda is not None:
             from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 
-            rows = [slice(part * size, (part + 1) * size) for part in parts]
-            return zip(parts, CounterOnCuda(caps, task, on_cuda, question).parts(test.X, rows))
-        work = partial(_count_part, caps, task, test, question, size)
-        return run_parts(work, parts, min(self.jobs, max(1, len(parts))))
+            return CounterOnCuda(caps, task, on_cuda, question).parts(test.X, parts)
+        work = partial(count, caps, task, test, question)
+        return (found for _, found in run_parts(work, parts, min(self.jobs, max(1, len(parts)))))
 
     def measure(
         self, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], console: Console
@@ -176,9 +170,8 @@ class CoverageStudy(Study):
         """Counts by place and method, and the methods of the places that were not finished before."""
         stores = {name: PartStore(self.state, f"coverage-{Path(name).stem}", self.identity(tasks[name])) for name in tasks}
         done = {name: store.load() for name, store in stores.items()}
-        sizes = {name: tasks[name].test_part or len(test.X) for name, test in tests.items()}
-        parts = {name: range(-(-len(test.X) // sizes[name])) for name, test in tests.items()}
-        missing = {name: [part for part in parts[name] if part not in done[name]] for name in tasks}
+        parts = {name: task.test_parts(len(tests[name].X)) for name, task in tasks.items()}
+        missing = {name: [part for part in range(len(parts[name])) if part not in done[name]] for name in tasks}
         calibrated = {}
         with progress_bar(console) as progress:
             bar = progress.add_task("calibrating", total=sum(map(len, missing.values())))
@@ -186,12 +179,13 @@ class CoverageStudy(Study):
             for name, caps in self._calibrated(unfinished, advancing(progress, "calibration transitions", None)):
                 calibrated[name] = caps
                 progress.update(bar, description=f"{tasks[name].place}: counting")
-                for part, counts in self.count(caps, tasks[name], tests[name], missing[name], sizes[name]):
+                rows = [parts[name][part] for part in missing[name]]
+                for part, counts in zip(missing[name], self.count(caps, tasks[name], tests[name], rows)):
                     done[name][part] = {method: counted.to_json() for method, counted in counts.items()}
                     stores[name].add(part, done[name][part])
                     progress.advance(bar)
                 progress.update(bar, description="calibrating")
-        found = {name: self._total([done[name][part] for part in parts[name]]) for name in tasks}
+        found = {name: self._total([done[name][part] for part in range(len(parts[name]))]) for name in tasks}
         if len(tasks) > 1:
             found[self.task.everywhere] = {name: _sum([counts[name] for counts in found.values()]) for name in self.methods}
         return found, calibrated
@@ -226,7 +220,7 @@ class CoverageStudy(Study):
 
     def figure_data(self, figure: str, console: Console) -> Any:
         tasks = self.task.places()
-        return _drawing(tasks).figure_data(tasks, figure)
+        return drawing_of(tasks).figure_data(tasks, figure)
 
     def _table(
         self, place: str, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], counts: Mapping[str, Counts]
@@ -265,15 +259,6 @@ class CoverageStudy(Study):
             yield tests[place].note
 
 
-def _drawing(tasks: Mapping[str, Task]) -> Any:
-    """The module that draws these tasks."""
-    task = next(iter(tasks.values()))
-    drawing = task.drawing()
-    if drawing is None:
-        raise CaptureError(f"{task.name} has no drawings; leave --figures out.")
-    return drawing
-
-
 def _draws_on_cuda(task: Task) -> bool:
     """Whether outcomes of a task can be drawn on a GPU; there the processor calibrates its methods."""
     return type(task).outcomes_on_cuda is not Task.outcomes_on_cuda
@@ -281,12 +266,6 @@ def _draws_on_cuda(task: Task) -> bool:
 
 def _calibrate_part(study: CoverageStudy, tasks: Sequence[Task], number: int) -> dict[str, Capture]:
     return study.calibrate(tasks[number])
-
-
-def _count_part(
-    caps: Mapping[str, Capture], task: Task, test: TestSet, question: Question, size: int, part: int
-) -> dict[str, Counts]:
-    return count(caps, task, test, slice(part * size, (part + 1) * size), question)
 
 
 def _sum(parts: Sequence[Counts]) -> Counts:

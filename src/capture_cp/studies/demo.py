@@ -24,11 +24,11 @@ from capture_cp.report.html import report_trouble
 from capture_cp.report.output import coverage_table, output_folder, write_rows
 from capture_cp.studies import paper
 from capture_cp.studies.planning import PlanningStudy
-from capture_cp.studies.planning_rows import ROWS, Calibration
-from capture_cp.studies.planning_summary import summary
+from capture_cp.studies.planning_rows import summary
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.rows import FittedRow
 
 OURS = "capture"
 #: Methods without strata, the strongest first where the paper says nothing about a map.
@@ -121,13 +121,14 @@ class Demo:
 
     def _study(self, methods: tuple[str, ...]) -> PlanningStudy:
         shared = {name: getattr(self, name) for name in ("episodes", "samples", "alpha", "particles", "seed")}
-        return PlanningStudy(maps=(self.map,), methods=methods, **shared)
+        return PlanningStudy.of(MarbleOptions(maps=(self.map,)), methods=methods, **shared)
 
     def _plan(self, cap: Capture, task: Marble, name: str, console: Console) -> list[Episode]:
         study = self._study((name,))
         with _progress(console) as progress:
             numbers = progress.track(range(self.episodes), description=f"Planning with {name}")
-            return [study.play(Calibration(ROWS[name], task, cap), self.map, name, episode) for episode in numbers]
+            fitted, starts = FittedRow(study.planned_row(task, name), task, cap), task.starts(self.episodes)
+            return [study.play(fitted, self.map, name, starts[episode], episode) for episode in numbers]
 
     def _write_report(
         self,

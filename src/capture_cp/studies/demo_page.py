@@ -17,7 +17,7 @@ from capture_cp.report.tables import coverage_page_table, planning_page_table
 from capture_cp.studies import paper
 from capture_cp.studies.animation import player_data
 from capture_cp.studies.marble_figures import draw_regions, draw_spaces, draw_trajectories
-from capture_cp.studies.planning_summary import summary
+from capture_cp.studies.planning_rows import summary
 from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Marble
 

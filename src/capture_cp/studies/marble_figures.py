@@ -109,7 +109,7 @@ def draw_regions(task: Marble, caps: Mapping[str, Capture], alpha: float, file: 
     plt.close(figure)
 
 
-def draw_trajectories(tasks: dict[str, Marble], results: dict[tuple[str, str], list[Any]], file: Path) -> None:
+def draw_trajectories(tasks: Mapping[str, Marble], results: Mapping[tuple[str, str], list[Any]], file: Path) -> None:
     """Paths of every episode, a row a map and a column a method: reached the goal, fell, or timed out."""
     plt = pyplot()
     methods = list(dict.fromkeys(name for _, name in results))
@@ -177,3 +177,10 @@ def _millimetre_axes(*axes: Any) -> None:
         axis.xaxis.set_major_formatter(lambda value, _: f"{1e3 * value:g}")
         axis.yaxis.set_major_formatter(lambda value, _: f"{1e3 * value:g}")
         axis.set(xlabel="x (mm)", ylabel="y (mm)")
+
+
+def planning_figures(study: Any, tasks: Mapping[str, Marble], results: Mapping[Any, Any], folder: Path) -> list[Path]:
+    """The figure of all trajectories as a PNG file."""
+    file = folder / "trajectories.png"
+    draw_trajectories(tasks, results, file)
+    return [file]

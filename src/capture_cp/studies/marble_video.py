@@ -17,11 +17,11 @@ from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, plot_s
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.studies.board_drawing import board_polygons
 from capture_cp.studies.marble_figures import GOAL_COLOUR, PIT_COLOUR, draw_board
-from capture_cp.studies.planning_rows import ROWS
 from capture_cp.studies.recorded import recorded_method, recorded_region, verdict
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.maps import MILLIMETRE, load_map, tuning_variant
 from capture_cp.tasks.marble.planner import POSITION
+from capture_cp.tasks.marble.rows import ROWS
 from capture_cp.tasks.marble.task import Marble
 
 MARBLE_COLOUR, PATH_COLOUR, PLAN_COLOUR = "#9aa5b1", "#222222", "#CC79A7"

@@ -15,10 +15,12 @@ from capture_cp.capture.region import Region
 from capture_cp.data.transitions import Transitions
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, pyplot
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.studies.peg_planning_figures import draw_peg, draw_receptacle
+from capture_cp.studies.peg_planning_figures import draw_peg, draw_receptacle, planning_figures
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.geometry import shape_of, vertex
 from capture_cp.tasks.peg.task import Peg
+
+__all__ = ["coverage_figures", "planning_figures"]
 
 #: Okabe and Ito's colours, told apart by colour-blind readers.
 REGIME_COLOURS = dict(zip(REGIMES, ("#0072B2", "#E69F00", "#D55E00", "#CC79A7")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,11 @@ from capture_cp.base.checks import Floats
 from capture_cp.planning.episode import run_episode
 from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.peg.geometry import shape_of
-from capture_cp.tasks.peg.planner import closed_loop
 from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.task import Task
 
 if TYPE_CHECKING:
-    from capture_cp.studies.peg_planning import PegPlanningStudy
+    from capture_cp.studies.planning import PlanningStudy, Results
 
 STEPS_SHOWN = (5, 10, 15)
 WARM_UP = 8  # control steps over which the plan settles, before it is shown
@@ -24,13 +25,15 @@ STYLES = {"success": ("#0072B2", "-"), "timed out": ("#D55E00", "--")}
 _MM = 1e3
 
 
-def write_figures(task: Peg, results: dict[str, list[Any]], study: PegPlanningStudy, folder: Path) -> list[Path]:
+def planning_figures(study: PlanningStudy, tasks: Mapping[str, Peg], results: Results, folder: Path) -> list[Path]:
     """Both figures as PNG files; the plans are those of the last method."""
-    name = study.methods[-1]
-    paths, plans = folder / f"peg-{task.system}-paths.png", folder / f"peg-{task.system}-horizon.png"
-    draw_paths(task, results, paths)
-    draw_horizon(task, study, name, np.array(results[name][0]["path"][0]), plans)
-    return [paths, plans]
+    name, files = study.methods[-1], []
+    for place, task in tasks.items():
+        paths, plans = folder / f"{task.slug}-paths.png", folder / f"{task.slug}-horizon.png"
+        draw_paths(task, {method: runs for (where, method), runs in results.items() if where == place}, paths)
+        draw_horizon(task, study, name, np.array(results[place, name][0]["path"][0]), plans)
+        files += [paths, plans]
+    return files
 
 
 def draw_paths(task: Peg, results: dict[str, list[Any]], file: Path) -> None:
@@ -56,15 +59,15 @@ def draw_paths(task: Peg, results: dict[str, list[Any]], file: Path) -> None:
     plt.close(figure)
 
 
-def draw_horizon(task: Peg, study: PegPlanningStudy, name: str, start: Floats, file: Path) -> None:
+def draw_horizon(task: Peg, study: PlanningStudy, name: str, start: Floats, file: Path) -> None:
     """The peg a few steps into an episode, and the model's particles along the plan made there."""
     plt = pyplot()
     shown = [h for h in STEPS_SHOWN if h <= study.horizon] or [study.horizon]
-    cap, planned = study.calibrated(task, name)
-    planner = study.planner(cap, planned, name, study.seed)
-    run = run_episode(planner, closed_loop(task, task.true_system(1), start), start, WARM_UP, study.seed)
+    fitted = study.fit(task, name)
+    planner = fitted.planner(study.alpha, study.seed, study.device)
+    run = run_episode(planner, task.closed_loop(start), start, WARM_UP, study.seed)
     now, plan = run.states[-2], run.plans[-1]
-    clouds = particles_along(planned, now, plan, study.particles, study.seed)
+    clouds = particles_along(fitted.task, now, plan, study.particles, study.seed)
     figure, panels = plt.subplots(
         1, len(shown), figsize=(3.4 * len(shown), 3.8), squeeze=False, layout="constrained", sharex=True, sharey=True
     )
@@ -81,7 +84,7 @@ def draw_horizon(task: Peg, study: PegPlanningStudy, name: str, start: Floats, f
     plt.close(figure)
 
 
-def particles_along(task: Peg, start: Floats, plan: Floats, n_particles: int, seed: int) -> Floats:
+def particles_along(task: Task, start: Floats, plan: Floats, n_particles: int, seed: int) -> Floats:
     """The model's particles after each step of a plan (H, 3) from a pose (3,): (H, L, 3)."""
     rng, cloud, clouds = np.random.default_rng(seed), np.tile(start, (n_particles, 1)), []
     for action in plan:

@@ -21,8 +21,8 @@ from capture_cp.studies.peg_planning_figures import (
     draw_peg,
     draw_receptacle,
 )
-from capture_cp.studies.peg_rows import ROWS
 from capture_cp.studies.recorded import recorded_method, recorded_region, verdict
+from capture_cp.tasks.peg.rows import ROWS
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.marble.maps import MAP_NAMES
 from capture_cp.tasks.marble.options import MarbleOptions
@@ -19,7 +18,7 @@ from capture_cp.tasks.peg.task import SystemName
 ALL_MAPS = MarbleOptions.everywhere
 
 PartName = Literal["marble-coverage", "marble-planning", "peg-coverage", "peg-planning"]
-Study = CoverageStudy | PlanningStudy | PegPlanningStudy
+Study = CoverageStudy | PlanningStudy
 
 #: Settings that do not change what a study finds.
 _UNIMPORTANT = ("jobs", "threads", "state", "json", "record", "figures", "data")
@@ -113,7 +112,7 @@ def all_parts(sizes: Sizes, jobs: int, seed: int) -> list[Part]:
         Part(
             "marble-planning",
             "Marble labyrinth: planning",
-            (PlanningStudy(maps=sizes.marble_maps, episodes=sizes.marble_episodes, jobs=jobs, seed=seed),),
+            (PlanningStudy.of(MarbleOptions(maps=sizes.marble_maps), episodes=sizes.marble_episodes, jobs=jobs, seed=seed),),
             (PaperTable(2, "Planning by map", _any),),
             _MARBLE_PLANNING,
         ),
@@ -127,7 +126,16 @@ def all_parts(sizes: Sizes, jobs: int, seed: int) -> list[Part]:
         Part(
             "peg-planning",
             "Peg insertion: planning",
-            tuple(_peg_planning(sizes, system, jobs, seed) for system in sizes.peg_systems),
+            tuple(
+                PlanningStudy.of(
+                    PegOptions(system=system),
+                    episodes=sizes.peg_episodes,
+                    calibration=sizes.peg_calibration,
+                    jobs=jobs,
+                    seed=seed,
+                )
+                for system in sizes.peg_systems
+            ),
             (PaperTable(4, "Planning from Halton starts", _any),),
             _PEG_PLANNING,
         ),
@@ -137,11 +145,6 @@ def all_parts(sizes: Sizes, jobs: int, seed: int) -> list[Part]:
 def _peg_coverage(sizes: Sizes, system: SystemName, seed: int) -> CoverageStudy:
     calibration, test, volume = sizes.peg_calibration, sizes.peg_test, sizes.peg_volumes
     return CoverageStudy.of(PegOptions(system=system), calibration=calibration, test=test, volume=volume, seed=seed)
-
-
-def _peg_planning(sizes: Sizes, system: SystemName, jobs: int, seed: int) -> PegPlanningStudy:
-    episodes, calibration = sizes.peg_episodes, sizes.peg_calibration
-    return PegPlanningStudy(system=system, episodes=episodes, calibration=calibration, jobs=jobs, seed=seed)
 
 
 def _any(row: dict[str, Any]) -> bool:

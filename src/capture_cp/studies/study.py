@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -16,13 +17,17 @@ from capture_cp.base.files import check_writable
 from capture_cp.capture.methods import METHODS
 from capture_cp.report.output import output_folder
 from capture_cp.spaces.plotting import pyplot
-from capture_cp.tasks.task import Advance
+from capture_cp.tasks.rows import weight_options
+from capture_cp.tasks.task import Advance, Task
 
 Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
 Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
 StateFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for finished parts: the same command goes on from there.")]
 RowsFile = Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")]
 RecordFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")]
+Calibration = Annotated[
+    float, tyro.conf.arg(help="Calibration data: a share of them up to 1, or how many transitions or roll-outs.")
+]
 FigureFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for figures.")]
 
 
@@ -45,8 +50,15 @@ class Study:
 
     @classmethod
     def of(cls, task: Any, **changes: Any) -> Self:
-        """The study of a task with the task's defaults, where `changes` says nothing else."""
-        return cls(task, **(dict(task.defaults.get(cls.command, {})) | changes))
+        """The study of a task with the task's defaults, where `changes` has nothing else."""
+        known = {entry.name for entry in fields(cls)}
+        defaults = {name: value for name, value in task.defaults.get(cls.command, {}).items() if name in known}
+        return cls(task, **(defaults | changes))
+
+    def identity(self, task: Task) -> dict[str, Any]:
+        """Every setting that counts in one place depend on, and nothing else."""
+        settings = {key: value for key, value in vars(self).items() if key not in self.unimportant}
+        return task.identity | settings | {"version": version("capture-cp")}
 
     def figure_data(self, figure: str, console: Console) -> Any:
         """The JSON-ready numbers behind a figure of this study, by the figure's name; None if its settings are all."""
@@ -58,16 +70,27 @@ class Study:
 
 
 def study_of(study: type[Study], options: type[Any]) -> type[Any]:
-    """A study as a dataclass for one task: the task's options among its own, the task's defaults in place of its own."""
-    changed = options.defaults.get(study.command, {})
-    unknown = set(changed) - {entry.name for entry in fields(study)}
+    """A study as a dataclass for one task: the task's options among its own, the task's defaults in place of its own.
+
+    Where both have an option of the same name, the study's is called COMMAND-NAME. If the study has `weights`, the weights
+    of the task's objective become options as well.
+    """
+    of_study, of_task = ({entry.name: entry for entry in fields(part)} for part in (study, options))
+    changed: dict[str, Any] = dict(options.defaults.get(study.command, {}))
+    unknown = changed.keys() - of_study.keys() - of_task.keys()
     if unknown:
         raise CaptureError(f"{options.name} has defaults for {sorted(unknown)}, which {study.command} does not know.")
-    kinds: dict[str, Any] = {}
-    for base in reversed(study.__mro__):
-        kinds |= getattr(base, "__annotations__", {})
-    entries: list[Any] = [("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=options))]
-    entries += [(name, kinds[name], field(default=value)) for name, value in changed.items()]
+    kinds, clashes = get_type_hints(study, include_extras=True), of_study.keys() & of_task.keys()
+    of_options = {name: value for name, value in changed.items() if name in of_task and name not in clashes}
+    entries: list[Any] = [
+        ("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=lambda: options(**of_options)))
+    ]
+    for name in of_study.keys() & (changed.keys() | clashes):
+        kind = Annotated[kinds[name], tyro.conf.arg(name=f"{study.command}-{name}")] if name in clashes else kinds[name]
+        entries.append((name, kind, field(default=changed.get(name, of_study[name].default))))
+    if "weights" in of_study and options.weights is not None:
+        weights = weight_options(options.weights)
+        entries.append(("weights", Annotated[weights, tyro.conf.arg(name="")], field(default_factory=weights)))
     about = {"__doc__": study.__doc__, "__module__": study.__module__}
     return make_dataclass(f"{study.__name__}Of{options.__name__}", entries, bases=(study,), frozen=True, namespace=about)
 
@@ -108,3 +131,12 @@ def advancing(progress: Progress, description: str, total: int | None) -> Advanc
     """Advances a bar of its own by what it is called with; the bar appears with the first call."""
     bar = progress.add_task(description, total=total, visible=False)
     return lambda done: progress.update(bar, advance=done, visible=True)
+
+
+def drawing_of(tasks: Mapping[str, Task]) -> Any:
+    """The module that draws these tasks."""
+    task = next(iter(tasks.values()))
+    drawing = task.drawing()
+    if drawing is None:
+        raise CaptureError(f"{task.name} has no drawings; leave --figures out.")
+    return drawing

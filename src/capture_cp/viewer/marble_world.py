@@ -16,7 +16,6 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
-from capture_cp.studies.planning_rows import MAX_STEPS
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import STRATA, MarbleStrata
@@ -37,7 +36,7 @@ class MarbleWorld:
 
     axes = POSITION
     kinds = STRATA
-    max_steps = MAX_STEPS
+    max_steps = Marble.max_steps
     progress = ""
 
     def __init__(self, settings: MarbleView) -> None:
