@@ -7,13 +7,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+from capture_cp.studies.peg_rows import OWN_ROWS as PEG_ROWS
 from PIL import Image
 
 from capture_cp import METHODS, CaptureError, Tree, method
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
 from capture_cp.studies.board_drawing import VIEW, back_to_front, board_polygons
-from capture_cp.studies.peg_rows import OWN_ROWS as PEG_ROWS
 from capture_cp.studies.planning_rows import OWN_ROWS as MARBLE_ROWS
 from capture_cp.studies.recorded import recorded_method, recorded_region
 from capture_cp.studies.video import storyboard

@@ -30,7 +30,7 @@ OWN = {
     "check": Command("capture_cp.logs.check:Check", "Does a new log still satisfy a calibration?"),
 }
 SHOWN = {
-    "demo": Command("capture_cp.studies.demo:Demo", "See what this is about in two minutes, with a report."),
+    "demo": Command("capture_cp.studies.demo:Demo", "See what this is about in two minutes, with a report.", of_task=True),
     "view": Command("capture_cp.viewer.settings:View", "A live page: regions, planning and replay in 3D.", of_task=True),
     "video": Command("capture_cp.studies.video:Video", "A recorded episode as a film."),
     "reproduce": Command("capture_cp.studies.reproduce:Reproduce", "Every table and figure of the paper, ours beside."),
@@ -133,7 +133,7 @@ def _task(name: str, given: list[str]) -> tuple[str, list[str]]:
         if at + 1 < len(given):
             sys.path.insert(0, os.getcwd())  # where a task of one's own is, most likely
             return given[at + 1], given[:at] + given[at + 2 :]
-    if name == "view" and not given:
+    if name == "demo" or (name == "view" and not given):
         return DEFAULT_TASK, given
     if given and given[0] in ("-h", "--help"):
         print(f"usage: capture {name} TASK [OPTIONS]\n\n{COMMANDS[name].summary}\n")

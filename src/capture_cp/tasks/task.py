@@ -58,7 +58,6 @@ class TaskOptions:
         defaults: what a study's options are for this task, by study and option.
         paper: file with what the paper printed about this task, see `capture_cp.studies.paper`.
         everywhere: name of the rows that add up all places.
-        unimportant: options that change no result in a place, such as how many threads there are.
         weights: class of the weights of the planner's objective, a dataclass; its fields become options.
         varied: what the sensitivity study varies, by name.
     """
@@ -67,7 +66,6 @@ class TaskOptions:
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     paper: ClassVar[Path | None] = None
     everywhere: ClassVar[str] = "all places"
-    unimportant: ClassVar[frozenset[str]] = frozenset()
     weights: ClassVar[type[Any] | None] = None
     varied: ClassVar[Mapping[str, Setting]] = VARIED
 
