@@ -11,7 +11,7 @@ from capture_cp import CaptureError
 from capture_cp.cuda import device as devices
 from capture_cp.spaces.grid import Grid
 from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.peg_planning import PegPlanningStudy
+from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.peg.corrected import CorrectedModel, Correction
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.first_step import FirstStepRegions
@@ -30,7 +30,7 @@ MAKERS = {
     "task": lambda device: Peg(device=device),
     "regions": lambda device: FirstStepRegions(calibrated("capture", coarse()), coarse(), device=device),
     "rollout": lambda device: PegRollout(calibrated(), TASK, device=device),
-    "planning": lambda device: PegPlanningStudy(device=device).check(),
+    "planning": lambda device: PlanningStudy.of(PegOptions(), device=device).tasks(),
     "coverage": lambda device: CoverageStudy.of(PegOptions(), device=device).checked_places(),
 }
 
