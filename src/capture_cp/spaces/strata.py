@@ -6,15 +6,18 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
+from capture_cp.kernels.cells import Columns, strata_of_columns
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.polygons import labelled_cells
 
 INFEASIBLE = -1
+NO_WEIGHTS = np.empty((0, 0), dtype=np.float32)
 
 #: Strata of a robot among polygons: how many of them it touches.
 CONTACTS = ("free", "edge", "corner")
@@ -224,3 +227,18 @@ def _checked_labels(labels: Any, grid: Grid, n_strata: int) -> npt.NDArray[np.in
     if array.shape not in (grid.shape, (grid.size,)):
         raise CaptureError(f"labels have shape {array.shape}; expected the grid's shape {grid.shape}.")
     return checked_index(array.ravel(), grid.size, n_strata, "labels").astype(np.int32)
+
+
+#: The cells of strata as kernels take them, kept for as long as the strata live; not in them, or files would hold them too.
+_COLUMNS: WeakKeyDictionary[GriddedStrata, Columns] = WeakKeyDictionary()
+
+
+def columns_of(strata: GriddedStrata) -> Columns:
+    """The cells of strata, column by column, as kernels take them."""
+    if strata not in _COLUMNS:
+        grid = strata.require_grid()
+        labels = strata.labels.reshape(-1, grid.shape[-1])
+        present, periodic = strata_of_columns(labels, len(strata.names)), np.isin(np.arange(grid.dims), grid.periodic)
+        shape = np.array(grid.shape, dtype=np.int64)
+        _COLUMNS[strata] = Columns(labels, NO_WEIGHTS, present, grid.origin, grid.spacing, shape, periodic)
+    return _COLUMNS[strata]
