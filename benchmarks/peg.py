@@ -14,7 +14,7 @@ from benchmarks.comparison import Comparison, limited
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.tasks.peg.cspace import codes_of_cells
-from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner
+from capture_cp.tasks.peg.planner import PegRollout, peg_planner
 from capture_cp.tasks.peg.task import Peg, SystemName
 
 POSES = 5_000
@@ -66,7 +66,7 @@ def peg_measures(seed: int) -> list[dict[str, Any]]:
 
 def _plan_times(task: Peg, seed: int) -> Floats:
     """Milliseconds of plans from every Halton start and from poses in contact, compilation excluded."""
-    planner = peg_planner(PegRollout(_calibrated(task, seed), task), PlannerSettings(), seed)
+    planner = peg_planner(_calibrated(task, seed), task, seed=seed)
     poses = np.vstack([task.strata.halton_starts(30), task.strata.sample_starts(30, np.random.default_rng(seed))])
     planner.plan(poses[0])
     return np.array([1e3 * _seconds(partial(planner.plan, pose)) for pose in poses])

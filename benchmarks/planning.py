@@ -21,9 +21,9 @@ from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.planner import (
+    PLANNER,
     POSITION,
     Params,
-    PlannerSettings,
     marble_params,
     marble_planner,
     start_state,
@@ -38,7 +38,7 @@ def plan_comparisons(seed: int) -> Iterator[Comparison]:
     """A plan of the paper's size on one map, by the fused kernel and by the alternatives that are installed."""
     task, cap = calibrated("center", seed)
     params, state = marble_params(task, dynamics.MODEL_GAIN), start_state(task)
-    planner = marble_planner(cap, task, PlannerSettings(), ALPHA, seed)
+    planner = marble_planner(cap, task, PLANNER, ALPHA, seed)
     size = f"plan of {planner.samples} x {planner.horizon} x {cap.n_particles} with regions"
     slow = _with(
         planner, PythonRollout(cap, _NumpyModel(params), _NumpyCost(params), task.strata.pit_cells, POSITION, ALPHA)
@@ -65,7 +65,7 @@ def _plan_times(seed: int) -> Floats:
     times = []
     for name in MAP_NAMES:
         task, cap = calibrated(name, seed)
-        planner, act = marble_planner(cap, task, PlannerSettings(), ALPHA, seed), true_system(task)
+        planner, act = marble_planner(cap, task, PLANNER, ALPHA, seed), true_system(task)
         planner.plan(start_state(task))
         planner.reset()
         state, outcome, rng = start_state(task), None, np.random.default_rng(seed)

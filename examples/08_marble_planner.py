@@ -4,16 +4,17 @@ Run: python examples/08_marble_planner.py [samples]
 """
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 
 from capture_cp import Tree, method
 from capture_cp.planning import run_episode
 from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
+from capture_cp.tasks.marble.planner import PLANNER, POSITION, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
 
-settings = PlannerSettings(samples=int(sys.argv[1]) if len(sys.argv) > 1 else 4096)
+settings = replace(PLANNER, samples=int(sys.argv[1]) if len(sys.argv) > 1 else 4096)
 task = Marble(load_map("center"), absorb=True)  # pits and the goal stop the marble
 
 data = task.design_transitions("grid", 2, np.random.default_rng(0))  # the paper's grid of states and actions

@@ -11,6 +11,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.cspace import codes_of_cells
 from capture_cp.tasks.peg.model import PegModel
-from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner
+from capture_cp.tasks.peg.planner import PLANNER, PegRollout, PegWeights, peg_planner
 from capture_cp.tasks.peg.task import Peg
 
 CALIBRATION = 20_000
@@ -94,11 +95,11 @@ def _regions(task: Peg, cap: Capture, samples: int, rng: np.random.Generator) ->
 
 def _plans(task: Peg, cap: Capture, samples: int, seed: int) -> Measured:
     """Plans from starts of episodes and from poses in contact, in turn."""
-    settings, rng = PlannerSettings(samples=samples), np.random.default_rng(seed)
+    settings, rng = replace(PLANNER, samples=samples), np.random.default_rng(seed)
     poses = np.vstack([task.strata.halton_starts(POSES // 2), task.strata.sample_starts(POSES // 2, rng)])
-    here, there = PegRollout(cap, task, settings=settings), PegRollout(cap, task, settings=settings, device="cuda")
+    here, there = PegRollout(cap, task), PegRollout(cap, task, device="cuda")
     bound = task.settings.bound
-    sequences = rng.normal(0.0, settings.spread, (samples, settings.horizon, 3)).clip(-bound, bound)
+    sequences = rng.normal(0.0, PegWeights().spread, (samples, settings.horizon, 3)).clip(-bound, bound)
     mine, other = (np.array([f(pose, sequences, seed).sum(axis=1) for pose in poses]) for f in (there, here))
     apart = np.abs(mine - other)
     agreement = {
@@ -111,7 +112,7 @@ def _plans(task: Peg, cap: Capture, samples: int, seed: int) -> Measured:
         turns = itertools.cycle(poses)
         return lambda: planner.plan(next(turns))
 
-    ours, theirs = (planning(peg_planner(rollout, settings, seed)) for rollout in (there, here))
+    ours, theirs = (planning(peg_planner(cap, task, settings, seed=seed, device=device)) for device in ("cuda", "cpu"))
     return Comparison(f"plan of {samples:,} sequences", ours, "cpu", theirs, 1.0, calls=POSES), agreement
 
 

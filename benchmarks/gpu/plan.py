@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,9 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
 from capture_cp.cuda.device import require_cuda
 from capture_cp.kernels.random import stream
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble.maps import MAP_NAMES
-from capture_cp.tasks.marble.planner import PlannerSettings, marble_planner
+from capture_cp.tasks.marble.planner import PLANNER, marble_planner
 
 PARTS = ("plan", "torch", "scaling", "agreement")
 MOST_STEPS = 30  # of a closed-loop run
@@ -70,7 +71,7 @@ class Options:
     @property
     def planner(self) -> PlannerSettings:
         """The paper's planner, of this size."""
-        return PlannerSettings(horizon=self.horizon, samples=self.samples)
+        return replace(PLANNER, horizon=self.horizon, samples=self.samples)
 
 
 class Benchmark:
@@ -198,7 +199,7 @@ class Benchmark:
         task, cap = run.task, run.cap
         if particles != cap.n_particles:
             task, cap = calibrated(run.name, o.seed, n_particles=particles)
-        planner = marble_planner(cap, task, PlannerSettings(horizon=horizon, samples=samples), ALPHA, o.seed, device="cuda")
+        planner = marble_planner(cap, task, replace(PLANNER, horizon=horizon, samples=samples), ALPHA, o.seed, device="cuda")
         engine, state = planner.on_device(plans), run.states[len(run.states) // 2]
         states, temperature = np.tile(state, (plans, 1)), planner.temperature_at(state)
         nominal, keys = np.zeros((plans, horizon, 2)), np.arange(plans)
@@ -227,7 +228,7 @@ class Benchmark:
         from capture_cp.planning.cuda.plans import CudaPlans
 
         planner = marble_planner(cap, run.task, self.options.planner, ALPHA, self.options.seed)
-        fused: Any = planner.rollout.fused  # type: ignore[attr-defined]
+        fused: Any = planner.rollout
         engine = CudaPlans(fused, planner.on_device().settings, keep_stages=True)
         apart = []
         nominal = planner.nominal[None]

@@ -12,7 +12,8 @@ from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.planning.mppi import MPPI
-from capture_cp.tasks.marble.planner import PlannerSettings, marble_planner, start_state, true_system
+from capture_cp.planning.settings import PlannerSettings
+from capture_cp.tasks.marble.planner import marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
 
 

@@ -9,7 +9,7 @@ from capture_cp.planning import run_episode
 from capture_cp.report.movie import write_movie
 from capture_cp.studies.marble_video import MarbleStoryboard
 from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
+from capture_cp.tasks.marble.planner import PLANNER, POSITION, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
 from figures.style import IMAGES
 
@@ -19,7 +19,7 @@ def episode_animation() -> None:
     task = Marble(load_map("center"), absorb=True)
     data = task.design_transitions("grid", 2, np.random.default_rng(0))
     cap = method("capture", task, task.strata, tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
-    planner = marble_planner(cap, task, PlannerSettings(), alpha=0.1, seed=0)
+    planner = marble_planner(cap, task, PLANNER, alpha=0.1, seed=0)
     info = {"map": "center", "method": "capture"}
     run = run_episode(planner, true_system(task), start_state(task), 100, seed=1, info=info).with_regions(cap, POSITION)
     board = MarbleStoryboard(run)

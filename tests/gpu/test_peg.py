@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from capture_cp.tasks.peg.corrected import CorrectedModel, CorrectedPeg, Correct
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.first_step import FirstStepRegions
 from capture_cp.tasks.peg.model import PegModel
-from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner
+from capture_cp.tasks.peg.planner import PLANNER, PegRollout, PegWeights, peg_planner
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
@@ -132,7 +133,7 @@ def test_regions_travel_to_other_processes():
 def test_stage_costs_are_the_processors(name, where):
     task, cap = coarse_task(), calibrated(name, coarse())
     sequences = np.random.default_rng(2).uniform(-3, 3, (3, 4, 3))
-    here, there = (PegRollout(cap, task, bonuses=True, device=device) for device in ("cpu", "cuda"))
+    here, there = (PegRollout(cap, task, weights=PegWeights(bonuses=True), device=device) for device in ("cpu", "cuda"))
     ours, theirs = (rollout(place(where), sequences, 7) for rollout in (there, here))
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
@@ -156,11 +157,8 @@ def test_stage_costs_of_a_corrected_model_and_a_horizon():
 
 
 def test_a_plan_is_the_processors():
-    task, cap, settings = coarse_task(), calibrated("capture", coarse()), PlannerSettings(horizon=3, samples=4)
-    actions = [
-        peg_planner(PegRollout(cap, task, settings=settings, device=device), settings, 5).plan(place("mouth"))
-        for device in ("cuda", "cpu")
-    ]
+    task, cap, settings = coarse_task(), calibrated("capture", coarse()), replace(PLANNER, horizon=3, samples=4)
+    actions = [peg_planner(cap, task, settings, seed=5, device=device).plan(place("mouth")) for device in ("cuda", "cpu")]
     np.testing.assert_allclose(*actions, rtol=0, atol=1e-6)
 
 

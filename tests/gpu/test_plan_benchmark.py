@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,14 +14,14 @@ from benchmarks.gpu.plan_runs import closed_loop
 from benchmarks.gpu.plan_table import table
 from benchmarks.gpu.timing import kernel_jobs
 from capture_cp.planning.cuda.layout import Sizes
-from capture_cp.tasks.marble.planner import PlannerSettings
+from capture_cp.tasks.marble.planner import PLANNER
 
 SIZES = Sizes(state=6, action=2, noise=2, particles=16, axes=2, strata=3)
 
 
 @pytest.fixture(scope="module")
 def run():
-    return closed_loop("center", PlannerSettings(horizon=1, samples=8), 1, 0)
+    return closed_loop("center", replace(PLANNER, horizon=1, samples=8), 1, 0)
 
 
 def test_instructions_of_a_particle_are_those_of_the_source():

@@ -11,7 +11,7 @@ from capture_cp import CaptureError, Tree, method
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.corrected import corrected
-from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marble_planner, model_step
+from capture_cp.tasks.marble.planner import PLANNER, marble_params, marble_planner, model_step
 from marble.boards import REAL
 
 PLAIN = REAL["bottom-left"]
@@ -79,4 +79,4 @@ def test_a_calibration_of_another_correction_is_refused():
     log = PLAIN.design_transitions("random", 1, np.random.default_rng(9))
     cap = method("capture", PLAIN, PLAIN.strata).fit(log.X[:3000], log.Y[:3000])
     with pytest.raises(CaptureError, match="another correction"):
-        marble_planner(cap, LEARNT, PlannerSettings(), 0.1, 0)
+        marble_planner(cap, LEARNT, PLANNER, 0.1, 0)

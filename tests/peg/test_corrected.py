@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from capture_cp import CaptureError, Tree, method
 from capture_cp.tasks.peg.corrected import NO_CORRECTION, CorrectedModel, CorrectedPeg, Correction, corrected
 from capture_cp.tasks.peg.model import PegModel
-from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner, roll_particles
+from capture_cp.tasks.peg.planner import PLANNER, PegRollout, peg_planner, roll_particles
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import PARTICLES, PLACES, TASK, calibrated, inputs, place, transitions
@@ -101,10 +103,10 @@ def test_a_grid_without_room_in_the_air_is_refused():
 
 @pytest.mark.parametrize(("elites", "sampled"), [(0, 128), (7, 96), (15, 64)])
 def test_samples_that_are_rolled_out_again_are_part_of_the_budget(elites, sampled):
-    mppi = peg_planner(PegRollout(calibrated(), TASK), PlannerSettings(elites=elites), seed=0)
+    mppi = peg_planner(calibrated(), TASK, replace(PLANNER, elites=elites), seed=0)
     assert mppi.samples == sampled
 
 
 def test_elites_that_leave_no_samples_are_refused():
     with pytest.raises(CaptureError, match="fewer elites"):
-        peg_planner(PegRollout(calibrated(), TASK), PlannerSettings(elites=31), seed=0)
+        peg_planner(calibrated(), TASK, replace(PLANNER, elites=31), seed=0)

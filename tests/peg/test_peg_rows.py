@@ -19,7 +19,7 @@ from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.studies.peg_rows import OURS, OWN_ROWS, PAPERS, ROWS, play
 from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.first_step import FirstStepRegions
-from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings, peg_planner, roll_particles
+from capture_cp.tasks.peg.planner import PegRollout, PegWeights, peg_planner, roll_particles
 from peg.calibrated import PARTICLES, TASK, calibrated, place
 
 SEED = 5
@@ -50,8 +50,8 @@ def test_every_row_has_the_papers_budget():
 
 
 def test_regions_of_a_horizon_stand_for_particles(ahead):
-    settings = PlannerSettings(outside=2.0, caution=0.1)
-    rollout, start = PegRollout(ahead, TASK, settings=settings), place("mouth")
+    weights = PegWeights(outside=2.0, caution=0.1)
+    rollout, start = PegRollout(ahead, TASK, weights=weights), place("mouth")
     actions = np.random.default_rng(0).uniform(-3, 3, size=(5, 4, 3))
     clouds, psi = roll_particles(
         start, actions, PARTICLES, 2, np.uint64(SEED), False, np.array(NO_CORRECTION.move), 0.0, TASK.model.params
@@ -76,23 +76,20 @@ def test_a_horizon_that_leaves_out_a_step_is_refused(ahead):
         PegRollout(other, TASK)
 
 
-def test_online_adaptation_widens_regions_after_misses_and_starts_anew():
-    rollout = PegRollout(calibrated(), TASK, settings=replace(OURS, samples=8, horizon=2))
-    planner = peg_planner(rollout, rollout.settings, seed=0)
+def test_online_adaptation_widens_regions_after_misses():
+    cap, settings = calibrated(), replace(OURS, samples=8, horizon=2)
+    planner = peg_planner(cap, TASK, settings)
     start, used = place("air"), []
-    x = np.append(start, np.zeros(3))[None]
-    before = rollout.regions.thresholds(x)
 
     def far_off(state, action, rng):
-        used.append(rollout.regions.thresholds(x))
+        used.append(planner.rollout.thresholds)
         return start + np.array([0.0, 0.016 * (len(used) % 2), 0.0]), None  # farther than any region reaches
 
-    run = play(ROWS["capture-online"], planner, far_off, start, 4, 0, {})
+    run = play(ROWS["capture-online"], cap, planner, far_off, start, 4, 0.1, 0, {})
     free = TASK.strata.names.index("free")
     assert not run.inside.any()
-    assert (np.diff([q[0, free] for q in used]) > 0).all()
-    np.testing.assert_array_equal(used[0], before)
-    np.testing.assert_array_equal(rollout.regions.thresholds(x), before)
+    assert (np.diff([q[free].min() for q in used]) > 0).all()
+    np.testing.assert_array_equal(used[0], np.maximum(peg_planner(cap, TASK, settings).rollout.thresholds, peg_rows.FLOOR))
     assert run.thresholds.shape == (4, len(TASK.strata.names))
 
 

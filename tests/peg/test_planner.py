@@ -14,20 +14,12 @@ from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.objective import insertion_costs
-from capture_cp.tasks.peg.planner import (
-    MAX_STEPS,
-    SLACK,
-    PegRollout,
-    PlannerSettings,
-    closed_loop,
-    peg_planner,
-    roll_particles,
-)
+from capture_cp.tasks.peg.planner import MAX_STEPS, PLANNER, SLACK, PegRollout, closed_loop, peg_planner, roll_particles
 from capture_cp.tasks.peg.simulator import REACH
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, place
 
-SEED, DEFAULT = 5, PlannerSettings()
+SEED, DEFAULT = 5, PLANNER
 
 
 def sequences(n=6, horizon=4, seed=0):
@@ -141,7 +133,7 @@ def test_going_down_from_the_mouth_costs_less_than_going_up():
 
 
 def test_planner_has_the_papers_settings():
-    mppi = peg_planner(PegRollout(calibrated(), TASK), PlannerSettings(), seed=0)
+    mppi = peg_planner(calibrated(), TASK, PLANNER, seed=0)
     assert (mppi.horizon, mppi.samples, mppi.temperature) == (15, 128, 0.1)
     np.testing.assert_allclose(mppi._spread @ mppi._spread.T, 1.5**2 * np.eye(3))
     np.testing.assert_array_equal([mppi.low, mppi.high], [[-3.0] * 3, [3.0] * 3])
@@ -151,7 +143,7 @@ def test_planner_has_the_papers_settings():
 
 
 def episode(system, start, max_steps=MAX_STEPS, seed=0, settings=DEFAULT):
-    mppi = peg_planner(PegRollout(calibrated(), TASK), settings, seed=0)
+    mppi = peg_planner(calibrated(), TASK, settings, seed=0)
     return run_episode(mppi, closed_loop(TASK, system, start), start, max_steps, seed)
 
 
@@ -197,7 +189,7 @@ def test_other_noise_leads_elsewhere(inserted, planar):
 
 
 def test_hopeless_episode_times_out(planar):
-    run = episode(planar, place("air"), max_steps=2, settings=PlannerSettings(samples=4, horizon=2))
+    run = episode(planar, place("air"), max_steps=2, settings=replace(PLANNER, samples=4, horizon=2))
     assert (run.outcome, run.steps) == ("timed out", 2)
 
 

@@ -12,10 +12,10 @@ from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.horizon.groups import at_step
 from capture_cp.planning import MPPI, PythonRollout, run_episode
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import (
     POSITION,
-    PlannerSettings,
     marble_cost,
     marble_params,
     marble_planner,

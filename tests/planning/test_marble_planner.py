@@ -15,7 +15,7 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout
 from capture_cp.tasks.marble import dynamics, planner
 from capture_cp.tasks.marble.maps import MAP_NAMES
-from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marble_planner, model_step, position_spread
+from capture_cp.tasks.marble.planner import PLANNER, marble_params, marble_planner, model_step, position_spread
 from capture_cp.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, feasible_positions, positions_in
 from planning.plugins import guarded, noise_free
@@ -182,7 +182,7 @@ def test_distance_leads_around_pits():
 
 
 def test_temperature_falls_with_the_distance_left():
-    mppi = marble_planner(calibrated(), ROOM, PlannerSettings(samples=4), 0.1, seed=0)
+    mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
     start = planner.start_state(ROOM)
     params = marble_params(ROOM, 1.0)
     away = planner.interpolate(params.field, params.origin, params.spacing, start[0], start[2])
@@ -228,14 +228,14 @@ def test_true_system_is_the_true_dynamics():
 
 @pytest.mark.parametrize("name", ["particles", "lucca", "capture"])
 def test_planner_with_the_true_gain_reaches_an_easy_goal(name):
-    mppi = marble_planner(calibrated(name, KNOWING), KNOWING, PlannerSettings(samples=256), 0.1, seed=0)
+    mppi = marble_planner(calibrated(name, KNOWING), KNOWING, replace(PLANNER, samples=256), 0.1, seed=0)
     run = run_episode(mppi, planner.true_system(ROOM), planner.start_state(ROOM), 100, seed=0)
     assert run.outcome == "success"
     assert (np.abs(run.actions) <= dynamics.MAX_ACTION).all()
 
 
 def test_planner_has_the_papers_settings():
-    settings = PlannerSettings()
+    settings = PLANNER
     mppi = marble_planner(calibrated(), ROOM, settings, 0.1, seed=0)
     assert isinstance(mppi, MPPI)
     assert (mppi.horizon, mppi.samples) == (6, 4096)
@@ -249,19 +249,19 @@ def test_planner_has_the_papers_settings():
 def test_calibration_of_another_map_is_refused():
     other = Marble(board((30, 0, 34, 20), size=(80, 60), start=(15, 15), goal=(60, 20), pits=((20, 50),), pit_radius=6.0))
     with pytest.raises(CaptureError, match=r"map|strata|calibrat"):
-        marble_planner(calibrated(), other, PlannerSettings(samples=4), 0.1, seed=0)
+        marble_planner(calibrated(), other, replace(PLANNER, samples=4), 0.1, seed=0)
 
 
 @pytest.mark.parametrize("place", [(-5, 20), (90, 20), (20, 1e6)])
 def test_state_outside_the_map_is_refused(place):
-    mppi = marble_planner(calibrated(), ROOM, PlannerSettings(samples=4), 0.1, seed=0)
+    mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
     with pytest.raises(CaptureError, match=r"outside|map"):
         mppi.plan([place[0] * MM, 0.0, place[1] * MM, 0.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("state", [np.zeros(2), np.zeros(7)])
 def test_state_of_another_length_is_refused(state):
-    mppi = marble_planner(calibrated(), ROOM, PlannerSettings(samples=4), 0.1, seed=0)
+    mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
     guarded(mppi.rollout)
     with pytest.raises(CaptureError, match="state"):
         mppi.plan(state)
@@ -269,12 +269,12 @@ def test_state_of_another_length_is_refused(state):
 
 def test_calibration_of_another_model_is_refused():
     with pytest.raises(CaptureError, match="gain 1, the planner's has 2"):
-        marble_planner(calibrated(), KNOWING, PlannerSettings(samples=4), 0.1, seed=0)
+        marble_planner(calibrated(), KNOWING, replace(PLANNER, samples=4), 0.1, seed=0)
     assert KNOWING.fingerprint() != ROOM.fingerprint()
 
 
 def test_model_that_is_no_number_is_told_at_its_step():
-    mppi = marble_planner(calibrated(), ROOM, PlannerSettings(samples=4), 0.1, seed=0)
-    mppi.rollout.fused._params = mppi.rollout.fused._params._replace(gain=np.nan)
+    mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
+    mppi.rollout._params = mppi.rollout._params._replace(gain=np.nan)
     with pytest.raises(CaptureError, match="step 1 of 6"):
         mppi.plan(planner.start_state(ROOM))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from benchmarks.__main__ import main
 from benchmarks.planning import calibrated
 from capture_cp.cuda import device as device_module
 from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.planner import PlannerSettings, marble_params, marble_planner
+from capture_cp.tasks.marble.planner import PLANNER, marble_params, marble_planner
 
 STATES = {
     "at rest": lambda task: np.array([*_xy(task.map.start, 0), *_xy(task.map.start, 1), 0.0, 0.0]),
@@ -31,7 +33,7 @@ def test_torch_rollout_costs_what_ours_costs(where):
     task, cap = calibrated("center", 0)
     state = STATES[where](task)
     sequences = np.random.default_rng(0).uniform(-0.5, 0.5, (64, 4, 2))
-    ours = marble_planner(cap, task, PlannerSettings(horizon=4, samples=64), 0.1, 0).rollout
+    ours = marble_planner(cap, task, replace(PLANNER, horizon=4, samples=64), 0.1, 0).rollout
     theirs = TorchRollout(cap, task, marble_params(task, dynamics.MODEL_GAIN), 0.1)
     # each draws noise of its own: compare averages over draws, in units of their spread
     a, b = (np.array([rollout(state, sequences, seed) for seed in range(12)]) for rollout in (ours, theirs))
@@ -47,7 +49,7 @@ def test_torch_planner_plans_what_ours_plans():
 
     task, cap = calibrated("center", 0)
     state = STATES["rolling, board tilted"](task)
-    ours = marble_planner(cap, task, PlannerSettings(horizon=3, samples=200), 0.1, 0)
+    ours = marble_planner(cap, task, replace(PLANNER, horizon=3, samples=200), 0.1, 0)
     theirs = TorchPlanner(TorchRollout(cap, task, marble_params(task, dynamics.MODEL_GAIN), 0.1), ours)
 
     def actions(planner):

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from capture_cp.tasks.marble.planner import PlannerSettings
+from capture_cp.tasks.marble.planner import PLANNER
 from capture_cp.viewer.marble_world import MarbleWorld
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.settings import MarbleView
 
-VIEW = MarbleView(map="bottom-right", planner=PlannerSettings(samples=256), port=8731)
+VIEW = MarbleView(map="bottom-right", planner=replace(PLANNER, samples=256), port=8731)
 
 
 def ready(**changes):

@@ -1,5 +1,6 @@
 """The real page in a real browser: Debian's Chromium, headless, clicks through the controls (`make browser`)."""
 
+import dataclasses
 import io
 import shutil
 import time
@@ -261,14 +262,14 @@ def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
 
 def test_the_peg_has_its_page(browser, monkeypatch):
     pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
-    from capture_cp.tasks.peg.planner import PlannerSettings
+    from capture_cp.tasks.peg.planner import PLANNER
     from capture_cp.viewer.peg_world import PegWorld
     from capture_cp.viewer.serve import open_page
     from capture_cp.viewer.settings import PegView
     from peg.calibrated import calibrated
 
     monkeypatch.setattr(PegWorld, "calibrated", lambda world, name, settings: calibrated(name))
-    served = open_page(PegView(port=8741, planner=PlannerSettings(samples=16)), Console(file=io.StringIO()))
+    served = open_page(PegView(port=8741, planner=dataclasses.replace(PLANNER, samples=16)), Console(file=io.StringIO()))
     page = browser.new_page(viewport={"width": 1200, "height": 800})
     page.goto(served.address)
     says(page, "contact:")

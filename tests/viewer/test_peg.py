@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.tasks.peg.planner import PlannerSettings
+from capture_cp.tasks.peg.planner import PLANNER
 from capture_cp.viewer.peg_world import PegWorld
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.settings import PegView
@@ -14,7 +14,7 @@ from peg.calibrated import calibrated
 
 pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
 
-VIEW = PegView(planner=PlannerSettings(samples=16, horizon=4))
+VIEW = PegView(planner=replace(PLANNER, samples=16, horizon=4))
 
 
 @pytest.fixture

@@ -1,18 +1,22 @@
-"""Planning with regions: MPPI, roll-outs with a region a step, traversable distance, closed-loop episodes."""
+"""Planning with regions: MPPI, roll-outs with a region per step, traversable distance, closed-loop episodes."""
 
 from capture_cp.capture.horizon import BatchedStep
+from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import Systems, run_episodes
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import Episode, System, run_episode
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.mppi import MPPI, Rollout
-from capture_cp.planning.rollout import PythonRollout, Stage
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.rollout import PythonRollout, Rollout, Stage
+from capture_cp.planning.settings import PlannerSettings
 
 __all__ = [
     "MPPI",
+    "Adapting",
     "BatchedStep",
     "Episode",
     "FusedRollout",
+    "PlannerSettings",
     "PythonRollout",
     "Rollout",
     "Stage",

@@ -46,7 +46,7 @@ def run_episodes(
         )
     device = planner.on_device(max(len(starts), 2))
     for start in starts:
-        planner.rollout.check(start, planner.low)  # type: ignore[attr-defined]
+        planner.checked_rollout().check(start)
     runs = [_Run(planner, *given) for given in zip(starts, seeds, noise_seeds)]
     for _ in range(whole_number("max_steps", max_steps, 1)):
         active = [run for run in runs if run.outcome is None]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,15 @@ from capture_cp.planning.hazard import hazard_runs
 from capture_cp.planning.kernel import Calibrated
 from capture_cp.planning.numba_errors import COMPILING, why
 from capture_cp.planning.python_twin import python_twin
-from capture_cp.planning.regions import Thresholds, check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.rollout import Rollout
 from capture_cp.planning.specialise import specialise
 from capture_cp.planning.trial import STEPS, check_signature, stays_inside, try_in_python
 from capture_cp.planning.tried import content_key, tried_with
 from capture_cp.spaces.metrics import Euclidean
+
+if TYPE_CHECKING:
+    from capture_cp.planning.cuda.plans import CudaPlans, Settings
 
 
 class DeviceParts(NamedTuple):
@@ -38,7 +42,7 @@ class DeviceParts(NamedTuple):
     params: Any
 
 
-class FusedRollout(Thresholds):
+class FusedRollout(Rollout):
     """Roll-out, thresholds, region test and cost in one compiled kernel.
 
     Args:
@@ -56,12 +60,14 @@ class FusedRollout(Thresholds):
             one of k = L / 2 leaves out what only a few particles reach.
         compare_step: compare `step` with the calibrated model before the first plan, and refuse it where they differ at more
             than a third of the places. Pass False if they differ on purpose, or if the model is not at hand.
+        check: raises a `CaptureError` for a state (ds,) from which no plan can start; asked before each plan.
 
     Attributes:
-        thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
-            adaptation does.
+        thresholds: see `Rollout`.
         tried: whether the two functions have been tried, as they are before the first plan.
     """
+
+    on_cuda = True
 
     def __init__(
         self,
@@ -77,13 +83,14 @@ class FusedRollout(Thresholds):
         simultaneous: bool = False,
         count_particles: bool = False,
         compare_step: bool = True,
+        check: Callable[[Floats], None] | None = None,
     ) -> None:
         check_signature("step", step)
         check_signature("stage_cost", stage_cost)
         cap.check_fitted()
         self._kernel, self._step, self._stage_cost = specialise(step, stage_cost, params.__class__), step, stage_cost
+        self._check, self._compare_step, self.tried = check, compare_step, False
         self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
-        self._compare_step, self.tried = compare_step, False
         self._particles, self._k, self._draws = cap.n_particles, 1, True
         self._scale: Floats | None = None
         score = cap.score_
@@ -111,18 +118,25 @@ class FusedRollout(Thresholds):
         labels = np.maximum(strata.labels, 0) if ambient else strata.labels
         self._cells = hazard_runs(grid, labels, checked_hazard(hazard, grid.size), self._axes)
 
-    @property
-    def fused(self) -> FusedRollout:
-        """The roll-out that a GPU takes: this one."""
-        return self
+    def check(self, state: Floats) -> None:
+        """Refuse a state (ds,) that no plan can start from."""
+        if self._check is not None:
+            self._check(state)
 
-    def check(self, state: Floats, action: Floats) -> None:
-        """Refuse a state (ds,) and an action (da,) that are not the ones the calibration was made for."""
-        check_sizes(self._cap, state, action[None, None], self._axes)
+    def check_sizes(self, state: Floats, sequences: Floats) -> None:
+        """Refuse a state (ds,) and sequences (N, H, da) that are not the ones the calibration was made for."""
+        check_sizes(self._cap, state, sequences, self._axes)
+
+    def cuda_plans(self, settings: Settings, rows: int) -> CudaPlans:
+        """Plans on a GPU, up to `rows` at a time."""
+        from capture_cp.planning.cuda.plans import CudaPlans
+
+        return CudaPlans(self, settings, rows)
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
-        check_sizes(self._cap, state, sequences, self._axes)
+        self.check_sizes(state, sequences)
+        self.check(state)
         inputs = [np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences)]
         self.try_out(*inputs)
         part, scale = self._partition, self._scales(sequences.shape[1])

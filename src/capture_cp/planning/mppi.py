@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.base.streams import seed_sequence
 from capture_cp.cuda.device import Device, chosen_device, require_cuda
+from capture_cp.planning.rollout import Rollout
 
 if TYPE_CHECKING:
     from capture_cp.planning.cuda.plans import CudaPlans
-
-
-class Rollout(Protocol):
-    """Stage costs of action sequences, with a region a step."""
-
-    def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
-        """Costs (N, H) of sequences (N, H, da) from state (ds,)."""
 
 
 class MPPI:
     """Plans by sampling around the last plan (Algorithm 1, line 11).
 
     Args:
-        rollout: stage costs of action sequences; `PythonRollout` for any Python model, `FusedRollout` for compiled ones.
+        rollout: stage costs of action sequences; `PythonRollout` for any Python model, `FusedRollout` for compiled ones, or
+            a function of yours, `cost(state (ds,), sequences (N, H, da), seed)`, that returns costs (N, H).
         horizon: steps H of a plan.
         samples: action sequences N tried at each step.
         temperature: λ; small follows the best samples, large averages over many. Its unit is the cost's. A function of the
@@ -45,7 +40,7 @@ class MPPI:
 
     def __init__(
         self,
-        rollout: Rollout,
+        rollout: Rollout | Callable[[Floats, Floats, int], Floats],
         horizon: int,
         samples: int,
         temperature: float | Callable[[Floats], float],
@@ -59,8 +54,8 @@ class MPPI:
         device: Device = "cpu",
     ) -> None:
         self.rollout = rollout
-        runs_there = hasattr(rollout, "fused")
-        self.device = chosen_device("cpu" if device == "auto" and not runs_there else device)
+        on_cuda = isinstance(rollout, Rollout) and rollout.on_cuda
+        self.device = chosen_device("cpu" if device == "auto" and not on_cuda else device)
         self.horizon = whole_number("horizon", horizon, 1)
         self.samples = whole_number("samples", samples, 1)
         self.iterations = whole_number("iterations", iterations, 1)
@@ -110,21 +105,22 @@ class MPPI:
     def on_device(self, rows: int = 1) -> CudaPlans:
         """This planner's roll-out on the GPU, for up to `rows` plans at a time."""
         require_cuda()
-        from capture_cp.planning.cuda.plans import CudaPlans, Settings
+        from capture_cp.planning.cuda.plans import Settings
 
-        fused = getattr(self.rollout, "fused", None)
-        if fused is None:
-            raise CaptureError(
-                f'planning on device "cuda" needs a FusedRollout, whose functions are compiled; '
-                f'{type(self.rollout).__name__} calls Python. Use it, or device "cpu".'
-            )
         again = self.iterations, self.elites, self.repeats
-        return CudaPlans(fused, Settings(self.horizon, self.samples, self._spread, self.low, self.high, *again), rows)
+        settings = Settings(self.horizon, self.samples, self._spread, self.low, self.high, *again)
+        return self.checked_rollout().cuda_plans(settings, rows)
+
+    def checked_rollout(self) -> Rollout:
+        """The roll-out, known not to be a plain function."""
+        if isinstance(self.rollout, Rollout):
+            return self.rollout
+        raise CaptureError(f"the roll-out is {self.rollout!r}; expected a Rollout, such as FusedRollout.")
 
     def _plan_on_device(self, state: Floats, plan: Floats) -> Floats:
         if self._device_plans is None:
             self._device_plans = self.on_device()
-        self.rollout.check(state, self.low)  # type: ignore[attr-defined]
+        self.checked_rollout().check(state)
         key = int(self._rng.integers(2**62))
         plans, self.costs = self._device_plans.plan(state[None], self.temperature_at(state), plan[None], key)
         self.nominal = plans[0]

@@ -27,40 +27,6 @@ def group_thresholds(cap: Capture | HorizonCapture, alpha: float, simultaneous: 
     return np.tile(cap.group_thresholds(alpha, simultaneous), (len(cap.strata.names), 1))
 
 
-class Thresholds:
-    """A roll-out's thresholds, which may be replaced and not written to: every one that a kernel reads was checked here."""
-
-    def __init__(self, thresholds: Floats) -> None:
-        self._thresholds = _read_only(thresholds)
-
-    @property
-    def thresholds(self) -> Floats:
-        return self._thresholds
-
-    @thresholds.setter
-    def thresholds(self, given: Any) -> None:
-        shape = self._thresholds.shape
-        try:
-            found = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise CaptureError(f"thresholds are no array of numbers ({error}); expected shape {shape}.") from None
-        if found.shape != shape:
-            raise CaptureError(
-                f"thresholds have shape {found.shape}; expected {shape}: one for every stratum and group of the calibration."
-            )
-        if np.isnan(found).any():
-            raise CaptureError(
-                f"thresholds have {int(np.isnan(found).sum())} NaN; expected numbers, infinite where a region takes in its "
-                "whole stratum, negative where it is empty."
-            )
-        self._thresholds = _read_only(found)
-
-
-def _read_only(array: Floats) -> Floats:
-    array.flags.writeable = False
-    return array
-
-
 def checked_axes(cap: Capture | HorizonCapture, axes: Sequence[int]) -> Ints:
     """Which entries of the state are the configuration, one for each axis of the grid."""
     dims, order = grid_of(cap.strata).require_grid().dims, np.asarray(axes)

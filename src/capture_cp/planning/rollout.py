@@ -1,10 +1,11 @@
-"""Roll-outs with a region a step through any Python model."""
+"""What a planner asks of a roll-out, and roll-outs through any Python model."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +17,68 @@ from capture_cp.capture.horizon.groups import at_step
 from capture_cp.capture.region import grid_of
 from capture_cp.conformal.scores import ParticleBox
 from capture_cp.data.rollouts import advance
-from capture_cp.planning.regions import Thresholds, check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
 from capture_cp.spaces.strata import GridStrata
+
+if TYPE_CHECKING:
+    from capture_cp.planning.cuda.plans import CudaPlans, Settings
+
+
+class Rollout(ABC):
+    """Stage costs of action sequences, with a region per step: what `MPPI` plans with.
+
+    Attributes:
+        thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
+            adaptation does. They cannot be written to, so every threshold that a kernel reads was checked here.
+        on_cuda: whether plans can be made wholly on a GPU.
+    """
+
+    on_cuda = False
+
+    def __init__(self, thresholds: Floats) -> None:
+        self._thresholds = _read_only(thresholds)
+
+    @abstractmethod
+    def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
+        """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
+
+    @abstractmethod
+    def check(self, state: Floats) -> None:
+        """Refuse a state (ds,) that no plan can start from."""
+
+    def cuda_plans(self, settings: Settings, rows: int) -> CudaPlans:
+        """Plans on a GPU, up to `rows` at a time."""
+        raise CaptureError(
+            f'planning on device "cuda" needs a FusedRollout, whose functions are compiled; {type(self).__name__} calls '
+            'Python. Use it, or device "cpu".'
+        )
+
+    @property
+    def thresholds(self) -> Floats:
+        return self._thresholds
+
+    @thresholds.setter
+    def thresholds(self, given: Any) -> None:
+        shape = self._thresholds.shape
+        try:
+            found = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise CaptureError(f"thresholds are no array of numbers ({error}); expected shape {shape}.") from None
+        if found.shape != shape:
+            raise CaptureError(
+                f"thresholds have shape {found.shape}; expected {shape}: one for every stratum and group of the calibration."
+            )
+        if np.isnan(found).any():
+            raise CaptureError(
+                f"thresholds have {int(np.isnan(found).sum())} NaN; expected numbers, infinite where a region takes in its "
+                "whole stratum, negative where it is empty."
+            )
+        self._thresholds = _read_only(found)
+
+
+def _read_only(array: Floats) -> Floats:
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True)
@@ -40,7 +101,7 @@ class Stage:
     hazard: Ints
 
 
-class PythonRollout(Thresholds):
+class PythonRollout(Rollout):
     """Rolls particles through any batched Python model: short to write, slow to run.
 
     Args:
@@ -78,6 +139,9 @@ class PythonRollout(Thresholds):
         self.axes = checked_axes(cap, axes).tolist()
         mask = checked_hazard(hazard, grid.size)
         self._hazards = GridStrata(grid, np.where(mask, strata.labels, -1), strata.names)
+
+    def check(self, state: Floats) -> None:
+        """Any state will do that has the right size, which is checked with the actions."""
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,7 @@ from capture_cp.studies.online_report import online_figure, online_rows, print_o
 from capture_cp.studies.parts import PartStore, run_parts
 from capture_cp.studies.study import Jobs, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
-from capture_cp.tasks.marble.planner import PlannerSettings
+from capture_cp.tasks.marble.planner import PLANNER
 from capture_cp.tasks.marble.task import Marble
 
 #: fixed: the calibration as it is; alpha: its failure rate moves; scale: its thresholds; scale-up: they never shrink
@@ -112,7 +112,7 @@ class OnlineStudy:
         cap = method("capture", task, task.strata, tree=Tree(per_stratum=False), seed=seed).fit(data.X, data.Y)
         step = int(stream(seed, "change").integers(self.steps // 10, self.steps // 5 + 1))
         change = Change(step, self.gain, self.drag)
-        adaptive, settings = self._adaptive(mode, cap, task), PlannerSettings(samples=self.samples)
+        adaptive, settings = self._adaptive(mode, cap, task), replace(PLANNER, samples=self.samples)
         loop = closed_loop(task, cap, adaptive, settings, change, step + self.steps, self.alpha, self.seed)
         return {"change": step, **loop}
 

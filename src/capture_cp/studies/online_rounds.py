@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,7 +28,7 @@ from capture_cp.studies.parts import run_parts
 from capture_cp.studies.planning_rows import MAX_STEPS
 from capture_cp.studies.study import Jobs, RowsFile, Seed, check_settings
 from capture_cp.tasks.marble.maps import load_map, tuning_variant
-from capture_cp.tasks.marble.planner import POSITION, PlannerSettings, marble_planner, start_state, true_system
+from capture_cp.tasks.marble.planner import PLANNER, POSITION, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
 
 #: Steps of the episode from here on are shown together with those before the next.
@@ -107,7 +107,7 @@ class RoundsStudy:
 
     def _episode(self, task: Marble, cap: Capture, seeds: list[int], part: int) -> Episode:
         seed = seeds[part]
-        planner = marble_planner(cap, task, PlannerSettings(samples=self.samples), self.alpha, seed)
+        planner = marble_planner(cap, task, replace(PLANNER, samples=self.samples), self.alpha, seed)
         return run_episode(planner, true_system(task), start_state(task), MAX_STEPS, seed)
 
     # -- reporting ----------------------------------------------------------------------------------------------------

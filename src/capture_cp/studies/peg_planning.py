@@ -17,9 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from capture_cp.base.checks import Floats
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.planning.episode import episode_seeds
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.report.output import output_folder, share_with_interval, write_rows
 from capture_cp.studies import paper
 from capture_cp.studies.parts import PartStore, run_parts
@@ -27,7 +31,7 @@ from capture_cp.studies.peg_rows import OWN_ROWS, ROWS, calibrate, play
 from capture_cp.studies.study import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.first_step import Infeasible
-from capture_cp.tasks.peg.planner import MAX_STEPS, PegRollout, PlannerSettings, closed_loop, peg_planner
+from capture_cp.tasks.peg.planner import MAX_STEPS, PLANNER, PegWeights, closed_loop, peg_planner
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName, peg_tree
 
@@ -103,7 +107,12 @@ class PegPlanningStudy:
         """MPPI's settings of a row with this study's choices."""
         if name in OWN_ROWS:
             return replace(OWN_ROWS[name].planner, horizon=self.horizon, samples=self.samples)
-        return PlannerSettings(self.horizon, self.samples, self.temperature, self.spread)
+        return replace(PLANNER, horizon=self.horizon, samples=self.samples, temperature=self.temperature)
+
+    def weights(self, name: str) -> PegWeights:
+        """The weights of a row's objective with this study's choices."""
+        chosen = replace(ROWS[name].weights, bonuses=self.bonuses, infeasible=self.infeasible)
+        return chosen if name in OWN_ROWS else replace(chosen, spread=self.spread)
 
     def results(self, console: Console) -> tuple[Peg, dict[str, list[Any]]]:
         """The task, and every episode of every method: what `_episode` returns."""
@@ -119,7 +128,7 @@ class PegPlanningStudy:
                 missing = [episode for episode in range(self.episodes) if episode not in done]
                 progress.advance(bar, self.episodes - len(missing))
                 if missing:
-                    work = partial(self._episode, self.rollout(task, name), name, starts)
+                    work = partial(self._episode, *self.calibrated(task, name), name, starts)
                     for episode, result in run_parts(work, missing, self.jobs):
                         done[episode] = result
                         store.add(episode, result)
@@ -135,21 +144,23 @@ class PegPlanningStudy:
             own["device"] = "cuda"
         return settings | made_with | own | {"method": name}
 
-    def rollout(self, task: Peg, name: str) -> PegRollout:
-        """What a row plans with: its calibration on the task's true system, its model and its objective."""
-        cap, planned = calibrate(ROWS[name], task, self.particles, self.calibration, self.seed)
-        settings = self.planner_settings(name)
-        return PegRollout(cap, planned, self.alpha, self.bonuses, self.infeasible, settings, self.device)
+    def calibrated(self, task: Peg, name: str) -> tuple[Capture | HorizonCapture, Peg]:
+        """A row's calibration on the task's true system, and the task with the model that plans."""
+        return calibrate(ROWS[name], task, self.particles, self.calibration, self.seed)
 
-    def _episode(self, rollout: PegRollout, name: str, starts: Floats, episode: int) -> dict[str, Any]:
-        task, settings = rollout.task, rollout.settings
+    def planner(self, cap: Capture | HorizonCapture, task: Peg, name: str, seed: int) -> MPPI:
+        """What a row plans with."""
+        return peg_planner(cap, task, self.planner_settings(name), self.alpha, seed, self.weights(name), self.device)
+
+    def _episode(self, cap: Capture | HorizonCapture, task: Peg, name: str, starts: Floats, episode: int) -> dict[str, Any]:
         seed, noise_seed = episode_seeds(self.seed, f"peg {self.system}", episode)
         system = closed_loop(task, task.true_system(threads=1), starts[episode])
         chosen = {key: getattr(self, key) for key in ("system", "bound", "width", "trim", "alpha")}
-        info = {"task": "peg", "method": name, "episode": episode} | chosen | asdict(settings)
-        planner = peg_planner(rollout, settings, seed)
+        settled = asdict(self.planner_settings(name)) | asdict(self.weights(name))
+        info = {"task": "peg", "method": name, "episode": episode} | chosen | settled
+        planner = self.planner(cap, task, name, seed)
         planner.plan(starts[episode])  # compiles what is not yet compiled, so that no plan is timed with it
-        run = play(ROWS[name], planner, system, starts[episode], MAX_STEPS, noise_seed, info)
+        run = play(ROWS[name], cap, planner, system, starts[episode], MAX_STEPS, self.alpha, noise_seed, info)
         if self.record is not None:
             run.save(self.record / f"peg-{self.system}-{name}-{episode:03d}.npz")
         labels = task.strata.index(run.states[1:])

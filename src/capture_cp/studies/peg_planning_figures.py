@@ -11,7 +11,7 @@ from capture_cp.base.checks import Floats
 from capture_cp.capture.plotting import pyplot
 from capture_cp.planning.episode import run_episode
 from capture_cp.tasks.peg.geometry import shape_of
-from capture_cp.tasks.peg.planner import closed_loop, peg_planner
+from capture_cp.tasks.peg.planner import closed_loop
 from capture_cp.tasks.peg.task import Peg
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def draw_horizon(task: Peg, study: PegPlanningStudy, name: str, start: Floats, f
     """The peg a few steps into an episode, and the model's particles along the plan made there."""
     plt = pyplot()
     shown = [h for h in STEPS_SHOWN if h <= study.horizon] or [study.horizon]
-    rollout = study.rollout(task, name)
-    planner = peg_planner(rollout, rollout.settings, seed=study.seed)
+    cap, planned = study.calibrated(task, name)
+    planner = study.planner(cap, planned, name, study.seed)
     run = run_episode(planner, closed_loop(task, task.true_system(1), start), start, WARM_UP, study.seed)
     now, plan = run.states[-2], run.plans[-1]
-    clouds = particles_along(rollout.task, now, plan, study.particles, study.seed)
+    clouds = particles_along(planned, now, plan, study.particles, study.seed)
     figure, panels = plt.subplots(
         1, len(shown), figsize=(3.4 * len(shown), 3.8), squeeze=False, layout="constrained", sharex=True, sharey=True
     )

@@ -15,11 +15,13 @@ from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS
 from capture_cp.capture.online import AdaptiveScale
 from capture_cp.conformal.scores import NearestParticles
+from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.episode import Episode, System, run_episode
 from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.peg.corrected import corrected
 from capture_cp.tasks.peg.data import peg_data
-from capture_cp.tasks.peg.planner import PegRollout, PlannerSettings
+from capture_cp.tasks.peg.planner import PLANNER, PegWeights
 from capture_cp.tasks.peg.rollouts import peg_rollouts
 from capture_cp.tasks.peg.task import Peg, peg_tree
 
@@ -29,9 +31,11 @@ STEPS = 2  # of the horizon that have regions of their own; later ones are large
 #: How online adaptation turns its dials: quickly, since an episode has some thirty steps; a cell of the grid is the floor.
 RATE, FLOOR = 0.5, 0.25e-3
 
-PAPERS = PlannerSettings()
+PAPERS = PLANNER
+PAPERS_WEIGHTS = PegWeights()
 #: Chosen on random starts, for the row with the corrected model.
-OURS = PlannerSettings(temperature=0.03, effort=0.002, outside=2.0, caution=0.0)
+OURS = replace(PLANNER, temperature=0.03)
+OURS_WEIGHTS = PegWeights(effort=0.002, outside=2.0, caution=0.0)
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ class PegRow:
         horizon: regions calibrated for each of the first steps, instead of one-step regions of the first.
         online: thresholds that adapt during the episode.
         corrected: a model whose bias was learnt away from transitions of its own.
-        planner: MPPI's settings and the weights of the objective.
+        planner: MPPI's settings.
+        weights: of the objective.
     """
 
     method: str
@@ -51,14 +56,15 @@ class PegRow:
     online: bool = False
     corrected: bool = False
     planner: PlannerSettings = PAPERS
+    weights: PegWeights = PAPERS_WEIGHTS
 
 
 OWN_ROWS: dict[str, PegRow] = {
-    "capture-horizon": PegRow("capture", horizon=True, planner=OURS),
-    "capture-online": PegRow("capture", online=True, planner=OURS),
-    "capture-residual": PegRow("capture", corrected=True, planner=OURS),
-    "capture-online-residual": PegRow("capture", online=True, corrected=True, planner=OURS),
-    "capture-horizon-residual": PegRow("capture", horizon=True, corrected=True, planner=OURS),
+    "capture-horizon": PegRow("capture", horizon=True, planner=OURS, weights=OURS_WEIGHTS),
+    "capture-online": PegRow("capture", online=True, planner=OURS, weights=OURS_WEIGHTS),
+    "capture-residual": PegRow("capture", corrected=True, planner=OURS, weights=OURS_WEIGHTS),
+    "capture-online-residual": PegRow("capture", online=True, corrected=True, planner=OURS, weights=OURS_WEIGHTS),
+    "capture-horizon-residual": PegRow("capture", horizon=True, corrected=True, planner=OURS, weights=OURS_WEIGHTS),
 }
 ROWS: Mapping[str, PegRow] = {name: PegRow(name) for name in METHODS} | OWN_ROWS
 
@@ -76,29 +82,22 @@ def calibrate(row: PegRow, task: Peg, particles: int, calibration: int, seed: in
 
 
 def play(
-    row: PegRow, planner: MPPI, system: System, start: Floats, max_steps: int, seed: int, info: dict[str, Any]
+    row: PegRow,
+    cap: Capture | HorizonCapture,
+    planner: MPPI,
+    system: System,
+    start: Floats,
+    max_steps: int,
+    alpha: float,
+    seed: int,
+    info: dict[str, Any],
 ) -> Episode:
     """One closed-loop run, and the regions of its executed steps."""
-    rollout = planner.rollout
-    assert isinstance(rollout, PegRollout)
-    alpha = rollout.regions.alpha
     if not row.online:
-        return run_episode(planner, system, start, max_steps, seed, info).with_regions(rollout.cap, AXES, alpha, seed)
-    assert isinstance(rollout.cap, Capture)
-    online = AdaptiveScale(rollout.cap, alpha, eta=RATE, floor=FLOOR, never_smaller=True)
-    calibrated, rollout.regions.thresholds = rollout.regions.thresholds, online.thresholds
-    held, thresholds, particles = [], [], stream(seed, "adapting")
-
-    def observed(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
-        after, outcome = system(state, action, rng)
-        x = np.concatenate([state, action])
-        thresholds.append(online.thresholds(x[None])[0])
-        held.append(online.observe(x, after, rng=particles))
-        return after, outcome
-
-    try:
-        run = run_episode(planner, observed, start, max_steps, seed, info)
-    finally:
-        rollout.regions.thresholds = calibrated  # the next episode begins anew
-    run = run.with_regions(rollout.cap, AXES, alpha, seed)
-    return replace(run, inside=np.array(held, dtype=bool), thresholds=np.array(thresholds))
+        return run_episode(planner, system, start, max_steps, seed, info).with_regions(cap, AXES, alpha, seed)
+    assert isinstance(cap, Capture)
+    adaptive = AdaptiveScale(cap, alpha, eta=RATE, floor=FLOOR, never_smaller=True)
+    adapting = Adapting(system, cap, AXES, stream(seed, "adapting"), adaptive)
+    adapting.guide(planner.checked_rollout())
+    run = run_episode(planner, adapting, start, max_steps, seed, info).with_regions(cap, AXES, alpha, seed)
+    return replace(run, inside=np.array(adapting.held, dtype=bool), thresholds=np.array(adapting.thresholds))

@@ -19,6 +19,7 @@ from rich.table import Table
 from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.planning.episode import Episode, episode_seeds
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.report.output import beside, output_folder, share_with_interval, write_rows
 from capture_cp.studies import paper
 from capture_cp.studies.parts import PartStore, run_parts
@@ -26,7 +27,6 @@ from capture_cp.studies.planning_rows import ROWS, Calibration, calibrate, play,
 from capture_cp.studies.planning_summary import planning_row, summary
 from capture_cp.studies.study import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
-from capture_cp.tasks.marble.planner import PlannerSettings
 from capture_cp.tasks.marble.task import Marble
 
 TOGETHER = 1000  # episodes planned at once on a GPU, about half a gigabyte there
@@ -170,7 +170,10 @@ class PlanningStudy:
     def _info(self, found: Calibration, map_name: str, name: str) -> dict[str, Any]:
         believed = {"model_gain": self.model_gain, "correction": found.task.correction}
         chosen = {"variant": self.variant, "alpha": self.alpha} | believed
-        return {"task": "marble", "map": map_name, "method": name} | chosen | asdict(self._planner_settings(found))
+        return {"task": "marble", "map": map_name, "method": name} | chosen | self._settled(found)
+
+    def _settled(self, found: Calibration) -> dict[str, Any]:
+        return asdict(self._planner_settings(found)) | asdict(found.row.weights)
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, Floats
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
@@ -17,14 +16,15 @@ from capture_cp.capture.online import AdaptiveScale
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device
+from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import run_episodes
-from capture_cp.planning.episode import Episode, System, run_episode, with_regions
-from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.episode import Episode, run_episode, with_regions
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble.corrected import corrected
 from capture_cp.tasks.marble.planner import (
+    PLANNER,
     POSITION,
-    OnTheBoard,
-    PlannerSettings,
+    MarbleWeights,
     marble_planner,
     start_state,
     true_system,
@@ -40,10 +40,11 @@ ROLLOUTS = 20_000  # roll-outs that calibrate a horizon
 RATE, FLOOR = 0.5, 1e-3
 
 
-PAPERS = PlannerSettings()
+PAPERS = PLANNER
 #: Chosen on mirrored maps with moved pits, for the row that has everything. Rows on the model as it is keep the paper's, so
 #: that only their regions differ from `capture`.
-OURS = PlannerSettings(temperature=0.02, elites=31, count_particles=True)
+OURS = replace(PLANNER, temperature=0.02, elites=31)
+COUNTING = MarbleWeights(count_particles=True)
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Row:
         online: thresholds that adapt during the episode.
         corrected: a model whose bias was learnt away from transitions of its own.
         planner: MPPI's settings.
+        weights: of the objective.
     """
 
     method: str
@@ -63,14 +65,15 @@ class Row:
     online: bool = False
     corrected: bool = False
     planner: PlannerSettings = PAPERS
+    weights: MarbleWeights = field(default_factory=MarbleWeights)
 
 
 OWN_ROWS: dict[str, Row] = {
     "capture-horizon": Row("capture", horizon=True),
     "capture-online": Row("capture", online=True),
-    "capture-residual": Row("capture", corrected=True, planner=OURS),
-    "capture-online-residual": Row("capture", online=True, corrected=True, planner=OURS),
-    "capture-horizon-residual": Row("capture", horizon=True, corrected=True, planner=OURS),
+    "capture-residual": Row("capture", corrected=True, planner=OURS, weights=COUNTING),
+    "capture-online-residual": Row("capture", online=True, corrected=True, planner=OURS, weights=COUNTING),
+    "capture-horizon-residual": Row("capture", horizon=True, corrected=True, planner=OURS, weights=COUNTING),
 }
 ROWS: Mapping[str, Row] = {name: Row(name) for name in METHODS} | OWN_ROWS
 
@@ -125,16 +128,18 @@ def play(
     device: Device = "cpu",
 ) -> Episode:
     """One closed-loop run, and the regions of its executed steps."""
-    planner = marble_planner(found.cap, found.task, settings, alpha, seed, device=device)
+    planner = marble_planner(found.cap, found.task, settings, alpha, seed, found.row.weights, device=device)
     system = true_system(found.task)
     if not found.row.online:
         run = run_episode(planner, system, start_state(found.task), MAX_STEPS, noise_seed, info)
         return run.with_regions(found.cap, POSITION, alpha, noise_seed)
     assert isinstance(found.cap, Capture)
-    adapting = _Adapting(found.cap, planner, system, alpha, stream(noise_seed, "adapting"))
+    adaptive = AdaptiveScale(found.cap, alpha, eta=RATE, floor=FLOOR, never_smaller=True)
+    adapting = Adapting(system, found.cap, POSITION, stream(noise_seed, "adapting"), adaptive)
+    adapting.guide(planner.checked_rollout(), now=False)
     run = run_episode(planner, adapting, start_state(found.task), MAX_STEPS, noise_seed, info)
     run = run.with_regions(found.cap, POSITION, alpha, noise_seed)
-    return replace(run, inside=adapting.inside, thresholds=np.array(adapting.thresholds))
+    return replace(run, inside=np.array(adapting.held, dtype=bool), thresholds=np.array(adapting.thresholds))
 
 
 def play_together(
@@ -146,30 +151,7 @@ def play_together(
     info: dict[str, Any],
 ) -> list[Episode]:
     """Many closed-loop runs at once on a GPU, and the regions of their executed steps; not for rows that adapt online."""
-    planner = marble_planner(found.cap, found.task, settings, alpha, 0, device="cuda")
+    planner = marble_planner(found.cap, found.task, settings, alpha, weights=found.row.weights, device="cuda")
     starts = np.tile(start_state(found.task), (len(seeds), 1))
     runs = run_episodes(planner, true_systems(found.task), starts, MAX_STEPS, seeds, noise_seeds, info)
     return with_regions(runs, found.cap, POSITION, alpha, noise_seeds[0])
-
-
-class _Adapting:
-    """A true system that tells the planner's regions, after every step, whether they held."""
-
-    def __init__(self, cap: Capture, planner: MPPI, system: System, alpha: float, particles: np.random.Generator) -> None:
-        self.online = AdaptiveScale(cap, alpha, eta=RATE, floor=FLOOR, never_smaller=True)
-        self.planner, self.system, self._particles = planner, system, particles
-        self.held: list[bool] = []
-        self.thresholds: list[Floats] = []
-
-    @property
-    def inside(self) -> Bools:
-        return np.array(self.held, dtype=bool)
-
-    def __call__(self, state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
-        after, outcome = self.system(state, action, rng)
-        x = np.concatenate([state, action])
-        self.thresholds.append(self.online.thresholds(x[None])[0])
-        self.held.append(self.online.observe(x, after[POSITION], rng=self._particles))
-        assert isinstance(self.planner.rollout, OnTheBoard)
-        self.planner.rollout.fused.thresholds = self.online.group_thresholds()
-        return after, outcome

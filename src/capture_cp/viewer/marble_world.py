@@ -69,7 +69,7 @@ class MarbleWorld:
         return method(method_name, self.task, self.strata, **parts).fit(data.X, data.Y)
 
     def planner(self, cap: Capture, settings: MarbleView, seed: int) -> MPPI:
-        return marble_planner(cap, self.task, settings.planner, settings.alpha, seed)
+        return marble_planner(cap, self.task, settings.planner, settings.alpha, seed, settings.weights)
 
     def system(self, start: Floats) -> System:
         return true_system(self.task)

@@ -103,7 +103,8 @@ class Page:
     def _add_settings(self) -> None:
         gui = self.server.gui
         self._settings, self._controls = page_controls(self.session.settings), {}
-        folders = {"": gui.add_folder("Regions"), "planner": gui.add_folder("Planner settings", expand_by_default=False)}
+        planner = gui.add_folder("Planner settings", expand_by_default=False)
+        folders = {"": gui.add_folder("Regions"), "planner": planner, "weights": planner}
         for path, control in self._settings.items():
             with folders[path.rpartition(".")[0]]:
                 self._controls[path] = add_control(gui, control, self._change)

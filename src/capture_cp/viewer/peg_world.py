@@ -16,7 +16,7 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.cspace import REGIMES, PegStrata
 from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.model import settle
-from capture_cp.tasks.peg.planner import MAX_STEPS, PegRollout, closed_loop, peg_planner
+from capture_cp.tasks.peg.planner import MAX_STEPS, closed_loop, peg_planner
 from capture_cp.tasks.peg.task import Peg, peg_tree
 from capture_cp.viewer.settings import PegView
 from capture_cp.viewer.world import Ahead
@@ -81,7 +81,7 @@ class PegWorld:
         return cap.fit(data.X, data.Y)
 
     def planner(self, cap: Capture, settings: PegView, seed: int) -> MPPI:
-        return peg_planner(PegRollout(cap, self.task, settings.alpha), settings.planner, seed)
+        return peg_planner(cap, self.task, settings.planner, settings.alpha, seed, settings.weights)
 
     def system(self, start: Floats) -> System:
         return closed_loop(self.task, self.task.true_system(threads=1), start)

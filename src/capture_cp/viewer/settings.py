@@ -12,9 +12,12 @@ from rich.console import Console
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.capture.methods import METHODS
 from capture_cp.planning.episode import Episode
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble.maps import MAP_NAMES
-from capture_cp.tasks.marble.planner import PlannerSettings as MarblePlanner
-from capture_cp.tasks.peg.planner import PlannerSettings as PegPlanner
+from capture_cp.tasks.marble.planner import PLANNER as MARBLE_PLANNER
+from capture_cp.tasks.marble.planner import MarbleWeights
+from capture_cp.tasks.peg.planner import PLANNER as PEG_PLANNER
+from capture_cp.tasks.peg.planner import PegWeights
 from capture_cp.tasks.peg.task import PARTICLES, SystemName
 from capture_cp.viewer.controls import Bounds, Choices, Control, Range, controls_of
 
@@ -59,7 +62,8 @@ class MarbleView(PageSettings):
     k: Annotated[int, tyro.conf.arg(help="Neighbour that counts, for capture and no-strata."), Range(1, 16, 1)] = 8
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
     seed: Annotated[int, tyro.conf.arg(help="Same seed, same episodes as capture plan marble.")] = 0
-    planner: Annotated[MarblePlanner, tyro.conf.arg(name="")] = field(default_factory=MarblePlanner)
+    planner: Annotated[PlannerSettings, tyro.conf.arg(name="")] = MARBLE_PLANNER
+    weights: Annotated[MarbleWeights, tyro.conf.arg(name="")] = field(default_factory=MarbleWeights)
 
     def check(self) -> None:
         super().check()
@@ -90,7 +94,8 @@ class PegView(PageSettings):
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = PARTICLES
     calibration: Annotated[int, tyro.conf.arg(help="Calibration transitions, simulated once and kept on disk.")] = 20_000
     seed: Annotated[int, tyro.conf.arg(help="Same seed, same episodes as capture plan peg.")] = 0
-    planner: Annotated[PegPlanner, tyro.conf.arg(name="")] = field(default_factory=PegPlanner)
+    planner: Annotated[PlannerSettings, tyro.conf.arg(name="")] = PEG_PLANNER
+    weights: Annotated[PegWeights, tyro.conf.arg(name="")] = field(default_factory=PegWeights)
 
     def check(self) -> None:
         super().check()
@@ -116,12 +121,11 @@ PLANNER_BOUNDS = {
     "planner.horizon": Bounds(1, 60),
     "planner.samples": Bounds(1, 65_536),
     "planner.temperature": Bounds(0.001, 1000),
-    "planner.spread": Bounds(0.01, 100),
     "planner.elites": Bounds(0, 256),
     "planner.repeats": Bounds(1, 256),
-    "planner.effort": Bounds(0, 1000),
-    "planner.outside": Bounds(0, 1000),
-    "planner.caution": Bounds(0, 1000),
+    "planner.iterations": Bounds(1, 16),
+    "weights.spread": Bounds(0.01, 100),
+    **{f"weights.{name}": Bounds(0, 1000) for name in ("effort", "outside", "caution", "final", "stage", "pit")},
 }
 
 

@@ -68,6 +68,7 @@ class CudaPlans:
         From states (n, ds), temperatures (n,), plans to sample around (n, H, da) and keys of the random numbers (n,).
         """
         n, host = len(states), self._exchanged.host
+        self.rollout.check_sizes(states[0], nominal)
         if not self.rollout.tried:
             shape = PLACES, self.settings.horizon, self._sizes.action
             drawn = np.random.default_rng(0).uniform(self.settings.low, self.settings.high, size=shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import System
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
@@ -99,38 +101,28 @@ def marble_cost(mean, action, hazard, h, horizon, params):  # type: ignore[no-un
 
 
 @dataclass(frozen=True)
-class PlannerSettings:
-    """MPPI settings of the marble; the paper's where it gives them.
+class MarbleWeights:
+    """Weights of the marble's objective; the paper's.
 
     Attributes:
-        horizon: steps of a plan.
-        samples: action sequences rolled out for a plan, those that are rolled out again included.
-        temperature: MPPI's λ as a share of what standing still would cost. The paper's 0.2 leaves the unit of cost open;
-            with any fixed one, a plan that is careful far from the goal can no longer tell millimetres near it.
-        elites: best samples that are rolled out again beside their average, see `MPPI`; the paper has none.
-        repeats: roll-outs of each of them.
+        final: weight of the way left to the goal after the last step (1/m).
+        stage: weight of the way left after every step (1/m).
+        pit: weight of every pit cell in a region.
         count_particles: whether particles in pits count beside the pit cells of regions.
     """
 
-    horizon: int = 6
-    samples: int = 4096
-    temperature: float = 0.08
-    elites: int = 0
-    repeats: int = 16
+    final: float = 50.0
+    stage: float = 30.0
+    pit: float = 250.0
     count_particles: bool = False
 
-    @property
-    def sampled(self) -> int:
-        """Action sequences tried at random."""
-        again = (self.elites + 1) * self.repeats if self.elites else 0
-        if again >= self.samples:
-            raise CaptureError(
-                f"{again} of {self.samples} samples would be rolled out again; take more samples or fewer elites."
-            )
-        return self.samples - again
+
+#: The paper's where it gives them. The temperature is a share of what standing still would cost: the paper's 0.2 leaves the
+#: unit of cost open, and with any fixed one, a plan that is careful far from the goal cannot tell millimetres near it.
+PLANNER = PlannerSettings(horizon=6, samples=4096, temperature=0.08)
 
 
-def marble_params(task: Marble, gain: float) -> Params:
+def marble_params(task: Marble, gain: float, weights: MarbleWeights | None = None) -> Params:
     """Model and cost of one map. A way that a marble can travel leads neither through walls nor through pits."""
     grid = task.strata.require_grid()
     goal = np.unravel_index(task.strata.goal_cell(), grid.shape)
@@ -138,22 +130,25 @@ def marble_params(task: Marble, gain: float) -> Params:
     field = traversable_distance(passable.reshape(grid.shape), (int(goal[0]), int(goal[1])), float(grid.spacing[0]))
     correction = np.zeros((4, 9)) if task.correction is None else np.array(task.correction)
     corrects = task.correction is not None
-    return Params(*task.map.geometry, gain, correction, corrects, field, grid.origin, grid.spacing, 50.0, 30.0, 250.0)
+    weighed = weights or MarbleWeights()
+    chosen = weighed.final, weighed.stage, weighed.pit
+    return Params(*task.map.geometry, gain, correction, corrects, field, grid.origin, grid.spacing, *chosen)
 
 
 def marble_planner(
     cap: Capture | HorizonCapture,
     task: Marble,
-    settings: PlannerSettings,
-    alpha: float,
-    seed: int,
+    settings: PlannerSettings = PLANNER,
+    alpha: float = 0.1,
+    seed: int = 0,
+    weights: MarbleWeights | None = None,
     simultaneous: bool = False,
     device: Device = "cpu",
 ) -> MPPI:
     """An MPPI planner for one map that uses the regions of `cap`."""
     _check_calibration(cap, task)
-    scale = position_spread(settings.horizon, task.model_gain) if isinstance(cap.score, Mahalanobis) else None
-    params = marble_params(task, task.model_gain)
+    weights = weights or MarbleWeights()
+    params = marble_params(task, task.model_gain, weights)
     rollout = FusedRollout(
         cap,
         model_step,
@@ -161,11 +156,12 @@ def marble_planner(
         params,
         task.strata.pit_cells,
         POSITION,
-        2,
-        alpha,
-        scale,
-        simultaneous,
-        settings.count_particles,
+        noise_dims=2,
+        alpha=alpha,
+        gaussian_scale=position_spread(settings.horizon, task.model_gain) if isinstance(cap.score, Mahalanobis) else None,
+        simultaneous=simultaneous,
+        count_particles=weights.count_particles,
+        check=partial(_check_state, task),
     )
     at_rest = params.stage_weight * settings.horizon + params.final_weight
 
@@ -175,13 +171,14 @@ def marble_planner(
 
     bound = np.full(2, dynamics.MAX_ACTION)
     return MPPI(
-        OnTheBoard(rollout, task),
+        rollout,
         settings.horizon,
         settings.sampled,
         temperature,
         noise=[[1.0, 0.1], [0.1, 1.0]],
         low=-bound,
         high=bound,
+        iterations=settings.iterations,
         elites=settings.elites,
         repeats=settings.repeats,
         seed=seed,
@@ -200,23 +197,12 @@ def _check_calibration(cap: Capture | HorizonCapture, task: Marble) -> None:
         )
 
 
-class OnTheBoard:
-    """A roll-out that refuses states from which the marble's motion has no meaning."""
-
-    def __init__(self, rollout: FusedRollout, task: Marble) -> None:
-        self.fused, self.task = rollout, task
-
-    def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
-        self.check(state, sequences[0, 0])
-        return self.fused(state, sequences, seed)
-
-    def check(self, state: Floats, action: Floats) -> None:
-        """Refuse a state (6,) that is no marble on the map."""
-        if len(state) != 6 or self.task.map.clearance(state[[0, 2]][None])[0] < -TOLERANCE:
-            raise CaptureError(
-                f"the state {state.tolist()} is not a marble on the map: x, vx, y, vy, alpha, beta, clear of walls."
-            )
-        self.fused.check(state, action)
+def _check_state(task: Marble, state: Floats) -> None:
+    """Refuse a state (6,) that is no marble on the map."""
+    if len(state) != 6 or task.map.clearance(state[[0, 2]][None])[0] < -TOLERANCE:
+        raise CaptureError(
+            f"the state {state.tolist()} is not a marble on the map: x, vx, y, vy, alpha, beta, clear of walls."
+        )
 
 
 def position_spread(horizon: int, gain: float) -> Floats:

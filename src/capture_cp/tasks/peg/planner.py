@@ -16,6 +16,9 @@ from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import System
 from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.regions import group_thresholds
+from capture_cp.planning.rollout import Rollout
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.corrected import NO_CORRECTION, Correction, corrected_move
 from capture_cp.tasks.peg.cspace import PegStrata
@@ -25,50 +28,39 @@ from capture_cp.tasks.peg.objective import pose_cost
 from capture_cp.tasks.peg.simulator import REACH, PegSystem
 from capture_cp.tasks.peg.task import Peg
 
-#: Of the paper's objective; its weights are in `PlannerSettings`.
+#: Of the paper's objective; its weights are in `PegWeights`.
 DISCOUNT, HAMMING_FREE = 0.95, 0.5
 MAX_STEPS = 75
 #: The controller sends the peg no farther than REACH; inertia and contact may take it a little beyond (m, m, rad).
 SLACK: Floats = np.array([5e-3, 5e-3, 0.2])
 
 
+#: The paper's where it gives them; the temperature is in the unit of the cost.
+PLANNER = PlannerSettings(horizon=15, samples=128, temperature=0.1, repeats=4)
+
+
 @dataclass(frozen=True)
-class PlannerSettings:
-    """MPPI settings of the peg and weights of its objective; the paper's where it gives them.
+class PegWeights:
+    """Weights of the peg's objective; the paper's where it gives them.
 
     Attributes:
-        horizon: steps of a plan.
-        samples: action sequences rolled out for a plan, those that are rolled out again included.
-        temperature: in the unit of the cost.
         spread: standard deviation of the action perturbations (mm, mm, degrees), independent. The paper does not give it;
             here it is that of the disturbance, half the bound.
-        elites: best samples that are rolled out again beside their average, see `MPPI`; the paper has none.
-        repeats: roll-outs of each of them.
         effort: weight of every squared action.
         outside: weight of the share of the region outside the goal's stratum.
         caution: weight of a large first action where contacts differ from the goal's.
+        bonuses: whether the insertion cost has the Factory suite's bonuses; the paper's has not.
+        infeasible: what infeasible cells of LUCCa's ellipsoids count as: "outside" the goal's stratum, and not in the mean
+            difference of contacts; "worst", outside it and with all contacts different; "nothing", as if the region ended
+            where it is infeasible.
     """
 
-    horizon: int = 15
-    samples: int = 128
-    temperature: float = 0.1
     spread: float = 1.5
-    elites: int = 0
-    repeats: int = 4
     effort: float = 0.005
     outside: float = 20.0
     caution: float = 0.6
-
-    @property
-    def sampled(self) -> int:
-        """Action sequences tried at random."""
-        again = (self.elites + 1) * self.repeats if self.elites else 0
-        if again >= self.samples:
-            raise CaptureError(
-                f"{self.elites} elites rolled out {self.repeats} times again leave none of {self.samples} samples; "
-                "take fewer elites or more samples."
-            )
-        return self.samples - again
+    bonuses: bool = False
+    infeasible: Infeasible = "outside"
 
 
 @njit(cache=True)
@@ -103,7 +95,7 @@ def roll_particles(start, sequences, n_particles, kept, seed, bonuses, move, fri
     return clouds, costs
 
 
-class PegRollout:
+class PegRollout(Rollout):
     """Stage costs of the paper's peg objective, with a region for the first step only, unless a horizon was calibrated.
 
     J = Σ γᵗ [Ψ̃ₜ + 0.005 ‖aₜ‖²] + 20 ρ₀ + 0.6 [h₀ - 0.5]₊ ‖a₀‖², t from 0 to H, actions in mm, mm, degrees.
@@ -120,9 +112,7 @@ class PegRollout:
         cap: predictor of the peg, calibrated by one of the six methods, or for the first steps of a horizon.
         task: the peg, with the model that plans.
         alpha: failure rate of the regions.
-        bonuses: whether Ψ has the Factory suite's bonuses; the paper's has not.
-        infeasible: what infeasible cells of LUCCa's regions count as, see `FirstStepRegions`.
-        settings: where the weights 0.005, 20 and 0.6 are, as `effort`, `outside` and `caution`.
+        weights: 0.005, 20 and 0.6 are its `effort`, `outside` and `caution`.
         device: where particles are rolled and cells looked at, "cpu", "cuda" or "auto".
     """
 
@@ -131,9 +121,7 @@ class PegRollout:
         cap: Capture | HorizonCapture,
         task: Peg,
         alpha: float = 0.1,
-        bonuses: bool = False,
-        infeasible: Infeasible = "outside",
-        settings: PlannerSettings | None = None,
+        weights: PegWeights | None = None,
         device: Device = "cpu",
     ) -> None:
         cap.check_fitted()
@@ -144,13 +132,28 @@ class PegRollout:
             raise CaptureError(
                 f"the calibration was made for another peg, hole, bound, noise or model than {task!r}; make one for it."
             )
-        self.task, self.cap, self.bonuses = task, cap, bonuses
-        self.settings = settings or PlannerSettings()
+        self.task, self.cap, self.weights = task, cap, weights or PegWeights()
+        self.bonuses = self.weights.bonuses
         steps = cap.steps_ if isinstance(cap, HorizonCapture) else (1,)
         if steps != tuple(range(1, len(steps) + 1)):
             raise CaptureError(f"regions were calibrated for steps {list(steps)}; the peg's planner needs all from 1 on.")
-        chosen = cap, task.strata, alpha, bonuses, infeasible
+        chosen = cap, task.strata, alpha, self.bonuses, self.weights.infeasible
         self.by_step = [FirstStepRegions(*chosen, s, self.device) for s in range(len(steps))]
+        super().__init__(group_thresholds(cap, alpha, False))
+
+    @property
+    def thresholds(self) -> Floats:
+        return super().thresholds
+
+    @thresholds.setter
+    def thresholds(self, given: Any) -> None:
+        Rollout.thresholds.fset(self, given)  # type: ignore[attr-defined]
+        partition = self.cap.partition_
+        table, strata = self._thresholds, np.arange(len(self._thresholds))
+        self.regions.thresholds = lambda X: np.asarray(table[strata, partition.groups_everywhere(X)])
+
+    def check(self, state: Floats) -> None:
+        self._checked(state, np.zeros((1, 1, 3)))
 
     @property
     def regions(self) -> FirstStepRegions:
@@ -173,9 +176,9 @@ class PegRollout:
         terms[:, 1:] = on_host(psi)  # Ψ̃ₜ, t from 0 to H
         for s, region in enumerate(found):
             terms[:, s + 1 if s else 0] = region.cost
-            charged[:, s] = self.settings.outside * discount[s] * region.outside
-        charged[:, 0] += self.settings.caution * np.maximum(found[0].hamming - HAMMING_FREE, 0.0) * effort[:, 0]
-        costs: Floats = discount[:-1] * (terms[:, :-1] + self.settings.effort * effort) + charged
+            charged[:, s] = self.weights.outside * discount[s] * region.outside
+        charged[:, 0] += self.weights.caution * np.maximum(found[0].hamming - HAMMING_FREE, 0.0) * effort[:, 0]
+        costs: Floats = discount[:-1] * (terms[:, :-1] + self.weights.effort * effort) + charged
         costs[:, -1] += discount[-1] * terms[:, -1]
         return costs
 
@@ -209,18 +212,27 @@ def _correction(model: object) -> Correction:
     return getattr(model, "correction", NO_CORRECTION)
 
 
-def peg_planner(rollout: PegRollout, settings: PlannerSettings, seed: int) -> MPPI:
-    """An MPPI planner for the peg."""
-    bound = np.full(3, rollout.task.settings.bound)
-    noise = np.eye(3) * settings.spread**2
+def peg_planner(
+    cap: Capture | HorizonCapture,
+    task: Peg,
+    settings: PlannerSettings = PLANNER,
+    alpha: float = 0.1,
+    seed: int = 0,
+    weights: PegWeights | None = None,
+    device: Device = "cpu",
+) -> MPPI:
+    """An MPPI planner for the peg that uses the regions of `cap`."""
+    weights = weights or PegWeights()
+    bound = np.full(3, task.settings.bound)
     return MPPI(
-        rollout,
+        PegRollout(cap, task, alpha, weights, device),
         settings.horizon,
         settings.sampled,
         settings.temperature,
-        noise,
-        -bound,
-        bound,
+        noise=np.eye(3) * weights.spread**2,
+        low=-bound,
+        high=bound,
+        iterations=settings.iterations,
         elites=settings.elites,
         repeats=settings.repeats,
         seed=seed,
