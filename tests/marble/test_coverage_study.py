@@ -10,12 +10,15 @@ import pytest
 
 from capture_cp.base.streams import stream
 from capture_cp.cli import main
-from capture_cp.studies import paper
 from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.montecarlo import count
+from capture_cp.studies.paper import Paper
+from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble.options import MarbleOptions
 from marble.boards import REAL, counts_of
 
 STRATA = ("free", "edge", "corner")
+PAPER = Paper.of(MarbleOptions)
 
 
 # -- what the methods cover -----------------------------------------------------------------------------------------------
@@ -170,11 +173,20 @@ def test_papers_figures_are_those_of_its_tables(name):
     figures = np.array(TABLES[name].replace("|", " ").split(), dtype=float).reshape(5, 5)
     for column, method in enumerate(["lucca", "pcp", "no-strata", "capture-k1", "capture"]):
         for row, stratum in enumerate(["all", *STRATA]):
-            assert paper.marble_coverage(name, method, stratum) == pytest.approx(figures[row, column] / 100)
-        assert paper.marble_volume_ratio(name, method) == figures[4, column]
+            assert PAPER.coverage(name, method, stratum) == pytest.approx(figures[row, column] / 100)
+        assert PAPER.volume_ratio(name, method) == figures[4, column]
 
 
 def test_paper_has_no_figures_for_other_maps_and_methods():
-    assert paper.marble_coverage("mine.json", "capture", "free") is None
-    assert paper.marble_coverage("center", "particles", "free") is None
-    assert paper.marble_volume_ratio("mine.json", "capture") is None
+    assert PAPER.coverage("mine.json", "capture", "free") is None
+    assert PAPER.coverage("center", "particles", "free") is None
+    assert PAPER.volume_ratio("mine.json", "capture") is None
+    assert PAPER.coverage("center", "capture", "volume ratio") is None
+    assert PAPER.planning("center", "nothing") is None
+
+
+def test_paper_has_nothing_about_a_task_of_ours():
+    printed = Paper.of(Box())
+    assert printed.coverage("box", "capture", "free") is printed.volume_ratio("box", "capture") is None
+    assert printed.planning("box", "capture") is None
+    assert printed.planning_columns == ()

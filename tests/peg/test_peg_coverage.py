@@ -12,8 +12,9 @@ from rich.console import Console
 
 from capture_cp import CaptureWarning
 from capture_cp.cli import main
-from capture_cp.studies import paper
+from capture_cp.studies.paper import COVERAGE_METHODS, Paper
 from capture_cp.studies.peg_coverage import PegCoverageStudy
+from capture_cp.tasks.peg.options import PegOptions
 from commands import refused
 
 pytest.importorskip("mujoco")
@@ -142,11 +143,13 @@ def test_figures_are_written(run, tmp_path):
 
 
 def test_papers_table_is_whole():
-    assert set(paper.PEG_COVERAGE) == set(paper.COVERAGE_METHODS)
-    assert paper.peg_coverage("capture", "free") == 0.91
-    assert paper.peg_coverage("capture", "other") is None
-    assert paper.peg_coverage("particles", "all") is None
-    assert paper.peg_volume_ratio("no-strata") == 1.09
+    printed = Paper.of(PegOptions)
+    for system in ("planar", "arm"):
+        assert all(printed.coverage(system, name, "edge") for name in COVERAGE_METHODS)
+        assert printed.coverage(system, "capture", "free") == 0.91
+        assert printed.coverage(system, "capture", "other") is None
+        assert printed.coverage(system, "particles", "all") is None
+        assert printed.volume_ratio(system, "no-strata") == 1.09
 
 
 @pytest.mark.parametrize("words", [("coverage",), ("coverage", "marble"), ("coverage", "peg"), ("simulator",)])

@@ -15,6 +15,7 @@ from capture_cp.planning.episode import Episode
 from capture_cp.studies import paper, peg_sensitivity
 from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.studies.peg_sensitivity import PegSensitivity
+from capture_cp.tasks.peg.options import PegOptions
 
 pytest.importorskip("mujoco")
 
@@ -87,7 +88,8 @@ def test_all_methods_meet_the_same_start_and_noise():
 
 
 def test_paper_figures_are_those_of_table_4():
-    assert [paper.PEG_PLANNING[name][0] for name in paper.PLANNING_METHODS] == [14, 48, 48, 48, 20, 78]
+    printed = paper.Paper.of(PegOptions)
+    assert [printed.planning("arm", name)[0] for name in paper.PLANNING_METHODS] == [14, 48, 48, 48, 20, 78]
 
 
 def test_sensitivity_has_a_row_for_every_choice_and_method(tmp_path, monkeypatch):

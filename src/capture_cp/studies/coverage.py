@@ -29,9 +29,10 @@ from capture_cp.studies.montecarlo import Counts, count
 from capture_cp.studies.parts import PartStore, run_parts
 from capture_cp.studies.study import check_settings
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
+from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Design, Marble
 
-ALL_MAPS = "all maps"
+ALL_MAPS, PAPER = MarbleOptions.everywhere, paper.Paper.of(MarbleOptions)
 
 
 @dataclass(frozen=True)
@@ -175,8 +176,8 @@ class CoverageStudy:
         for map_name, counts in results.items():
             for name, counted in counts.items():
                 for row in counted.coverage(self.alpha, strata).rows(task="marble", map=map_name, method=name):
-                    figure = paper.marble_coverage(map_name, name, row["stratum"])
-                    rows.append(row | {"paper": figure, "paper_volume_ratio": paper.marble_volume_ratio(map_name, name)})
+                    figure = PAPER.coverage(map_name, name, row["stratum"])
+                    rows.append(row | {"paper": figure, "paper_volume_ratio": PAPER.volume_ratio(map_name, name)})
         return rows
 
     def _table(self, map_name: str, tasks: dict[str, Marble], counts: dict[str, Counts]) -> Table:
@@ -192,7 +193,7 @@ class CoverageStudy:
         first = next(iter(results.values()))
         for i, row in enumerate(first):
             cells = [
-                cell_beside_paper(list(result)[i], paper.marble_coverage(map_name, name, row.name))
+                cell_beside_paper(list(result)[i], PAPER.coverage(map_name, name, row.name))
                 for name, result in results.items()
             ]
             table.add_row(row.name, *cells)
@@ -228,7 +229,7 @@ def _nothing() -> Counts:
 def _volume(map_name: str, name: str, results: dict[str, Coverage]) -> str:
     unit = results["capture"].all.volume if "capture" in results else None
     volume = results[name].all.volume
-    figure = paper.marble_volume_ratio(map_name, name)
+    figure = PAPER.volume_ratio(map_name, name)
     beside = "" if figure is None else f" ({figure:.2f})"
     if volume is None or not unit:
         return f"{volume:.1f} cells"

@@ -27,6 +27,7 @@ from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import ROWS, Calibration
 from capture_cp.studies.planning_summary import summary
 from capture_cp.tasks.marble.maps import load_map
+from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Marble
 
 OURS = "capture"
@@ -147,8 +148,8 @@ class Demo:
 
 def best_rival(map: str) -> str:
     """The method without strata that reaches the goal most often in the paper's Table 2."""
-    figures = paper.MARBLE_PLANNING.get(map, {})
-    return max(RIVALS, key=lambda name: figures.get(name, (0.0,))[0])
+    printed = paper.Paper.of(MarbleOptions)
+    return max(RIVALS, key=lambda name: (printed.planning(map, name) or (0.0,))[0])
 
 
 def _progress(console: Console) -> Progress:

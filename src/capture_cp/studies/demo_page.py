@@ -18,6 +18,7 @@ from capture_cp.studies import paper
 from capture_cp.studies.animation import player_data
 from capture_cp.studies.marble_figures import draw_regions, draw_spaces, draw_trajectories
 from capture_cp.studies.planning_summary import summary
+from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Marble
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def write_demo_page(report: Path, results: DemoResults, scratch: Path, progress:
         alpha=demo.alpha,
         transitions=demo.transitions,
         rival=next(iter(results.episodes)),
-        chosen=demo.rival is None and demo.map in paper.MARBLE_PLANNING,
+        chosen=demo.rival is None and paper.Paper.of(MarbleOptions).planning(demo.map, "capture") is not None,
         coverage=coverage_page_table("Next positions inside the region, per cent", results.coverage),
         worst=_worst(results.coverage),
         planning=planning_page_table(f"{demo.episodes} closed-loop runs of each method", results.planning),

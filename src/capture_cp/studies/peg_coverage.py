@@ -29,12 +29,14 @@ from capture_cp.studies.parts import kernel_threads
 from capture_cp.studies.study import check_settings
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.data import PegData, peg_data
+from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import MIN_LEAF, PARTICLES, Peg, SystemName
 from capture_cp.tasks.task import CALIBRATION, TEST
 
 #: Inputs whose region cells are counted between two steps of the progress bar.
 BLOCK = 500
+PAPER, REPORTED = paper.Paper.of(PegOptions), ("all", "free", "point", "edge")
 
 
 @dataclass(frozen=True)
@@ -172,11 +174,11 @@ class PegCoverageStudy:
         for name, result in results.items():
             ratio, interval = _ratio(result.cells, results["capture"].cells) if "capture" in results else (None, None)
             for row in result.coverage.rows(task="peg", map=self.system, method=name):
-                if row["stratum"] in paper.PEG_REGIMES:
+                if row["stratum"] in REPORTED:
                     volumes = {"volume_inputs": len(result.cells), "volume_ratio": ratio, "volume_ratio_ci95": interval}
                     figures = {
-                        "paper": paper.peg_coverage(name, row["stratum"]),
-                        "paper_volume_ratio": paper.peg_volume_ratio(name),
+                        "paper": PAPER.coverage("planar", name, row["stratum"]),
+                        "paper_volume_ratio": PAPER.volume_ratio("planar", name),
                     }
                     rows.append(row | figures | (volumes if row["stratum"] == "all" else {}))
         return rows
@@ -195,9 +197,9 @@ class PegCoverageStudy:
         table.add_column("regime")
         for name in results:
             table.add_column(name, justify="right")
-        for regime in paper.PEG_REGIMES:
+        for regime in REPORTED:
             cells = [
-                cell_beside_paper(_row(result.coverage, regime), paper.peg_coverage(name, regime))
+                cell_beside_paper(_row(result.coverage, regime), PAPER.coverage("planar", name, regime))
                 for name, result in results.items()
             ]
             table.add_row(regime, *cells)
@@ -249,6 +251,6 @@ def _volume(name: str, results: Mapping[str, Result]) -> str:
     ratio, interval = _ratio(cells, results["capture"].cells) if "capture" in results else (None, None)
     if ratio is None or interval is None:
         return f"{cells.mean():,.0f} cells"
-    figure = paper.peg_volume_ratio(name)
+    figure = PAPER.volume_ratio("planar", name)
     beside = "" if figure is None else f" ({figure:.2f})"
     return f"{ratio:.2f}{beside}\n[dim]{interval[0]:.2f}-{interval[1]:.2f}[/dim]"

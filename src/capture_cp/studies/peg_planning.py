@@ -31,6 +31,7 @@ from capture_cp.studies.peg_rows import OWN_ROWS, ROWS, calibrate, play
 from capture_cp.studies.study import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.first_step import Infeasible
+from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.tasks.peg.planner import MAX_STEPS, PLANNER, PegWeights, closed_loop, peg_planner
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName, peg_tree
@@ -181,7 +182,7 @@ class PegPlanningStudy:
         n, successes = len(episodes), sum(run["outcome"] == "success" for run in episodes)
         steps = np.array([run["steps"] for run in episodes if run["outcome"] == "success"], float)
         times = np.concatenate([run["plan_ms"] for run in episodes])
-        figures = paper.PEG_PLANNING.get(name)
+        figures = paper.Paper.of(PegOptions).planning(self.system, name)
         return {
             "task": "peg", "map": self.system, "method": name, "episodes": n,
             "success": successes / n, "fell": 0.0, "timed_out": 1 - successes / n,

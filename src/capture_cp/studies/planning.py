@@ -27,6 +27,7 @@ from capture_cp.studies.planning_rows import ROWS, Calibration, calibrate, play,
 from capture_cp.studies.planning_summary import planning_row, summary
 from capture_cp.studies.study import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
+from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Marble
 
 TOGETHER = 1000  # episodes planned at once on a GPU, about half a gigabyte there
@@ -179,7 +180,7 @@ class PlanningStudy:
 
     def row(self, map_name: str, name: str, episodes: list[Any]) -> dict[str, Any]:
         """The JSON row of a map and method, from the summaries of its episodes."""
-        figures = None if self.variant else paper.MARBLE_PLANNING.get(map_name, {}).get(name)
+        figures = None if self.variant else paper.Paper.of(MarbleOptions).planning(map_name, name)
         return planning_row(map_name, name, episodes) | {"paper": None if figures is None else list(figures)}
 
     def table(self, title: str, rows: list[dict[str, Any]]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,25 +30,44 @@ Advance = Callable[[int], object]
 CALIBRATION, TEST, SINGLE = "calibration", "test", "single"
 
 
-class Task:
+class TaskOptions:
+    """What studies and the command line ask of a task before it is in a place; a dataclass whose fields are its options.
+
+    Class attributes:
+        name: under which the task is registered.
+        defaults: what a study's options are for this task, by study and option.
+        studies: studies that only this task has, `module:class` by command.
+        paper: file with what the paper printed about this task, see `capture_cp.studies.paper`.
+        everywhere: name of the rows that add up all places.
+    """
+
+    name: ClassVar[str]
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    studies: ClassVar[Mapping[str, str]] = {}
+    paper: ClassVar[Path | None] = None
+    everywhere: ClassVar[str] = "all places"
+
+    def places(self, planning: bool = False) -> Mapping[str, Task]:
+        """The tasks that a study runs over, by the names that these options give them; `planning` ends episodes at goals."""
+        raise NotImplementedError
+
+
+class Task(TaskOptions):
     """A robot in one place: its strata, its model, its true system, its data and its planner.
 
     States are (ds,), actions (da,), configurations (dc,): the entries `axes` of a state. An input x (ds + da,) is a state
     and an action. Derive from this class, give it what raises here, and every study, film and page works with it. As a
     dataclass its fields become options of the command line.
 
-    Class attributes:
-        name: under which the task is registered.
+    Class attributes, beside those of `TaskOptions`:
         axes: which entries of the state are the configuration.
         states, actions: names of the entries of a state and of an action.
         rate: control steps per second, for films.
         max_steps: steps after which an episode has timed out.
         particles: particles L of a prediction, by default.
         test_part: test inputs whose particles are drawn together, None for all of them.
-        defaults: what a study's options are for this task, by study and option.
     """
 
-    name: ClassVar[str]
     axes: ClassVar[Sequence[int]]
     states: ClassVar[tuple[str, ...]]
     actions: ClassVar[tuple[str, ...]]
@@ -55,7 +75,6 @@ class Task:
     max_steps: ClassVar[int] = 100
     particles: ClassVar[int] = 16
     test_part: ClassVar[int | None] = 4096
-    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     # -- where it is --------------------------------------------------------------------------------------------------
 
@@ -64,8 +83,8 @@ class Task:
         """The map, hole or variant; episodes and data of two places share no random numbers."""
         return self.name
 
-    def places(self, planning: bool = False) -> dict[str, Task]:
-        """The tasks that a study runs over, by the names that its options gave them; `planning` ends episodes at goals."""
+    def places(self, planning: bool = False) -> Mapping[str, Task]:
+        """This task alone."""
         return {self.place: self}
 
     @property

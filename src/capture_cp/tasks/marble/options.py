@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.task import Design, Marble
+from capture_cp.tasks.task import TaskOptions
 
 
 @dataclass(frozen=True)
-class MarbleOptions:
+class MarbleOptions(TaskOptions):
     """The marble labyrinth: a marble on a tilting board between pits, which accelerates twice as hard as believed."""
 
-    name: ClassVar[str] = "marble"
+    name = "marble"
     task: ClassVar[type[Marble]] = Marble
+    paper = Path(__file__).with_name("paper.json")
+    everywhere = "all maps"
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
         "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},

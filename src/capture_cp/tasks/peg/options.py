@@ -12,14 +12,16 @@ import tyro
 
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg, SystemName
+from capture_cp.tasks.task import TaskOptions
 
 
 @dataclass(frozen=True)
-class PegOptions:
+class PegOptions(TaskOptions):
     """Tight peg insertion, on rails or in the hand of a Panda arm. Needs MuJoCo: pip install 'capture-cp[sim]'."""
 
-    name: ClassVar[str] = "peg"
+    name = "peg"
     task: ClassVar[type[Peg]] = Peg
+    paper = Path(__file__).with_name("paper.json")
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 1, "tree": "per-stratum", "min_leaf": 1000, "max_leaves": None, "particles": 8, "volume": 3_000},
         "horizon": {"calibration": 10_000, "test": 5_000, "volume": 50, "particles": 8},
