@@ -28,8 +28,9 @@ class Paper:
 
     @classmethod
     def of(cls, options: Any) -> Paper:
-        """The paper's figures of a task, from its options."""
-        return cls() if options.paper is None else cls(json.loads(options.paper.read_text(encoding="utf-8")))
+        """The paper's figures of a task, from its options; none if they ask for other places than the paper's."""
+        known = options.paper is not None and options.in_paper
+        return cls(json.loads(options.paper.read_text(encoding="utf-8"))) if known else cls()
 
     def coverage(self, place: str, method: str, regime: str) -> float | None:
         """Coverage (0 to 1) in a regime, or in "all" of them, where the paper gives it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ from capture_cp.base.files import check_writable
 from capture_cp.capture.methods import METHODS
 from capture_cp.capture.plotting import pyplot
 from capture_cp.report.output import output_folder
+from capture_cp.tasks.rows import weight_options
 
 Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
 Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
@@ -42,8 +44,10 @@ class Study:
 
     @classmethod
     def of(cls, task: Any, **changes: Any) -> Self:
-        """The study of a task with the task's defaults, where `changes` says nothing else."""
-        return cls(task, **(dict(task.defaults.get(cls.command, {})) | changes))
+        """The study of a task with the task's defaults, where `changes` has nothing else."""
+        known = {entry.name for entry in fields(cls)}
+        defaults = {name: value for name, value in task.defaults.get(cls.command, {}).items() if name in known}
+        return cls(task, **(defaults | changes))
 
     def run(self, console: Console) -> None:
         """Do the work, print the tables, write what was asked for."""
@@ -52,15 +56,20 @@ class Study:
 
 def study_of(study: type[Study], options: type[Any]) -> type[Any]:
     """A study as a dataclass for one task: the task's options among its own, the task's defaults in place of its own."""
+    of_study, of_task = ({entry.name for entry in fields(part)} for part in (study, options))
     changed = options.defaults.get(study.command, {})
-    unknown = set(changed) - {entry.name for entry in fields(study)}
+    unknown = set(changed) - of_study - of_task
     if unknown:
         raise CaptureError(f"{options.name} has defaults for {sorted(unknown)}, which {study.command} does not know.")
     kinds: dict[str, Any] = {}
     for base in reversed(study.__mro__):
         kinds |= getattr(base, "__annotations__", {})
-    entries: list[Any] = [("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=options))]
-    entries += [(name, kinds[name], field(default=value)) for name, value in changed.items()]
+    task = partial(options, **{name: value for name, value in changed.items() if name in of_task})
+    entries: list[Any] = [("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=task))]
+    entries += [(name, kinds[name], field(default=value)) for name, value in changed.items() if name in of_study]
+    if "weights" in of_study and options.weights is not None:
+        weights = weight_options(options.weights)
+        entries.append(("weights", Annotated[weights, tyro.conf.arg(name="")], field(default_factory=weights)))
     about = {"__doc__": study.__doc__, "__module__": study.__module__}
     return make_dataclass(f"{study.__name__}Of{options.__name__}", entries, bases=(study,), frozen=True, namespace=about)
 

@@ -6,22 +6,42 @@ both are pushed by the same noise, and both slide along walls. There is no robot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
-from capture_cp.base.checks import Floats
+from capture_cp.base.checks import Bools, CaptureError, Floats
+from capture_cp.capture.methods import METHODS
+from capture_cp.planning.rollout import Stage
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GridStrata
 from capture_cp.tasks.task import Task
 
 SUBMOVES = 16
+#: Where episodes start and end: left and right of the pillar, and a patch above it, on the short way, that ends them too.
+START, GOAL, NEAR = (0.2, 0.5), (0.9, 0.5), 0.06
+PATCH = (0.5, 0.65), (0.8, 0.8)
+
+
+@dataclass(frozen=True)
+class BoxWeights:
+    """Weights of the box's objective.
+
+    Attributes:
+        away: weight of the distance to the goal after every step.
+        patch: weight of every cell of the patch in a region.
+    """
+
+    away: float = 1.0
+    patch: float = 0.1
 
 
 @dataclass(frozen=True)
 class Box(Task):
-    """The unit box with a pillar in it, and its two dynamics.
+    """The unit box with a pillar in it, and its two dynamics. To plan is to pass the pillar without touching a patch.
 
     Attributes:
         true_gain: how far the true system moves per unit of push; the model believes 1.
@@ -36,6 +56,14 @@ class Box(Task):
     axes = (0, 1)
     states = ("x", "y")
     actions = ("push_x", "push_y")
+    max_steps = 30
+    weights = BoxWeights
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        # LUCCa's ellipsoids have no roll-out in Python
+        "plan": {"methods": tuple(name for name in METHODS if name != "lucca"), "samples": 64, "horizon": 5},
+        "online": {"samples": 64},
+        "rounds": {"samples": 64},
+    }
 
     true_gain: float = 1.5
     noise: float = 0.02
@@ -107,3 +135,32 @@ class Box(Task):
             solid = (tried[:, 0] > left) & (tried[:, 0] < right) & (tried[:, 1] > bottom) & (tried[:, 1] < top)
             kept.append(tried[~solid])
         return np.concatenate(kept)[:n]
+
+    # -- closed loop --------------------------------------------------------------------------------------------------
+
+    @property
+    def hazard(self) -> Bools:
+        return _in_patch(self.strata.grid.centre(np.arange(self.strata.grid.size)))
+
+    def cost(self, stage: Stage, weights: BoxWeights) -> Floats:
+        """The distance of the mean particle to the goal, and cells of the patch in the region: (N,)."""
+        away = np.linalg.norm(stage.mean - GOAL, axis=1)
+        return np.asarray(weights.away * away + weights.patch * stage.hazard)
+
+    def starts(self, n: int) -> Floats:
+        return np.tile(START, (n, 1))
+
+    def outcome(self, state: Floats) -> str | None:
+        if _in_patch(state):
+            return "fell"
+        return "success" if np.linalg.norm(state - GOAL) < NEAR else None
+
+    def changed(self, gain: float, drag: float) -> Box:
+        if drag:
+            raise CaptureError(f"drag is {drag:g}; a point in the box has no speed to lose, change its gain alone.")
+        return replace(self, true_gain=gain * self.true_gain)
+
+
+def _in_patch(positions: Floats) -> Bools:
+    """Whether positions (..., 2) lie in the patch."""
+    return np.asarray(((positions > PATCH[0]) & (positions < PATCH[1])).all(axis=-1))

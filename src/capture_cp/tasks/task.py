@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import method
 from capture_cp.conformal.groups import Tree
+from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.rollout import PythonRollout, Stage
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import Euclidean, Metric
 from capture_cp.spaces.strata import GriddedStrata
+from capture_cp.tasks.rows import Row, Setting, method_rows, own_rows
 
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
@@ -28,6 +36,18 @@ if TYPE_CHECKING:
 Advance = Callable[[int], object]
 
 CALIBRATION, TEST, SINGLE = "calibration", "test", "single"
+
+#: Of a task without settings of its own; rolled out in Python, so few samples. The temperature is in the unit of its cost.
+PLANNER = PlannerSettings(horizon=5, samples=128, temperature=0.1)
+#: What can be varied of any task.
+VARIED = {
+    "k": Setting("k", "neighbour k, of 16 particles", (1, 2, 4, 8, 12), 8),
+    "particles": Setting("particles", "particles L, with k = L/2", (4, 8, 16, 32), 16),
+    "leaves": Setting("max_leaves", "most leaves per tree", (5, 20, 80, None), 20),
+    "calibration": Setting("calibration", "share of the calibration data", (1 / 64, 1 / 16, 1 / 4, 1), 1),
+    "alpha": Setting("alpha", "alpha", (0.02, 0.1, 0.3, 0.5), 0.1),
+    "temperature": Setting("temperature", "times the row's own temperature", (0.25, 1, 4), 1, relative=True),
+}
 
 
 class TaskOptions:
@@ -39,6 +59,8 @@ class TaskOptions:
         studies: studies that only this task has, `module:class` by command.
         paper: file with what the paper printed about this task, see `capture_cp.studies.paper`.
         everywhere: name of the rows that add up all places.
+        weights: class of the weights of the planner's objective, a dataclass; its fields become options.
+        varied: what the sensitivity study varies, by name.
     """
 
     name: ClassVar[str]
@@ -46,10 +68,21 @@ class TaskOptions:
     studies: ClassVar[Mapping[str, str]] = {}
     paper: ClassVar[Path | None] = None
     everywhere: ClassVar[str] = "all places"
+    weights: ClassVar[type[Any] | None] = None
+    varied: ClassVar[Mapping[str, Setting]] = VARIED
 
     def places(self, planning: bool = False) -> Mapping[str, Task]:
         """The tasks that a study runs over, by the names that these options give them; `planning` ends episodes at goals."""
         raise NotImplementedError
+
+    def at(self, place: str) -> Task:
+        """One of these tasks, as planning has it; nothing that only its true system needs is checked."""
+        return self.places(planning=True)[known_name("place", place, self.places(planning=True))]
+
+    @property
+    def in_paper(self) -> bool:
+        """Whether these are the places of the paper, so that its figures may stand beside ours."""
+        return True
 
 
 class Task(TaskOptions):
@@ -66,6 +99,10 @@ class Task(TaskOptions):
         max_steps: steps after which an episode has timed out.
         particles: particles L of a prediction, by default.
         test_part: test inputs whose particles are drawn together, None for all of them.
+        calibration_rollouts: roll-outs that calibrate the regions of a horizon.
+        region_steps: steps of a plan that have regions of their own in such rows, None for all of them.
+        adapts_at_once: whether rows that adapt raise tiny thresholds to a cell of the grid from the first plan on, or
+            from the first executed step on.
     """
 
     axes: ClassVar[Sequence[int]]
@@ -75,6 +112,9 @@ class Task(TaskOptions):
     max_steps: ClassVar[int] = 100
     particles: ClassVar[int] = 16
     test_part: ClassVar[int | None] = 4096
+    calibration_rollouts: ClassVar[int] = 20_000
+    region_steps: ClassVar[int | None] = None
+    adapts_at_once: ClassVar[bool] = True
 
     # -- where it is --------------------------------------------------------------------------------------------------
 
@@ -86,6 +126,11 @@ class Task(TaskOptions):
     def places(self, planning: bool = False) -> Mapping[str, Task]:
         """This task alone."""
         return {self.place: self}
+
+    @property
+    def slug(self) -> str:
+        """The place as part of the name of a file."""
+        return re.sub(r"\W+", "-", self.place.lower()).strip("-") or self.name
 
     @property
     def strata(self) -> GriddedStrata:
@@ -108,6 +153,11 @@ class Task(TaskOptions):
         return np.arange(len(self.strata.names))
 
     @property
+    def cell(self) -> float:
+        """Size of a cell of the grid along its first axis."""
+        return float(self.strata.require_grid().spacing[0])
+
+    @property
     def bounds(self) -> Floats:
         """The largest action on every axis, (da,)."""
         raise NotImplementedError
@@ -127,6 +177,12 @@ class Task(TaskOptions):
     def corrected(self, seed: int) -> Task:
         """The task with a model whose bias was learnt away from true transitions of its own."""
         raise CaptureError(f"{self.name} has no corrected model; leave out the rows whose names end in -residual.")
+
+    def with_correction(self, correction: Any) -> Task:
+        """The task with the correction of a recorded episode, read from JSON; None is the model as it is."""
+        if correction is None:
+            return self
+        raise CaptureError(f"the episode has a corrected model, which {self.name} has not; it is damaged or of another task.")
 
     def method(
         self, name: str, n_particles: int | None = None, tree: Tree | None = None, seed: int = 0, k: int | None = None
@@ -161,6 +217,11 @@ class Task(TaskOptions):
     def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
         """n transitions of the true system from random inputs."""
         return self.as_transitions(*self._landed(self.inputs(whole_number("n", n, 1), rng), rng))
+
+    @property
+    def calibration_size(self) -> int:
+        """How many calibration transitions there are by default."""
+        return self._number(None, CALIBRATION)
 
     def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
         """The transitions that methods are calibrated on, or n of them; the same for every method and study."""
@@ -211,6 +272,49 @@ class Task(TaskOptions):
 
     # -- closed loop --------------------------------------------------------------------------------------------------
 
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        """How each row of the planning table plans, by name."""
+        weights = None if self.weights is None else self.weights()
+        return method_rows(PLANNER, weights) | own_rows(PLANNER, weights)
+
+    @property
+    def hazard(self) -> Bools:
+        """Which cells of the grid must be avoided, (cells,)."""
+        return np.zeros(self.strata.require_grid().size, dtype=bool)
+
+    def cost(self, stage: Stage, weights: Any) -> Floats:
+        """Stage costs (N,) of a plan's step; `weights` are a row's."""
+        raise NotImplementedError
+
+    def planner(
+        self,
+        cap: Capture | HorizonCapture,
+        settings: PlannerSettings,
+        weights: Any = None,
+        alpha: float = 0.1,
+        seed: int = 0,
+        device: Device = "cpu",
+        simultaneous: bool = False,
+    ) -> MPPI:
+        """A planner that uses the regions of `cap`: by default one that rolls `model_step` out in Python."""
+        cost, high = partial(self.cost, weights=weights), self.bounds
+        rollout = PythonRollout(cap, self.model_step, cost, self.hazard, self.axes, alpha, simultaneous)
+        return MPPI(
+            rollout,
+            settings.horizon,
+            settings.sampled,
+            settings.temperature,
+            noise=np.diag((high / 2) ** 2),
+            low=-high,
+            high=high,
+            iterations=settings.iterations,
+            elites=settings.elites,
+            repeats=settings.repeats,
+            seed=seed,
+            device=device,
+        )
+
     def starts(self, n: int) -> Floats:
         """States (n, ds) where the episodes of the planning study start."""
         raise NotImplementedError
@@ -227,6 +331,10 @@ class Task(TaskOptions):
             return after, self.outcome(after)
 
         return act
+
+    def changed(self, gain: float, drag: float) -> Task:
+        """The task once its true system has changed: moves are `gain` times as large, and `drag` of its speed is lost."""
+        raise CaptureError(f"the true system of {self.name} cannot change; the online study needs a task with `changed`.")
 
     def closed_loops(self) -> Systems | None:
         """Many true systems at once, each with the noise of `closed_loop`; None if they cannot be batched."""

@@ -10,6 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
+from capture_cp.tasks.marble.planner import PLANNER, MarbleWeights
+from capture_cp.tasks.marble.rows import SETTINGS
 from capture_cp.tasks.marble.task import Design, Marble
 from capture_cp.tasks.task import TaskOptions
 
@@ -22,10 +24,14 @@ class MarbleOptions(TaskOptions):
     task: ClassVar[type[Marble]] = Marble
     paper = Path(__file__).with_name("paper.json")
     everywhere = "all maps"
+    weights = MarbleWeights
+    varied = SETTINGS
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
         "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},
-        "plan": {"episodes": 30, "samples": 4096, "horizon": 6, "max_leaves": 20, "particles": 16},
+        "plan": {"samples": PLANNER.samples, "horizon": PLANNER.horizon},
+        "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},
+        "rounds": {"maps": ("bottom-left", "center-right", "top-center")},
     }
 
     maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
@@ -39,11 +45,16 @@ class MarbleOptions(TaskOptions):
 
     def places(self, planning: bool = False) -> dict[str, Marble]:
         """The maps by the names that were given."""
-        maps = {str(name): load_map(name) for name in self.maps}
-        maps = {name: tuning_variant(found) if self.variant else found for name, found in maps.items()}
-        test = None if self.test_design == "same" else self.test_design
-        absorb = self.absorb or planning
-        return {
-            name: Marble(found, absorb, self.model_gain, design=self.design, test_design=test)
-            for name, found in maps.items()
-        }
+        return {str(name): self._on(name, self.absorb or planning) for name in self.maps}
+
+    def at(self, place: str) -> Marble:
+        return self._on(place, absorb=True)
+
+    @property
+    def in_paper(self) -> bool:
+        return not self.variant
+
+    def _on(self, name: str, absorb: bool) -> Marble:
+        found, test = load_map(name), None if self.test_design == "same" else self.test_design
+        board = tuning_variant(found) if self.variant else found
+        return Marble(board, absorb, self.model_gain, design=self.design, test_design=test)

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import comb
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from capture_cp.base.checks import Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import stream
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.conformal.groups import Tree
+from capture_cp.cuda.device import Device
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.batch import Systems
 from capture_cp.planning.episode import System
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
+from capture_cp.tasks.rows import Row
 from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
+
+if TYPE_CHECKING:
+    from capture_cp.tasks.marble.planner import MarbleWeights
 
 Design = Literal["grid", "random"]
 
@@ -50,6 +59,8 @@ class Marble(Task):
             much it grows each substep; coefficients of state and action, and an offset. See `corrected`.
         design: inputs of calibration transitions, the paper's grid or random ones.
         test_design: test inputs, by default as for calibration.
+        true_gain: acceleration of the true system.
+        drag: share of its speed that the true marble loses at the beginning of every control step.
     """
 
     name = "marble"
@@ -57,6 +68,7 @@ class Marble(Task):
     states = ("x", "vx", "y", "vy", "alpha", "beta")
     actions = ("omega1", "omega2")
     rate = 1.0 / (dynamics.SUBSTEPS * dynamics.DT)
+    adapts_at_once = False
 
     map: Map
     absorb: bool = False
@@ -64,6 +76,8 @@ class Marble(Task):
     correction: tuple[tuple[float, ...], ...] | None = None
     design: Design = field(default="grid", repr=False, compare=False, kw_only=True)
     test_design: Design | None = field(default=None, repr=False, compare=False, kw_only=True)
+    true_gain: float = field(default=dynamics.TRUE_GAIN, repr=False, kw_only=True)
+    drag: float = field(default=0.0, repr=False, kw_only=True)
 
     @property
     def place(self) -> str:
@@ -107,7 +121,15 @@ class Marble(Task):
 
     def true_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
         """Next states (n, 6) of the true system."""
-        return self.step(states, actions, dynamics.NOISE * rng.standard_normal((len(states), 2)), dynamics.TRUE_GAIN)[0]
+        return self._true_step(states, actions, dynamics.NOISE * rng.standard_normal((len(states), 2)))[0]
+
+    def _true_step(self, states: Floats, actions: Floats, noise: Floats) -> tuple[Floats, Ints]:
+        """Next states (n, 6) and outcomes (n,) of the true system under given noise (n, 2)."""
+        return self.step(self._slowed(states), actions, noise, self.true_gain)
+
+    def _slowed(self, states: Floats) -> Floats:
+        """States (n, 6) once drag has acted on the speeds."""
+        return states * [1.0, 1.0 - self.drag, 1.0, 1.0 - self.drag, 1.0, 1.0] if self.drag else states
 
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
         """`draws` next positions of the true system for each input X (n, 8): (n, draws, 2).
@@ -115,8 +137,8 @@ class Marble(Task):
         Row i draws its noise from stream `first + i` of the seed, from number `first_draw` on: the same outcomes whatever
         the number of threads, and however rows and draws are batched.
         """
-        states, actions = np.ascontiguousarray(X[:, :6]), np.ascontiguousarray(X[:, 6:])
-        gain = dynamics.TRUE_GAIN
+        states, actions = np.ascontiguousarray(self._slowed(X[:, :6])), np.ascontiguousarray(X[:, 6:])
+        gain = self.true_gain
         return np.asarray(
             dynamics.sample_positions(states, actions, draws, seed, first, first_draw, gain, self.absorb, self.map.geometry)
         )
@@ -130,6 +152,12 @@ class Marble(Task):
         from capture_cp.tasks.marble.corrected import corrected
 
         return corrected(self, TRAINING, stream(self.seed_here(seed), "training"))
+
+    def with_correction(self, correction: Any) -> Marble:
+        if correction is None:
+            return self
+        terms = finite_array("the correction of the episode", correction, (4, 9), "(4, 9)")
+        return replace(self, correction=tuple(tuple(row) for row in terms.tolist()))
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The approximate model as a Gaussian: its noise-free step, walls included, and its linear covariance.
@@ -151,6 +179,10 @@ class Marble(Task):
         """Transitions of the true system: `draws` for each input of a design."""
         X = np.repeat(self.design_inputs(design, rng), whole_number("draws", draws, 1), axis=0)
         return self.as_transitions(X, self.true_step(X[:, :6], X[:, 6:], rng)[:, POSITION])
+
+    @property
+    def calibration_size(self) -> int:
+        return DRAWS * len(self._grid_inputs())
 
     def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
         """Two transitions for each input of the design, or n drawn of them, in their order."""
@@ -200,6 +232,29 @@ class Marble(Task):
 
     # -- closed loop --------------------------------------------------------------------------------------------------
 
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        from capture_cp.tasks.marble.rows import ROWS
+
+        return ROWS
+
+    def planner(
+        self,
+        cap: Capture | HorizonCapture,
+        settings: PlannerSettings,
+        weights: MarbleWeights | None = None,
+        alpha: float = 0.1,
+        seed: int = 0,
+        device: Device = "cpu",
+        simultaneous: bool = False,
+    ) -> MPPI:
+        from capture_cp.tasks.marble.planner import marble_planner
+
+        return marble_planner(cap, self, settings, alpha, seed, weights, simultaneous, device)
+
+    def changed(self, gain: float, drag: float) -> Marble:
+        return replace(self, true_gain=gain * self.true_gain, drag=drag)
+
     def starts(self, n: int) -> Floats:
         """The marble at rest at the start of its map, the board level: (n, 6)."""
         x, y = (value * MILLIMETRE for value in self.map.start)
@@ -220,7 +275,7 @@ class Marble(Task):
 
         def act(states: Floats, actions: Floats, rngs: Sequence[np.random.Generator]) -> tuple[Floats, Sequence[str | None]]:
             noise = dynamics.NOISE * np.concatenate([rng.standard_normal((1, 2)) for rng in rngs])
-            after, outcomes = real.step(states, actions, noise, dynamics.TRUE_GAIN)
+            after, outcomes = real._true_step(states, actions, noise)
             return after, [OUTCOMES.get(outcome) for outcome in outcomes.tolist()]
 
         return act

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.base.checks import CaptureError, Floats, whole_number
+from capture_cp.base.checks import CaptureError, Floats, finite_array, shortened, whole_number
 from capture_cp.cuda.device import Device
 from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.tasks.peg.model import PegModel, disturbed, walk
@@ -95,6 +95,19 @@ class CorrectedPeg(Peg):
         return CorrectedModel(self.settings, self.correction, self.device)
 
 
+def recorded_correction(task: Peg, given: Any) -> CorrectedPeg:
+    """The task with the correction of a recorded episode, read from JSON: moves (3, 4), and a coefficient of friction."""
+    try:
+        move, friction = given
+        rows = finite_array("the correction of the episode", move, (3, 4), "(3, 4)").tolist()
+        correction = Correction(tuple(tuple(row) for row in rows), float(friction))
+    except (TypeError, ValueError):
+        raise CaptureError(
+            f"the correction of the episode is {shortened(str(given), 80)}; expected moves (3, 4) and a friction."
+        ) from None
+    return _with(task, correction)
+
+
 def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> CorrectedPeg:
     """The task with a model that has learnt, from true transitions of its own, how far it moves and how much it rubs.
 
@@ -108,7 +121,10 @@ def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> Correcte
     n = whole_number("transitions", transitions, FEWEST)
     move = _learnt_move(task, n, rng)
     friction = _learnt_friction(task, move, n, rng)
-    correction = Correction(move, friction)
+    return _with(task, Correction(move, friction))
+
+
+def _with(task: Peg, correction: Correction) -> CorrectedPeg:
     given = task.settings, task.system, task.trim, correction
     return CorrectedPeg(*given, device=task.device, threads=task.threads, folder=task.folder)
 

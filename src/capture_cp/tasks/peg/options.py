@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 import tyro
 
+from capture_cp.base.checks import known_name
+from capture_cp.tasks.peg.planner import PLANNER, PegWeights
+from capture_cp.tasks.peg.rows import SETTINGS
 from capture_cp.tasks.peg.settings import PegSettings
-from capture_cp.tasks.peg.task import Peg, SystemName
+from capture_cp.tasks.peg.task import PARTICLES, Peg, SystemName
 from capture_cp.tasks.task import TaskOptions
 
 
@@ -22,10 +25,21 @@ class PegOptions(TaskOptions):
     name = "peg"
     task: ClassVar[type[Peg]] = Peg
     paper = Path(__file__).with_name("paper.json")
+    weights = PegWeights
+    varied = SETTINGS
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 1, "tree": "per-stratum", "min_leaf": 1000, "max_leaves": None, "particles": 8, "volume": 3_000},
         "horizon": {"calibration": 10_000, "test": 5_000, "volume": 50, "particles": 8},
-        "plan": {"episodes": 50, "samples": 128, "horizon": 15, "max_leaves": None, "particles": 8},
+        "plan": {
+            "episodes": 50,
+            "samples": PLANNER.samples,
+            "horizon": PLANNER.horizon,
+            "max_leaves": None,
+            "particles": PARTICLES,
+        },
+        "sensitivity": {"episodes": 20},
+        "online": {"samples": PLANNER.samples},
+        "rounds": {"samples": PLANNER.samples},
     }
 
     system: Annotated[SystemName, tyro.conf.arg(help="The true system: the peg on rails, or in a Panda's hand.")] = "planar"
@@ -42,11 +56,15 @@ class PegOptions(TaskOptions):
 
     def places(self, planning: bool = False) -> dict[str, Peg]:
         """The peg, by the name of its true system; a missing MuJoCo and impossible sizes are refused now."""
+        task = self.at(self.system)
+        task.true_system()
+        task.starts(1)
+        return {self.system: task}
+
+    def at(self, place: str) -> Peg:
         settings = PegSettings(
             hole_width=self.hole / 1e3, block_width=self.width / 1e3, bound=self.bound, noise=self.noise, gain=self.gain,
             friction=self.friction, frequency=self.frequency,
         )  # fmt: skip
-        task = Peg(settings, self.system, self.trim / 1e3, threads=self.threads, folder=self.data)
-        task.true_system()
-        task.starts(1)
-        return {self.system: task}
+        system: Any = known_name("system", place, get_args(SystemName))
+        return Peg(settings, system, self.trim / 1e3, threads=self.threads, folder=self.data)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import stream
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import SE2
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.cspace import REGIMES, PegStrata
@@ -23,10 +28,12 @@ from capture_cp.tasks.peg.model import PegModel, settle
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.systems import make_system
+from capture_cp.tasks.rows import Row
 from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
 if TYPE_CHECKING:
     from capture_cp.tasks.peg.data import PegData
+    from capture_cp.tasks.peg.planner import PegWeights
 
 SystemName = Literal["planar", "arm"]
 
@@ -63,6 +70,8 @@ class Peg(Task):
     max_steps = 75
     particles = PARTICLES
     test_part = None
+    calibration_rollouts = SIZES[CALIBRATION]
+    region_steps = 2  # later regions are large, and take long to look at
 
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
@@ -131,6 +140,11 @@ class Peg(Task):
 
         return corrected(self, TRAINING, stream(seed, "peg", "training"))
 
+    def with_correction(self, correction: Any) -> Peg:
+        from capture_cp.tasks.peg.corrected import recorded_correction
+
+        return self if correction is None else recorded_correction(self, correction)
+
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def inputs(self, n: int, rng: np.random.Generator) -> Floats:
@@ -157,6 +171,10 @@ class Peg(Task):
 
     def seed_here(self, seed: int) -> int:
         return seed  # the streams of this task name it, and its system where that matters
+
+    @property
+    def calibration_size(self) -> int:
+        return SIZES[CALIBRATION]
 
     def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
         """The first n transitions of the seed, simulated once and kept on disk."""
@@ -189,6 +207,33 @@ class Peg(Task):
         return data.X, data.Y
 
     # -- closed loop --------------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        from capture_cp.tasks.peg.rows import ROWS
+
+        return ROWS
+
+    def planner(
+        self,
+        cap: Capture | HorizonCapture,
+        settings: PlannerSettings,
+        weights: PegWeights | None = None,
+        alpha: float = 0.1,
+        seed: int = 0,
+        device: Device = "cpu",
+        simultaneous: bool = False,
+    ) -> MPPI:
+        from capture_cp.tasks.peg.planner import peg_planner
+
+        if simultaneous:
+            raise CaptureError("the peg's planner has no simultaneous regions; leave simultaneous out.")
+        return peg_planner(cap, self, settings, alpha, seed, weights, device)
+
+    def changed(self, gain: float, drag: float) -> Peg:
+        if drag:
+            raise CaptureError(f"drag is {drag:g}; the peg moves too slowly to lose speed, change its gain alone.")
+        return replace(self, settings=replace(self.settings, gain=gain * self.settings.gain))
 
     def starts(self, n: int) -> Floats:
         """The first feasible poses of a Halton sequence, (n, 3)."""
