@@ -10,7 +10,7 @@ import pytest
 
 from capture_cp import CaptureError
 from capture_cp.capture.plotting import STRATA_COLOURS
-from capture_cp.viewer.canvas import Canvas, beside, rgb
+from capture_cp.report.canvas import Canvas, beside, rgb
 from capture_cp.viewer.controls import Choices, Range, controls_of, replaced
 from capture_cp.viewer.loop import Loop
 from capture_cp.viewer.serve import free_port

@@ -22,7 +22,7 @@ from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.report.output import cell_beside_paper, write_rows
+from capture_cp.report.output import cell_beside_paper, output_folder, write_rows
 from capture_cp.studies import paper
 from capture_cp.studies.marble_methods import PART, RESIDUAL, MarbleMethods
 from capture_cp.studies.montecarlo import Counts, count
@@ -95,9 +95,9 @@ class CoverageStudy:
         if self.json is not None:
             write_rows(self.json, self.rows(results, tasks), self)
         if self.figures is not None:
-            from capture_cp.studies.marble_figures import write_figures
-
-            write_figures(self, tasks, console)
+            caps = {name: self.recipe.calibrate(task) for name, task in tasks.items()}
+            files = next(iter(tasks.values())).drawing().coverage_figures(self, tasks, caps, output_folder(self.figures))
+            console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def checked_tasks(self) -> dict[str, Marble]:
         """The maps by name, all settings checked."""

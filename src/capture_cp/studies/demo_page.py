@@ -15,8 +15,6 @@ from capture_cp.report.coverage_chart import draw_coverage
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import coverage_page_table, planning_page_table
 from capture_cp.studies import paper
-from capture_cp.studies.animation import player_data
-from capture_cp.studies.marble_figures import draw_regions, draw_spaces, draw_trajectories
 from capture_cp.studies.planning_summary import summary
 from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Marble
@@ -40,12 +38,13 @@ class DemoResults:
 def write_demo_page(report: Path, results: DemoResults, scratch: Path, progress: Progress) -> None:
     """Draw the figures into `scratch` and write the page."""
     task, demo = results.task, results.demo
+    drawing = task.drawing()
     paths = {(demo.map, name): [summary(run, task) for run in runs] for name, runs in results.episodes.items()}
     drawings: dict[str, Callable[[Path], None]] = {
-        "spaces.svg": lambda file: draw_spaces(task, file),
+        "spaces.svg": drawing.draw_spaces,
         "coverage.svg": lambda file: draw_coverage(results.coverage, file),
-        "regions.png": lambda file: draw_regions(task, results.fitted, demo.alpha, file),
-        "paths.png": lambda file: draw_trajectories({demo.map: task}, paths, file),
+        "regions.png": lambda file: drawing.draw_regions(results.fitted, demo.alpha, file),
+        "paths.png": lambda file: drawing.draw_trajectories({demo.map: task}, paths, file),
     }
     figures = {}
     for name, draw in progress.track(drawings.items(), description="Drawing the report"):
@@ -63,7 +62,7 @@ def write_demo_page(report: Path, results: DemoResults, scratch: Path, progress:
         worst=_worst(results.coverage),
         planning=planning_page_table(f"{demo.episodes} closed-loop runs of each method", results.planning),
         figures=figures,
-        player=player_data(task, results.fitted, results.episodes),
+        player=drawing.player_data(results.fitted, results.episodes),
         settings=settings_of(demo, ("out", "json")),
     )
 

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from capture_cp.studies.animation import board
 from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.peg_coverage import PegCoverageStudy
 from capture_cp.studies.peg_planning import PegPlanningStudy
 from capture_cp.studies.planning import PlanningStudy
-from capture_cp.tasks.peg.cspace import REGIMES
-
-HALTON_STARTS = 50
 
 
 def figure_data(study: Any, figure: str, console: Console) -> Any:
     """What the figure of a finished study shows, as JSON-ready numbers; None where its settings say it all."""
     if isinstance(study, CoverageStudy) and figure.endswith("-spaces"):
-        tasks = {f"{Path(name).stem}-spaces": task for name, task in study.checked_tasks().items()}
-        return board(tasks[figure]) if figure in tasks else None
+        tasks = study.checked_tasks()
+        return next(iter(tasks.values())).drawing().figure_data(tasks, figure)
     if isinstance(study, PlanningStudy):  # every episode is in the study's state folder by now
         results = study.results(study.checked_tasks(), console)
         return [{"map": map_name, "method": name, "episodes": _paths(runs)} for (map_name, name), runs in results.items()]
     if isinstance(study, PegPlanningStudy) and figure.endswith("-paths"):
         return [{"method": name, "episodes": _paths(runs)} for name, runs in study.results(console)[1].items()]
     if isinstance(study, PegCoverageStudy):
-        return _peg_data(study, figure)
+        task = study.checked_task()
+        return task.drawing().figure_data({study.system: task}, figure)
     return None
-
-
-def _peg_data(study: PegCoverageStudy, figure: str) -> Any:
-    strata = study.checked_task().strata
-    if figure.endswith("-starts"):
-        return {"poses": strata.halton_starts(HALTON_STARTS).tolist(), "units": "m, m, rad"}
-    if figure.endswith("-contacts"):
-        return [{"stratum": name, "regime": regime} for name, regime in zip(strata.names, strata.regimes)]
-    return {"regimes": list(REGIMES)} if figure.endswith("-spaces") else None
 
 
 def _paths(runs: list[Any]) -> list[dict[str, Any]]:

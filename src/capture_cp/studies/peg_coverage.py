@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,7 +23,7 @@ from capture_cp.conformal.coverage import Coverage, CoverageRow, tally
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.transitions import Transitions
-from capture_cp.report.output import cell_beside_paper, write_rows
+from capture_cp.report.output import cell_beside_paper, output_folder, write_rows
 from capture_cp.studies import paper
 from capture_cp.studies.parts import kernel_threads
 from capture_cp.studies.study import check_settings
@@ -109,10 +109,10 @@ class PegCoverageStudy:
             if self.json is not None:
                 write_rows(self.json, self.rows(results), self)
             if self.figures is not None:
-                from capture_cp.studies.peg_figures import write_figures
-
-                caps = {name: result.cap for name, result in results.items()}
-                write_figures(task, caps, test.transitions, self.alpha, self.figures, console)
+                caps = {str(self.system): {name: result.cap for name, result in results.items()}}
+                tasks, folder = {str(self.system): replace(task, folder=self.data)}, output_folder(self.figures)
+                files = task.drawing().coverage_figures(self, tasks, caps, folder)
+                console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def checked_task(self) -> Peg:
         """The task, all settings checked."""

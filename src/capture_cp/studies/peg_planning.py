@@ -88,9 +88,8 @@ class PegPlanningStudy:
         if self.json is not None:
             write_rows(self.json, rows, self)
         if self.figures is not None:
-            from capture_cp.studies.peg_planning_figures import write_figures
-
-            files = write_figures(task, results, self, output_folder(self.figures))
+            by_place = {(str(self.system), name): runs for name, runs in results.items()}
+            files = task.drawing().planning_figures(self, {self.system: task}, by_place, output_folder(self.figures))
             console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def check(self) -> None:

@@ -81,11 +81,8 @@ class PlanningStudy:
         if self.json is not None:
             write_rows(self.json, rows, self)
         if self.figures is not None:
-            from capture_cp.studies.marble_figures import draw_trajectories
-
-            file = output_folder(self.figures) / "trajectories.png"
-            draw_trajectories(tasks, results, file)
-            console.print(f"Figure: {file}", markup=False)
+            files = next(iter(tasks.values())).drawing().planning_figures(self, tasks, results, output_folder(self.figures))
+            console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def checked_tasks(self) -> dict[str, Marble]:
         """The maps by name, all settings checked."""

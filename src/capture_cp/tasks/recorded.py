@@ -2,52 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, known_name
+from capture_cp.base.checks import CaptureError, known_name, shortened
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.methods import METHODS
 from capture_cp.capture.region import Region, grid_of
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.episode import Episode
 from capture_cp.tasks.registry import find_task, task_names
 from capture_cp.tasks.task import Task
 
-#: What the rows of planning tables add to the name of their method.
-ADDITIONS = ("horizon", "online", "residual")
-
 
 def recorded_task(episode: Episode) -> Task:
-    """The task that an episode was run in, in the same place and with the same model."""
-    name = episode.info.get("task")
+    """The task that an episode was run in: the same place, options and model, as far as its file notes them."""
+    name, info = episode.info.get("task"), episode.info
     if name is None:
         raise CaptureError("the episode does not say what it is a run of; expected one of capture plan TASK --record.")
     options = find_task(known_name("task of the episode,", name, task_names()))
-    kind: type[Task] = getattr(options, "task", options)
+    noted = _noted_options(options, info)
     try:
-        task = kind.recorded(episode.info)
-    except (TypeError, ValueError, KeyError) as error:
+        found = options(**noted)
+        task: Task = found.at(str(info["map"])) if "map" in info else next(iter(found.places(planning=True).values()))
+        task = task.with_correction(info.get("correction"))
+    except (TypeError, ValueError, AttributeError) as error:
         if isinstance(error, CaptureError):
             raise
-        raise CaptureError(f"the episode's settings are not those of a {name}: {error}; record it again.") from None
+        raise CaptureError(f"the episode's settings are not those of the {name} ({error}); record it again.") from None
     task.check_episode(episode)
     return task
+
+
+def _noted_options(options: type[Any], info: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a task that an episode notes; a file must not choose where we read and write."""
+    noted = [entry for entry in fields(options) if entry.name in info and "Path" not in str(entry.type)]
+    for entry in noted:
+        value, number = info[entry.name], isinstance(entry.default, int | float)
+        if number and not isinstance(value, int | float):
+            raise CaptureError(
+                f"the episode's {entry.name} is {shortened(repr(value))}; expected a number. Record it again."
+            )
+    return {entry.name: info[entry.name] for entry in noted}
 
 
 def recorded_method(episode: Episode, task: Task) -> Capture | None:
     """The method of a recorded episode, not fitted; None for an episode without regions."""
     if not len(episode.particles):
         return None
-    name, particles = episode.info.get("method"), max(episode.particles.shape[1], 2)  # of a Gaussian there is one, its mean
-    return task.method(method_of_row(name), particles, k=episode.info.get("k"))
-
-
-def method_of_row(name: object) -> str:
-    """The method that a row of a planning table calibrates, such as capture for capture-online-residual."""
-    method, parts = str(name), str(name).split("-")
-    while parts and method not in METHODS and parts[-1] in ADDITIONS:
-        method = "-".join(parts := parts[:-1])
-    return method if method in METHODS else known_name("method of the episode,", name, METHODS)
+    row = task.rows[known_name("method of the episode,", episode.info.get("method"), task.rows)]
+    particles = max(episode.particles.shape[1], 2)  # of a Gaussian there is one, its mean
+    return task.method(row.method, particles, k=episode.info.get("k"))
 
 
 def recorded_region(episode: Episode, cap: Capture, step: int) -> Region | None:

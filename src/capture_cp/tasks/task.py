@@ -21,7 +21,7 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
-from capture_cp.planning.episode import System
+from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.planning.settings import PlannerSettings
@@ -31,6 +31,7 @@ from capture_cp.tasks.rows import Row, Setting, method_rows, own_rows
 
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
+    from capture_cp.tasks.drawing import Drawing
 
 #: Called with the number of transitions done, while many are simulated.
 Advance = Callable[[int], object]
@@ -182,7 +183,9 @@ class Task(TaskOptions):
         """The task with the correction of a recorded episode, read from JSON; None is the model as it is."""
         if correction is None:
             return self
-        raise CaptureError(f"the episode has a corrected model, which {self.name} has not; it is damaged or of another task.")
+        raise CaptureError(
+            f"the episode has a corrected model, which {self.name} has not; it is damaged or of another task."
+        )
 
     def method(
         self, name: str, n_particles: int | None = None, tree: Tree | None = None, seed: int = 0, k: int | None = None
@@ -339,6 +342,26 @@ class Task(TaskOptions):
     def closed_loops(self) -> Systems | None:
         """Many true systems at once, each with the noise of `closed_loop`; None if they cannot be batched."""
         return None
+
+    def check_episode(self, episode: Episode) -> None:
+        """Refuse a recorded episode that cannot be of this task."""
+        ds, da = len(self.states), len(self.actions)
+        shapes = episode.states.shape[1:], episode.actions.shape[1:], episode.plans.shape[2:]
+        if not episode.steps or shapes != ((ds,), (da,), (da,)):
+            raise CaptureError(
+                f"the episode is not of the {self.name}: its states are {episode.states.shape} and its actions "
+                f"{episode.actions.shape}; expected (T + 1, {ds}) and (T, {da}), as recorded by capture plan."
+            )
+        if not all(np.isfinite(part).all() for part in (episode.states, episode.actions, episode.plans, episode.particles)):
+            raise CaptureError("the episode holds NaN or infinite states, actions or particles; record it again.")
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> Drawing:
+        """What draws figures and films of this task; needs matplotlib."""
+        from capture_cp.tasks.drawing import Drawing
+
+        return Drawing(self)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.report.canvas import Canvas, Picture, rgb
 from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.board import Shape, board_scene, marble_shape, plate_rotation
 from capture_cp.tasks.marble.cspace import STRATA
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.planner import POSITION
-from capture_cp.tasks.marble.scene import Shape, board_scene, marble_shape, plate_rotation
-from capture_cp.viewer.canvas import Canvas, Picture, rgb
 from capture_cp.viewer.frame import Frame
 from capture_cp.viewer.marble_world import MarbleWorld
 from capture_cp.viewer.stage import COARSE, LENS, Dial, Stage, paint_plan

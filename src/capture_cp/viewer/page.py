@@ -17,7 +17,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.planning.episode import Episode
-from capture_cp.viewer.canvas import beside
+from capture_cp.report.canvas import beside
 from capture_cp.viewer.controls import add_control, number_between
 from capture_cp.viewer.frame import Frame
 from capture_cp.viewer.loop import Loop

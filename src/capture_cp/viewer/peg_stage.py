@@ -8,9 +8,9 @@ import numpy as np
 
 from capture_cp.base.checks import Floats, Ints
 from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.report.canvas import Canvas, Picture, rgb
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
 from capture_cp.tasks.peg.cspace import REGIMES
-from capture_cp.viewer.canvas import Canvas, Picture, rgb
 from capture_cp.viewer.frame import Frame
 from capture_cp.viewer.peg_world import PegWorld
 from capture_cp.viewer.stage import COARSE, LENS, Dial, Stage, paint_plan

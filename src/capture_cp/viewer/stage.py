@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Floats
-from capture_cp.viewer.canvas import Canvas, Picture
+from capture_cp.report.canvas import Canvas, Picture
 from capture_cp.viewer.frame import Frame
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.world import Ahead

@@ -30,6 +30,7 @@ from capture_cp.tasks.rows import Row
 from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
 if TYPE_CHECKING:
+    from capture_cp.tasks.marble.drawing import MarbleDrawing
     from capture_cp.tasks.marble.planner import MarbleWeights
 
 Design = Literal["grid", "random"]
@@ -279,3 +280,10 @@ class Marble(Task):
             return after, [OUTCOMES.get(outcome) for outcome in outcomes.tolist()]
 
         return act
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> MarbleDrawing:
+        from capture_cp.tasks.marble.drawing import MarbleDrawing
+
+        return MarbleDrawing(self)

@@ -33,6 +33,7 @@ from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
 if TYPE_CHECKING:
     from capture_cp.tasks.peg.data import PegData
+    from capture_cp.tasks.peg.drawing import PegDrawing
     from capture_cp.tasks.peg.planner import PegWeights
 
 SystemName = Literal["planar", "arm"]
@@ -255,6 +256,13 @@ class Peg(Task):
             return settle(measured, self.settings)[0], "success" if inserted else None
 
         return act
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> PegDrawing:
+        from capture_cp.tasks.peg.drawing import PegDrawing
+
+        return PegDrawing(self)
 
     def check_poses(self, poses: Floats) -> None:
         """Refuse poses (n, 3) outside the grid, in the receptacle or in the table."""
