@@ -34,8 +34,11 @@ from capture_cp.studies.peg_sensitivity import PegSensitivity
 from capture_cp.studies.peg_simulator import SimulatorCheck
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.reproduce import Reproduce
+from capture_cp.studies.study import study_of
 from capture_cp.studies.video import Video
-from capture_cp.viewer.settings import MarbleView, PegView
+from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.peg.options import PegOptions
+from capture_cp.viewer.view import View
 
 DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
 
@@ -70,6 +73,8 @@ OnlineCommand = (
     Annotated[OnlineStudy, tyro.conf.subcommand("marble")] | Annotated[RoundsStudy, tyro.conf.subcommand("marble-rounds")]
 )
 
+MarbleView: Any = study_of(View, MarbleOptions)
+PegView: Any = study_of(View, PegOptions)
 ViewCommand = Annotated[MarbleView, tyro.conf.subcommand("marble")] | Annotated[PegView, tyro.conf.subcommand("peg")]
 
 Command = (

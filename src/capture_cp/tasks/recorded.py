@@ -22,11 +22,14 @@ def recorded_task(episode: Episode) -> Task:
     name, info = episode.info.get("task"), episode.info
     if name is None:
         raise CaptureError("the episode does not say what it is a run of; expected one of capture plan TASK --record.")
+    place = info.get("map")
+    if not isinstance(place, str | None):
+        raise CaptureError(f"the episode's map is {shortened(repr(place))}; expected a name. Record it again.")
     options = find_task(known_name("task of the episode,", name, task_names()))
     noted = _noted_options(options, info)
     try:
         found = options(**noted)
-        task: Task = found.at(str(info["map"])) if "map" in info else next(iter(found.places(planning=True).values()))
+        task: Task = next(iter(found.places(planning=True).values())) if place is None else found.at(place)
         task = task.with_correction(info.get("correction"))
     except (TypeError, ValueError, AttributeError) as error:
         if isinstance(error, CaptureError):

@@ -32,6 +32,7 @@ from capture_cp.tasks.rows import Row, Setting, method_rows, own_rows
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
     from capture_cp.tasks.drawing import Drawing
+    from capture_cp.tasks.scene import Scene
 
 #: Called with the number of transitions done, while many are simulated.
 Advance = Callable[[int], object]
@@ -75,6 +76,11 @@ class TaskOptions:
     def places(self, planning: bool = False) -> Mapping[str, Task]:
         """The tasks that a study runs over, by the names that these options give them; `planning` ends episodes at goals."""
         raise NotImplementedError
+
+    @property
+    def place_names(self) -> tuple[str, ...]:
+        """The names that these options give to places."""
+        return tuple(self.places(planning=True))
 
     def at(self, place: str) -> Task:
         """One of these tasks, as planning has it; nothing that only its true system needs is checked."""
@@ -362,6 +368,12 @@ class Task(TaskOptions):
         from capture_cp.tasks.drawing import Drawing
 
         return Drawing(self)
+
+    def scene(self) -> Scene:
+        """What the live page shows of this task."""
+        from capture_cp.tasks.scene import Scene
+
+        return Scene(self)
 
 
 @dataclass(frozen=True)

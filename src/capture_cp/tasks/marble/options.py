@@ -30,6 +30,7 @@ class MarbleOptions(TaskOptions):
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
         "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},
         "plan": {"samples": PLANNER.samples, "horizon": PLANNER.horizon},
+        "view": {"planner": PLANNER},
         "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},
         "rounds": {"maps": ("bottom-left", "center-right", "top-center")},
     }
@@ -46,6 +47,10 @@ class MarbleOptions(TaskOptions):
     def places(self, planning: bool = False) -> dict[str, Marble]:
         """The maps by the names that were given."""
         return {str(name): self._on(name, self.absorb or planning) for name in self.maps}
+
+    @property
+    def place_names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.maps))
 
     def at(self, place: str) -> Marble:
         return self._on(place, absorb=True)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from capture_cp.tasks.peg.data import PegData
     from capture_cp.tasks.peg.drawing import PegDrawing
     from capture_cp.tasks.peg.planner import PegWeights
+    from capture_cp.tasks.peg.scene import PegScene
 
 SystemName = Literal["planar", "arm"]
 
@@ -263,6 +264,11 @@ class Peg(Task):
         from capture_cp.tasks.peg.drawing import PegDrawing
 
         return PegDrawing(self)
+
+    def scene(self) -> PegScene:
+        from capture_cp.tasks.peg.scene import PegScene
+
+        return PegScene(self)
 
     def check_poses(self, poses: Floats) -> None:
         """Refuse poses (n, 3) outside the grid, in the receptacle or in the table."""
