@@ -46,7 +46,7 @@ def marble_episode(name="capture"):
     act, states, actions = true_system(cap.model), [start_state(cap.model)], rng.uniform(-0.5, 0.5, (STEPS, 2))
     for action in actions:
         states.append(act(states[-1], action, rng)[0])
-    return bare(np.array(states), actions, task="marble", map="center", method=name).with_regions(cap, POSITION)
+    return bare(np.array(states), actions, task="marble", options={}, map="center", method=name).with_regions(cap, POSITION)
 
 
 @cache
@@ -58,7 +58,7 @@ def peg_episode(name="capture"):
     states, actions = [np.array([-0.012, 0.027, 0.1])], rng.uniform(-3, 3, (STEPS, 3))
     for action in actions:
         states.append(task(np.hstack([states[-1], action])[None], 1, rng)[0, 0])
-    run = bare(np.array(states), actions, task="peg", map="planar", method=name)
+    run = bare(np.array(states), actions, task="peg", options={}, map="planar", method=name)
     return cap, run.with_regions(cap, (0, 1, 2))
 
 
@@ -147,7 +147,7 @@ def test_a_task_that_draws_nothing_of_its_own_gets_a_film_and_figures(tmp_path, 
     states, actions = [np.array([0.3, 0.3])], rng.uniform(-0.2, 0.2, (STEPS, 2))
     for action in actions:
         states.append(task.true_step(states[-1][None], action[None], rng)[0])
-    whole = bare(np.array(states), actions, task="box", map="box", method="capture", true_gain=1.25)
+    whole = bare(np.array(states), actions, task="box", options={"true_gain": 1.25}, map="box", method="capture")
     run = whole.with_regions(caps["capture"], task.axes)
     assert recorded_task(run) == task
     main(["video", str(saved(tmp_path, run)), "--out", str(tmp_path / "run.gif")])
@@ -163,7 +163,7 @@ def test_a_task_that_draws_nothing_of_its_own_gets_a_film_and_figures(tmp_path, 
 
 def test_an_episode_without_regions_is_drawn_without_them(tmp_path, capsys):
     whole = marble_episode()
-    file = saved(tmp_path, bare(whole.states, whole.actions, task="marble", map="center", method="capture"))
+    file = saved(tmp_path, bare(whole.states, whole.actions, task="marble", options={}, map="center", method="capture"))
     main(["video", str(file), "--out", str(tmp_path / "run.gif")])
     assert "recorded without regions" in capsys.readouterr().out
 
@@ -242,12 +242,12 @@ def test_speeds_without_meaning_are_refused(capsys, run, speed):
 @pytest.mark.parametrize(
     ("info", "sentence"),
     [
-        ({}, "does not say what it is a run of"),
-        ({"task": "marble", "map": "centre", "method": "capture"}, "Did you mean 'center'?"),
-        ({"task": "peg", "map": "planar", "method": "capture"}, "not of the peg: its states are"),
-        ({"task": "pegs", "map": "planar"}, "unknown task of the episode, 'pegs'"),
-        ({"task": "os:system", "map": "planar"}, "unknown task of the episode, 'os:system'"),
-        ({"task": "marble", "map": "center", "model_gain": "fast"}, "model_gain is 'fast'; expected a number"),
+        ({}, "expected task, options and map among them"),
+        ({"task": "marble", "options": {}, "map": "centre", "method": "capture"}, "Did you mean 'center'?"),
+        ({"task": "peg", "options": {}, "map": "planar", "method": "capture"}, "not of the peg: its states are"),
+        ({"task": "pegs", "options": {}, "map": "planar"}, "unknown task of the episode, 'pegs'"),
+        ({"task": "os:system", "options": {}, "map": "planar"}, "unknown task of the episode, 'os:system'"),
+        ({"task": "marble", "options": {"model_gain": "fast"}, "map": "center"}, "among the options of marble"),
     ],
 )
 def test_episodes_of_something_else_are_refused(info, sentence):
@@ -263,7 +263,7 @@ def test_episodes_of_something_else_are_refused(info, sentence):
         ({"thresholds": np.ones((STEPS, 5))}, "its task has 3 strata in 2 dimensions"),
         ({"particles": np.ones((STEPS, 16, 3))}, "its task has 3 strata in 2 dimensions"),
         ({"states": np.full((STEPS + 1, 6), np.nan)}, "holds NaN"),
-        ({"info": {"task": "marble", "map": "center"}}, "unknown method of the episode, None"),
+        ({"info": {"task": "marble", "options": {}, "map": "center"}}, "unknown method of the episode, None"),
     ],
 )
 def test_contents_that_do_not_fit_are_refused(changes, sentence):

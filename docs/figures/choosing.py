@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from capture_cp import Capture, CaptureWarning, NearestParticles, Tree, size_needed
-from capture_cp.capture.plotting import STRATA_COLOURS
+from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble

@@ -19,7 +19,7 @@ def episode_animation() -> None:
     data = task.design_transitions("grid", 2, np.random.default_rng(0))
     cap = method("capture", task, task.strata, tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
     planner = marble_planner(cap, task, PLANNER, alpha=0.1, seed=0)
-    info = {"task": "marble", "map": "center", "method": "capture"}
+    info = {"task": "marble", "options": {}, "map": "center", "method": "capture"}
     run = run_episode(planner, true_system(task), start_state(task), 100, seed=1, info=info).with_regions(cap, POSITION)
     board = task.drawing().storyboard(run)
     file = IMAGES / "episode.webp"

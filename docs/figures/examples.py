@@ -15,7 +15,7 @@ from make_examples import driven, pushed
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Polygon
 
-from capture_cp.capture.plotting import STRATA_COLOURS, plot_strata
+from capture_cp.spaces.plotting import STRATA_COLOURS, plot_strata
 from figures.style import DOCS, INK, save
 
 OUTCOMES = 60

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numba import config
 
-from capture_cp import CaptureError, OneGroup
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
+from capture_cp import CaptureError, HorizonCapture, OneGroup, Rollouts
 from capture_cp.spaces.grid import Grid
 from capture_cp.tasks.peg import cspace, cuda_regions
 from capture_cp.tasks.peg.corrected import CorrectedModel, CorrectedPeg, Correction

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from capture_cp.studies.peg_planning import PegPlanningStudy
+from capture_cp.studies.peg_rows import OURS, OWN_ROWS, PAPERS, ROWS, play
 from rich.console import Console
 
-from capture_cp import CaptureError
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
+from capture_cp import CaptureError, HorizonCapture, Rollouts
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import PerStratum
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.studies import peg_rows
-from capture_cp.studies.peg_planning import PegPlanningStudy
-from capture_cp.studies.peg_rows import OURS, OWN_ROWS, PAPERS, ROWS, play
 from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.first_step import FirstStepRegions
 from capture_cp.tasks.peg.planner import PegRollout, PegWeights, peg_planner, roll_particles

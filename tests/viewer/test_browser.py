@@ -246,8 +246,9 @@ def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
 
     trail, cap = session.moment().trail, session._caps[("bottom-right", "capture", 8, 16, 0)]
     steps = len(trail) - 1
+    info = {"task": "marble", "options": {}, "map": "bottom-right", "method": "capture"}
     run = Episode(session.moment().outcome, trail, np.zeros((steps, 2)), np.zeros((steps, 6, 2)), np.zeros(steps),
-                  np.zeros(steps), {"task": "marble", "map": "bottom-right", "method": "capture"})  # fmt: skip
+                  np.zeros(steps), info)  # fmt: skip
     run.with_regions(cap, [0, 2]).save(tmp_path / "episode.npz")
     page.get_by_text("Replay", exact=True).click()
     page.locator("input[type=file]").set_input_files(tmp_path / "episode.npz")

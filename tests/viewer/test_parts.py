@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.capture.plotting import STRATA_COLOURS
 from capture_cp.report.canvas import Canvas, beside, rgb
+from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.viewer.controls import Choices, Range, controls_of, replaced

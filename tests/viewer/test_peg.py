@@ -52,7 +52,7 @@ def test_an_episode_of_a_marble_is_refused(session):
     from capture_cp.planning.episode import Episode
 
     marble = Episode("success", np.zeros((2, 6)), np.zeros((1, 2)), np.zeros((1, 6, 2)), np.zeros(1), np.zeros(1),
-                     {"task": "peg", "map": "planar"})  # fmt: skip
+                     {"task": "peg", "options": {}, "map": "planar"})  # fmt: skip
     with pytest.raises(CaptureError, match="not of the peg"):
         session.open(marble)
 

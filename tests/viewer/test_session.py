@@ -30,7 +30,7 @@ def recorded(session):
     task, cap = session.task, session._caps["bottom-right", "capture", 8, 16, 0]
     noise = episode_seeds(0, task.place, 0)
     planner = task.planner(cap, VIEW.planner, VIEW.weights, VIEW.alpha, noise[0])
-    info = {"task": "marble", "map": "bottom-right", "method": "capture"}
+    info = {"task": "marble", "options": {}, "map": "bottom-right", "method": "capture"}
     start = task.starts(1)[0]
     run = run_episode(planner, task.closed_loop(start), start, task.max_steps, noise[1], info)
     return run.with_regions(cap, POSITION, VIEW.alpha)
@@ -160,9 +160,9 @@ def test_a_recording_is_shown_step_by_step(session, recorded, tmp_path):
 def test_a_recording_of_another_map_or_task_is_refused(session, recorded):
     elsewhere = MarbleOptions(variant=True).at("bottom-right").starts(len(recorded.states))
     with pytest.raises(CaptureError, match="recorded on another map"):
-        session.open(replace(recorded, info={"task": "marble", "map": "center"}))
+        session.open(replace(recorded, info={"task": "marble", "options": {}, "map": "center"}))
     with pytest.raises(CaptureError, match=r"recorded in 'Bottom Right \(variant\)', and this page shows 'Bottom Right'"):
-        session.open(replace(recorded, states=elsewhere, info=recorded.info | {"variant": True}))
+        session.open(replace(recorded, states=elsewhere, info=recorded.info | {"options": {"variant": True}}))
     with pytest.raises(CaptureError, match="not of the marble"):
         session.open(replace(recorded, states=recorded.states[:, :3]))
     assert session.mode == "by hand"
@@ -194,9 +194,9 @@ def test_another_place_has_calibrations_of_its_own(session):
 
 
 def test_an_episode_of_another_task_or_of_none_is_refused(session, recorded):
-    with pytest.raises(CaptureError, match="does not say what it is a run of"):
+    with pytest.raises(CaptureError, match="expected task, options and map among them"):
         session.open(replace(recorded, info={}))
-    box = replace(recorded, states=recorded.states[:, :2], info={"task": "box"})
+    box = replace(recorded, states=recorded.states[:, :2], info={"task": "box", "options": {}, "map": "box"})
     with pytest.raises(CaptureError, match="the episode is of the box; this page shows the marble"):
         session.open(box)
 

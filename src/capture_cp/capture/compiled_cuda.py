@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import cuda
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.capture.compiled import AtOneAlpha, grid_arrays, limits_and_rule
+from capture_cp.conformal.partition import ThresholdTable
+from capture_cp.conformal.scores import Score
 from capture_cp.cuda import conformal
 from capture_cp.cuda.arrays import device_array, is_on_device
-from capture_cp.spaces.strata import NO_GRID
-
-if TYPE_CHECKING:
-    from capture_cp.capture.capture import Capture
+from capture_cp.spaces.strata import NO_GRID, Strata
 
 
 class CompiledCuda(AtOneAlpha):
@@ -29,15 +28,13 @@ class CompiledCuda(AtOneAlpha):
     at: NaN belongs to no region.
     """
 
-    def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
-        table = cap.threshold_table(alpha, confidence)
-        super().__init__(cap, alpha, confidence)
-        limits, rule, length, k = limits_and_rule(cap.score_, table)
+    def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
+        limits, rule, length, k = limits_and_rule(score, table)
         self._rule = rule, length, k
         self._tree = tuple(map(cuda.to_device, table.arrays))
         self._thresholds = cuda.to_device(np.ascontiguousarray(table.arrays[0]["threshold"]))
         self._limits = cuda.to_device(limits)
-        grid = grid_arrays(cap.strata)
+        grid = grid_arrays(strata)
         self._grid = None if grid is None else tuple(map(cuda.to_device, grid))
 
     def thresholds(self, X: Any) -> Any:
@@ -59,9 +56,9 @@ class CompiledCuda(AtOneAlpha):
         inputs = self._inputs(X)
         n = len(inputs)
         limits = conformal.look_up(self._tree, self._limits, inputs, len(self.names) + 1)
-        told = (*self._rule, self._cloud(particles, n))
+        regions = (*self._rule, self._cloud(particles, n))
         strata = device_array("labels", labels, np.int64, (n,))
-        found = conformal.within(conformal.PARTICLES, told, self._outputs(Y, n), strata, limits)
+        found = conformal.within(conformal.PARTICLES, regions, self._outputs(Y, n), strata, limits)
         return _answer(found, X, Y, particles, labels)
 
     def count_cells(self, X: Any, particles: Any) -> Any:
@@ -79,13 +76,9 @@ class CompiledCuda(AtOneAlpha):
         reach, counts = conformal.whole_strata(sizes, limits, thresholds)
         rule, length, _ = self._rule
         first, extent = conformal.index_boxes(rule, length, cloud, reach, (*geometry, periodic))
-        told, grid = (*self._rule, cloud), (stratum_of, *geometry)
-        found = conformal.count_cells(conformal.PARTICLES, told, limits, first, extent, grid, counts)
+        regions, grid = (*self._rule, cloud), (stratum_of, *geometry)
+        found = conformal.count_cells(conformal.PARTICLES, regions, limits, first, extent, grid, counts)
         return _answer(found, X, particles)
-
-    def __repr__(self) -> str:
-        promise = f"alpha={self.alpha:g}" + ("" if self.confidence is None else f", confidence={self.confidence:g}")
-        return f"CompiledCuda({promise}: {', '.join(self.names)})"
 
     def _inputs(self, X: Any) -> Any:
         return device_array("X", X, np.float64, (None, self.n_inputs))

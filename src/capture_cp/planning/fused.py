@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.region import grid_of
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.kernels.gaussian import squared_limits
@@ -19,12 +17,13 @@ from capture_cp.planning.hazard import hazard_runs
 from capture_cp.planning.kernel import Calibrated
 from capture_cp.planning.numba_errors import COMPILING, why
 from capture_cp.planning.python_twin import python_twin
-from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout
 from capture_cp.planning.specialise import specialise
 from capture_cp.planning.trial import STEPS, check_signature, stays_inside, try_in_python
 from capture_cp.planning.tried import content_key, tried_with
 from capture_cp.spaces.metrics import Euclidean
+from capture_cp.spaces.strata import grid_of
 
 if TYPE_CHECKING:
     from capture_cp.planning.cuda.plans import CudaPlans, Settings
@@ -71,7 +70,7 @@ class FusedRollout(Rollout):
 
     def __init__(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         step: Any,
         stage_cost: Any,
         params: Any,
@@ -106,7 +105,7 @@ class FusedRollout(Rollout):
             self._k = score.k
         elif type(score) is not ParticleBox:
             raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
-        super().__init__(group_thresholds(cap, alpha, simultaneous))
+        super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self._partition, self._roots = cap.partition_, cap.partition_.roots.reshape(-1, len(cap.strata.names))
         self._count_cells = type(score) is not ParticleBox
         self._count_particles = count_particles or not self._count_cells
@@ -114,8 +113,7 @@ class FusedRollout(Rollout):
         strata = grid_of(cap.strata)
         grid = strata.require_grid()
         # a region that ignores the strata reaches into infeasible cells too, with the one threshold it has
-        ambient = isinstance(cap, Capture) and cap._ambient
-        labels = np.maximum(strata.labels, 0) if ambient else strata.labels
+        labels = np.maximum(strata.labels, 0) if cap.ambient_ else strata.labels
         self._cells = hazard_runs(grid, labels, checked_hazard(hazard, grid.size), self._axes)
 
     def check(self, state: Floats) -> None:

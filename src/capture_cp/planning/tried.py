@@ -8,16 +8,15 @@ import weakref
 from collections.abc import Hashable
 from typing import Any
 
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 
 #: By the calibration's id, for as long as it lives: its model, and the keys of what was tried.
 _TRIED: dict[int, tuple[Any, set[Hashable]]] = {}
 
 
-def tried_with(cap: Capture | HorizonCapture) -> set[Hashable]:
+def tried_with(cap: Fitted) -> set[Hashable]:
     """Keys of what has been tried with a calibration and the model that it has now; add to it."""
-    model = cap.model if isinstance(cap, Capture) else cap.step
+    model = cap.model_
     if id(cap) not in _TRIED:
         weakref.finalize(cap, _TRIED.pop, id(cap), None)
     if _TRIED.get(id(cap), (None,))[0] is not model:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import Floats, Ints
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_cp.capture.region import Region
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_cp.spaces.strata import Strata
 
 Picture = npt.NDArray[np.uint8]
@@ -95,7 +95,7 @@ class Canvas:
         if height * width == 0:
             return
         labels, patch = self.ground(rest)[0][rows, columns], picture[rows, columns]
-        inside = region._within(self.points(rows, columns, rest), labels.ravel()).reshape(height, width)
+        inside = region.within(self.points(rows, columns, rest), labels.ravel()).reshape(height, width)
         patch[inside] = (strength * self.paint[labels[inside]] + (1 - strength) * patch[inside]).astype(np.uint8)
 
     def _box(self, region: Region) -> tuple[slice, slice]:

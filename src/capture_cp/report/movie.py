@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.files import written_whole
-from capture_cp.capture.plotting import label
+from capture_cp.spaces.plotting import label
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

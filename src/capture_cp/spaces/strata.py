@@ -197,6 +197,13 @@ def one_stratum(grid: Grid | None = None) -> FunctionStrata:
     return FunctionStrata(lambda Y: np.zeros(len(Y), dtype=np.int64), ["all"], grid=grid)
 
 
+def grid_of(strata: Strata) -> GriddedStrata:
+    """`strata`, known to have a grid; regions of strata without one have members but no cells."""
+    if isinstance(strata, GriddedStrata) and strata.grid is not None:
+        return strata
+    raise CaptureError(NO_GRID)
+
+
 def checked_index(labels: Any, n: int, n_strata: int, source: str) -> Ints:
     """Stratum numbers returned by code that is not ours, as int64 (n,), each from -1 to n_strata - 1."""
     array = np.asarray(labels)

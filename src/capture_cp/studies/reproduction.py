@@ -8,15 +8,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from capture_cp.studies.coverage import ALL_MAPS, CoverageStudy
-from capture_cp.studies.peg_coverage import PegCoverageStudy
-from capture_cp.studies.peg_planning import PegPlanningStudy
+from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.marble.maps import MAP_NAMES
+from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.tasks.peg.task import SystemName
 
+ALL_MAPS = MarbleOptions.everywhere
+
 PartName = Literal["marble-coverage", "marble-planning", "peg-coverage", "peg-planning"]
-Study = CoverageStudy | PlanningStudy | PegCoverageStudy | PegPlanningStudy
+Study = CoverageStudy | PlanningStudy
 
 #: Settings that do not change what a study finds.
 _UNIMPORTANT = ("jobs", "threads", "state", "json", "record", "figures", "data")
@@ -87,17 +89,11 @@ class Part:
     def placed(self, state: Path, figures: Path | None) -> list[Study]:
         """The studies with their folders and result files."""
         files = [state / f"{self.name}-{number}.json" for number in range(len(self.studies))]
-        return [_placed(study, state, file, figures) for study, file in zip(self.studies, files)]
+        return [replace(study, state=state, json=file, figures=figures) for study, file in zip(self.studies, files)]
 
     def figure_of(self, file: Path) -> PaperFigure | None:
         """Which of the part's figures a file is."""
         return next((figure for figure in self.figures if file.stem.endswith(figure.ending)), None)
-
-
-def _placed(study: Study, state: Path, file: Path, figures: Path | None) -> Study:
-    if isinstance(study, PegCoverageStudy):  # its transitions have a store of their own
-        return replace(study, json=file, figures=figures)
-    return replace(study, state=state, json=file, figures=figures)
 
 
 def all_parts(sizes: Sizes, jobs: int, seed: int) -> list[Part]:
@@ -106,7 +102,7 @@ def all_parts(sizes: Sizes, jobs: int, seed: int) -> list[Part]:
         Part(
             "marble-coverage",
             "Marble labyrinth: does the region hold?",
-            (CoverageStudy(maps=sizes.marble_maps, mc=sizes.outcomes, jobs=jobs, seed=seed),),
+            (CoverageStudy.of(MarbleOptions(maps=sizes.marble_maps), mc=sizes.outcomes, jobs=jobs, seed=seed),),
             (
                 PaperTable(1, "Coverage and volume over all maps", lambda row: row["map"] == ALL_MAPS),
                 PaperTable(5, "Coverage and volume by map", lambda row: row["map"] != ALL_MAPS),
@@ -116,7 +112,7 @@ def all_parts(sizes: Sizes, jobs: int, seed: int) -> list[Part]:
         Part(
             "marble-planning",
             "Marble labyrinth: planning",
-            (PlanningStudy(maps=sizes.marble_maps, episodes=sizes.marble_episodes, jobs=jobs, seed=seed),),
+            (PlanningStudy.of(MarbleOptions(maps=sizes.marble_maps), episodes=sizes.marble_episodes, jobs=jobs, seed=seed),),
             (PaperTable(2, "Planning by map", _any),),
             _MARBLE_PLANNING,
         ),
@@ -130,21 +126,25 @@ def all_parts(sizes: Sizes, jobs: int, seed: int) -> list[Part]:
         Part(
             "peg-planning",
             "Peg insertion: planning",
-            tuple(_peg_planning(sizes, system, jobs, seed) for system in sizes.peg_systems),
+            tuple(
+                PlanningStudy.of(
+                    PegOptions(system=system),
+                    episodes=sizes.peg_episodes,
+                    calibration=sizes.peg_calibration,
+                    jobs=jobs,
+                    seed=seed,
+                )
+                for system in sizes.peg_systems
+            ),
             (PaperTable(4, "Planning from Halton starts", _any),),
             _PEG_PLANNING,
         ),
     ]
 
 
-def _peg_coverage(sizes: Sizes, system: SystemName, seed: int) -> PegCoverageStudy:
+def _peg_coverage(sizes: Sizes, system: SystemName, seed: int) -> CoverageStudy:
     calibration, test, volume = sizes.peg_calibration, sizes.peg_test, sizes.peg_volumes
-    return PegCoverageStudy(system=system, calibration=calibration, test=test, volume=volume, seed=seed)
-
-
-def _peg_planning(sizes: Sizes, system: SystemName, jobs: int, seed: int) -> PegPlanningStudy:
-    episodes, calibration = sizes.peg_episodes, sizes.peg_calibration
-    return PegPlanningStudy(system=system, episodes=episodes, calibration=calibration, jobs=jobs, seed=seed)
+    return CoverageStudy.of(PegOptions(system=system), calibration=calibration, test=test, volume=volume, seed=seed)
 
 
 def _any(row: dict[str, Any]) -> bool:

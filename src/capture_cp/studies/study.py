@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
-from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -15,15 +15,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.plotting import pyplot
 from capture_cp.report.output import output_folder
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.rows import weight_options
+from capture_cp.tasks.task import Advance, Task
+
+if TYPE_CHECKING:
+    from capture_cp.tasks.drawing import Drawing
 
 Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
 Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
 StateFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for finished parts: the same command goes on from there.")]
 RowsFile = Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")]
 RecordFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")]
+Calibration = Annotated[
+    float, tyro.conf.arg(help="Calibration data: a share of them up to 1, or how many transitions or roll-outs.")
+]
 FigureFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for figures.")]
 
 
@@ -33,12 +40,14 @@ class Study:
 
     Class attributes:
         command: its name on the command line, and in the `defaults` of a task.
+        unimportant: settings that change no result.
 
     Attributes:
         task: the options of a task, see `capture_cp.tasks.registry`; `task.places()` are the tasks to run on.
     """
 
     command: ClassVar[str]
+    unimportant: ClassVar[frozenset[str]] = frozenset({"task", "device", "jobs", "state", "json", "record", "figures"})
 
     task: Any
 
@@ -49,24 +58,39 @@ class Study:
         defaults = {name: value for name, value in task.defaults.get(cls.command, {}).items() if name in known}
         return cls(task, **(defaults | changes))
 
+    def identity(self, task: Task) -> dict[str, Any]:
+        """Every setting that counts in one place depend on, and nothing else."""
+        settings = {key: value for key, value in vars(self).items() if key not in self.unimportant}
+        return task.identity | settings | {"version": version("capture-cp")}
+
+    def figure_data(self, figure: str, console: Console) -> Any:
+        """The JSON-ready numbers behind a figure of this study, by the figure's name; None if its settings are all."""
+        return None
+
     def run(self, console: Console) -> None:
         """Do the work, print the tables, write what was asked for."""
         raise NotImplementedError
 
 
 def study_of(study: type[Study], options: type[Any]) -> type[Any]:
-    """A study as a dataclass for one task: the task's options among its own, the task's defaults in place of its own."""
-    of_study, of_task = ({entry.name for entry in fields(part)} for part in (study, options))
-    changed = options.defaults.get(study.command, {})
-    unknown = set(changed) - of_study - of_task
+    """A study as a dataclass for one task: the task's options among its own, the task's defaults in place of its own.
+
+    Where both have an option of the same name, the study's is called COMMAND-NAME. If the study has `weights`, the weights
+    of the task's objective become options as well.
+    """
+    of_study, of_task = ({entry.name: entry for entry in fields(part)} for part in (study, options))
+    changed: dict[str, Any] = dict(options.defaults.get(study.command, {}))
+    unknown = changed.keys() - of_study.keys() - of_task.keys()
     if unknown:
         raise CaptureError(f"{options.name} has defaults for {sorted(unknown)}, which {study.command} does not know.")
-    kinds: dict[str, Any] = {}
-    for base in reversed(study.__mro__):
-        kinds |= getattr(base, "__annotations__", {})
-    task = partial(options, **{name: value for name, value in changed.items() if name in of_task})
-    entries: list[Any] = [("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=task))]
-    entries += [(name, kinds[name], field(default=value)) for name, value in changed.items() if name in of_study]
+    kinds, clashes = get_type_hints(study, include_extras=True), of_study.keys() & of_task.keys()
+    of_options = {name: value for name, value in changed.items() if name in of_task and name not in clashes}
+    entries: list[Any] = [
+        ("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=lambda: options(**of_options)))
+    ]
+    for name in of_study.keys() & (changed.keys() | clashes):
+        kind = Annotated[kinds[name], tyro.conf.arg(name=f"{study.command}-{name}")] if name in clashes else kinds[name]
+        entries.append((name, kind, field(default=changed.get(name, of_study[name].default))))
     if "weights" in of_study and options.weights is not None:
         weights = weight_options(options.weights)
         entries.append(("weights", Annotated[weights, tyro.conf.arg(name="")], field(default_factory=weights)))
@@ -104,3 +128,14 @@ def progress_bar(console: Console) -> Progress:
     """A bar with a description, how many of how many are done, and the time that is left; gone when the work is done."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     return Progress(*columns, console=console, transient=True)
+
+
+def advancing(progress: Progress, description: str, total: int | None) -> Advance:
+    """Advances a bar of its own by what it is called with; the bar appears with the first call."""
+    bar = progress.add_task(description, total=total, visible=False)
+    return lambda done: progress.update(bar, advance=done, visible=True)
+
+
+def drawing_of(tasks: Mapping[str, Task]) -> Drawing:
+    """What draws these tasks."""
+    return next(iter(tasks.values())).drawing()

@@ -13,9 +13,9 @@ from rich.progress import track
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import check_writable
-from capture_cp.capture.plotting import pyplot
 from capture_cp.planning.episode import Episode
 from capture_cp.report.movie import ENDINGS, Picture, check_ending, write_movie
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.recorded import recorded_task
 
 

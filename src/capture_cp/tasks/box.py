@@ -21,9 +21,9 @@ from capture_cp.spaces.strata import GridStrata
 from capture_cp.tasks.task import Task
 
 SUBMOVES = 16
-#: Where episodes start and end: left and right of the pillar, and a patch above it, on the short way, that ends them too.
-START, GOAL, NEAR = (0.2, 0.5), (0.9, 0.5), 0.06
-PATCH = (0.5, 0.65), (0.8, 0.8)
+#: Episodes lead from a start to a goal, where being that near is enough, past a patch that ends them too.
+START, GOAL, NEAR = (0.1, 0.85), (0.9, 0.85), 0.06
+PATCH = (0.4, 0.8), (0.5, 0.9)
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class BoxWeights:
     """
 
     away: float = 1.0
-    patch: float = 0.1
+    patch: float = 0.05
 
 
 @dataclass(frozen=True)
 class Box(Task):
-    """The unit box with a pillar in it, and its two dynamics. To plan is to pass the pillar without touching a patch.
+    """The unit box with a pillar in it, and its two dynamics.
 
     Attributes:
         true_gain: how far the true system moves per unit of push; the model believes 1.
@@ -60,7 +60,7 @@ class Box(Task):
     weights = BoxWeights
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         # LUCCa's ellipsoids have no roll-out in Python
-        "plan": {"methods": tuple(name for name in METHODS if name != "lucca"), "samples": 64, "horizon": 5},
+        "plan": {"methods": tuple(name for name in METHODS if name != "lucca")},
         "online": {"samples": 64},
         "rounds": {"samples": 64},
     }
@@ -140,7 +140,8 @@ class Box(Task):
 
     @property
     def hazard(self) -> Bools:
-        return _in_patch(self.strata.grid.centre(np.arange(self.strata.grid.size)))
+        grid = self.strata.require_grid()
+        return _in_patch(grid.centre(np.arange(grid.size)))
 
     def cost(self, stage: Stage, weights: BoxWeights) -> Floats:
         """The distance of the mean particle to the goal, and cells of the patch in the region: (N,)."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from capture_cp.base.checks import Floats, Ints
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, label, pyplot
 from capture_cp.capture.region import Region
 from capture_cp.planning.episode import TIMED_OUT, Episode
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, label, pyplot
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.task import Task
 

@@ -18,6 +18,13 @@ TASKS: dict[str, Any] = {
     "marble": "capture_cp.tasks.marble.options:MarbleOptions",
     "peg": "capture_cp.tasks.peg.options:PegOptions",
 }
+#: What is shown where nobody names a task.
+DEFAULT_TASK = "marble"
+
+#: Commands that a task brings beside the studies of all tasks: `module:class`, and one line about it.
+TASK_COMMANDS: dict[str, tuple[str, str]] = {
+    "simulator": ("capture_cp.tasks.peg.simulator_study:SimulatorStudy", "How far the peg's simulator can be trusted."),
+}
 
 
 def register_task(task: Any) -> Any:

@@ -10,10 +10,11 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.streams import stream
+from capture_cp.capture.adaptive import AdaptiveScale
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.online import AdaptiveScale
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device
@@ -129,7 +130,7 @@ class FittedRow:
 
     row: Row
     task: Task
-    cap: Capture | HorizonCapture
+    cap: Fitted
 
     def planner(self, alpha: float = 0.1, seed: int = 0, device: Device = "cpu") -> MPPI:
         """What the row plans with."""
@@ -154,7 +155,7 @@ class FittedRow:
         return replace(run, inside=np.array(adapting.held, dtype=bool), thresholds=np.array(adapting.thresholds))
 
     def play_together(
-        self, starts: Floats, alpha: float, seeds: Sequence[tuple[int, int]], info: dict[str, Any]
+        self, starts: Floats, alpha: float, seeds: Sequence[tuple[int, int]], infos: Sequence[dict[str, Any]]
     ) -> list[Episode]:
         """Many closed-loop runs at once on a GPU from states (n, ds), and the regions of their executed steps.
 
@@ -165,8 +166,9 @@ class FittedRow:
             raise CaptureError(f"episodes of {self.task.name} cannot be played together with {self.row}; play one by one.")
         planner_seeds, noise_seeds = zip(*seeds)
         planner = self.planner(alpha, 0, "cuda")
-        runs = run_episodes(planner, systems, starts, self.task.max_steps, planner_seeds, noise_seeds, info)
-        return with_regions(runs, self.cap, self.task.axes, alpha, noise_seeds[0])
+        runs = run_episodes(planner, systems, starts, self.task.max_steps, planner_seeds, noise_seeds)
+        runs = with_regions(runs, self.cap, self.task.axes, alpha, noise_seeds[0])
+        return [replace(run, info=info) for run, info in zip(runs, infos)]
 
     def _one_step(self) -> Capture:
         if isinstance(self.cap, Capture):
@@ -179,23 +181,24 @@ def fit_row(
     task: Task,
     seed: int,
     particles: int | None = None,
-    max_leaves: int | None = 20,
+    tree: Tree | None = None,
     k: int | None = None,
     calibration: float = 1.0,
 ) -> FittedRow:
     """A row, fitted to calibration transitions of a task or to roll-outs of it.
 
-    `calibration` up to 1 is a share of them, above it their number.
+    `particles`, `tree` and `k` are by default the task's. `calibration` up to 1 is a share of the data, above it their
+    number.
     """
     planned = task.corrected(seed) if row.corrected else task
-    particles, here, tree = particles or task.particles, task.seed_here(seed), task.tree.get_params(deep=False)
-    tree["max_leaves"] = max_leaves
+    particles, tree, here = particles or task.particles, tree or task.tree, task.seed_here(seed)
     if not row.horizon:
         data = task.calibration(seed, part_of(task.calibration_size, calibration))
-        return FittedRow(row, planned, planned.method(row.method, particles, Tree(**tree), here, k).fit(data.X, data.Y))
+        return FittedRow(row, planned, planned.method(row.method, particles, tree, here, k).fit(data.X, data.Y))
     steps, n = task.region_steps or row.planner.horizon, part_of(task.calibration_rollouts, calibration)
     rollouts = task.rollouts(seed, "roll-outs", n, steps)
-    score, trees = NearestParticles(k or max(1, particles // 2), task.metric), Tree(**(tree | {"per_stratum": True}))
+    score = NearestParticles(k or max(1, particles // 2), task.metric)
+    trees = Tree(**(tree.get_params(deep=False) | {"per_stratum": True}))
     ahead = HorizonCapture(planned.model_step, task.strata, task.axes, score, trees, particles, here)
     return FittedRow(row, planned, ahead.fit(rollouts))
 

@@ -15,10 +15,10 @@ import numpy as np
 from capture_cp.base.checks import Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_cp.capture.region import Region
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.report.canvas import Canvas, Picture, rgb
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_cp.spaces.strata import INFEASIBLE, Strata
 from capture_cp.tasks.task import Task
 

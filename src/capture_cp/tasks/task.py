@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.methods import method
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
@@ -40,7 +40,7 @@ Advance = Callable[[int], object]
 CALIBRATION, TEST, SINGLE = "calibration", "test", "single"
 
 #: Of a task without settings of its own; rolled out in Python, so few samples. The temperature is in the unit of its cost.
-PLANNER = PlannerSettings(horizon=5, samples=128, temperature=0.1)
+PLANNER = PlannerSettings(horizon=4, samples=64, temperature=0.02)
 #: What can be varied of any task.
 VARIED = {
     "k": Setting("k", "neighbour k, of 16 particles", (1, 2, 4, 8, 12), 8),
@@ -58,7 +58,6 @@ class TaskOptions:
     Class attributes:
         name: under which the task is registered.
         defaults: what a study's options are for this task, by study and option.
-        studies: studies that only this task has, `module:class` by command.
         paper: file with what the paper printed about this task, see `capture_cp.studies.paper`.
         everywhere: name of the rows that add up all places.
         weights: class of the weights of the planner's objective, a dataclass; its fields become options.
@@ -67,7 +66,6 @@ class TaskOptions:
 
     name: ClassVar[str]
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    studies: ClassVar[Mapping[str, str]] = {}
     paper: ClassVar[Path | None] = None
     everywhere: ClassVar[str] = "all places"
     weights: ClassVar[type[Any] | None] = None
@@ -106,6 +104,7 @@ class Task(TaskOptions):
         max_steps: steps after which an episode has timed out.
         particles: particles L of a prediction, by default.
         test_part: test inputs whose particles are drawn together, None for all of them.
+        draws: most outcomes of a test input that there are, None for any number.
         calibration_rollouts: roll-outs that calibrate the regions of a horizon.
         region_steps: steps of a plan that have regions of their own in such rows, None for all of them.
         adapts_at_once: whether rows that adapt raise tiny thresholds to a cell of the grid from the first plan on, or
@@ -119,6 +118,7 @@ class Task(TaskOptions):
     max_steps: ClassVar[int] = 100
     particles: ClassVar[int] = 16
     test_part: ClassVar[int | None] = 4096
+    draws: ClassVar[int | None] = None
     calibration_rollouts: ClassVar[int] = 20_000
     region_steps: ClassVar[int | None] = None
     adapts_at_once: ClassVar[bool] = True
@@ -133,6 +133,16 @@ class Task(TaskOptions):
     def places(self, planning: bool = False) -> Mapping[str, Task]:
         """This task alone."""
         return {self.place: self}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
+        return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
+
+    def on(self, device: Device) -> Task:
+        """The task with its strata and model on a device, where they can be computed there; the same task otherwise."""
+        return self
 
     @property
     def slug(self) -> str:
@@ -165,6 +175,11 @@ class Task(TaskOptions):
         return float(self.strata.require_grid().spacing[0])
 
     @property
+    def reported(self) -> tuple[str, ...]:
+        """The regimes that have rows of their own in tables; the others count in "all" only."""
+        return self.regimes
+
+    @property
     def bounds(self) -> Floats:
         """The largest action on every axis, (da,)."""
         raise NotImplementedError
@@ -192,6 +207,11 @@ class Task(TaskOptions):
         raise CaptureError(
             f"the episode has a corrected model, which {self.name} has not; it is damaged or of another task."
         )
+
+    @property
+    def correctable(self) -> bool:
+        """Whether there is a `corrected` task."""
+        return type(self).corrected is not Task.corrected
 
     def method(
         self, name: str, n_particles: int | None = None, tree: Tree | None = None, seed: int = 0, k: int | None = None
@@ -238,8 +258,13 @@ class Task(TaskOptions):
 
     def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
         """What calibrations are tested on."""
-        X = self.inputs(self._number(n, TEST), stream(self.seed_here(seed), TEST))
-        return TestSet(X, lambda rows, draws, first: self.outcomes(X[rows], draws, self.seed_here(seed), rows.start, first))
+        here = self.seed_here(seed)
+        return TestSet(self.inputs(self._number(n, TEST), stream(here, TEST)), partial(self.outcomes, seed=here))
+
+    def test_parts(self, n: int) -> list[slice]:
+        """The rows of n test inputs in parts, whose particles are drawn together."""
+        size = self.test_part or n
+        return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
         """`draws` next configurations of the true system for each input X (n, dx): (n, draws, dc).
@@ -248,6 +273,10 @@ class Task(TaskOptions):
         """
         _, Y = self._landed(np.repeat(X, draws, axis=0), stream(seed, "outcomes", first, first_draw))
         return Y.reshape(len(X), draws, -1)
+
+    def outcomes_on_cuda(self) -> OutcomesOnCuda | None:
+        """`outcomes` that are drawn on a GPU and stay there; None if they cannot be."""
+        return None
 
     def prediction_stream(self, seed: int, first: int) -> np.random.Generator:
         """The random numbers behind the particles of test inputs, numbered from `first`."""
@@ -298,7 +327,7 @@ class Task(TaskOptions):
 
     def planner(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         settings: PlannerSettings,
         weights: Any = None,
         alpha: float = 0.1,
@@ -376,25 +405,38 @@ class Task(TaskOptions):
         return Scene(self)
 
 
+class OutcomesOnCuda(Protocol):
+    """Outcomes of a task's true system that are drawn on a GPU."""
+
+    def draw(self, X: Any, draws: int, seed: int, first: int, first_draw: int, Y: Any, labels: Any) -> None:
+        """As `Task.outcomes`, into arrays there: Y (n * draws, dc), and its strata, int8 (n * draws,)."""
+
+
 @dataclass(frozen=True)
 class TestSet:
-    """What a calibration is tested on.
+    """What a calibration is tested on: inputs, and next configurations of the true system.
 
     Attributes:
         X: test inputs (n, dx).
-        outcomes: next configurations (rows, draws, dc) of some rows of X, from a number of the draws on.
-        draws: most outcomes of an input that there are, None for any number.
+        draw: outcomes of inputs, called as `Task.outcomes` is, without a seed; None for a log.
+        Y: the one outcome of every input that was logged, (n, dc), where outcomes are not drawn.
         note: what a reader of its results should know.
     """
 
     __test__ = False  # its name would make pytest collect it
 
     X: Floats
-    outcomes: Callable[[slice, int, int], Floats]
-    draws: int | None = None
+    draw: Callable[..., Floats] | None = None
+    Y: Floats | None = None
     note: str = ""
 
-    @classmethod
-    def recorded(cls, log: Transitions, note: str = "") -> TestSet:
-        """Transitions as they were logged: one outcome of each input."""
-        return cls(log.X, lambda rows, draws, first: log.Y[rows, None], draws=1, note=note)
+    def outcomes(self, rows: slice, draws: int, first_draw: int = 0) -> Floats:
+        """`draws` outcomes of some rows, numbered from `first_draw` on: (rows, draws, dc)."""
+        if self.draw is None:
+            assert self.Y is not None  # one of the two is given
+            return self.Y[rows, None]
+        return self.draw(self.X[rows], draws, first=rows.start, first_draw=first_draw)
+
+    def some(self, rows: Ints) -> TestSet:
+        """The inputs of these rows (m,), in their order."""
+        return replace(self, X=self.X[rows], Y=None if self.Y is None else self.Y[rows])

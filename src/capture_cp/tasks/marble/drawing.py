@@ -10,8 +10,8 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.plotting import pyplot
 from capture_cp.planning.episode import Episode
+from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.drawing import Drawing
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.cspace import CORNER, EDGE, FREE

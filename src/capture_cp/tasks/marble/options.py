@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from capture_cp.base.checks import CaptureError
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.planner import PLANNER, MarbleWeights
 from capture_cp.tasks.marble.rows import SETTINGS
@@ -31,6 +32,7 @@ class MarbleOptions(TaskOptions):
         "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},
         "plan": {"samples": PLANNER.samples, "horizon": PLANNER.horizon},
         "view": {"planner": PLANNER},
+        "demo": {"maps": ("top-center",)},
         "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},
         "rounds": {"maps": ("bottom-left", "center-right", "top-center")},
     }
@@ -46,6 +48,8 @@ class MarbleOptions(TaskOptions):
 
     def places(self, planning: bool = False) -> dict[str, Marble]:
         """The maps by the names that were given."""
+        if not self.maps:
+            raise CaptureError("no maps are given; name at least one, or leave --maps out.")
         return {str(name): self._on(name, self.absorb or planning) for name in self.maps}
 
     @property

@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 
 from capture_cp.base.checks import whole_number
-from capture_cp.capture.horizon import Rollouts
+from capture_cp.data.rollouts import Rollouts
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import POSITION
 from capture_cp.tasks.marble.task import Marble

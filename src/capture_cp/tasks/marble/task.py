@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from math import comb
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -14,8 +14,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import stream
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.transitions import Transitions
@@ -28,7 +27,7 @@ from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
 from capture_cp.tasks.rows import Row
-from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
+from capture_cp.tasks.task import CALIBRATION, TEST, Advance, OutcomesOnCuda, Task, TestSet
 
 if TYPE_CHECKING:
     from capture_cp.tasks.marble.drawing import MarbleDrawing
@@ -85,6 +84,10 @@ class Marble(Task):
     @property
     def place(self) -> str:
         return self.map.name
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return super().identity | {"design": self.design, "test_design": self.test_design}
 
     @property
     def bounds(self) -> Floats:
@@ -146,6 +149,11 @@ class Marble(Task):
             dynamics.sample_positions(states, actions, draws, seed, first, first_draw, gain, self.absorb, self.map.geometry)
         )
 
+    def outcomes_on_cuda(self) -> OutcomesOnCuda:
+        from capture_cp.tasks.marble.cuda import OutcomesOnCuda
+
+        return OutcomesOnCuda(self)
+
     @property
     def tree(self) -> Tree:
         """The paper's single tree."""
@@ -187,6 +195,14 @@ class Marble(Task):
     def calibration_size(self) -> int:
         return DRAWS * len(self._grid_inputs())
 
+    def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
+        """n transitions from random inputs, drawn as many at once as the paper's grid has."""
+        logs: list[Transitions] = []
+        while sum(map(len, logs)) < n:
+            logs.append(self.design_transitions("random", 1, rng))
+        X, Y = (np.concatenate([getattr(log, part) for log in logs])[:n] for part in ("X", "Y"))
+        return self.as_transitions(X, Y)
+
     def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
         """Two transitions for each input of the design, or n drawn of them, in their order."""
         here = self.seed_here(seed)
@@ -196,7 +212,7 @@ class Marble(Task):
     def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
         here = self.seed_here(seed)
         X = self.design_inputs(self.test_design or self.design, stream(here, TEST))[:n]
-        return TestSet(X, lambda rows, draws, first: self.outcomes(X[rows], draws, here, rows.start, first))
+        return TestSet(X, partial(self.outcomes, seed=here))
 
     def design_inputs(self, design: Design, rng: np.random.Generator) -> Floats:
         """State-action pairs (n, 8): the paper's Cartesian grid, or as many drawn uniformly over what is feasible."""
@@ -243,7 +259,7 @@ class Marble(Task):
 
     def planner(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         settings: PlannerSettings,
         weights: MarbleWeights | None = None,
         alpha: float = 0.1,

@@ -10,9 +10,9 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, pyplot
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import TIMED_OUT, Episode, run_episode
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, pyplot
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.drawing import PATH_STYLES, WALL_COLOUR, Drawing, Slices, method_panels, predicted, square
 from capture_cp.tasks.peg.cspace import REGIMES
@@ -64,7 +64,7 @@ class PegDrawing(Drawing):
         self, study: Any, tasks: Mapping[str, Task], results: Mapping[tuple[str, str], Sequence[Any]], folder: Path
     ) -> list[Path]:
         """Paths of all episodes, and particles along a plan of the last method."""
-        paths, plans = (folder / f"peg-{self.task.system}-{kind}.png" for kind in ("paths", "horizon"))
+        paths, plans = (folder / f"{self.task.slug}-{kind}.png" for kind in ("paths", "horizon"))
         by_method = {name: runs for (_, name), runs in results.items()}
         name = study.methods[-1]
         self.draw_paths(by_method, paths)
@@ -244,11 +244,11 @@ class PegDrawing(Drawing):
     def draw_horizon(self, study: Any, name: str, start: Floats, file: Path) -> None:
         """The peg a few steps into an episode of a row, and the model's particles along the plan made there."""
         shown = [h for h in STEPS_SHOWN if h <= study.horizon] or [study.horizon]
-        cap, planned = study.calibrated(self.task, name)
-        planner = study.planner(cap, planned, name, study.seed)
+        fitted = study.fit(self.task, name)
+        planner = fitted.planner(study.alpha, study.seed, study.device)
         run = run_episode(planner, self.task.closed_loop(start), start, WARM_UP, study.seed)
         now, plan = run.states[-2], run.plans[-1]
-        clouds = particles_along(planned, now, plan, study.particles, study.seed)
+        clouds = particles_along(fitted.task, now, plan, study.particles, study.seed)
         figure, panels = _row_of_panels(len(shown), 3.4, 3.8)
         for axis, h in zip(panels, shown):
             self.draw_workspace(axis)

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate, known_name
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.horizon.groups import at_step
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.cuda.device import Device, chosen_device
@@ -70,7 +68,7 @@ class FirstStepRegions:
 
     def __init__(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         strata: PegStrata,
         alpha: float = 0.1,
         bonuses: bool = False,
@@ -86,17 +84,13 @@ class FirstStepRegions:
         self.infeasible = known_name("infeasible", infeasible, get_args(Infeasible))
         self._hamming = strata.hamming_to_goal / len(FEATURES)
         self._cells = _cells_of(strata, bonuses) if chosen_device(device) == "cpu" else _cells_on_device(strata, bonuses)
-        if isinstance(cap, HorizonCapture):
-            self.thresholds = partial(_thresholds_at, cap, step, self.alpha)
-        else:
-            self.thresholds = partial(cap.thresholds, alpha=self.alpha)
+        self.thresholds = partial(cap.step_thresholds, alpha=self.alpha, step=step)
 
     def __call__(self, X: Floats, particles: Any) -> FirstStep:
         """Statistics of the regions at inputs X (n, 6), with the particles (n, L, 3) that follow, here or on the GPU."""
         q, score = self.thresholds(X), self.cap.score_
         if isinstance(score, Mahalanobis):
-            assert isinstance(self.cap, Capture)  # a horizon has particles
-            prediction = self.cap.predict(X, 0)  # Gaussians have no particles to draw
+            _, prediction = self.cap.first_prediction(X[:, :3], X[:, 3:], 0)  # Gaussians have no particles to draw
             counts, costs = self._cells.ellipsoids(prediction, q[:, 0], self.infeasible == "nothing")
             particles = prediction.mean[:, None]
         elif isinstance(score, NearestParticles):
@@ -131,12 +125,6 @@ class FirstStepRegions:
             differing, fingerprints = differing + counts[:, -1], cells
         hamming = np.divide(differing, fingerprints, out=np.ones(len(cells)), where=fingerprints > 0)
         return FirstStep(costs / cells, 1.0 - counts[:, self.strata.goal_stratum] / cells, hamming, cells)
-
-
-def _thresholds_at(ahead: HorizonCapture, step: int, alpha: float, X: Floats) -> Floats:
-    """Thresholds (n, M) of inputs X (n, 6), mean particle and action, at one of the calibrated steps."""
-    own = at_step(ahead.partition_, step, len(ahead.strata.names))
-    return ahead.group_thresholds(alpha)[own.groups_everywhere(X)]
 
 
 def on_host(array: Any) -> Floats:

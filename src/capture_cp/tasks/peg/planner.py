@@ -9,14 +9,12 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import System
 from capture_cp.planning.mppi import MPPI
-from capture_cp.planning.regions import group_thresholds
 from capture_cp.planning.rollout import Rollout
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.strata import INFEASIBLE
@@ -118,7 +116,7 @@ class PegRollout(Rollout):
 
     def __init__(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         task: Peg,
         alpha: float = 0.1,
         weights: PegWeights | None = None,
@@ -126,7 +124,7 @@ class PegRollout(Rollout):
     ) -> None:
         cap.check_fitted()
         self.device = chosen_device(device)
-        strata, model = cap.strata, getattr(cap.step, "__self__", None) if isinstance(cap, HorizonCapture) else cap.model
+        strata, model = cap.strata, getattr(cap.model_, "__self__", cap.model_)
         same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
         if not same or getattr(model, "settings", None) != task.settings or _correction(model) != _correction(task):
             raise CaptureError(
@@ -134,12 +132,12 @@ class PegRollout(Rollout):
             )
         self.task, self.cap, self.weights = task, cap, weights or PegWeights()
         self.bonuses = self.weights.bonuses
-        steps = cap.steps_ if isinstance(cap, HorizonCapture) else (1,)
+        steps = cap.steps_
         if steps != tuple(range(1, len(steps) + 1)):
             raise CaptureError(f"regions were calibrated for steps {list(steps)}; the peg's planner needs all from 1 on.")
         chosen = cap, task.strata, alpha, self.bonuses, self.weights.infeasible
         self.by_step = [FirstStepRegions(*chosen, s, self.device) for s in range(len(steps))]
-        super().__init__(group_thresholds(cap, alpha, False))
+        super().__init__(cap.plan_thresholds(alpha))
 
     @property
     def thresholds(self) -> Floats:
@@ -213,7 +211,7 @@ def _correction(model: object) -> Correction:
 
 
 def peg_planner(
-    cap: Capture | HorizonCapture,
+    cap: Fitted,
     task: Peg,
     settings: PlannerSettings = PLANNER,
     alpha: float = 0.1,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Floats, Ints
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_cp.report.canvas import Canvas, Picture
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.model import settle

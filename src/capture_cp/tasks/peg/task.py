@@ -12,8 +12,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import stream
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.rollouts import Rollouts
@@ -74,6 +73,7 @@ class Peg(Task):
     test_part = None
     calibration_rollouts = SIZES[CALIBRATION]
     region_steps = 2  # later regions are large, and take long to look at
+    draws = 1
 
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
@@ -98,6 +98,10 @@ class Peg(Task):
     def regimes(self) -> tuple[str, ...]:
         return REGIMES
 
+    @property
+    def reported(self) -> tuple[str, ...]:
+        return REGIMES[:3]  # the paper's; landings that touch in several places at once are in none of them
+
     @cached_property
     def stratum_regimes(self) -> Ints:
         return np.array([REGIMES.index(regime) for regime in self.strata.regimes])
@@ -119,6 +123,9 @@ class Peg(Task):
     def tree(self) -> Tree:
         """One tree per stratum, because a single one need not tell fingerprints apart."""
         return peg_tree()
+
+    def on(self, device: Device) -> Peg:
+        return replace(self, device=device)
 
     def true_system(self, threads: int | None = None) -> PegSystem:
         """The true system in MuJoCo, on the task's threads unless others are given."""
@@ -186,7 +193,7 @@ class Peg(Task):
         found = self._data(seed, n, TEST, advance)
         moved, n = found.pushed_out, len(found.transitions)
         note = f"{moved:,} of {n:,} test landings overlapped by more than 0.01 mm² and were pushed out."
-        return TestSet.recorded(found.transitions, note)
+        return TestSet(found.transitions.X, Y=found.transitions.Y, note=note)
 
     def _data(self, seed: int, n: int | None, purpose: str, advance: Advance | None) -> PegData:
         from capture_cp.tasks.peg.data import peg_data
@@ -218,7 +225,7 @@ class Peg(Task):
 
     def planner(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         settings: PlannerSettings,
         weights: PegWeights | None = None,
         alpha: float = 0.1,

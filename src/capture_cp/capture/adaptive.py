@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate, feasible, finite_array, positive_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate, finite_array, positive_number
 from capture_cp.base.params import Params
 from capture_cp.base.streams import Randomness
 from capture_cp.capture.capture import Capture
@@ -23,12 +23,12 @@ MOST = 500.0  # exponent of a factor, so that it stays a number
 
 
 class Adaptive(Params, ABC):
-    """What adaptive regions have in common: a dial a stratum, moved by what the system did.
+    """What adaptive regions have in common: one dial per stratum, moved by what the system did.
 
     A step that lands in stratum m is judged by the part of the region in m, and turns the dial of m only.
 
     Attributes:
-        dials: where the dials stand, (M,); one number for all strata unless `per_stratum`.
+        dials: where the dials stand, (M,); one number for all strata without `per_stratum`.
         steps: executed steps that landed in each stratum, (M,).
         misses: those that the region did not hold, (M,).
     """
@@ -58,7 +58,7 @@ class Adaptive(Params, ABC):
 
     def thresholds(self, X: Any) -> Floats:
         """Threshold of every input X (n, dx) in every stratum: (n, M)."""
-        groups = self.cap.partition_.groups_everywhere(self.cap._inputs(X))
+        groups = self.cap.partition_.groups_everywhere(self.cap.inputs(X))
         return np.asarray(self._table[np.arange(len(self._table)), groups])
 
     def region(self, x: Any, prediction: Any = None, rng: Randomness = None) -> Region:
@@ -72,8 +72,7 @@ class Adaptive(Params, ABC):
     def observe(self, x: Any, y: Any, prediction: Any = None, rng: Randomness = None) -> bool:
         """Whether the region of x (dx,) held the next configuration y (dc,); then turns the dial of y's stratum."""
         y = finite_array("y", y, (self.cap.n_outputs_,), "(dc,): the configuration that followed")
-        label = self.cap._index(y[None])
-        feasible("y", label)
+        label = self.cap.feasible_index(y[None], "y")
         held = y in self.region(x, prediction, rng)
         self.update(held, int(label[0]))
         return held
@@ -129,7 +128,7 @@ class AdaptiveAlpha(Adaptive):
         cap: the calibrated predictor to start from.
         alpha: share of misses to hold.
         gamma: step size γ. Large follows changes quickly, small wavers less.
-        per_stratum: one αₜ a stratum, turned by the steps that land there; False turns one for all.
+        per_stratum: one αₜ per stratum, turned by the steps that land there; False turns one for all.
         never_smaller: keep αₜ at most alpha, so that regions never shrink below the calibrated ones.
     """
 
@@ -174,7 +173,7 @@ class AdaptiveScale(Adaptive):
         floor: smaller thresholds count as `floor`, in the unit of the score, since a factor does nothing to a threshold
             of zero, which is common in contact. A cell of the grid is a good choice; by default a thousandth of the
             largest calibration score.
-        per_stratum: one factor a stratum, turned by the steps that land there; False turns one for all.
+        per_stratum: one factor per stratum, turned by the steps that land there; False turns one for all.
         never_smaller: keep factors at least 1, so that regions never shrink below the calibrated ones.
         largest: most that a score can be, as a multiple of its threshold; only `bound` asks for it.
     """
@@ -219,7 +218,7 @@ class AdaptiveScale(Adaptive):
         return max(1.0, math.log(self.largest))
 
     def _row(self, dial: float) -> Floats:
-        q = np.maximum(self.cap._group_thresholds(self.alpha, None), self.floor)
+        q = np.maximum(self.cap.group_thresholds(self.alpha), self.floor)
         if dial < 0.0:
             return np.full(len(q), EMPTY)
         return np.where(np.isinf(q), math.inf, factor_of(dial) * np.where(np.isinf(q), 0.0, q))

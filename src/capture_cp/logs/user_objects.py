@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.capture.preflight import training_memories
-from capture_cp.logs.baseline import LinearModel
+from capture_cp.logs.bundle import LinearModel
 from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
 
 SIGNATURE = "model(X, n_particles, rng) -> (n, L, dc)"
@@ -48,7 +48,7 @@ def named_object(option: str, name: str, folder: Path, expected: str) -> Any:
             module = found = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
         raise CaptureError(
-            f"{option} {name}: cannot import {module_name} ({_words(error)}); expected {expected}, in a module that is "
+            f"{option} {name}: cannot import {module_name} ({_cause(error)}); expected {expected}, in a module that is "
             "installed or lies in the current folder (or --folder)."
         ) from None
     for part in path.split("."):
@@ -61,7 +61,7 @@ def named_object(option: str, name: str, folder: Path, expected: str) -> Any:
     return found
 
 
-def given_model(name: str, folder: Path) -> GivenModel:
+def user_model(name: str, folder: Path) -> UserModel:
     """The model called `module:object`, known to be callable with our arguments."""
     model = named_object("--model", name, folder, f"a callable {SIGNATURE}")
     if not callable(model):
@@ -72,10 +72,10 @@ def given_model(name: str, folder: Path) -> GivenModel:
         raise CaptureError(f"--model {name} wants other arguments ({error}); expected {SIGNATURE}.") from None
     except ValueError:
         pass  # a compiled callable without a signature
-    return GivenModel(name, folder, model)
+    return UserModel(name, folder, model)
 
 
-class GivenModel:
+class UserModel:
     """A model of the user's whose failures become one sentence; everything else it offers is passed on."""
 
     def __init__(self, name: str, folder: Path, model: Any) -> None:
@@ -114,27 +114,27 @@ class GivenModel:
             except CaptureError:
                 raise
             except (Exception, SystemExit) as error:  # it is not our code
-                failed = f"{_words(error)} for X of shape {np.shape(arguments[0])}" if arguments else _words(error)
+                failed = f"{_cause(error)} for X of shape {np.shape(arguments[0])}" if arguments else _cause(error)
                 raise CaptureError(f"--model {self._name} failed with {failed}; expected {expected}.") from None
 
         return call
 
 
 def tells_training(model: Any) -> bool:
-    """Whether a model, or one inside it, can be asked what it was trained on; the linear one has a part of its own."""
+    """Whether a model, or one inside it, can be asked what it was trained on; the linear one was trained on another part."""
     return isinstance(model, LinearModel) or bool(training_memories(model))
 
 
 @contextmanager
 def in_options() -> Iterator[None]:
-    """Errors of the library in the words of the command line."""
+    """Errors of the library in terms of the command line."""
     try:
         yield
     except CaptureError as error:
         raise CaptureError(str(error).replace("pass deterministic_model=True", "give --deterministic-model")) from None
 
 
-def given_strata(name: str, folder: Path, Y: Floats) -> Strata:
+def user_strata(name: str, folder: Path, Y: Floats) -> Strata:
     """The strata called `module:object`, known to answer for configurations Y (n, dc)."""
     strata = named_object("--strata", name, folder, STRATA)
     if not isinstance(strata, Strata) or isinstance(strata, type):
@@ -145,7 +145,7 @@ def given_strata(name: str, folder: Path, Y: Floats) -> Strata:
     except CaptureError:
         raise
     except (Exception, SystemExit) as error:  # it is not our code
-        trouble = f"--strata {name} failed with {_words(error)} for Y of shape {Y.shape}; expected {STRATA}."
+        trouble = f"--strata {name} failed with {_cause(error)} for Y of shape {Y.shape}; expected {STRATA}."
         raise CaptureError(trouble) from None
     labels = checked_index(found, len(Y), len(strata.names), f"--strata {name}")
     outside = np.flatnonzero(labels == INFEASIBLE)
@@ -164,5 +164,5 @@ def data_rows(rows: npt.NDArray[np.intp]) -> str:
     return f"{'row' if len(rows) == 1 else 'rows'} {shown}{', ...' if len(rows) > 5 else ''}"
 
 
-def _words(error: BaseException) -> str:
+def _cause(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())

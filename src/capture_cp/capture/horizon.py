@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from copy import copy
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from capture_cp.base.checks import (
-    Bools,
-    CaptureError,
-    Floats,
-    Ints,
-    confidence_level,
-    failure_rate,
-    feasible,
-    finite_array,
-    whole_number,
-)
-from capture_cp.base.params import Params
-from capture_cp.base.streams import Randomness, generator, stream
-from capture_cp.capture.horizon.coverage import HorizonCoverage, horizon_coverage
-from capture_cp.capture.horizon.groups import at_step, groups_of_steps, split_by_step
-from capture_cp.capture.horizon.particles import Cloud, count_cells, propagate, within
-from capture_cp.capture.horizon.thresholds import HorizonScores, roles
-from capture_cp.capture.preflight import (
-    check_parts,
-    check_same_strata,
-    check_unseen,
-    checked_scores,
-    warn_of_small_groups,
-    warn_of_unseen_groups,
-)
-from capture_cp.capture.provenance import digest
+from capture_cp.base.arrays import digest
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, feasible, finite_array, whole_number
+from capture_cp.base.streams import Randomness, generator
+from capture_cp.capture.artifact import HORIZON_FORMAT
+from capture_cp.capture.fitted import Fitted
+from capture_cp.capture.horizon_particles import Cloud, count_cells, propagate, within
+from capture_cp.capture.horizon_scores import HorizonScores, groups_of_steps, roles, split_by_step
+from capture_cp.capture.preflight import check_unseen, checked_scores, warn_of_small_groups, warn_of_unseen_groups
 from capture_cp.capture.region import Region
-from capture_cp.conformal.groups import Groups, Tree
-from capture_cp.conformal.partition import Partition
-from capture_cp.conformal.scores import NearestParticles, Score
-from capture_cp.data.rollouts import BatchedStep, Rollouts, configuration_axes
-from capture_cp.spaces.strata import GriddedStrata, Strata, checked_index
+from capture_cp.capture.saved_arrays import Arrays, checked_data, checked_horizon_scores, checked_partition, checked_size
+from capture_cp.conformal.coverage import HorizonCoverage, horizon_coverage
+from capture_cp.conformal.groups import Groups
+from capture_cp.conformal.scores import Score
+from capture_cp.data.rollouts import BatchedStep, Rollouts, advance, configuration_axes
+from capture_cp.spaces.strata import GriddedStrata, Strata
 
-MOST_ASKED = 64  # failure rates whose thresholds are kept at hand
 
-
-class HorizonCapture(Params):
+class HorizonCapture(Fitted):
     """Regions C₁ to C_H for the configurations after each of H actions that are decided beforehand.
 
     Two promises, chosen when asking: each region holds its configuration with probability at least 1 - alpha, also given
@@ -55,8 +36,8 @@ class HorizonCapture(Params):
         step: approximate model of the whole state, `step(states (n, ds), actions (n, da), rng) -> (n, ds)`.
         strata: stratified configuration space with `names` and `index(Y)`.
         axes: which entries of the state are the configuration.
-        score: nonconformity score of particles; `NearestParticles(k=n_particles // 2)` unless given.
-        groups: grouping of (mean particle state and action, stratum) within a step; `Tree()` unless given.
+        score: nonconformity score of particles; by default `NearestParticles(k=n_particles // 2)`.
+        groups: grouping of (mean particle state and action, stratum) within a step; by default `Tree()`.
         n_particles: L, particles propagated from each start.
         seed: fixes what `fit` draws, its particles and its random split. Questions draw new particles each time, unless
             they are asked with `rng`, a generator or a seed.
@@ -67,9 +48,11 @@ class HorizonCapture(Params):
         calibration_: the scores, from which thresholds for any alpha are read.
     """
 
-    steps_: tuple[int, ...]
-    partition_: Partition
     calibration_: HorizonScores
+    n_states_: int
+
+    predicts_state = True
+    _kind, _fit_call, _format = "HorizonCapture", "fit(rollouts)", HORIZON_FORMAT
 
     def __init__(
         self,
@@ -81,13 +64,9 @@ class HorizonCapture(Params):
         n_particles: int = 16,
         seed: int = 0,
     ) -> None:
+        super().__init__(strata, score, groups, n_particles, seed)
         self.step = step
-        self.strata = strata
         self.axes = axes
-        self.score = score
-        self.groups = groups
-        self.n_particles = n_particles
-        self.seed = seed
 
     # -- offline ------------------------------------------------------------------------------------------------------
 
@@ -96,7 +75,7 @@ class HorizonCapture(Params):
 
         Args:
             rollouts: open-loop roll-outs that the model was not made from.
-            steps: calibrate only these steps, counted from 1; all unless given.
+            steps: calibrate only these steps, counted from 1; all by default.
             prediction: what the model predicted at those steps, if already at hand, as from `predict`.
         """
         if not isinstance(rollouts, Rollouts):
@@ -104,38 +83,29 @@ class HorizonCapture(Params):
                 f"the roll-outs are a {type(rollouts).__name__}; expected Rollouts, see Rollouts.from_arrays."
             )
         chosen = _chosen_steps(steps, rollouts.horizon)
-        self._check_parts(rollouts.starts.shape[1], rollouts.configurations.shape[2])
-        m = self._feasible_labels(rollouts, chosen)
+        n_states, dims = rollouts.starts.shape[1], rollouts.configurations.shape[2]
+        self.check_parts(dims)
+        self._check_axes(n_states, dims)
+        m = self.feasible_labels(rollouts, chosen)
         check_unseen(self.step, *_single_steps(rollouts))
         if prediction is None:
             prediction = self._clouds(rollouts.starts, rollouts.actions, chosen, self._stream("particles"))
         clouds = self._checked_clouds(prediction, rollouts, chosen)
         x, R = np.stack([cloud.x for cloud in clouds], axis=1), self._scores(rollouts, chosen, clouds)
-        features, random = getattr(self.strata, "features", None), partial(self._stream, "split")
-        partition, held_out = split_by_step(self._groups, x, m, R, rollouts.units, self._n_strata, features, random)
+        features, random, episodes = (
+            getattr(self.strata, "features", None),
+            partial(self._stream, "split"),
+            rollouts.episodes,
+        )
+        partition, held_out = split_by_step(self.groups_, x, m, R, episodes, self._n_strata, features, random)
         groups = groups_of_steps(partition.grown, x, m, self._n_strata)
-        role = roles(held_out, rollouts.units, self._stream("scales"))
-        calibration = HorizonScores(R, groups, rollouts.units, role, partition.n_groups)
-        sizes = rollouts.starts.shape[1], rollouts.actions.shape[2], rollouts.configurations.shape[2]
+        role = roles(held_out, episodes, self._stream("scales"))
+        calibration = HorizonScores(R, groups, episodes, role, partition.n_groups)
         data = {"rollouts": len(rollouts), "sha256": digest(rollouts.starts, rollouts.actions, rollouts.configurations)}
-        return self._restore(chosen, partition, calibration, sizes, data)
+        self.n_states_ = n_states
+        return self._keep(partition, calibration, chosen, dims, data)
 
     # -- online -------------------------------------------------------------------------------------------------------
-
-    def group_thresholds(self, alpha: float = 0.1, simultaneous: bool = False, confidence: float | None = None) -> Floats:
-        """Threshold of every group of `partition_`: (J,), +inf where there are too few roll-outs.
-
-        `confidence` raises them so that coverage holds with that probability over the draw of the calibration set.
-        """
-        self.check_fitted()
-        key = failure_rate(alpha), bool(simultaneous), confidence_level(confidence)
-        if key not in self._asked:
-            if len(self._asked) >= MOST_ASKED:
-                self._asked.clear()
-            read = self.calibration_.together if simultaneous else self.calibration_.at
-            self._asked[key] = read(key[0], key[2])
-            self._warn_of_few(*key)
-        return self._asked[key]
 
     def predict(self, starts: Any, actions: Any, rng: Randomness = None) -> list[Cloud]:
         """Particles (n, L, dc) and grouping inputs x (n, ds + da) of each calibrated step.
@@ -151,7 +121,7 @@ class HorizonCapture(Params):
     ) -> Floats:
         """Thresholds of n predictions at every calibrated step and in every stratum: (n, S, M)."""
         q = self.group_thresholds(alpha, simultaneous, confidence)
-        groups = [at_step(self.partition_, s, self._n_strata).groups_everywhere(cloud.x) for s, cloud in enumerate(clouds)]
+        groups = [self.partition_at(s).groups_everywhere(cloud.x) for s, cloud in enumerate(clouds)]
         return q[np.stack(groups, axis=1)]
 
     def regions(
@@ -183,13 +153,13 @@ class HorizonCapture(Params):
         prediction: Sequence[Cloud] | None = None,
         rng: Randomness = None,
     ) -> Bools:
-        """Whether each configuration is in the region of its step: bool (n, S), a column a calibrated step.
+        """Whether each configuration is in the region of its step: bool (n, S), one column per calibrated step.
 
         `prediction` takes what `predict` gave for these roll-outs, if at hand; `rng` is as in `predict`.
         """
         clouds = self._predict_at(rollouts, prediction, rng)
         q = self.thresholds(clouds, alpha, simultaneous, confidence)
-        return within(self.score_, clouds, q, rollouts.configurations_at(self.steps_), self._labels(rollouts, self.steps_))
+        return within(self.score_, clouds, q, rollouts.configurations_at(self.steps_), self.labels(rollouts))
 
     def count_cells(
         self,
@@ -220,78 +190,55 @@ class HorizonCapture(Params):
         """
         clouds = self._predict_at(rollouts, prediction, rng)
         inside = self.contains(rollouts, alpha, simultaneous, confidence, clouds)
-        labels = self._feasible_labels(rollouts, self.steps_)
+        labels = self.feasible_labels(rollouts)
         cells = None
         if volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None:
             cells = self.count_cells(rollouts, alpha, simultaneous, confidence, clouds).mean(axis=0)
-        units = None if len(np.unique(rollouts.units)) == len(rollouts) else rollouts.units
+        every = rollouts.episodes
+        episodes = None if len(np.unique(every)) == len(rollouts) else every
         return horizon_coverage(
-            float(alpha), simultaneous, self.steps_, inside, labels, list(self.strata.names), cells, units
+            float(alpha), simultaneous, self.steps_, inside, labels, list(self.strata.names), cells, episodes
         )
 
     def at_first(self) -> HorizonCapture:
         """The same calibration for its first calibrated step only."""
         self.check_fitted()
-        view: HorizonCapture = HorizonCapture(**self.get_params(deep=False))
-        own = at_step(self.partition_, 0, self._n_strata)
-        sizes = self.n_states_, self.n_actions_, self.n_outputs_
-        return view._restore(self.steps_[:1], own, self.calibration_, sizes, self.data_)
+        view = copy(self)
+        return view._keep(self.partition_at(0), self.calibration_, self.steps_[:1], self.n_outputs_, self.data_)
 
-    def describe_group(self, group: int, inputs: Sequence[str] | None = None) -> str:
-        """A group in words, for example "edge at step 3 and x2 <= 0.1"; `inputs` names the columns of state and action."""
-        self.check_fitted()
-        names = [f"{name} at step {h}" for h in self.steps_ for name in self.strata.names]
-        return self.partition_.describe(group, names, inputs)
-
-    # -- saved calibrations -------------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the calibration (not the model or the strata) to one safetensors file, atomically."""
-        from capture_cp.capture.horizon.artifact import save
-
-        save(self, path)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        step: BatchedStep,
-        strata: Strata,
-        score: Score | None = None,
-        groups: Groups | None = None,
-    ) -> HorizonCapture:
-        """A saved calibration with the model and strata it was made for; `score`, `groups` only if they were your own."""
-        from capture_cp.capture.horizon.artifact import load
-
-        return load(path, step, strata, score, groups)
-
-    # -- parts --------------------------------------------------------------------------------------------------------
+    # -- what others build upon ---------------------------------------------------------------------------------------
 
     @property
-    def score_(self) -> Score:
-        return self.score if self.score is not None else NearestParticles(k=max(1, self.n_particles // 2))
+    def model_(self) -> BatchedStep:
+        return self.step
 
     @property
-    def _groups(self) -> Groups:
-        return self.groups if self.groups is not None else Tree()
+    def n_actions_(self) -> int:
+        """da."""
+        return self.n_inputs_ - self.n_states_
 
     @property
     def _n_strata(self) -> int:
         return len(self.strata.names)
 
-    def _restore(
-        self,
-        steps: tuple[int, ...],
-        partition: Partition,
-        calibration: HorizonScores,
-        sizes: tuple[int, int, int],
-        data: dict[str, Any],
-    ) -> Self:
-        """Take over a finished calibration; `data` says which roll-outs it came from."""
-        self.steps_, self.partition_, self.calibration_, self.data_ = steps, partition, calibration, data
-        self.n_states_, self.n_actions_, self.n_outputs_ = sizes
-        self._asked: dict[tuple[float, bool, float | None], Floats] = {}
-        return self
+    def labels(self, rollouts: Rollouts, steps: tuple[int, ...] | None = None) -> Ints:
+        """Strata (n, S) of the configurations at the calibrated steps, or at others."""
+        c = rollouts.configurations_at(self.steps_ if steps is None else steps)
+        return self.index(c.reshape(-1, c.shape[2])).reshape(c.shape[:2])
+
+    def feasible_labels(self, rollouts: Rollouts, steps: tuple[int, ...] | None = None) -> Ints:
+        """As `labels`; infeasible configurations are refused."""
+        m = self.labels(rollouts, steps)
+        for s, h in enumerate(self.steps_ if steps is None else steps):
+            feasible(f"the configurations at step {h}", m[:, s])
+        return m
+
+    def first_prediction(self, states: Floats, actions: Floats, rng: Randomness = None) -> tuple[Floats, Any]:
+        return self.at_first().predict(states, actions[:, None], rng)[0]
+
+    def next_points(self, states: Floats, actions: Floats, draws: int, rng: np.random.Generator) -> Floats:
+        starts, moves = np.repeat(states, draws, axis=0), np.repeat(actions, draws, axis=0)
+        return advance(self.step, starts, moves, rng, 1).reshape(len(states), draws, -1)
 
     def _clouds(self, starts: Floats, actions: Floats, steps: tuple[int, ...], rng: np.random.Generator) -> list[Cloud]:
         """Particles of the chosen steps, from starts (n, ds) under actions (n, H, da)."""
@@ -315,19 +262,6 @@ class HorizonCapture(Params):
         scores = [self.score_.score(cloud.particles, np.ascontiguousarray(c[:, s])) for s, cloud in enumerate(clouds)]
         return checked_scores(np.stack(scores, axis=1), c.shape[:2], "(n, S): one score per step")
 
-    def _feasible_labels(self, rollouts: Rollouts, steps: tuple[int, ...]) -> Ints:
-        """As `_labels`; infeasible configurations are refused."""
-        m = self._labels(rollouts, steps)
-        for s, h in enumerate(steps):
-            feasible(f"the configurations at step {h}", m[:, s])
-        return m
-
-    def _labels(self, rollouts: Rollouts, steps: tuple[int, ...]) -> Ints:
-        """Strata (n, S) of the configurations at these steps."""
-        c = rollouts.configurations_at(steps)
-        m = self.strata.index(c.reshape(-1, c.shape[2]))
-        return checked_index(m, c.shape[0] * c.shape[1], self._n_strata, "strata.index").reshape(c.shape[:2])
-
     def _predict_at(self, rollouts: Rollouts, given: Sequence[Cloud] | None, rng: Randomness) -> Sequence[Cloud]:
         self.check_fitted()
         dims = rollouts.configurations.shape[2]
@@ -344,34 +278,53 @@ class HorizonCapture(Params):
             raise CaptureError(f"there are {a.shape[1]} actions, but regions up to step {self.steps_[-1]}; give as many.")
         return s, a
 
-    def _stream(self, purpose: str) -> np.random.Generator:
-        """The random numbers of `fit` for one purpose."""
-        return stream(self.seed, "HorizonCapture.fit", purpose)
+    def _read_thresholds(self, alpha: float, simultaneous: bool, confidence: float | None) -> Floats:
+        return (self.calibration_.together if simultaneous else self.calibration_.at)(alpha, confidence)
 
-    def _warn_of_few(self, alpha: float, simultaneous: bool, confidence: float | None) -> None:
-        own = self.partition_.in_use  # `at_first` has the groups of one step only
-        small = own[np.isinf(self._asked[alpha, simultaneous, confidence][own])]
-        sizes = {int(j): (self.describe_group(j), int(self.calibration_.counted(confidence)[j])) for j in small}
-        if simultaneous and len(small):
-            if self.calibration_.seen_together[small].any():
-                sizes = {0: ("all steps at once", self.calibration_.n_together)}
-            else:
-                warn_of_unseen_groups([self.describe_group(j) for j in small])
-                return
-        leaves = not simultaneous and any(map(self.partition_.has_splits, sizes))
-        warn_of_small_groups(sizes, alpha, confidence, leaves)
+    def _root_names(self) -> Sequence[str]:
+        return [f"{name} at step {h}" for h in self.steps_ for name in self.strata.names]
 
-    def check_fitted(self) -> None:
-        if not hasattr(self, "partition_"):
-            raise CaptureError("this HorizonCapture is not calibrated yet; call fit(rollouts) or load(...) first.")
-        check_same_strata(self.strata, len(self.partition_.roots) // len(self.steps_))
+    def _warn_of_few(self, q: Floats, alpha: float, simultaneous: bool, confidence: float | None) -> None:
+        if not simultaneous:
+            return super()._warn_of_few(q, alpha, simultaneous, confidence)
+        small = [j for j in self.partition_.in_use if np.isinf(q[j])]
+        if self.calibration_.seen_together[small].any():
+            warn_of_small_groups({0: ("all steps at once", self.calibration_.n_together)}, alpha, confidence)
+        elif small:
+            warn_of_unseen_groups([self.describe_group(j) for j in small])
 
-    def _check_parts(self, n_states: int, dims: int) -> None:
-        check_parts(self.step, self.strata, self.score_, self._groups, self.n_particles, self.seed, dims)
+    def _check_axes(self, n_states: int, dims: int) -> None:
         if self.score_.ambient:
             raise CaptureError(f"{self.score_!r} has no particles to propagate; use NearestParticles or ParticleBox.")
         if len(configuration_axes(self.axes, n_states)) != dims:
             raise CaptureError(f"axes are {self.axes!r}, but a configuration has {dims} numbers; name one entry for each.")
+
+    # -- saved calibrations -------------------------------------------------------------------------------------------
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "axes": [int(axis) for axis in self.axes],
+            "steps": list(self.steps_),
+            "sizes": [self.n_states_, self.n_actions_, self.n_outputs_],
+            "n_groups": self.calibration_.n_groups,
+        }
+
+    def _score_arrays(self) -> Arrays:
+        kept = self.calibration_
+        return {"scores": kept.scores, "groups": kept.groups, "units": kept.episodes, "role": kept.role}
+
+    @classmethod
+    def _loaded(cls, header: dict[str, Any], arrays: Arrays, model: Any, strata: Strata, parts: dict[str, Any]) -> Self:
+        cap = cls(model, strata, header["axes"], **parts)
+        sizes = zip(("n_inputs", "n_inputs", "n_outputs"), header["sizes"], strict=True)
+        cap.n_states_, n_actions, n_outputs = (checked_size(name, size) for name, size in sizes)
+        cap.check_parts(n_outputs)
+        cap._check_axes(cap.n_states_, n_outputs)
+        steps = tuple(whole_number("steps", step, 1) for step in header["steps"])
+        n_groups = whole_number("n_groups", header["n_groups"], 1)
+        partition = checked_partition(arrays, cap.n_states_ + n_actions, len(steps) * len(strata.names), n_groups)
+        scores = checked_horizon_scores(arrays, len(steps), n_groups)
+        return cap._keep(partition, scores, steps, n_outputs, checked_data(header["data"]))
 
 
 def _chosen_steps(steps: Sequence[int] | None, horizon: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What a report marks: coverage that neither the luck of the check nor that of the calibration explains."""
+"""What a report marks: coverage that neither the chance of the check nor that of the calibration explains."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy import stats
 
 from capture_cp import Capture, FunctionStrata, NearestParticles, OneGroup, PerStratum, Transitions, one_stratum
 from capture_cp.conformal.drift import excess_p_value, shortfall_p_value
-from capture_cp.logs.luck import MARKED, marks
+from capture_cp.logs.report import MARKED, marks
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4
@@ -30,7 +30,7 @@ def log(rng, n, right=1.0, episodes=None):
 
 def fitted(data, groups, strata=SIGN):
     cap = Capture(still, strata, score=NearestParticles(1), groups=groups, n_particles=2)
-    return cap.fit(data.X, data.Y, groups=data.episode)
+    return cap.fit(data.X, data.Y, episodes=data.episode)
 
 
 @pytest.mark.parametrize("confidence", [None, 0.9])

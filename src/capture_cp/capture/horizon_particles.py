@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from capture_cp.base.checks import Bools, Floats, Ints
-from capture_cp.capture.region import grid_of
+from capture_cp.capture.region import finite_columns, with_whole_strata
 from capture_cp.conformal.scores import Model, Score
 from capture_cp.data.rollouts import BatchedStep, advance
-from capture_cp.spaces.strata import INFEASIBLE, Strata
+from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of
 
 
 class Cloud(NamedTuple):
-    """What the model says of one step: the grouping input x (n, ds + da), and particles (n, L, dc) after the step."""
+    """What the model predicts of one step: the grouping input x (n, ds + da), and particles (n, L, dc) after the step."""
 
     x: Floats
     particles: Floats
@@ -60,7 +60,7 @@ def count_cells(score: Score, clouds: Sequence[Cloud], q: Floats, strata: Strata
     gridded = grid_of(strata)
     counts = np.empty(q.shape, dtype=np.int64)
     for s, cloud in enumerate(clouds):
-        finite = np.where(np.isinf(q[:, s]), -1.0, q[:, s])
-        limits = np.hstack([finite, np.full((len(q), 1), -1.0)])  # nothing infeasible
-        counts[:, s] = score.count_cells(cloud.particles, limits, gridded)[:, :-1]
-    return np.where(np.isinf(q), gridded.sizes, counts)
+        columns = np.hstack([q[:, s], np.full((len(q), 1), -1.0)])  # nothing infeasible
+        found = score.count_cells(cloud.particles, finite_columns(columns), gridded)
+        counts[:, s] = with_whole_strata(columns, found, gridded)[:, :-1]
+    return counts

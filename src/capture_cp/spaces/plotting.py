@@ -1,4 +1,4 @@
-"""Pictures of regions (needs matplotlib, extra `view`)."""
+"""Pictures of cells by stratum (needs matplotlib, extra `view`)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, printable
-from capture_cp.capture.region import Region, grid_of
-from capture_cp.spaces.strata import GriddedStrata
+from capture_cp.base.checks import CaptureError, Ints, printable
+from capture_cp.spaces.strata import GriddedStrata, grid_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,14 +49,13 @@ def plot_strata(
     return ax
 
 
-def plot_region(region: Region, ax: Axes | None, axes: tuple[int, int]) -> Axes:
-    """The region's cells by stratum and the model's particles, projected on two axes."""
-    strata = grid_of(region.strata)
+def plot_cells(strata: GriddedStrata, cells: Ints, ax: Axes | None = None, axes: tuple[int, int] = (0, 1)) -> Axes:
+    """Some cells (c,) of the grid, coloured by stratum and projected on two axes; their numbers go into the legend."""
     grid = strata.require_grid()
     _check_axes(axes, grid.dims)
     ax = ax if ax is not None else pyplot().subplots(figsize=(4, 4))[1]
-    index = np.stack(np.unravel_index(region.cells(), grid.shape), axis=-1)
-    labels = strata.labels[region.cells()]
+    index = np.stack(np.unravel_index(cells, grid.shape), axis=-1)
+    labels = strata.labels[cells]
     picture = np.zeros((grid.shape[axes[0]], grid.shape[axes[1]], 4))
     for m in [-1, *range(len(strata.names))]:
         colour = INFEASIBLE_COLOUR if m < 0 else _colour(m)
@@ -67,8 +65,6 @@ def plot_region(region: Region, ax: Axes | None, axes: tuple[int, int]) -> Axes:
             name = "infeasible" if m < 0 else label(strata.names[m])
             ax.scatter([], [], marker="s", color=colour, alpha=0.75, label=f"{name} ({len(here):,} cells)")
     _show(ax, picture, strata, axes)
-    particles = region.prediction if isinstance(region.prediction, np.ndarray) else region.prediction.mean[None]
-    ax.scatter(particles[0, :, axes[0]], particles[0, :, axes[1]], s=9, color="black", zorder=3, label="prediction")
     return ax
 
 
