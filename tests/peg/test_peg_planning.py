@@ -7,13 +7,13 @@ import json
 
 import numpy as np
 import pytest
+from capture_cp.studies.peg_planning import PegPlanningStudy
+from capture_cp.studies.peg_sensitivity import PegSensitivity
 from rich.console import Console
 
 from capture_cp import CaptureError, clopper_pearson
 from capture_cp.planning.episode import Episode
 from capture_cp.studies import paper, peg_sensitivity
-from capture_cp.studies.peg_planning import PegPlanningStudy
-from capture_cp.studies.peg_sensitivity import PegSensitivity
 from capture_cp.tasks.peg.options import PegOptions
 
 pytest.importorskip("mujoco")

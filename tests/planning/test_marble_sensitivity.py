@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from capture_cp.studies.marble_sensitivity import SETTINGS, MarbleSensitivity, Setting, changed
 from rich.console import Console
 
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.methods import method
 from capture_cp.conformal.groups import Tree
 from capture_cp.studies import marble_sensitivity, planning_rows
-from capture_cp.studies.marble_sensitivity import SETTINGS, MarbleSensitivity, Setting, changed
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import ROWS, calibrate
 from capture_cp.tasks.marble.maps import load_map

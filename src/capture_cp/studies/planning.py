@@ -104,8 +104,6 @@ class PlanningStudy(Study):
         if self.k is not None and whole_number("k", self.k, 1) > self.particles:
             raise CaptureError(f"k is {self.k}; expected a number from 1 to the {self.particles} particles.")
         part_of(one.calibration_size, self.calibration)
-        if self.figures is not None:
-            drawing_of(tasks)
         return tasks
 
     def planned_row(self, task: Task, name: str) -> Row:
