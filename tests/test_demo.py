@@ -26,7 +26,7 @@ def made(tmp_path_factory) -> Path:
     """The folder of one small demo."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("capture_cp.studies.planning_rows.MAX_STEPS", 6)
+        patch.setattr(Marble, "max_steps", 6)
         main(["demo", *TINY, "--out", str(folder), "--json", str(folder / "rows.json")])
     return folder
 
@@ -74,7 +74,7 @@ def test_report_plays_in_a_browser(made, width):
 def test_without_the_extra_the_tables_are_printed_and_it_is_named(missing, tmp_path, monkeypatch, capsys):
     there = html.find_spec
     monkeypatch.setattr(html, "find_spec", lambda name: None if name == missing else there(name))
-    monkeypatch.setattr("capture_cp.studies.planning_rows.MAX_STEPS", 1)
+    monkeypatch.setattr(Marble, "max_steps", 1)
     main(["demo", *TINY, "--episodes", "1", "--out", str(tmp_path)])
     said = " ".join(capsys.readouterr().out.split())
     assert f'No report: it needs {missing}; install with: pip install "capture-cp[view]".' in said

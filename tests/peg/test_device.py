@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from capture_cp import CaptureError
 from capture_cp.cuda import device as devices
 from capture_cp.spaces.grid import Grid
-from capture_cp.studies.peg_coverage import PegCoverageStudy
-from capture_cp.studies.peg_planning import PegPlanningStudy
+from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.peg.corrected import CorrectedModel, Correction
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.first_step import FirstStepRegions
 from capture_cp.tasks.peg.model import PegModel
+from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.tasks.peg.planner import PegRollout
 from capture_cp.tasks.peg.region_cells import cells_between
 from capture_cp.tasks.peg.settings import PegSettings
@@ -29,8 +30,8 @@ MAKERS = {
     "task": lambda device: Peg(device=device),
     "regions": lambda device: FirstStepRegions(calibrated("capture", coarse()), coarse(), device=device),
     "rollout": lambda device: PegRollout(calibrated(), TASK, device=device),
-    "planning": lambda device: PegPlanningStudy(device=device).check(),
-    "coverage": lambda device: PegCoverageStudy(device=device).checked_task(),
+    "planning": lambda device: PlanningStudy.of(PegOptions(), device=device).tasks(),
+    "coverage": lambda device: CoverageStudy.of(PegOptions(), device=device).checked_places(),
 }
 
 
