@@ -251,7 +251,7 @@ def test_other_runs_are_no_training_runs(box, runs):
         model = residual(box, FOREST).fit(X[early], Y[early], names)
         assert not model.trained_on(X[~early], Y[~early], run[~early]).any()
         assert model.share_continued(X[~early], run[~early]) < 0.1
-    with pytest.raises(CaptureError, match="groups has shape"):
+    with pytest.raises(CaptureError, match="episodes has shape"):
         residual(box, FOREST).fit(X, Y, episodes=[1, 2])
 
 
@@ -283,7 +283,7 @@ class NaN(LinearRegression):
     [
         (OneNumber(), r"what the regressor predicts has shape \(1,\), expected \(n, dc\)"),
         (NaN(), "what the regressor predicts has 2 NaN or infinite values"),
-        (SVR(), r"SVR\(\) cannot be trained on 2 numbers a row .* sklearn.multioutput.MultiOutputRegressor"),
+        (SVR(), r"SVR\(\) cannot be trained on 2 numbers per row .* sklearn.multioutput.MultiOutputRegressor"),
         ("linear", "the regressor is 'linear'; expected one of scikit-learn's kind"),
         (LinearRegression, "the regressor is <class .*expected one of scikit-learn's kind"),
     ],

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
-from capture_cp.base.streams import stream
 from capture_cp.cli import main
 from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.montecarlo import count
+from capture_cp.studies.montecarlo import Question, count
 from capture_cp.studies.paper import Paper
 from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.task import TestSet
 from marble.boards import REAL, counts_of
 
 STRATA = ("free", "edge", "corner")
@@ -74,15 +75,22 @@ def by_stratum():
     task, rng = REAL["bottom-right"], np.random.default_rng(0)
     data = task.design_transitions("random", 1, rng)
     calibration, test = slice(0, 40_000), slice(40_000, 46_000)
-    study = CoverageStudy("marble", methods=METHODS, tree="per-stratum", min_leaf=1000)
-    caps = study.recipe.fit(task, data.X[calibration], data.Y[calibration])
+    study = CoverageStudy(MarbleOptions(), methods=METHODS, tree="per-stratum", min_leaf=1000, max_leaves=None)
+    caps = study.fit(task, data.rows(calibration))
     return task, caps, data.X[test], data.Y[test]
 
 
 @pytest.fixture(scope="module")
 def counted(by_stratum):
     task, caps, X, _ = by_stratum
-    return count(caps, task, X, 5, seed=0, first=0, alpha=0.1)
+    return counts(caps, task, X, 5)
+
+
+def counts(caps, task, X, draws, first=0):
+    """Counts for inputs X, whose noise is numbered from `first`."""
+    before = np.zeros((first, X.shape[1]))
+    test = TestSet(np.vstack([before, X]), partial(task.outcomes, seed=task.seed_here(0)))
+    return count(caps, task, test, Question(draws, 0.1), slice(first, first + len(X)))
 
 
 @pytest.mark.parametrize("stratum", STRATA)
@@ -124,10 +132,10 @@ def test_count_agrees_with_regions_and_outcomes_one_by_one(by_stratum):
     """Slowly: each region built, each outcome asked about."""
     task, caps, X, _ = by_stratum
     X = X[:40]
-    outcomes = task.outcomes(X, 6, seed=3, first=100)
+    outcomes = task.outcomes(X, 6, seed=task.seed_here(0), first=100)
     for name, cap in caps.items():
-        found = count({name: cap}, task, X, 6, seed=3, first=100, alpha=0.1)[name]
-        prediction = cap.predict(X, stream(3, "predictions", 100))
+        found = counts({name: cap}, task, X, 6, first=100)[name]
+        prediction = cap.predict(X, task.prediction_stream(0, 100))
         regions = [cap.region(x, prediction=prediction[i : i + 1]) for i, x in enumerate(X)]
         inside = np.array([region.contains(Y) for region, Y in zip(regions, outcomes)])
         labels = np.array([task.strata.index(Y) for Y in outcomes])
@@ -141,9 +149,9 @@ def test_count_agrees_with_regions_and_outcomes_one_by_one(by_stratum):
 def test_count_does_not_depend_on_blocks_of_draws(by_stratum, monkeypatch):
     task, caps, X, _ = by_stratum
     one_method = {"capture": caps["capture"]}
-    whole = count(one_method, task, X[:100], 7, seed=0, first=0, alpha=0.1)["capture"]
+    whole = counts(one_method, task, X[:100], 7)["capture"]
     monkeypatch.setattr("capture_cp.studies.montecarlo.BLOCK", 300)
-    blocks = count(one_method, task, X[:100], 7, seed=0, first=0, alpha=0.1)["capture"]
+    blocks = counts(one_method, task, X[:100], 7)["capture"]
     assert np.array_equal(whole.sums, blocks.sums)
 
 

@@ -45,7 +45,7 @@ KNOWN: Mapping[str, type[Params]] = {
 
 
 def made_for(model: Any, strata: Strata) -> dict[str, Any]:
-    """What a header says of the model and the strata, which are not saved, and of who wrote it."""
+    """What a header holds of the model and the strata, which are not saved, and of who wrote it."""
     return {
         "strata": list(strata.names),
         "strata_sha256": _strata_fingerprint(strata),
@@ -101,7 +101,7 @@ def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], Arrays]:
 
 
 def _checked_metadata(file: Path, stream: BinaryIO, kind: str) -> tuple[dict[str, Any], bytes]:
-    """Metadata of a file that says it is a calibration of that kind, and the bytes that were read for it.
+    """Metadata of a file that claims to be a calibration of that kind, and the bytes that were read for it.
 
     A file that is something else is refused by its first bytes, however large it is.
     """

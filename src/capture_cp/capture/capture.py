@@ -85,8 +85,8 @@ class Capture(Fitted):
                 Coverage then holds for a random step of a new episode, given its group, hence also by stratum where no
                 group spans several, and overall.
         """
-        X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition a row"))
-        Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition a row")
+        X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition per row"))
+        Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition per row")
         same_length("X", X, "Y", Y)
         numbers = None if episodes is None else episode_numbers(episodes, len(X))
         dims = Y.shape[1]
@@ -179,7 +179,7 @@ class Capture(Fitted):
     ) -> Bools:
         """Whether each Y[i] (dc,) is in the region of X[i] (dx,): bool (n,). No region is built.
 
-        Several outcomes an input may be asked about at once: Y (n, r, dc) gives bool (n, r). `prediction` and `labels`
+        Several outcomes per input may be asked about at once: Y (n, r, dc) gives bool (n, r). `prediction` and `labels`
         take particles (n, L, dc) and stratum numbers of Y that are already at hand; `rng` is as in `predict`.
         """
         X, Y = self.pairs(X, Y, several=np.ndim(Y) == 3)
@@ -259,7 +259,7 @@ class Capture(Fitted):
     def pairs(self, X: Any, Y: Any, several: bool = False) -> tuple[Floats, Floats]:
         """Inputs X (n, dx) and outcomes Y (n, dc), or `several` (n, r, dc), known to be finite and to pair up."""
         X = self.inputs(X)
-        shape, meaning = ((None, None), "(n, r, dc): r outcomes an input") if several else ((None,), "(n, dc): as in fit")
+        shape, meaning = ((None, None), "(n, r, dc): r outcomes per input") if several else ((None,), "(n, dc): as in fit")
         Y = finite_array("Y", Y, (*shape, self.n_outputs_), meaning)
         same_length("X", X, "Y", Y)
         return X, Y

@@ -56,9 +56,9 @@ class CompiledCuda(AtOneAlpha):
         inputs = self._inputs(X)
         n = len(inputs)
         limits = conformal.look_up(self._tree, self._limits, inputs, len(self.names) + 1)
-        told = (*self._rule, self._cloud(particles, n))
+        regions = (*self._rule, self._cloud(particles, n))
         strata = device_array("labels", labels, np.int64, (n,))
-        found = conformal.within(conformal.PARTICLES, told, self._outputs(Y, n), strata, limits)
+        found = conformal.within(conformal.PARTICLES, regions, self._outputs(Y, n), strata, limits)
         return _answer(found, X, Y, particles, labels)
 
     def count_cells(self, X: Any, particles: Any) -> Any:
@@ -76,8 +76,8 @@ class CompiledCuda(AtOneAlpha):
         reach, counts = conformal.whole_strata(sizes, limits, thresholds)
         rule, length, _ = self._rule
         first, extent = conformal.index_boxes(rule, length, cloud, reach, (*geometry, periodic))
-        told, grid = (*self._rule, cloud), (stratum_of, *geometry)
-        found = conformal.count_cells(conformal.PARTICLES, told, limits, first, extent, grid, counts)
+        regions, grid = (*self._rule, cloud), (stratum_of, *geometry)
+        found = conformal.count_cells(conformal.PARTICLES, regions, limits, first, extent, grid, counts)
         return _answer(found, X, particles)
 
     def _inputs(self, X: Any) -> Any:

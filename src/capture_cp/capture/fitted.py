@@ -257,7 +257,7 @@ class Fitted(Params, ABC):
 
     @abstractmethod
     def _header(self) -> dict[str, Any]:
-        """What a file says of this kind of calibration beside what it says of all."""
+        """What a header holds of this kind of calibration, beside what all have."""
 
     @abstractmethod
     def _score_arrays(self) -> Arrays:

@@ -15,7 +15,7 @@ from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of
 
 
 class Cloud(NamedTuple):
-    """What the model says of one step: the grouping input x (n, ds + da), and particles (n, L, dc) after the step."""
+    """What the model predicts of one step: the grouping input x (n, ds + da), and particles (n, L, dc) after the step."""
 
     x: Floats
     particles: Floats

@@ -177,7 +177,7 @@ def warn_of_small_groups(
 ) -> None:
     """Report groups, by description and size, that are too small for finite thresholds.
 
-    `leaves` says that some of them were split off by a tree, so that larger leaves would help.
+    `leaves` is true where some of them were split off by a tree, so that larger leaves would help.
     """
     if not sizes:
         return

@@ -51,7 +51,7 @@ class Region:
 
     def contains(self, Y: Any) -> Bools:
         """Whether each configuration Y (m, dc) is in the region: bool (m,). One configuration (dc,) counts as a row."""
-        Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration a row")
+        Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration per row")
         labels = checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
         return self.within(Y, labels)
 

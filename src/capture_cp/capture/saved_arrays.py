@@ -31,7 +31,7 @@ def checked_size(name: str, value: Any) -> int:
 
 
 def checked_data(data: Any) -> dict[str, Any]:
-    """What a header says of the data, with no more quantiles of the inputs than a calibration keeps: tests draw for each."""
+    """What a header holds of the data, with no more quantiles of the inputs than a calibration keeps: each is tested."""
     if not isinstance(data, dict):
         raise CaptureError("it does not describe its data; save it again.")
     inputs = data.get("inputs")

@@ -79,7 +79,7 @@ class Coverage:
         return iter((self.all, *self.strata))
 
     def rows(self, **labels: Any) -> list[dict[str, Any]]:
-        """One JSON-ready record a stratum, "all" first; `labels` such as task or method are put in front."""
+        """One JSON-ready record per stratum, "all" first; `labels` such as task or method are put in front."""
         return [
             labels
             | {
@@ -188,7 +188,7 @@ class HorizonCoverage:
         return iter(zip(self.steps, self.by_step))
 
     def rows(self, **labels: Any) -> list[dict[str, Any]]:
-        """One JSON-ready record a step and stratum, after one with step "all"; `labels` are put in front."""
+        """One JSON-ready record per step and stratum, after one with step "all"; `labels` are put in front."""
         whole = Coverage(self.alpha, self.together, (), ()).rows(**labels, step="all")
         return whole + [row for step, coverage in self for row in coverage.rows(**labels, step=step)]
 

@@ -81,7 +81,7 @@ class Uncalibrated(OneGroup):
 
 
 class PerStratum(Groups):
-    """One threshold a stratum, whatever the input."""
+    """One threshold per stratum, whatever the input."""
 
     def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
         roots = np.arange(examples.n_strata, dtype=np.int32)
@@ -92,12 +92,12 @@ class Tree(Groups):
     """Leaves of a regression tree that predicts the score from the input and the stratum (LOCART).
 
     Args:
-        per_stratum: grow one tree a stratum, so that coverage holds for every stratum by theorem. False is the paper's
+        per_stratum: grow one tree per stratum, so that coverage holds for every stratum by theorem. False is the paper's
             single tree, which may or may not split on the stratum: coverage then holds for every leaf.
         partition_share: share of the examples that grow the tree; the others set the thresholds.
         min_leaf: fewest partition examples in a leaf; where rows are steps of episodes, episodes, each step being its
             share of one.
-        max_leaves: most leaves a tree, None for no limit.
+        max_leaves: most leaves of a tree, None for no limit.
         prune: choose the tree's size by cost-complexity pruning, validated on a third of the partition examples.
         stratum_input: what a single tree sees of the stratum: "label" (its number, as in the paper), "features" (those
             the strata bring), "auto" (features where there are any), or "none".

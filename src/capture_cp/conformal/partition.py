@@ -17,9 +17,9 @@ from capture_cp.kernels.tree import NODE, groups_everywhere, groups_of, threshol
 
 @dataclass(frozen=True)
 class Partition:
-    """Binary trees over (x, features of the stratum), one root a stratum; every leaf is a group.
+    """Binary trees over (x, features of the stratum), one root per stratum; every leaf is a group.
 
-    One group, one group a stratum, one tree, and one tree a stratum are all this structure, so they share one look-up.
+    One group, one group per stratum, one tree, and one tree per stratum are all this structure, so they share one look-up.
     """
 
     nodes: npt.NDArray[Any]  # NODE records

@@ -43,8 +43,8 @@ class Rollouts:
         cls, starts: Any, actions: Any, configurations: Any, episodes: Any = None, states: Any = None
     ) -> Rollouts:
         """Roll-outs from arrays, checked; without `episodes` every roll-out is independent of the others."""
-        s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state a row"))
-        a = finite_array("actions", actions, (None, None, None), "(n, H, da): H actions a roll-out")
+        s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state per row"))
+        a = finite_array("actions", actions, (None, None, None), "(n, H, da): H actions per roll-out")
         c = finite_array("configurations", configurations, (len(s), a.shape[1], None), "(n, H, dc): one for each action")
         same_length("starts", s, "actions", a)
         number = np.arange(len(s)) if episodes is None else np.asarray(episodes)
@@ -61,10 +61,10 @@ class Rollouts:
     ) -> Rollouts:
         """Roll-outs of a system at hand: `step(states, actions, rng)` from starts (n, ds) under actions (n, H, da).
 
-        `axes` says which entries of the state are the configuration.
+        `axes` are the entries of the state that make up the configuration.
         """
-        s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state a row"))
-        a = finite_array("actions", actions, (len(s), None, None), "(n, H, da): H actions a roll-out")
+        s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state per row"))
+        a = finite_array("actions", actions, (len(s), None, None), "(n, H, da): H actions per roll-out")
         states = np.empty((len(s), a.shape[1], s.shape[1]))
         for h in range(a.shape[1]):
             states[:, h] = advance(step, states[:, h - 1] if h else s, a[:, h], rng, h + 1)
@@ -79,10 +79,10 @@ class Rollouts:
         rng: np.random.Generator,
         stride: int | None = None,
     ) -> Rollouts:
-        """Roll-outs cut from logged episodes: one an episode, at a place drawn from `rng`.
+        """Roll-outs cut from logged episodes: one per episode, at a place drawn from `rng`.
 
         Args:
-            episodes: a pair an episode: states (T + 1, ds), and the actions (T, da) between them. Those with T < horizon
+            episodes: one pair per episode: states (T + 1, ds), and the actions (T, da) between them. Those with T < horizon
                 are left out.
             horizon: steps H of a roll-out.
             axes: which entries of the state are the configuration.
@@ -154,12 +154,12 @@ class Rollouts:
 
 
 def split_log(states: Any, actions: Any, episode: Any) -> list[tuple[Floats, Floats]]:
-    """A log with one row a time step as episodes: a new one wherever `episode` (N,) changes.
+    """A log with one row per time step as episodes: a new one wherever `episode` (N,) changes.
 
     Row t holds the state (N, ds) and the action (N, da) taken in it. The last action of an episode leads nowhere we know of;
     it may be missing (NaN).
     """
-    s = some_rows("states", finite_array("states", states, (None, None), "(N, ds): one row a time step"))
+    s = some_rows("states", finite_array("states", states, (None, None), "(N, ds): one row per time step"))
     number, last = np.asarray(episode), np.ones(len(s), dtype=bool)
     if number.shape != (len(s),):
         raise CaptureError(f"episode has shape {number.shape}; expected ({len(s)},): the episode of each row.")

@@ -36,8 +36,8 @@ class Check:
     DATA is a .csv, .npz or .parquet file, its rows in the order of time. CALIBRATION is a file that `capture calibrate` or
     Capture.save wrote, or the .toml file that `capture calibrate` was given. Four questions are asked: do the scores, in
     their order, look like those of the calibration (a conformal test martingale); in which strata do they not; is coverage
-    below 1 - alpha by more than chance; which inputs are distributed otherwise. If nothing has changed, any of them raises an
-    alarm with probability at most --alarm, in one batch. Whoever checks every night needs --history: a file that remembers
+    below 1 - alpha by more than chance; which inputs are distributed otherwise. If nothing has changed, any of them raises
+    an alarm with probability at most --alarm, in one batch. For checks every night give --history: a file that remembers
     earlier batches, with which --alarm limits the false alarms of all nights together, for ever.
 
     Exit status: 0 all is well; 1 the promise no longer stands (an alarm); 2 the input cannot be used.

@@ -37,7 +37,7 @@ class TrainingRows:
     def share_continued(self, X: Floats, episodes: Any = None) -> float:
         """Share of transitions X (m, dx) that begin where a training transition ended, beyond what is so by chance.
 
-        Nobody says which columns of X are the configuration; every run of as many columns as Y has is tried. 0 where the
+        Which columns of X are the configuration is not known; every run of as many columns as Y has is tried. 0 where the
         names of episodes tell the runs apart.
         """
         if len(X) == 0 or X.shape[1] != self.X.shape[1] or (self.episodes is not None and episodes is not None):

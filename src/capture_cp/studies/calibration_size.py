@@ -50,7 +50,7 @@ def _measure(study: CoverageStudy, name: str, task: Task, test: TestSet, console
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CaptureWarning)  # groups too small for alpha are what this study is about
             caps = study.fit(task, data.rows(chosen))
-            counts = dict(study.count(caps, task, some, [0], len(some.X)))[0]
+            [counts] = study.count(caps, task, some, [slice(0, len(some.X))])
         labels = {"task": task.name, "map": name, "calibration": size, "subset": subset}
         for method, counted in counts.items():
             found = counted.coverage(study.alpha, task.regimes).rows(**labels, method=method)

@@ -152,31 +152,26 @@ class CoverageStudy(Study):
         return fit_methods(task, self.methods, data, self.seed, self.particles, tree, device)
 
     def count(
-        self, caps: Mapping[str, Capture], task: Task, test: TestSet, parts: Sequence[int], size: int
-    ) -> Iterator[tuple[int, dict[str, Counts]]]:
-        """Number and counts of every part, the `size` test inputs from `part * size` on."""
+        self, caps: Mapping[str, Capture], task: Task, test: TestSet, parts: Sequence[slice]
+    ) -> Iterator[dict[str, Counts]]:
+        """Counts of every part, some rows of the test inputs, in their order."""
         question = Question(self.mc, self.alpha, self.volume, self.seed)
         on_cuda = task.outcomes_on_cuda() if chosen_device(self.device) == "cuda" else None
         if on_cuda is not None:
             from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 
-            rows = [slice(part * size, (part + 1) * size) for part in parts]
-            return zip(parts, CounterOnCuda(caps, task, on_cuda, question).parts(test.X, rows))
-        work = partial(_count_part, caps, task, test, question, size)
-        return run_parts(work, parts, min(self.jobs, max(1, len(parts))))
+            return CounterOnCuda(caps, task, on_cuda, question).parts(test.X, parts)
+        work = partial(count, caps, task, test, question)
+        return (found for _, found in run_parts(work, parts, min(self.jobs, max(1, len(parts)))))
 
     def measure(
         self, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], console: Console
     ) -> tuple[Found, dict[str, dict[str, Capture]]]:
         """Counts by place and method, and the methods of the places that were not finished before."""
-        stores = {
-            name: PartStore(self.state, f"coverage-{task.name}-{Path(name).stem}", self.identity(task))
-            for name, task in tasks.items()
-        }
+        stores = {name: PartStore(self.state, f"coverage-{Path(name).stem}", self.identity(tasks[name])) for name in tasks}
         done = {name: store.load() for name, store in stores.items()}
-        sizes = {name: tasks[name].test_part or len(test.X) for name, test in tests.items()}
-        parts = {name: range(-(-len(test.X) // sizes[name])) for name, test in tests.items()}
-        missing = {name: [part for part in parts[name] if part not in done[name]] for name in tasks}
+        parts = {name: task.test_parts(len(tests[name].X)) for name, task in tasks.items()}
+        missing = {name: [part for part in range(len(parts[name])) if part not in done[name]] for name in tasks}
         calibrated = {}
         with progress_bar(console) as progress:
             bar = progress.add_task("calibrating", total=sum(map(len, missing.values())))
@@ -184,12 +179,13 @@ class CoverageStudy(Study):
             for name, caps in self._calibrated(unfinished, advancing(progress, "calibration transitions", None)):
                 calibrated[name] = caps
                 progress.update(bar, description=f"{tasks[name].place}: counting")
-                for part, counts in self.count(caps, tasks[name], tests[name], missing[name], sizes[name]):
+                rows = [parts[name][part] for part in missing[name]]
+                for part, counts in zip(missing[name], self.count(caps, tasks[name], tests[name], rows)):
                     done[name][part] = {method: counted.to_json() for method, counted in counts.items()}
                     stores[name].add(part, done[name][part])
                     progress.advance(bar)
                 progress.update(bar, description="calibrating")
-        found = {name: self._total([done[name][part] for part in parts[name]]) for name in tasks}
+        found = {name: self._total([done[name][part] for part in range(len(parts[name]))]) for name in tasks}
         if len(tasks) > 1:
             found[self.task.everywhere] = {name: _sum([counts[name] for counts in found.values()]) for name in self.methods}
         return found, calibrated
@@ -237,7 +233,7 @@ class CoverageStudy(Study):
         table = Table(
             title=f"{title}: {first.inputs:,} test inputs{outcomes}",
             caption="\n".join(self._caption(place, task, tests, first)),
-            caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False,
+            caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
         )  # fmt: skip
         table.add_column("stratum" if task.regimes == task.strata.names else "regime")
         for name in found:
@@ -270,12 +266,6 @@ def _draws_on_cuda(task: Task) -> bool:
 
 def _calibrate_part(study: CoverageStudy, tasks: Sequence[Task], number: int) -> dict[str, Capture]:
     return study.calibrate(tasks[number])
-
-
-def _count_part(
-    caps: Mapping[str, Capture], task: Task, test: TestSet, question: Question, size: int, part: int
-) -> dict[str, Counts]:
-    return count(caps, task, test, slice(part * size, (part + 1) * size), question)
 
 
 def _sum(parts: Sequence[Counts]) -> Counts:

@@ -184,3 +184,28 @@ def planning_figures(study: Any, tasks: Mapping[str, Marble], results: Mapping[A
     file = folder / "trajectories.png"
     draw_trajectories(tasks, results, file)
     return [file]
+
+
+class MarbleDrawing:
+    """The drawings of one map."""
+
+    def __init__(self, task: Marble) -> None:
+        self.task = task
+
+    coverage_figures = staticmethod(coverage_figures)
+    figure_data = staticmethod(figure_data)
+    draw_trajectories = staticmethod(draw_trajectories)
+
+    def draw_spaces(self, file: Path) -> None:
+        """See above."""
+        draw_spaces(self.task, file)
+
+    def draw_regions(self, caps: Mapping[str, Capture], alpha: float, file: Path) -> None:
+        """See above."""
+        draw_regions(self.task, caps, alpha, file)
+
+    def player_data(self, caps: Any, episodes: Any) -> Any:
+        """See `animation`."""
+        from capture_cp.studies.animation import player_data
+
+        return player_data(self.task, caps, episodes)

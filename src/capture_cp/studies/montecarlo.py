@@ -127,7 +127,7 @@ class Question:
         return n if self.volume is None else min(max(self.volume - first, 0), n)
 
 
-def count(caps: Mapping[str, Capture], task: Task, test: TestSet, rows: slice, question: Question) -> dict[str, Counts]:
+def count(caps: Mapping[str, Capture], task: Task, test: TestSet, question: Question, rows: slice) -> dict[str, Counts]:
     """Counts of every calibrated method for some rows of the test inputs, which also number their noise."""
     X, regimes = test.X[rows], len(task.regimes)
     asked = predictions(caps, task, X, question.seed, rows.start)

@@ -14,7 +14,7 @@ from rich.table import Table
 from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.report.output import output_folder, share_with_interval, write_rows
 from capture_cp.studies.planning import PlanningStudy
-from capture_cp.studies.planning_report import covered, successes
+from capture_cp.studies.planning_rows import covered, successes
 from capture_cp.studies.study import Calibration, FigureFolder, Jobs, RowsFile, Seed, StateFolder, Study
 from capture_cp.tasks.rows import Setting, weight_options
 from capture_cp.tasks.task import Task

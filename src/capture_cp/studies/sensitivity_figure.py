@@ -9,7 +9,7 @@ from typing import Any
 
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
-from capture_cp.studies.planning_report import covered, successes
+from capture_cp.studies.planning_rows import covered, successes
 from capture_cp.studies.sensitivity import ALL, Rows
 from capture_cp.tasks.rows import Setting
 

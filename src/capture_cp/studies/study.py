@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_type_hints
@@ -37,14 +37,14 @@ class Study:
 
     Class attributes:
         command: its name on the command line, and in the `defaults` of a task.
-        unimportant: settings that change no result, see `identity`.
+        unimportant: settings that change no result.
 
     Attributes:
         task: the options of a task, see `capture_cp.tasks.registry`; `task.places()` are the tasks to run on.
     """
 
     command: ClassVar[str]
-    unimportant: ClassVar[frozenset[str]] = frozenset(("task", "device", "jobs", "state", "json", "record", "figures"))
+    unimportant: ClassVar[frozenset[str]] = frozenset({"task", "device", "jobs", "state", "json", "record", "figures"})
 
     task: Any
 
@@ -56,11 +56,9 @@ class Study:
         return cls(task, **(defaults | changes))
 
     def identity(self, task: Task) -> dict[str, Any]:
-        """Every setting that results in one place depend on, and nothing else: finished parts of the same are used again."""
-        own, options = asdict(self), asdict(self.task)
-        settings = {key: own[key] for key in own.keys() - self.unimportant}
-        chosen = {key: options[key] for key in options.keys() - self.task.unimportant}
-        return settings | {"options": chosen, "place": repr(task), "version": version("capture-cp")}
+        """Every setting that counts in one place depend on, and nothing else."""
+        settings = {key: value for key, value in vars(self).items() if key not in self.unimportant}
+        return task.identity | settings | {"version": version("capture-cp")}
 
     def figure_data(self, figure: str, console: Console) -> Any:
         """The JSON-ready numbers behind a figure of this study, by the figure's name; None if its settings are all."""

@@ -23,7 +23,7 @@ DEFAULT_TASK = "marble"
 
 #: Commands that a task brings beside the studies of all tasks: `module:class`, and one line about it.
 TASK_COMMANDS: dict[str, tuple[str, str]] = {
-    "simulator": ("capture_cp.studies.peg_simulator:SimulatorCheck", "Does the simulated peg behave as it should?"),
+    "simulator": ("capture_cp.tasks.peg.simulator_study:SimulatorStudy", "How far the peg's simulator can be trusted."),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -16,7 +16,7 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
-from capture_cp.capture.methods import method
+from capture_cp.capture.methods import METHODS, method
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
@@ -56,20 +56,16 @@ class TaskOptions:
     Class attributes:
         name: under which the task is registered.
         defaults: what a study's options are for this task, by study and option.
-        studies: studies that only this task has, `module:class` by command.
         paper: file with what the paper printed about this task, see `capture_cp.studies.paper`.
         everywhere: name of the rows that add up all places.
-        unimportant: options that change no result in a place, such as how many threads there are.
         weights: class of the weights of the planner's objective, a dataclass; its fields become options.
         varied: what the sensitivity study varies, by name.
     """
 
     name: ClassVar[str]
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    studies: ClassVar[Mapping[str, str]] = {}
     paper: ClassVar[Path | None] = None
     everywhere: ClassVar[str] = "all places"
-    unimportant: ClassVar[frozenset[str]] = frozenset()
     weights: ClassVar[type[Any] | None] = None
     varied: ClassVar[Mapping[str, Setting]] = VARIED
 
@@ -108,6 +104,10 @@ class Task(TaskOptions):
             from the first executed step on.
     """
 
+    #: LUCCa's ellipsoids have no roll-out in Python, which is what `planner` plans with unless a task has its own.
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "plan": {"methods": tuple(name for name in METHODS if name != "lucca")}
+    }
     axes: ClassVar[Sequence[int]]
     states: ClassVar[tuple[str, ...]]
     actions: ClassVar[tuple[str, ...]]
@@ -130,6 +130,16 @@ class Task(TaskOptions):
     def places(self, planning: bool = False) -> Mapping[str, Task]:
         """This task alone."""
         return {self.place: self}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
+        return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
+
+    def on(self, device: Device) -> Task:
+        """The task with its strata and model on a device, where they can be computed there; the same task otherwise."""
+        return self
 
     @property
     def slug(self) -> str:
@@ -183,6 +193,13 @@ class Task(TaskOptions):
         after = self.model_step(rows[:, :ds], rows[:, ds:], rng)[:, list(self.axes)]
         return after.reshape(len(X), n_particles, len(self.axes))
 
+    def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
+        """The model as a Gaussian, for LUCCa: means (n, dc) and covariances (n, dc, dc), by default of some particles."""
+        cloud = self(X, 64, stream(0, "gaussian"))
+        away = cloud - cloud.mean(axis=1, keepdims=True)
+        least = (0.1 * self.cell) ** 2 * np.eye(cloud.shape[2])  # where a wall stops all particles, they do not spread
+        return cloud.mean(axis=1), np.einsum("nli,nlj->nij", away, away) / 63 + least
+
     def corrected(self, seed: int) -> Task:
         """The task with a model whose bias was learnt away from true transitions of its own."""
         raise CaptureError(f"{self.name} has no corrected model; leave out the rows whose names end in -residual.")
@@ -199,10 +216,6 @@ class Task(TaskOptions):
     def correctable(self) -> bool:
         """Whether there is a `corrected` task."""
         return type(self).corrected is not Task.corrected
-
-    def on(self, device: Device) -> Task:
-        """The same task, which computes on a device what it can compute there."""
-        return self
 
     def method(
         self, name: str, n_particles: int | None = None, tree: Tree | None = None, seed: int = 0, k: int | None = None
@@ -251,6 +264,11 @@ class Task(TaskOptions):
         """What calibrations are tested on."""
         here = self.seed_here(seed)
         return TestSet(self.inputs(self._number(n, TEST), stream(here, TEST)), partial(self.outcomes, seed=here))
+
+    def test_parts(self, n: int) -> list[slice]:
+        """The rows of n test inputs in parts, whose particles are drawn together."""
+        size = self.test_part or n
+        return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
         """`draws` next configurations of the true system for each input X (n, dx): (n, draws, dc).

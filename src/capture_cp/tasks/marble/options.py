@@ -24,7 +24,6 @@ class MarbleOptions(TaskOptions):
     name = "marble"
     task: ClassVar[type[Marble]] = Marble
     paper = Path(__file__).with_name("paper.json")
-    unimportant = frozenset(("maps",))
     everywhere = "all maps"
     weights = MarbleWeights
     varied = SETTINGS
@@ -32,6 +31,7 @@ class MarbleOptions(TaskOptions):
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
         "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},
         "plan": {"samples": PLANNER.samples, "horizon": PLANNER.horizon},
+        "demo": {"maps": ("top-center",)},
         "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},
         "rounds": {"maps": ("bottom-left", "center-right", "top-center")},
     }

@@ -84,6 +84,10 @@ class Marble(Task):
         return self.map.name
 
     @property
+    def identity(self) -> dict[str, Any]:
+        return super().identity | {"design": self.design, "test_design": self.test_design}
+
+    @property
     def bounds(self) -> Floats:
         return np.full(2, dynamics.MAX_ACTION)
 
@@ -189,6 +193,14 @@ class Marble(Task):
     def calibration_size(self) -> int:
         return DRAWS * len(self._grid_inputs())
 
+    def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
+        """n transitions from random inputs, drawn as many at once as the paper's grid has."""
+        logs: list[Transitions] = []
+        while sum(map(len, logs)) < n:
+            logs.append(self.design_transitions("random", 1, rng))
+        X, Y = (np.concatenate([getattr(log, part) for log in logs])[:n] for part in ("X", "Y"))
+        return self.as_transitions(X, Y)
+
     def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
         """Two transitions for each input of the design, or n drawn of them, in their order."""
         here = self.seed_here(seed)
@@ -288,4 +300,4 @@ class Marble(Task):
     # -- pictures -----------------------------------------------------------------------------------------------------
 
     def drawing(self) -> Any:
-        return import_module("capture_cp.studies.marble_figures")
+        return import_module("capture_cp.studies.marble_figures").MarbleDrawing(self)

@@ -25,7 +25,6 @@ class PegOptions(TaskOptions):
     name = "peg"
     task: ClassVar[type[Peg]] = Peg
     paper = Path(__file__).with_name("paper.json")
-    unimportant = frozenset(("threads", "data"))
     weights = PegWeights
     varied = SETTINGS
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {

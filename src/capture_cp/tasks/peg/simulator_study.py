@@ -20,17 +20,16 @@ from capture_cp.tasks.peg.systems import SYSTEMS, make_system
 
 
 @dataclass(frozen=True)
-class SimulatorCheck:
+class SimulatorStudy:
     """How far the peg's simulator can be trusted: hard contact, settling, motion out of the plane, repeatability, speed.
 
     Each is measured over random control steps: free ones, and ones that start within 2 mm of contact. With both systems,
     also how far apart they land from the same inputs. Needs MuJoCo: pip install 'capture-cp[sim]'.
     """
 
-    task: Annotated[tyro.conf.Positional[Literal["peg"]], tyro.conf.arg(help="The task whose simulator is checked.")]
     system: Annotated[Literal["planar", "arm", "both"], tyro.conf.arg(help="On rails, in a Panda's hand, or both.")] = "both"
     steps: Annotated[int, tyro.conf.arg(help="Random control steps behind each measure.")] = 2000
-    threads: Annotated[int | None, tyro.conf.arg(help="Threads, all cores unless told.")] = None
+    threads: Annotated[int | None, tyro.conf.arg(help="Threads of the simulator, by default all cores.")] = None
     seed: Annotated[int, tyro.conf.arg(help="Same seed, same steps.")] = 0
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the measures to this file.")] = None
 
@@ -52,7 +51,7 @@ class SimulatorCheck:
             write_rows(self.json, [{"task": "peg"} | asdict(found) for found in measures + apart], self)
 
     def _table(self, systems: list[PegSystem], measures: list[Measure]) -> Table:
-        title = f"The peg's simulator, over {self.steps:,} random control steps"
+        title = f"The simulator of the peg, over {self.steps:,} random control steps"
         table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("measure")
         for system in systems:
@@ -68,7 +67,7 @@ class SimulatorCheck:
 def _differences(apart: list[Measure]) -> Table:
     table = Table(
         title="How far apart the two land, from the same inputs",
-        caption="||(x, z, radius · theta)||. Near contact, where friction decides, a hair's breadth may part their ways.",
+        caption="||(x, z, radius · theta)||. Near contact, where friction decides, tiny differences may lead far apart.",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
