@@ -7,20 +7,20 @@ from functools import cache
 
 import numpy as np
 import pytest
-from capture_cp.studies.peg_rows import OWN_ROWS as PEG_ROWS
 from PIL import Image
 
 from capture_cp import METHODS, CaptureError, Tree, method
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
 from capture_cp.studies.board_drawing import VIEW, back_to_front, board_polygons
-from capture_cp.studies.planning_rows import OWN_ROWS as MARBLE_ROWS
 from capture_cp.studies.recorded import recorded_method, recorded_region
 from capture_cp.studies.video import storyboard
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.planner import POSITION, start_state, true_system
+from capture_cp.tasks.marble.rows import ROWS as MARBLE_ROWS
 from capture_cp.tasks.marble.scene import Shape, board_scene
 from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.peg.rows import ROWS as PEG_ROWS
 from capture_cp.tasks.peg.task import Peg, peg_tree
 from test_cli import refused
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from capture_cp.studies.peg_planning import PegPlanningStudy
 
 from capture_cp import CaptureError
 from capture_cp.cuda import device as devices
 from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.peg.corrected import CorrectedModel, Correction
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.model import PegModel
@@ -24,7 +24,7 @@ MAKERS = {
     "model": lambda device: PegModel(device=device),
     "task": lambda device: Peg(device=device),
     "planner": lambda device: peg_planner(calibrated(), TASK, device=device),
-    "planning": lambda device: PegPlanningStudy(device=device).check(),
+    "planning": lambda device: PlanningStudy.of(PegOptions(), device=device).tasks(),
     "coverage": lambda device: CoverageStudy.of(PegOptions(), device=device).checked_places(),
 }
 

@@ -7,7 +7,6 @@ import pytest
 
 from capture_cp import CaptureError
 from capture_cp.planning.episode import Episode, episode_seeds, run_episode
-from capture_cp.studies.planning_rows import MAX_STEPS
 from capture_cp.tasks.marble.planner import POSITION, marble_planner, start_state, true_system
 from capture_cp.viewer.marble_world import MarbleWorld
 from capture_cp.viewer.session import Session
@@ -26,7 +25,7 @@ def recorded(session):
     noise = episode_seeds(0, world.where, 0)
     planner = marble_planner(cap, world.task, VIEW.planner, VIEW.alpha, noise[0])
     info = {"map": "bottom-right", "method": "capture"}
-    run = run_episode(planner, true_system(world.task), start_state(world.task), MAX_STEPS, noise[1], info)
+    run = run_episode(planner, true_system(world.task), start_state(world.task), world.task.max_steps, noise[1], info)
     return run.with_regions(cap, POSITION, VIEW.alpha)
 
 
