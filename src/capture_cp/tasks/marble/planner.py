@@ -39,7 +39,7 @@ class Params(NamedTuple):
     radius: float
     pits: Any
     goal: Any
-    zones: Any
+    contents: Any
     boxes: Any
     near: Any
     nearby: Any

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -33,7 +32,9 @@ from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
 if TYPE_CHECKING:
     from capture_cp.tasks.peg.data import PegData
+    from capture_cp.tasks.peg.drawing import PegDrawing
     from capture_cp.tasks.peg.planner import PegWeights
+    from capture_cp.tasks.peg.scene import PegScene
 
 SystemName = Literal["planar", "arm"]
 
@@ -264,8 +265,17 @@ class Peg(Task):
 
         return act
 
-    def drawing(self) -> Any:
-        return import_module("capture_cp.studies.peg_figures")
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> PegDrawing:
+        from capture_cp.tasks.peg.drawing import PegDrawing
+
+        return PegDrawing(self)
+
+    def scene(self) -> PegScene:
+        from capture_cp.tasks.peg.scene import PegScene
+
+        return PegScene(self)
 
     def check_poses(self, poses: Floats) -> None:
         """Refuse poses (n, 3) outside the grid, in the receptacle or in the table."""
