@@ -198,7 +198,7 @@ class Task(TaskOptions):
         """The approximate model: particles (n, L, dc) of the next configuration."""
         rows, ds = np.repeat(X, n_particles, axis=0), len(self.states)
         after = self.model_step(rows[:, :ds], rows[:, ds:], rng)[:, list(self.axes)]
-        return after.reshape(len(X), n_particles, len(self.axes))
+        return np.ascontiguousarray(after.reshape(len(X), n_particles, len(self.axes)))  # as compiled answers take it
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The model as a Gaussian, for LUCCa: means (n, dc) and covariances (n, dc, dc), by default of some particles."""
