@@ -131,7 +131,6 @@ def _task(name: str, given: list[str]) -> tuple[str, list[str]]:
     if "--task" in given:
         at = given.index("--task")
         if at + 1 < len(given):
-            sys.path.insert(0, os.getcwd())  # where a task of one's own is, most likely
             return given[at + 1], given[:at] + given[at + 2 :]
     if name == "demo" or (name == "view" and not given):
         return DEFAULT_TASK, given

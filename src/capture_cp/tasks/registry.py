@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -45,8 +47,10 @@ def task_names() -> list[str]:
 
 
 def find_task(name: str) -> Any:
-    """The class of a task by its name, or by `module:object`; imported now."""
+    """The class of a task by its name, or by `module:object`; imported now, from the current folder last."""
     if ":" in name:
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
         return _imported(name)
     entry = TASKS.get(name)
     if entry is None:
