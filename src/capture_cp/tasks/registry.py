@@ -35,9 +35,7 @@ def register_task(task: Any) -> Any:
     `task` is a dataclass whose fields are the task's options, and whose `places()` makes tasks of them: one derived from
     `Task`, or a class beside it.
     """
-    if not isinstance(getattr(task, "name", None), str) or not callable(getattr(task, "places", None)):
-        raise CaptureError(f"{task!r} is not a task; expected a dataclass with a name and a method places, such as a Task.")
-    TASKS[task.name] = task
+    TASKS[_checked(task).name] = task
     return task
 
 
@@ -51,7 +49,7 @@ def find_task(name: str) -> Any:
     if ":" in name:
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())
-        return _imported(name)
+        return _checked(_imported(name))
     entry = TASKS.get(name)
     if entry is None:
         found = {entry.name: entry for entry in _brought()}
@@ -71,3 +69,9 @@ def _imported(where: str) -> Any:
         raise CaptureError(
             f"the task {where!r} cannot be loaded: {error}; expected module:object, a task that can be imported."
         ) from None
+
+
+def _checked(task: Any) -> Any:
+    if not isinstance(getattr(task, "name", None), str) or not callable(getattr(task, "places", None)):
+        raise CaptureError(f"{task!r} is not a task; expected a dataclass with a name and a method places, such as a Task.")
+    return task
