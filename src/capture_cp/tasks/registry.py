@@ -23,9 +23,13 @@ TASKS: dict[str, Any] = {
 #: What is shown where nobody names a task.
 DEFAULT_TASK = "marble"
 
-#: Commands that a task brings beside the studies of all tasks: `module:class`, and one line about it.
-TASK_COMMANDS: dict[str, tuple[str, str]] = {
-    "simulator": ("capture_cp.tasks.peg.simulator_study:SimulatorStudy", "How far the peg's simulator can be trusted."),
+#: Commands that a task brings beside the studies of all tasks: the task, `module:class`, and one line about it.
+TASK_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "simulator": (
+        "peg",
+        "capture_cp.tasks.peg.simulator_study:SimulatorStudy",
+        "How far the simulator can be trusted.",
+    ),
 }
 
 
