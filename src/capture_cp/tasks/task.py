@@ -140,7 +140,7 @@ class Task(TaskOptions):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        """What distinguishes this task from others, for the names of files: fields that make it another task."""
         kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
 
