@@ -21,7 +21,7 @@ from commands import refused
 
 pytest.importorskip("mujoco")
 
-# a single tree: for one a stratum, the rarest strata would have too few transitions
+# a single tree: for one per stratum, the rarest strata would have too few transitions
 SMALL = ["--calibration=3000", "--test=300", "--volume=20", "--tree=label", "--min-leaf=300", "--threads=1"]
 
 

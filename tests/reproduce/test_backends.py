@@ -62,8 +62,8 @@ def test_results_are_the_same_on_a_cluster(backend, package, tmp_path, monkeypat
     assert tables[backend] == tables["loky"]
     assert json.loads(tables[backend])["rows"]
 
-    chosen = {"methods": ("capture",), "episodes": 2, "samples": 32, "horizon": 2, "jobs": 2}
-    study = PlanningStudy.of(MarbleOptions((str(map),)), **chosen)
+    options = MarbleOptions(maps=(str(map),))
+    study = PlanningStudy.of(options, methods=("capture",), episodes=2, samples=32, horizon=2, jobs=2)
     local = _episodes(study)
     with workers(backend, 2):
         assert list(run_parts(abs, list(range(-20, 0)), 2)) == [(part, -part) for part in range(-20, 0)]

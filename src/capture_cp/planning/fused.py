@@ -217,7 +217,7 @@ class FusedRollout(Rollout):
         """Factor on the thresholds of each step: (H,)."""
         scale = np.ones(horizon) if self._scale is None else self._scale
         if len(scale) < horizon:
-            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one a step.")
+            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one per step.")
         return scale
 
     def _in_words(self, error: Exception, state: Floats, sequences: Floats) -> CaptureError:

@@ -77,8 +77,8 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
 def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
     """Hazard cells inside the region of particles `cloud` (L, dc) with squared thresholds `limits` (M,).
 
-    How far the particles are spread about their middle tells most cells inside or outside. The last four arguments are room
-    to work in: (dc,), (dc,), (M,), (M,).
+    How far the particles are spread about their middle decides for most cells whether they are inside. The last four
+    arguments are room to work in: (dc,), (dc,), (M,), (M,).
     """
     particles, squares = cloud.shape[0], 0.0
     for axis in range(cloud.shape[1]):

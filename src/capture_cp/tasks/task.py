@@ -140,7 +140,7 @@ class Task(TaskOptions):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        """What distinguishes this task from others, for the names of files: fields that make it another task."""
         kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
 
@@ -198,7 +198,7 @@ class Task(TaskOptions):
         """The approximate model: particles (n, L, dc) of the next configuration."""
         rows, ds = np.repeat(X, n_particles, axis=0), len(self.states)
         after = self.model_step(rows[:, :ds], rows[:, ds:], rng)[:, list(self.axes)]
-        return after.reshape(len(X), n_particles, len(self.axes))
+        return np.ascontiguousarray(after.reshape(len(X), n_particles, len(self.axes)))  # as compiled answers take it
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The model as a Gaussian, for LUCCa: means (n, dc) and covariances (n, dc, dc), by default of some particles."""

@@ -7,9 +7,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import numba
@@ -47,9 +45,6 @@ class Page:
     def __init__(self, server: Any, session: Session, episodes: dict[str, Episode]) -> None:
         self.server, self.session, self.episodes = server, session, dict(episodes)
         self._shown: Scene | None = None
-        # numba's plainest threads, used where it finds no others, must not be called by two threads at once
-        alone = numba.threading_layer() == "workqueue"
-        self._kernels: AbstractContextManager[Any] = RLock() if alone else nullcontext()
         self._once, self._touched, self._speed, self._uploads = False, 0.0, 1.0, 0
         self._lay_out()
         self._drawing = Worker("drawing", self._draw, self._failed, FRAME)
@@ -165,8 +160,7 @@ class Page:
         """What a person asked for; a refusal is reported on the page."""
         self._touched = time.monotonic()
         try:
-            with self._kernels:
-                deed()
+            deed()
         except CaptureError as error:
             self._failed(error)
         self._wake()
@@ -220,14 +214,13 @@ class Page:
         """Calibrate what is missing; then, if playing, do one step. Returns how long to wait until the next."""
         began = time.perf_counter()
         once, self._once = self._once, False
-        with self._kernels:
-            if self.session.prepare():
-                self._once = once
-                self._drawing.wake()
-                return 0.0
-            if not (self.session.playing or once):
-                return None
-            self.session.advance()
+        if self.session.prepare():
+            self._once = once
+            self._drawing.wake()
+            return 0.0
+        if not (self.session.playing or once):
+            return None
+        self.session.advance()
         self._drawing.wake()
         if not self.session.playing:
             return None
@@ -238,15 +231,14 @@ class Page:
     def _draw(self) -> float | None:
         """Show what there is now; while a calibration is under way, again in a second."""
         numba.set_num_threads(1)  # of this thread: waking others costs more than these small loops
-        with self._kernels:
-            frame = self.session.frame()
-            with self.server.atomic():
-                if self._shown is not frame.scene:
-                    frame.scene.build(self.server, frame.snapshot, self._dragged)
-                    self._shown = frame.scene
-                frame.scene.draw(frame.snapshot)
-                self._picture(frame)
-                self._tell(frame)
+        frame = self.session.frame()
+        with self.server.atomic():
+            if self._shown is not frame.scene:
+                frame.scene.build(self.server, frame.snapshot, self._dragged)
+                self._shown = frame.scene
+            frame.scene.draw(frame.snapshot)
+            self._picture(frame)
+            self._tell(frame)
         if self._held():
             return HANDS_OFF
         return 1.0 if frame.waiting else None

@@ -30,7 +30,7 @@ TRUE_GAIN = 2.0
 
 ROLLS, AT_GOAL, FELL = range(3)
 
-CHUNK = 64  # rows a thread takes at once; numba cannot always see through a loop in which `step` itself is written out
+CHUNK = 64  # rows that a thread takes at once; numba cannot always see through a loop in which `step` itself is written out
 
 
 @njit(cache=True)

@@ -273,7 +273,7 @@ def _check_state(task: Peg, state: Floats) -> None:
 def closed_loop(task: Peg, system: PegSystem, start: Floats) -> System:
     """The true system, placed at a feasible pose (3,) and ready to step; the episode ends when the peg is inserted.
 
-    The simulator keeps its own state. What the planner is told is the measured pose, pushed out of the micrometres by which
+    The simulator keeps its own state. What the planner sees is the measured pose, pushed out of the micrometres by which
     contact may leave it too deep.
     """
     task.check_poses(np.asarray(start, dtype=np.float64)[None])
