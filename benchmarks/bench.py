@@ -134,7 +134,7 @@ class Bench:
 
     def _marble(self) -> Iterator[Comparison]:
         task, rng = Marble(load_map("center")), np.random.default_rng(self.seed)
-        X = task.inputs("random", rng)
+        X = task.design_inputs("random", rng)
         X = X[rng.integers(len(X), size=MARBLES)]
         states, actions, noise = X[:, :6].copy(), X[:, 6:].copy(), 0.05 * rng.standard_normal((MARBLES, 2))
         yield Comparison(

@@ -54,7 +54,7 @@ def peg_measures(seed: int) -> list[dict[str, Any]]:
     limits: dict[SystemName, float] = {"planar": 120, "arm": 900} if find_spec("mujoco") is not None else {}
     for name, limit in limits.items():
         true = Peg(system=name)
-        job = partial(true.transitions, FRESH, np.random.default_rng(seed), true.true_system())
+        job = partial(true.transitions, FRESH, np.random.default_rng(seed))
         taken = _seconds(job) * TRANSITIONS / FRESH
         rows.append(limited(f"{TRANSITIONS:,} {name} transitions (s), from {FRESH:,}", taken, limit))
     times = _plan_times(task, seed)
@@ -75,7 +75,7 @@ def _calibrated(task: Peg, seed: int) -> Capture:
     """`capture`, fitted to simulated transitions; without MuJoCo to the model's own, too far by the true gain."""
     rng = np.random.default_rng(seed)
     if find_spec("mujoco") is not None:
-        log, _ = task.transitions(CALIBRATION, rng)
+        log = task.transitions(CALIBRATION, rng)
         return task.method("capture").fit(log.X, log.Y)
     X = task.inputs(CALIBRATION, rng)
     further = X.copy()

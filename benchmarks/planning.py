@@ -82,7 +82,7 @@ def _plan_times(seed: int) -> Floats:
 def calibrated(map_name: str, seed: int, recipe: str = "capture", n_particles: int = 16) -> tuple[Marble, Capture]:
     """A map, and a method calibrated on it with the paper's settings."""
     task, tree = Marble(load_map(map_name), absorb=True), Tree(per_stratum=False, max_leaves=20)
-    data = task.transitions("grid", 2, np.random.default_rng(seed))
+    data = task.design_transitions("grid", 2, np.random.default_rng(seed))
     cap = method(recipe, task, task.strata, n_particles=n_particles, tree=tree, seed=seed)
     return task, cap.fit(data.X, data.Y)
 

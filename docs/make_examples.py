@@ -63,7 +63,7 @@ def wrapped(pose: np.ndarray) -> np.ndarray:
 
 def panda(n: int, rng: np.random.Generator) -> Transitions:
     """The peg in the hand of a Panda, one control step from rest: x, z in metres, theta in radians."""
-    log, _ = Peg(system="arm").transitions(n, rng)
+    log = Peg(system="arm").transitions(n, rng)
     return Transitions.from_arrays(
         log.state.round(6), log.action.round(3), log.next.round(6), log.state_names, log.action_names, log.next_names
     )

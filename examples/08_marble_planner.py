@@ -17,7 +17,7 @@ from capture_cp.tasks.marble.task import Marble
 settings = replace(PLANNER, samples=int(sys.argv[1]) if len(sys.argv) > 1 else 4096)
 task = Marble(load_map("center"), absorb=True)  # pits and the goal stop the marble
 
-data = task.transitions("grid", 2, np.random.default_rng(0))  # the paper's grid of states and actions
+data = task.design_transitions("grid", 2, np.random.default_rng(0))  # the paper's grid of states and actions
 cap = method("capture", task, task.strata, tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
 
 planner = marble_planner(cap, task, settings, alpha=0.1, seed=0)

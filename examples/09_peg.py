@@ -13,8 +13,8 @@ from capture_cp.tasks.peg.task import Peg
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
 peg = Peg()  # or Peg(system="arm"): the same peg in the hand of a Panda
 rng = np.random.default_rng(0)
-log, _ = peg.transitions(n, rng)  # X (n, 6): pose (m, m, rad) and action (mm, mm, degrees); Y (n, 3): next pose
-fresh, _ = peg.transitions(n // 2, rng)
+log = peg.transitions(n, rng)  # X (n, 6): pose (m, m, rad) and action (mm, mm, degrees); Y (n, 3): next pose
+fresh = peg.transitions(n // 2, rng)
 
 # few transitions and eleven strata: the paper's single tree shares leaves between strata where data are short
 cap = peg.method("capture", tree=Tree(per_stratum=False)).fit(log.X, log.Y)

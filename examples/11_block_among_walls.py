@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from capture_cp import SE2, Capture, ContactStrata, Grid, NearestParticles, PerStratum, read_transitions
-from capture_cp.capture.plotting import plot_strata
+from capture_cp import SE2, Capture, ContactStrata, Grid, NearestParticles, PerStratum, plot_strata, read_transitions
 from capture_cp.models import mujoco_rollout
 
 assets = Path(__file__).parents[1] / "docs" / "assets"

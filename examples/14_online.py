@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from capture_cp import Capture
-from capture_cp.capture.online import AdaptiveAlpha, AdaptiveScale
+from capture_cp import AdaptiveAlpha, AdaptiveScale, Capture
 from capture_cp.tasks.box import Box
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 4000

@@ -28,9 +28,9 @@ def model(X, n_particles, rng):
 
 
 fit, check = logged_runs(runs).split((0.75, 0.25), seed=0)  # no run is parted
-cap = Capture(model, one_stratum(), groups=OneGroup()).fit(fit.X, fit.Y, groups=fit.episode)
+cap = Capture(model, one_stratum(), groups=OneGroup()).fit(fit.X, fit.Y, episodes=fit.episode)
 print(f"{len(fit)} steps of {cap.data_['episodes']} runs to fit")
-print(cap.coverage(check.X, check.Y, alpha=0.1, groups=check.episode))  # every run counts once
+print(cap.coverage(check.X, check.Y, alpha=0.1, episodes=check.episode))  # every run counts once
 
 # on the robot: one random step of each new run; then somebody loosens the camera's mount
 monitor = Monitor(cap)

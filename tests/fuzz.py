@@ -105,9 +105,7 @@ class Bench:
         import numpy as np
         from sklearn.base import clone
 
-        from capture_cp import Transitions, Tree, method, write_transitions
-        from capture_cp.capture.horizon import HorizonCapture, Rollouts
-        from capture_cp.logs.batch import check_batch
+        from capture_cp import HorizonCapture, Rollouts, Transitions, Tree, check_batch, method, write_transitions
         from capture_cp.logs.history import History
         from capture_cp.planning import Episode
         from capture_cp.tasks.box import Box
@@ -118,7 +116,7 @@ class Bench:
         self.X, self.Y = log.X[:12], log.Y[:12]
         cap = method("capture", self.box, self.box.strata, n_particles=4, tree=Tree(min_leaf=5))
         cap.fit(log.X, log.Y).save(folder / "seed.calibration")
-        clone(cap).fit(log.X, log.Y, groups=np.arange(60) // 3).save(folder / "seed.episodes")
+        clone(cap).fit(log.X, log.Y, episodes=np.arange(60) // 3).save(folder / "seed.episodes")
         history = History.begun_or_continued(folder / "none", cap, 0.01, 0)
         check_batch(cap, self.X, self.Y, history=history)
         history.save(folder / "seed.history")
@@ -167,14 +165,13 @@ class Bench:
             cap.compile(0.3)
 
     def horizon(self, path: Path) -> None:
-        from capture_cp.capture.horizon import HorizonCapture
+        from capture_cp import HorizonCapture
 
         cap = HorizonCapture.load(path, self.box.model_step, self.box.strata)
         str(cap.coverage(self.rollouts, 0.3))
 
     def history(self, path: Path) -> None:
-        from capture_cp import Capture
-        from capture_cp.logs.batch import check_batch
+        from capture_cp import Capture, check_batch
         from capture_cp.logs.history import History
 
         cap = Capture.load(self.folder / "seed.calibration", self.box, self.box.strata)

@@ -28,9 +28,9 @@ from capture_cp import (
     OneGroup,
     PerStratum,
     Tree,
-    artifact,
     method,
 )
+from capture_cp.capture import artifact
 from capture_cp.tasks.box import Box
 from worlds import PARTICLES, fit
 
@@ -280,7 +280,7 @@ def forge(path, change_header=None, change_arrays=None):
         change_arrays(arrays)
     text = json.dumps(header)
     metadata = {"format": artifact.FORMAT, "schema": str(artifact.SCHEMA), "calibration": text}
-    path.write_bytes(serialise(arrays, metadata=metadata | {"sha256": artifact._checksum(text, arrays)}))
+    path.write_bytes(serialise(arrays, metadata=metadata | {"sha256": artifact.checksum(text, arrays)}))
 
 
 def test_an_unchanged_forgery_loads(saved, load):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capture_cp import CaptureError, Transitions, csv_tables, read_transitions, write_transitions
+from capture_cp import CaptureError, Transitions, read_transitions, write_transitions
+from capture_cp.data import csv_tables
 from capture_cp.data.csv_tables import read_csv
 
 pytest.importorskip("pyarrow")

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from capture_cp import METHODS, Capture
+from capture_cp.base.streams import stream
 from capture_cp.cli import main
 from capture_cp.report import html
 from capture_cp.report.tables import coverage_page_table
-from capture_cp.studies import animation, demo
 from capture_cp.studies.demo import Demo, best_rival
+from capture_cp.studies.paper import Paper
+from capture_cp.tasks.marble import drawing
 from capture_cp.tasks.marble.maps import load_map
+from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Marble
 from pages import assert_self_contained, needs_browser, shown_by_browser
 
@@ -26,7 +29,7 @@ def made(tmp_path_factory) -> Path:
     """The folder of one small demo."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("capture_cp.studies.planning_rows.MAX_STEPS", 6)
+        patch.setattr(Marble, "max_steps", 6)
         main(["demo", *TINY, "--out", str(folder), "--json", str(folder / "rows.json")])
     return folder
 
@@ -46,7 +49,7 @@ def test_rows_of_coverage_and_planning(made):
 def test_calibration_can_be_loaded(made):
     task = Marble(load_map("top-center"), absorb=True)
     cap = Capture.load(made / "top-center.capture", model=task, strata=task.strata)
-    assert cap.region(task.inputs("grid", np.random.default_rng(0))[0], alpha=0.1).volume() >= 0
+    assert cap.region(task.design_inputs("grid", np.random.default_rng(0))[0], alpha=0.1).volume() >= 0
 
 
 def test_report_needs_nothing_from_elsewhere(made):
@@ -74,7 +77,7 @@ def test_report_plays_in_a_browser(made, width):
 def test_without_the_extra_the_tables_are_printed_and_it_is_named(missing, tmp_path, monkeypatch, capsys):
     there = html.find_spec
     monkeypatch.setattr(html, "find_spec", lambda name: None if name == missing else there(name))
-    monkeypatch.setattr("capture_cp.studies.planning_rows.MAX_STEPS", 1)
+    monkeypatch.setattr(Marble, "max_steps", 1)
     main(["demo", *TINY, "--episodes", "1", "--out", str(tmp_path)])
     said = " ".join(capsys.readouterr().out.split())
     assert f'No report: it needs {missing}; install with: pip install "capture-cp[view]".' in said
@@ -86,13 +89,14 @@ def test_without_the_extra_the_tables_are_printed_and_it_is_named(missing, tmp_p
     ("map", "rival"), [("center", "no-strata"), ("top-center", "pcp"), ("top-left", "no-strata"), ("mine.json", "no-strata")]
 )
 def test_rival_is_the_best_of_the_papers_table(map, rival):
-    assert best_rival(map) == rival
+    assert best_rival(Paper.of(MarbleOptions()), map) == rival
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--map", "centre"), "Did you mean 'center'?"),
+        (("--maps", "centre"), "Did you mean 'center'?"),
+        (("--maps", "center", "top-left"), "the demo is about one place; 2 are given: center, top-left."),
         (("--rival", "lucka"), "Did you mean 'lucca'?"),
         (("--episodes", "0"), "episodes is 0"),
         (("--samples", "0"), "samples is 0"),
@@ -112,16 +116,16 @@ def test_bad_input_is_told_before_any_work(arguments, sentence, tmp_path, monkey
 
 def test_transitions_are_as_many_as_asked_and_differ_by_purpose():
     task = Marble(load_map("top-center"), absorb=True)
-    study = demo.Demo(transitions=80_000)  # more than the inputs of one design
-    (X, Y), (other, _) = (study._logged(task, purpose) for purpose in (0, 1))
-    assert X.shape == (80_000, 8)
-    assert Y.shape == (80_000, 2)
-    assert not np.array_equal(X, other)
+    # more than the inputs of one design
+    log, other = (task.transitions(80_000, stream(0, "demo", purpose)) for purpose in ("calibration", "test"))
+    assert log.X.shape == (80_000, 8)
+    assert log.Y.shape == (80_000, 2)
+    assert not np.array_equal(log.X, other.X)
 
 
 @pytest.mark.parametrize("cells", [[], [3], [3, 4, 5], [0, 1, 7, 9, 10]])
 def test_runs_hold_every_cell_once(cells):
-    runs = animation._runs(np.array(cells, dtype=np.int64))
+    runs = drawing._runs(np.array(cells, dtype=np.int64))
     assert [cell for first, n in zip(runs[::2], runs[1::2]) for cell in range(first, first + n)] == cells
 
 

@@ -22,11 +22,11 @@ from capture_cp import (
     PerStratum,
     Tree,
     Uncalibrated,
+    check_batch,
     one_stratum,
 )
 from capture_cp.conformal.drift import column_p_values, column_quantiles, holm, shortfall_p_value
 from capture_cp.conformal.thresholds import GroupScores
-from capture_cp.logs.batch import check_batch
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4
@@ -236,9 +236,9 @@ def test_a_batch_of_episodes_like_the_calibration_raises_few_alarms():
     found = 0
     for seed in range(draws):
         X, Y, ids = episodes(60)
-        cap = Capture(still, SIGN, score=NearestParticles(1), groups=PerStratum(), n_particles=2).fit(X, Y, groups=ids)
+        cap = Capture(still, SIGN, score=NearestParticles(1), groups=PerStratum(), n_particles=2).fit(X, Y, episodes=ids)
         X, Y, ids = episodes(60)
-        found += bool(check_batch(cap, X, Y, 0.1, groups=ids, level=level, seed=seed).alarms)
+        found += bool(check_batch(cap, X, Y, 0.1, episodes=ids, level=level, seed=seed).alarms)
     assert stats.binomtest(found, draws, level, "greater").pvalue > ERROR
 
 
@@ -295,6 +295,6 @@ def test_what_cannot_be_watched_is_refused():
     with pytest.raises(CaptureError, match="not calibrated"):
         Monitor(fitted(rng, groups=Uncalibrated()))
     X, Y = batch(rng, 60)
-    cap = Capture(still, one_stratum(), n_particles=2).fit(X, Y, groups=np.arange(60) // 3)
+    cap = Capture(still, one_stratum(), n_particles=2).fit(X, Y, episodes=np.arange(60) // 3)
     with pytest.raises(CaptureError, match="made from episodes; give the episode of each"):
         check_batch(cap, X, Y)

@@ -25,9 +25,9 @@ from capture_cp import (
     write_transitions,
 )
 from capture_cp.conformal.coverage import tally
+from capture_cp.conformal.episodes import one_of_each, steps_and_drawn
 from capture_cp.conformal.intervals import share_interval
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
-from capture_cp.conformal.units import one_of_each, steps_and_drawn
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4  # a right implementation fails a test here once in ten thousand runs, were the seeds not fixed
@@ -183,7 +183,7 @@ def test_a_random_step_is_covered_overall_and_in_every_group(halves):
     inside, group = [], []
     for seed in range(300):
         X, Y, ids = skewed(rng, 120)
-        cap.set_params(seed=seed).fit(X, Y, groups=ids)
+        cap.set_params(seed=seed).fit(X, Y, episodes=ids)
         X, Y, ids = skewed(rng, 10)
         row = one_of_each(ids, rng)
         inside.append(cap.contains(X[row], Y[row], 0.2).mean())
@@ -204,7 +204,7 @@ def log():
 @pytest.fixture
 def fitted(log):
     X, Y, ids = log
-    return Capture(still, one_stratum(), groups=Tree(min_leaf=40), n_particles=4).fit(X, Y, groups=ids)
+    return Capture(still, one_stratum(), groups=Tree(min_leaf=40), n_particles=4).fit(X, Y, episodes=ids)
 
 
 def test_steps_of_an_episode_are_not_parted(fitted):
@@ -216,7 +216,7 @@ def test_steps_of_an_episode_are_not_parted(fitted):
 def test_names_of_episodes_do_not_matter(log, fitted):
     X, Y, ids = log
     words = np.array([f"run {i:03d}" for i in ids])
-    again = Capture(still, one_stratum(), groups=Tree(min_leaf=40), n_particles=4).fit(X, Y, groups=words)
+    again = Capture(still, one_stratum(), groups=Tree(min_leaf=40), n_particles=4).fit(X, Y, episodes=words)
     assert np.array_equal(again.thresholds(X), fitted.thresholds(X))
 
 
@@ -247,21 +247,21 @@ def test_weights_that_do_not_add_up_are_refused(tmp_path, fitted, change, monkey
 
 
 @pytest.mark.parametrize(
-    ("groups", "sentence"),
+    ("episodes", "sentence"),
     [
-        (np.zeros(3), r"groups has shape \(3,\) .*; expected \(\d+,\): for each row .* of its episode"),
-        (Tree(), r"constructor: Capture\(..., groups=Tree\(\)\)"),
+        (np.zeros(3), r"episodes has shape \(3,\) .*; expected \(\d+,\): for each row .* of its episode"),
+        (Tree(), r"episodes has shape \(\) of object; expected"),
         (None, None),
     ],
 )
-def test_groups_of_the_wrong_kind_are_refused(log, groups, sentence):
+def test_episodes_of_the_wrong_kind_are_refused(log, episodes, sentence):
     cap = Capture(still, one_stratum(), n_particles=4)
     if sentence is None:
         bad = log[2].astype(float)
         bad[4] = np.nan
-        groups, sentence = bad, "groups has no value in row 4"
+        episodes, sentence = bad, "episodes has no value in row 4"
     with pytest.raises(CaptureError, match=sentence):
-        cap.fit(log[0], log[1], groups=groups)
+        cap.fit(log[0], log[1], episodes=episodes)
 
 
 def test_groupings_that_part_episodes_are_refused(log):
@@ -272,13 +272,13 @@ def test_groupings_that_part_episodes_are_refused(log):
             return partition, held_out
 
     assert issubclass(Careless, Groups)
-    with pytest.raises(CaptureError, match=r"Careless.split parts rows of one unit"):
-        Capture(still, one_stratum(), groups=Careless(), n_particles=4).fit(log[0], log[1], groups=log[2])
+    with pytest.raises(CaptureError, match=r"Careless.split parts rows of one episode"):
+        Capture(still, one_stratum(), groups=Careless(), n_particles=4).fit(log[0], log[1], episodes=log[2])
 
 
 def test_coverage_counts_every_episode_once(log, fitted):
     X, Y, ids = log
-    row = fitted.coverage(X, Y, 0.2, groups=ids, rng=0).all
+    row = fitted.coverage(X, Y, 0.2, episodes=ids, rng=0).all
     inside = fitted.contains(X, Y, 0.2, rng=0)
     shares = [inside[ids == i].mean() for i in range(120)]
     assert row.n == 120
@@ -346,7 +346,7 @@ def test_split_keeps_episodes_whole(episodes, seed, shares):
         ((10, (0.5, -0.1)), "expected positive numbers"),
         ((3, (0.9, 0.1)), "3 rows are too few"),
         ((4, (0.5, 0.5), [1, 1, 1, 1]), "1 episodes are too few"),
-        ((4, (0.5, 0.5), [1, 1]), "groups has shape"),
+        ((4, (0.5, 0.5), [1, 1]), "episodes has shape"),
     ],
 )
 def test_impossible_splits_are_refused(arguments, sentence):

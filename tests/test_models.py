@@ -126,7 +126,7 @@ def test_an_ensemble_of_one_without_noise_is_no_model():
         (lambda: ensemble([LinearRegression]), "predictor 0 is <class"),
         (lambda: ensemble([abs], noise=-1), "noise is -1; expected standard deviations of at least 0"),
         (lambda: ensemble([abs], noise="loud"), "noise is not an array of numbers"),
-        (lambda: ensemble([abs], noise=[1, 2])(X, 2, rng()), "noise has 2 numbers; expected one, or one a coordinate: 3"),
+        (lambda: ensemble([abs], noise=[1, 2])(X, 2, rng()), "noise has 2 numbers; expected one, or one per coordinate: 3"),
         (lambda: ensemble([lambda X: X[:3]])(X, 2, rng()), "predictor 0 has shape"),
         (lambda: ensemble([lambda X: X, lambda X: X[:, :2]])(X, 2, rng()), "expected one shape"),
     ],

@@ -9,9 +9,17 @@ import pytest
 from safetensors.numpy import load_file
 from scipy import stats
 
-from capture_cp import Capture, CaptureError, FunctionStrata, JumperMartingale, Monitor, NearestParticles, PerStratum
+from capture_cp import (
+    Capture,
+    CaptureError,
+    FunctionStrata,
+    JumperMartingale,
+    Monitor,
+    NearestParticles,
+    PerStratum,
+    check_batch,
+)
 from capture_cp.capture.artifact import MONITOR_FORMAT, read, write
-from capture_cp.logs.batch import check_batch
 from capture_cp.logs.history import History
 
 ERROR = 1e-4

@@ -24,8 +24,8 @@ from capture_cp import (
     Region,
     Score,
     Tree,
-    streams,
 )
+from capture_cp.base import streams
 
 WALLS = np.array([[0, 0, 0, 0, -1]] * 3 + [[1, 1, 1, 1, -1]])
 

@@ -15,8 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVR
 
-from capture_cp import Capture, CaptureError, Tree, method, residual
-from capture_cp.capture.horizon import HorizonCapture, Rollouts, as_step
+from capture_cp import Capture, CaptureError, HorizonCapture, Rollouts, Tree, as_step, method, residual
 from capture_cp.capture.preflight import training_memories
 from capture_cp.models import ensemble
 from capture_cp.models.residual import Residual
@@ -242,7 +241,7 @@ def test_steps_between_the_training_steps_of_the_same_runs_are_refused(box, runs
     with pytest.raises(CaptureError, match=r"of these transitions begin where a training transition of the model ended"):
         capture(unnamed, box).fit(X[~odd], Y[~odd])
     with pytest.raises(CaptureError, match=r"trained on 400 of these 400 transitions, or on steps of their episodes"):
-        capture(named, box).fit(X[~odd], Y[~odd], groups=run[~odd])
+        capture(named, box).fit(X[~odd], Y[~odd], episodes=run[~odd])
 
 
 def test_other_runs_are_no_training_runs(box, runs):
@@ -252,7 +251,7 @@ def test_other_runs_are_no_training_runs(box, runs):
         model = residual(box, FOREST).fit(X[early], Y[early], names)
         assert not model.trained_on(X[~early], Y[~early], run[~early]).any()
         assert model.share_continued(X[~early], run[~early]) < 0.1
-    with pytest.raises(CaptureError, match="groups has shape"):
+    with pytest.raises(CaptureError, match="episodes has shape"):
         residual(box, FOREST).fit(X, Y, episodes=[1, 2])
 
 
@@ -284,7 +283,7 @@ class NaN(LinearRegression):
     [
         (OneNumber(), r"what the regressor predicts has shape \(1,\), expected \(n, dc\)"),
         (NaN(), "what the regressor predicts has 2 NaN or infinite values"),
-        (SVR(), r"SVR\(\) cannot be trained on 2 numbers a row .* sklearn.multioutput.MultiOutputRegressor"),
+        (SVR(), r"SVR\(\) cannot be trained on 2 numbers per row .* sklearn.multioutput.MultiOutputRegressor"),
         ("linear", "the regressor is 'linear'; expected one of scikit-learn's kind"),
         (LinearRegression, "the regressor is <class .*expected one of scikit-learn's kind"),
     ],

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from capture_cp import Capture, CaptureWarning, NearestParticles, OneGroup, one_stratum
+from capture_cp import Capture, CaptureWarning, HorizonCapture, NearestParticles, OneGroup, Rollouts, one_stratum
 from capture_cp.base.streams import derived_seed, generator, seed_sequence, stream
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
 from capture_cp.planning import MPPI
 from capture_cp.planning.episode import episode_seeds
-from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
 
@@ -111,12 +109,11 @@ def test_equal_questions_get_new_particles_and_seeds_the_same():
 
 
 def test_maps_of_a_study_share_no_random_numbers():
-    study = CoverageStudy(seed=0)
-    tasks = [Marble(load_map(name)) for name in ("center", "top-left")]
-    for purpose in ("calibration", "test", "subsets", "training"):
-        one, other = (first(study.recipe.rng(task, purpose)) for task in tasks)
-        assert one != other
-    assert study.recipe.seed_on(tasks[0]) != study.recipe.seed_on(tasks[1])
+    tasks = [Marble(load_map(name), design="random") for name in ("center", "top-left")]
+    assert len({task.seed_here(0) for task in tasks}) == 2
+    assert len({first(task.prediction_stream(0, start)) for task in tasks for start in (0, 4096)}) == 4
+    actions = np.concatenate([task.test(0, 500).X[:, 6:] for task in tasks])
+    assert len(np.unique(actions)) == actions.size
     seeds = [episode_seeds(0, where, episode) for where in ("Center", "Top Left") for episode in range(50)]
     assert len({seed for pair in seeds for seed in pair}) == 200
 

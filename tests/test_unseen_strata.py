@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from capture_cp import Capture, FunctionStrata, NearestParticles, Tree
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
+from capture_cp import Capture, FunctionStrata, HorizonCapture, NearestParticles, Rollouts, Tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4

@@ -14,6 +14,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,14 +25,18 @@ from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.files import write_json
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
+from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import require_cuda
-from capture_cp.studies.marble_methods import PART, MarbleMethods
-from capture_cp.studies.montecarlo import Counts, count
+from capture_cp.studies.montecarlo import Counts, Question, count, fit_methods
+from capture_cp.studies.parts import run_parts
 from capture_cp.tasks.marble.cspace import STRATA
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.task import TestSet
 
 ALPHA = 0.1
+#: The tree of `capture coverage marble`.
+TREE = Tree(per_stratum=False, min_leaf=700, max_leaves=None)
 #: Test inputs, and outcomes of each, whose every membership is compared with the processor's.
 COMPARED, COMPARED_DRAWS = 2048, 1000
 
@@ -57,15 +63,15 @@ def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, 
     does it, with what the processor and the GPU do at the same time; the stages are timed one after the other.
     """
     cuda = require_cuda()
-    recipe = MarbleMethods(METHODS)
     tasks = {name: Marble(load_map(name)) for name in maps}
-    X = {name: task.inputs("grid", recipe.rng(task, "test"))[:inputs] for name, task in tasks.items()}
+    X = {name: task.test(0, inputs).X for name, task in tasks.items()}
     start = time.perf_counter()
-    _warm_up(recipe, next(iter(tasks.values())))
+    _warm_up(next(iter(tasks.values())))
     compiling = time.perf_counter() - start
     start = time.perf_counter()
     calibrated, results = {}, {}
-    for name, caps in recipe.calibrate_all(tasks, jobs):
+    work = partial(_calibrate_part, list(tasks.values()))
+    for name, (_, caps) in zip(tasks, run_parts(work, range(len(tasks)), jobs)):
         calibrated[name] = caps
         results[name] = _counts(caps, tasks[name], X[name], mc)
     whole = time.perf_counter() - start
@@ -79,7 +85,7 @@ def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, 
         "cores": os.cpu_count(),
         "whole_seconds": whole,
         "compiling_seconds": compiling,
-        "stage_seconds": _stages(cuda, recipe, calibrated, tasks, X, mc),
+        "stage_seconds": _stages(cuda, calibrated, tasks, X, mc),
         "coverage": _coverage(_sum(results.values()), STRATA),
         "agreement": {name: agreement(caps, tasks[name], X[name]) for name, caps in calibrated.items()},
     }
@@ -106,13 +112,12 @@ def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, An
         "methods": {},
     }
     for name, cap in caps.items():
-        on_gpu = Capture(**cap.get_params(deep=False) | {"device": "cuda"})
-        on_gpu._restore(cap.partition_, cap.calibration_, cap.n_inputs_, cap.n_outputs_, cap.data_)
+        on_gpu = copy(cap).set_params(device="cuda")
         prediction = cap.predict(some, 0)
         ours = on_gpu.contains(some, found.reshape(len(some), draws, 2), ALPHA, None, prediction, found_labels)
         theirs = cap.contains(some, Y.reshape(len(some), draws, 2), ALPHA, None, prediction, labels)
         q, q_gpu = cap.thresholds(some, ALPHA), on_gpu.thresholds(some, ALPHA)
-        R, R_gpu = (c._computed.score(prediction, Y[::draws].copy()) for c in (cap, on_gpu))
+        R, R_gpu = (c.scores(prediction, Y[::draws].copy()) for c in (cap, on_gpu))
         cells = cap.count_cells(some, ALPHA, prediction=prediction)
         report["methods"][name] = {
             "memberships": ours.size,
@@ -129,15 +134,16 @@ def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, An
 
 def _different_sums(caps: dict[str, Capture], task: Marble, X: Floats, draws: int) -> dict[str, int]:
     """How many sums of each method the streamed counting on the GPU has that the processor has not."""
-    ours, theirs = _counts(caps, task, X, draws), count(caps, task, X, draws, 0, 0, ALPHA)
+    test = TestSet(X, partial(task.outcomes, seed=task.seed_here(0)))
+    ours, theirs = _counts(caps, task, X, draws), count(caps, task, test, Question(draws, ALPHA), slice(0, len(X)))
     return {name: int((ours[name].sums != theirs[name].sums).sum()) for name in caps}
 
 
 def _counts(caps: dict[str, Capture], task: Marble, X: Floats, mc: int, **clock: Any) -> dict[str, Counts]:
     from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 
-    counter = CounterOnCuda(caps, task, mc, 0, ALPHA, **clock)
-    return _sum(counts for _, counts in counter.parts(X, range(-(-len(X) // PART)), PART))
+    counter = CounterOnCuda(caps, task, task.outcomes_on_cuda(), Question(mc, ALPHA), **clock)
+    return _sum(counter.parts(X, task.test_parts(len(X))))
 
 
 def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
@@ -147,25 +153,30 @@ def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
     return totals
 
 
-def _stages(
-    cuda: Any, recipe: MarbleMethods, calibrated: Any, tasks: dict[str, Marble], X: dict[str, Floats], mc: int
-) -> dict[str, float]:
+def calibrate(task: Marble) -> dict[str, Capture]:
+    """The methods of one map, as the study calibrates them."""
+    return fit_methods(task, METHODS, task.calibration(0), 0, tree=TREE)
+
+
+def _calibrate_part(tasks: Sequence[Marble], number: int) -> dict[str, Capture]:
+    return calibrate(tasks[number])
+
+
+def _stages(cuda: Any, calibrated: Any, tasks: dict[str, Marble], X: dict[str, Floats], mc: int) -> dict[str, float]:
     """The same work once more, a stage at a time; calibrating in one process."""
     clock = Stopwatch(cuda)
     for name, task in tasks.items():
         with clock("calibrating"):
-            recipe.calibrate(task)
+            calibrate(task)
         with clock("counting"):
             _counts(calibrated[name], task, X[name], mc, clock=clock)
     return dict(clock.seconds)
 
 
-def _warm_up(recipe: MarbleMethods, task: Marble) -> None:
+def _warm_up(task: Marble) -> None:
     """Compile every kernel: those of the processor, and those of the GPU for one part."""
-    data = task.transitions("grid", 2, recipe.rng(task, "calibration"))
-    rows = np.arange(0, len(data.X), 20)
-    caps = recipe.fit(task, data.X[rows], data.Y[rows])
-    _counts(caps, task, data.X[rows[:100]], 10)
+    data = task.calibration(0, 7000)
+    _counts(fit_methods(task, METHODS, data, 0, tree=TREE), task, data.X[:100], 10)
 
 
 def table(report: dict[str, Any]) -> str:

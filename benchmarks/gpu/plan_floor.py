@@ -33,11 +33,11 @@ def particle_step_instructions(pits: int) -> dict[str, int]:
     clip = 2
     # dynamics.step: position, velocity (tilt, correction, its growth, time), tilt, each on two axes; the counter
     substep = 2 * (1 + (4 + clip) + (1 + clip)) + 1
-    # zone_at: its square (subtract, multiply, compare, convert; on two axes), how far it went (4)
-    zone = 2 * 4 + 4
+    # contents_at: its square (subtract, multiply, compare, convert; on two axes), how far it went (4)
+    met = 2 * 4 + 4
     # noise on the action and its clip on two axes; is it in a pit or at the goal (two differences, two products, compare)
     around = 2 * (1 + clip) + (pits + 1) * 6
-    return {"noise": noise, "motion": around + dynamics.SUBSTEPS * (substep + zone)}
+    return {"noise": noise, "motion": around + dynamics.SUBSTEPS * (substep + met)}
 
 
 def region_instructions(sizes: Sizes) -> int:

@@ -14,15 +14,17 @@ from typing import Any
 from benchmarks.gpu.arguments import at_least_one, result_file
 from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import write_json
+from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import require_cuda
 from capture_cp.planning.episode import episode_seeds
 from capture_cp.studies.paper import PLANNING_METHODS
-from capture_cp.studies.planning_rows import ROWS, calibrate, play_together
-from capture_cp.studies.planning_summary import planning_row, summary
+from capture_cp.studies.planning_rows import planning_row, summary
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.rows import fit_row
 
-PARTICLES, MAX_LEAVES, HORIZON, ALPHA = 16, 20, 6, 0.1
+#: As in the study.
+TREE, ALPHA = Tree(per_stratum=False, max_leaves=20), 0.1
 
 
 def rows(maps: Sequence[str], methods: Sequence[str], episodes: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -31,11 +33,11 @@ def rows(maps: Sequence[str], methods: Sequence[str], episodes: int, seed: int) 
         task = Marble(load_map(map_name), absorb=True)
         for name in methods:
             began = time.perf_counter()
-            found = calibrate(ROWS[name], task, PARTICLES, MAX_LEAVES, HORIZON, seed)
+            found = fit_row(task.rows[name], task, seed, tree=TREE)
             ready = time.perf_counter()
-            seeds, noise_seeds = zip(*(episode_seeds(seed, task.map.name, episode) for episode in range(episodes)))
-            runs = play_together(found, found.row.planner, ALPHA, seeds, noise_seeds, {})
-            row = planning_row(map_name, name, [summary(run, task) for run in runs])
+            seeds = [episode_seeds(seed, task.place, episode) for episode in range(episodes)]
+            runs = found.play_together(task.starts(episodes), ALPHA, seeds, [{}] * episodes)
+            row = planning_row(task.name, map_name, name, [summary(run, task) for run in runs])
             plans = sum(run.steps for run in runs)
             done = time.perf_counter()
             yield row | {"plans": plans, "calibrating_seconds": ready - began, "planning_seconds": done - ready}
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the table, print a line a row, and write them all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--maps", nargs="+", default=MAP_NAMES)
-    parser.add_argument("--methods", nargs="+", default=PLANNING_METHODS, choices=ROWS)
+    parser.add_argument("--methods", nargs="+", default=PLANNING_METHODS, choices=tuple(Marble(load_map(MAP_NAMES[0])).rows))
     parser.add_argument("--episodes", type=at_least_one, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=result_file)

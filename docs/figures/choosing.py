@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from capture_cp import Capture, CaptureWarning, NearestParticles, Tree, size_needed
-from capture_cp.capture.plotting import STRATA_COLOURS
+from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
@@ -44,7 +44,7 @@ def worlds() -> list[World]:
     box, rng = Box(), np.random.default_rng(10)
     pool, test = box.transitions(60_000, rng), box.transitions(20_000, rng)
     marble = Marble(load_map("center"))
-    rolls, later = (marble.transitions("random", 1, rng) for _ in range(2))
+    rolls, later = (marble.design_transitions("random", 1, rng) for _ in range(2))
     return [
         World("box", box.model, box.strata, pool.X, pool.Y, test.X, test.Y),
         World("marble", marble.model, marble.strata, rolls.X, rolls.Y, later.X[:20_000], later.Y[:20_000]),

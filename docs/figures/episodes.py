@@ -44,7 +44,7 @@ def episodes_picture() -> None:
         cap.set_params(seed=seed).fit(fit.X, fit.Y)
         claim.append(cap.contains(check.X, check.Y, 0.1).mean())
         wrong.append(cap.contains(new.X, new.Y, 0.1).mean())
-        cap.fit(log.X, log.Y, groups=log.episode)
+        cap.fit(log.X, log.Y, episodes=log.episode)
         right.append(cap.contains(new.X, new.Y, 0.1).mean())
     figure, ax = plt.subplots(figsize=(7.2, 2.9))
     for row, values in enumerate(found.values()):

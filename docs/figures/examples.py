@@ -15,7 +15,7 @@ from make_examples import driven, pushed
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Polygon
 
-from capture_cp.capture.plotting import STRATA_COLOURS, plot_strata
+from capture_cp.spaces.plotting import STRATA_COLOURS, plot_strata
 from figures.style import DOCS, INK, save
 
 OUTCOMES = 60
@@ -64,7 +64,7 @@ def panda_picture() -> None:
     cap, strata, peg = example["cap"], example["strata"], example["peg"]
     x = np.array([0.002, 0.0265, 0.02, 0.5, -2.5, -1.0])
     figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.3))
-    after, _ = peg.outcomes(np.tile(x, (OUTCOMES, 1)), rng)
+    after, _ = peg.landings(np.tile(x, (OUTCOMES, 1)), rng)
     for ax, axes, labels in zip(panels, ((0, 1), (0, 2)), (("x (m)", "z (m)"), ("x (m)", "theta (rad)"))):
         cap.region(x, alpha=0.1).plot(ax, axes=axes)
         _outcomes(ax, after[:, axes])

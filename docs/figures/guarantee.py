@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 from capture_cp import Tree, conformal_quantile, conformal_rank, method
-from capture_cp.capture.plotting import STRATA_COLOURS
+from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.tasks.box import Box
 from figures.style import CORNER, DARK_EDGE, EDGE, FREE, INK, MARKERS, save
 

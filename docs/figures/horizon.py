@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from capture_cp.studies.horizon import HorizonStudy
-from capture_cp.studies.horizon_methods import coverage_figure
+from capture_cp.studies.horizon import HorizonStudy, coverage_figure
+from capture_cp.tasks.marble.options import MarbleOptions
 from figures.style import save
 
 
 def horizon_picture() -> None:
     """Coverage against the step on the six maps of the marble, for three kinds of regions."""
-    study = HorizonStudy(volume=0)
-    save("horizon", coverage_figure({name: study.measure(task) for name, task in study.checked_tasks().items()}))
+    study = HorizonStudy.of(MarbleOptions(), volume=0)
+    save("horizon", coverage_figure({name: study.measure(task) for name, task in study.checked_places().items()}))

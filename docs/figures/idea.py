@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch
 
 from capture_cp import Capture, NearestParticles, Tree, read_transitions
-from capture_cp.capture.plotting import STRATA_COLOURS, plot_strata
+from capture_cp.spaces.plotting import STRATA_COLOURS, plot_strata
 from capture_cp.tasks.box import Box
 from figures.style import CORNER, DARK_EDGE, DOCS, FREE, INK, X_QUERY, arrow, bare, close_up, save
 

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from capture_cp import METHODS, SE2, Capture, FunctionStrata, Grid, NearestParticles, PerStratum, method
-from capture_cp.capture.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, plot_strata
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, plot_strata
 from capture_cp.tasks.box import Box
 from figures.style import INK, MARKERS, X_QUERY, arrow, bare, close_up, save
 

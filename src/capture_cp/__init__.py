@@ -1,74 +1,105 @@
-"""Calibrated particle regions for robots in contact: where will it be after its next action, with a guarantee."""
+"""Calibrated particle regions for robots in contact: where will it be after its next action, with a guarantee.
 
-from importlib.metadata import version
+Names are imported when they are first used, so that a program loads only what it needs.
+"""
 
-from capture_cp.base.checks import CaptureError, CaptureWarning
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.compiled import Compiled
-from capture_cp.capture.methods import METHODS, method
-from capture_cp.capture.monitor import Monitor
-from capture_cp.capture.region import Region
-from capture_cp.conformal.coverage import Coverage, CoverageRow, clopper_pearson
-from capture_cp.conformal.gaussian import Mahalanobis, calibrated_covariance
-from capture_cp.conformal.groups import Examples, Groups, OneGroup, PerStratum, Tree, Uncalibrated
-from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
-from capture_cp.conformal.partition import Partition, ThresholdTable
-from capture_cp.conformal.quantile import conformal_quantile, conformal_rank, size_needed
-from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
-from capture_cp.conformal.units import split_rows
-from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
-from capture_cp.models.residual import Residual, residual
-from capture_cp.spaces.contact_strata import ContactStrata
-from capture_cp.spaces.grid import Grid
-from capture_cp.spaces.metrics import SE2, Euclidean, Metric
-from capture_cp.spaces.strata import FunctionStrata, GridStrata, Strata, one_stratum
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__version__ = version("capture-cp")
+if TYPE_CHECKING:
+    __version__: str
+    from capture_cp import models, planning
+    from capture_cp.base.checks import CaptureError, CaptureWarning
+    from capture_cp.capture.adaptive import Adaptive, AdaptiveAlpha, AdaptiveScale
+    from capture_cp.capture.capture import Capture
+    from capture_cp.capture.compiled import Compiled
+    from capture_cp.capture.fitted import Fitted
+    from capture_cp.capture.horizon import HorizonCapture
+    from capture_cp.capture.horizon_particles import Cloud, as_step
+    from capture_cp.capture.methods import METHODS, method
+    from capture_cp.capture.monitor import Monitor
+    from capture_cp.capture.on_policy import (
+        Executed,
+        OnPolicyCoverage,
+        Round,
+        Run,
+        executed,
+        on_policy_coverage,
+        on_policy_rounds,
+    )
+    from capture_cp.capture.region import Region
+    from capture_cp.conformal.coverage import Coverage, CoverageRow, HorizonCoverage, clopper_pearson
+    from capture_cp.conformal.episodes import split_rows
+    from capture_cp.conformal.gaussian import Mahalanobis, calibrated_covariance
+    from capture_cp.conformal.groups import Examples, Groups, OneGroup, PerStratum, Tree, Uncalibrated
+    from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
+    from capture_cp.conformal.partition import Partition, ThresholdTable
+    from capture_cp.conformal.quantile import conformal_quantile, conformal_rank, rollouts_needed, size_needed
+    from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
+    from capture_cp.data.rollouts import BatchedStep, Rollouts, split_log
+    from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
+    from capture_cp.logs.batch import BatchCheck, Finding, check_batch
+    from capture_cp.logs.bundle import load_calibration
+    from capture_cp.models.residual import Residual, residual
+    from capture_cp.spaces.contact_strata import ContactStrata
+    from capture_cp.spaces.grid import Grid
+    from capture_cp.spaces.metrics import SE2, Euclidean, Metric
+    from capture_cp.spaces.plotting import plot_strata
+    from capture_cp.spaces.strata import FunctionStrata, GridStrata, Strata, one_stratum
 
-__all__ = [
-    "METHODS",
-    "SE2",
-    "Capture",
-    "CaptureError",
-    "CaptureWarning",
-    "Compiled",
-    "ContactStrata",
-    "Coverage",
-    "CoverageRow",
-    "Euclidean",
-    "Examples",
-    "FunctionStrata",
-    "Grid",
-    "GridStrata",
-    "Groups",
-    "JumperMartingale",
-    "Mahalanobis",
-    "Metric",
-    "Model",
-    "Monitor",
-    "NearestParticles",
-    "OneGroup",
-    "OnlineRanks",
-    "ParticleBox",
-    "Partition",
-    "PerStratum",
-    "Region",
-    "Residual",
-    "Score",
-    "Strata",
-    "ThresholdTable",
-    "Transitions",
-    "Tree",
-    "Uncalibrated",
-    "calibrated_covariance",
-    "clopper_pearson",
-    "conformal_quantile",
-    "conformal_rank",
-    "method",
-    "one_stratum",
-    "read_transitions",
-    "residual",
-    "size_needed",
-    "split_rows",
-    "write_transitions",
-]
+#: The module of every public name.
+_MODULES = {
+    "base.checks": ("CaptureError", "CaptureWarning"),
+    "capture.adaptive": ("Adaptive", "AdaptiveAlpha", "AdaptiveScale"),
+    "capture.capture": ("Capture",),
+    "capture.compiled": ("Compiled",),
+    "capture.fitted": ("Fitted",),
+    "capture.horizon": ("HorizonCapture",),
+    "capture.horizon_particles": ("Cloud", "as_step"),
+    "capture.methods": ("METHODS", "method"),
+    "capture.monitor": ("Monitor",),
+    "capture.on_policy": (
+        *("Executed", "OnPolicyCoverage", "Round", "Run"),
+        *("executed", "on_policy_coverage", "on_policy_rounds"),
+    ),
+    "capture.region": ("Region",),
+    "conformal.coverage": ("Coverage", "CoverageRow", "HorizonCoverage", "clopper_pearson"),
+    "conformal.episodes": ("split_rows",),
+    "conformal.gaussian": ("Mahalanobis", "calibrated_covariance"),
+    "conformal.groups": ("Examples", "Groups", "OneGroup", "PerStratum", "Tree", "Uncalibrated"),
+    "conformal.martingale": ("JumperMartingale", "OnlineRanks"),
+    "conformal.partition": ("Partition", "ThresholdTable"),
+    "conformal.quantile": ("conformal_quantile", "conformal_rank", "rollouts_needed", "size_needed"),
+    "conformal.scores": ("Model", "NearestParticles", "ParticleBox", "Score"),
+    "data.rollouts": ("BatchedStep", "Rollouts", "split_log"),
+    "data.transitions": ("Transitions", "read_transitions", "write_transitions"),
+    "logs.batch": ("BatchCheck", "Finding", "check_batch"),
+    "logs.bundle": ("load_calibration",),
+    "models.residual": ("Residual", "residual"),
+    "spaces.contact_strata": ("ContactStrata",),
+    "spaces.grid": ("Grid",),
+    "spaces.metrics": ("SE2", "Euclidean", "Metric"),
+    "spaces.plotting": ("plot_strata",),
+    "spaces.strata": ("FunctionStrata", "GridStrata", "Strata", "one_stratum"),
+}
+_MODULE_OF = {name: f"capture_cp.{module}" for module, names in _MODULES.items() for name in names}
+_PACKAGES = ("models", "planning")
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("capture-cp")
+    if name in _PACKAGES:
+        return import_module(f"capture_cp.{name}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES, "__version__"})

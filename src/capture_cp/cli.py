@@ -1,119 +1,77 @@
-"""The command line: `capture COMMAND --help` explains each command."""
+"""The command line: `capture COMMAND --help` explains each command. What a command does not need is not imported."""
 
 from __future__ import annotations
 
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Sequence
+from dataclasses import fields
+from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
-import tyro
-from rich.console import Console
-from rich.errors import MarkupError
-from rich.text import Text
-
-from capture_cp import __version__
-from capture_cp.base.checks import CaptureError, CaptureWarning, printable, shortened
-from capture_cp.logs.calibrate import Calibrate
-from capture_cp.logs.check import Check
-from capture_cp.logs.config import expanded
-from capture_cp.logs.size import Size
-from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.demo import Demo
-from capture_cp.studies.horizon import HorizonStudy
-from capture_cp.studies.marble_sensitivity import MarbleSensitivity
-from capture_cp.studies.online import OnlineStudy
-from capture_cp.studies.online_rounds import RoundsStudy
-from capture_cp.studies.peg_coverage import PegCoverageStudy
-from capture_cp.studies.peg_horizon import PegHorizonStudy
-from capture_cp.studies.peg_planning import PegPlanningStudy
-from capture_cp.studies.peg_sensitivity import PegSensitivity
-from capture_cp.studies.peg_simulator import SimulatorCheck
-from capture_cp.studies.planning import PlanningStudy
-from capture_cp.studies.reproduce import Reproduce
-from capture_cp.studies.video import Video
-from capture_cp.viewer.settings import MarbleView, PegView
-
-DESCRIPTION = """Calibrated prediction regions for robots in contact: where will it be after its next action?
-
-Start with: capture demo"""
-
-COVERAGE = "Empirical coverage of the methods on a task, stratum by stratum, beside the paper's figures."
-
-HORIZON = "Coverage of regions several steps ahead: the paper's recursion beside regions calibrated on roll-outs."
-
-ONLINE = "Regions in closed loop: adapting to a system that changes, and calibrated on what the planner does."
-
-PLAN = "Closed-loop planning with the regions of each method on a task, beside the paper's figures."
-
-VIEW = "A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay."
-
-PlanCommand = (
-    Annotated[PlanningStudy, tyro.conf.subcommand("marble")]
-    | Annotated[MarbleSensitivity, tyro.conf.subcommand("marble-sensitivity")]
-    | Annotated[PegPlanningStudy, tyro.conf.subcommand("peg")]
-    | Annotated[PegSensitivity, tyro.conf.subcommand("peg-sensitivity")]
-)
-
-CoverageCommand = (
-    Annotated[CoverageStudy, tyro.conf.subcommand("marble")] | Annotated[PegCoverageStudy, tyro.conf.subcommand("peg")]
-)
-
-HorizonCommand = (
-    Annotated[HorizonStudy, tyro.conf.subcommand("marble")] | Annotated[PegHorizonStudy, tyro.conf.subcommand("peg")]
-)
-
-OnlineCommand = (
-    Annotated[OnlineStudy, tyro.conf.subcommand("marble")] | Annotated[RoundsStudy, tyro.conf.subcommand("marble-rounds")]
-)
-
-ViewCommand = Annotated[MarbleView, tyro.conf.subcommand("marble")] | Annotated[PegView, tyro.conf.subcommand("peg")]
-
-Command = (
-    Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[CoverageCommand, tyro.conf.subcommand("coverage", description=COVERAGE)]
-    | Annotated[HorizonCommand, tyro.conf.subcommand("horizon", description=HORIZON)]
-    | Annotated[PlanCommand, tyro.conf.subcommand("plan", description=PLAN)]
-    | Annotated[OnlineCommand, tyro.conf.subcommand("online", description=ONLINE)]
-    | Annotated[Size, tyro.conf.subcommand("size")]
-    | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
-    | Annotated[Check, tyro.conf.subcommand("check")]
-    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-    | Annotated[Video, tyro.conf.subcommand("video")]
-    | Annotated[ViewCommand, tyro.conf.subcommand("view", description=VIEW, default=MarbleView())]
-    | Annotated[SimulatorCheck, tyro.conf.subcommand("simulator")]
-)
+from capture_cp.base.checks import CaptureError, CaptureWarning, known_name, shortened
+from capture_cp.base.terminal import Terminal
+from capture_cp.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, task_names
 
 
-class Terminal(Console):
-    """A console that shows what it is given: control characters are not obeyed, and what is no markup is text."""
+class Command(NamedTuple):
+    """What a command runs, `module:class`, and one line about it; `of_task` takes the name of a task first."""
 
-    def __init__(self, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, emoji=False)
+    where: str
+    summary: str
+    of_task: bool = False
 
-    def render_str(self, text: str, **options: Any) -> Text:
-        """One piece of text, such as the cell of a table."""
-        try:
-            return super().render_str(printable(text), **options)
-        except MarkupError:
-            return super().render_str(printable(text), **(options | {"markup": False}))
+
+OWN = {
+    "size": Command("capture_cp.logs.size:Size", "How many transitions to log, before logging any."),
+    "calibrate": Command("capture_cp.logs.calibrate:Calibrate", "From a log of transitions to regions and a report."),
+    "check": Command("capture_cp.logs.check:Check", "Does a new log still satisfy a calibration?"),
+}
+SHOWN = {
+    "demo": Command("capture_cp.studies.demo:Demo", "See what this is about in two minutes, with a report.", of_task=True),
+    "view": Command("capture_cp.viewer.view:View", "A live page: regions, planning and replay in 3D.", of_task=True),
+    "video": Command("capture_cp.studies.video:Video", "A recorded episode as a film."),
+    "reproduce": Command("capture_cp.studies.reproduce:Reproduce", "Every table and figure of the paper, ours beside."),
+}
+STUDIES = {
+    "coverage": Command("capture_cp.studies.coverage:CoverageStudy", "How often regions hold, by stratum.", of_task=True),
+    "horizon": Command("capture_cp.studies.horizon:HorizonStudy", "Regions several steps ahead.", of_task=True),
+    "plan": Command("capture_cp.studies.planning:PlanningStudy", "Planning in closed loop with regions.", of_task=True),
+    "sensitivity": Command(
+        "capture_cp.studies.sensitivity:SensitivityStudy", "Planning when one setting differs.", of_task=True
+    ),
+    "online": Command("capture_cp.studies.online:OnlineStudy", "Regions that adapt to a system that changes.", of_task=True),
+    "rounds": Command("capture_cp.studies.rounds:RoundsStudy", "Calibration on the planner's own episodes.", of_task=True),
+}
+COMMANDS = OWN | SHOWN | STUDIES | {name: Command(*brought[1:]) for name, brought in TASK_COMMANDS.items()}
+
+HEADINGS = {
+    "Your own robot": OWN,
+    "See it work": SHOWN,
+    "Studies of a task": STUDIES,
+    "Studies that one task brings": {name: COMMANDS[name] for name in TASK_COMMANDS},
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. Whatever fails ends in one sentence and exit status 2; CAPTURE_TRACEBACK=1 shows where."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    given = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may lack the characters of a table, or of a name
-    if list(arguments) == ["--version"]:
-        print(f"capture-cp {__version__}")
+    if given == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"capture-cp {version('capture-cp')}")
         return
+    if not given or given[0] in ("-h", "--help"):
+        print(_overview())
+        raise SystemExit(0 if given else 2)
     errors = Terminal(stderr=True)
     try:
-        _run(arguments, errors)
+        _run(given[0], given[1:], errors)
     except KeyboardInterrupt:
         errors.print("stopped.")
         raise SystemExit(130) from None
@@ -123,13 +81,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     except Exception as error:
         if os.environ.get("CAPTURE_TRACEBACK"):
+            import traceback
+
             traceback.print_exc()
         errors.print(f"error: {_sentence(error)}", style="red", highlight=False, markup=False, soft_wrap=True)
         raise SystemExit(2) from None
 
 
-def _run(arguments: Sequence[str], errors: Console) -> None:
-    command = tyro.cli(Command, prog="capture", description=DESCRIPTION, args=expanded(arguments))
+def _overview() -> str:
+    lines = ["usage: capture COMMAND ...", "", "Calibrated prediction regions for robots in contact: where will it be after"]
+    lines += ["its next action, with a guarantee. Start with: capture demo"]
+    for heading, commands in HEADINGS.items():
+        lines += ["", f"{heading}:", *(f"  {name:<12} {command.summary}" for name, command in commands.items())]
+    lines += ["", f"Tasks: {', '.join(task_names())}, or one of your own: --task module:object."]
+    lines += ["`capture COMMAND --help` explains a command and its options; `capture --version` prints the version."]
+    return "\n".join(lines)
+
+
+def _run(name: str, given: list[str], errors: Terminal) -> None:
+    command = COMMANDS[known_name("command", name, COMMANDS)]
+    if command.of_task:
+        job = _study(name, command, given)
+    else:
+        if name in TASK_COMMANDS and given[:1] == [TASK_COMMANDS[name][0]]:
+            given = given[1:]
+        job = _parsed(_loaded(command.where), f"capture {name}", _expanded(name, given))
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, category, *_: errors.print(
             f"warning: {message}",
@@ -137,7 +113,56 @@ def _run(arguments: Sequence[str], errors: Console) -> None:
             highlight=False,
             markup=False,
         )
-        command.run(Terminal())
+        job.run(Terminal())
+
+
+def _study(name: str, command: Command, given: list[str]) -> Any:
+    """The study of a task, as its own class: other processes can import that."""
+    from capture_cp.studies.study import study_of
+
+    task, options = _task(name, given)
+    study, chosen = _loaded(command.where), find_task(task)
+    found = _parsed(study_of(study, chosen), f"capture {name} {task}", options)
+    return study(**{entry.name: getattr(found, entry.name) for entry in fields(study)})
+
+
+def _task(name: str, given: list[str]) -> tuple[str, list[str]]:
+    """The task that a study is asked for, and the options that are left."""
+    if given and not given[0].startswith("-"):
+        return known_name("task", given[0], task_names()), given[1:]
+    if "--task" in given:
+        at = given.index("--task")
+        if at + 1 < len(given):
+            return given[at + 1], given[:at] + given[at + 2 :]
+    if name == "demo" or (name == "view" and not given):
+        return DEFAULT_TASK, given
+    if given and given[0] in ("-h", "--help"):
+        print(f"usage: capture {name} TASK [OPTIONS]\n\n{COMMANDS[name].summary}\n")
+        print(f"Tasks: {', '.join(task_names())}, or one of your own: --task module:object.")
+        print(f"`capture {name} TASK --help` lists the options.")
+        raise SystemExit(0)
+    raise CaptureError(
+        f"capture {name} needs a task; name one of {', '.join(task_names())}, or your own with --task module:object."
+    )
+
+
+def _parsed(kind: Any, program: str, given: Sequence[str]) -> Any:
+    import tyro
+
+    return tyro.cli(kind, prog=program, args=given)
+
+
+def _expanded(name: str, given: list[str]) -> list[str]:
+    if name not in OWN:
+        return given
+    from capture_cp.logs.config import expanded
+
+    return expanded([name, *given])[1:]
+
+
+def _loaded(where: str) -> Any:
+    module, _, attribute = where.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def _sentence(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from operator import attrgetter
 
 import numpy as np
@@ -53,8 +54,7 @@ def fitted(log, device, score=None, rows=None):
 def both(log):
     """One calibration, asked on the processor and on the GPU."""
     cap = fitted(log, "cpu")
-    there = Capture(**cap.get_params(deep=False) | {"device": "cuda"})
-    return cap, there._restore(cap.partition_, cap.calibration_, cap.n_inputs_, cap.n_outputs_, cap.data_)
+    return cap, copy(cap).set_params(device="cuda")
 
 
 @pytest.mark.parametrize("score", [None, ParticleBox(), Mahalanobis()], ids=repr)
@@ -97,7 +97,7 @@ def test_parts_of_the_users_own_stay_on_the_processor(log, score):
     with pytest.raises(CaptureError, match="has no version for a GPU"):
         fitted(log, "cuda", score)
     cap = fitted(log, "auto", score, 500)
-    assert cap._computed is cap.score_
+    assert cap.computed_score is cap.score_
 
 
 # -- compiled ---------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,11 +14,11 @@ from benchmarks.gpu import coverage as benchmark
 from capture_cp import CaptureWarning
 from capture_cp.capture.methods import METHODS
 from capture_cp.studies import montecarlo_cuda
-from capture_cp.studies.marble_methods import MarbleMethods
-from capture_cp.studies.montecarlo import count
+from capture_cp.studies.montecarlo import Question, count, fit_methods
 from capture_cp.tasks.marble.cuda import OutcomesOnCuda
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.task import TestSet
 from gpu.conftest import SIMULATED
 
 
@@ -29,15 +30,22 @@ def task():
 @pytest.fixture(scope="module")
 def inputs(task):
     """Inputs that bump into walls, and some whose clipped actions give the same outcome again and again."""
-    X = task.inputs("grid", np.random.default_rng(0))
+    X = task.design_inputs("grid", np.random.default_rng(0))
     return X[np.random.default_rng(1).permutation(len(X))[: 6 if SIMULATED else 3000]]
 
 
 @pytest.fixture(scope="module")
 def caps(task):
-    data = task.transitions("grid", 2, np.random.default_rng(0))
+    data = task.design_transitions("grid", 2, np.random.default_rng(0))
     rows = np.random.default_rng(2).permutation(len(data.X))[:6000]
-    return MarbleMethods(METHODS).fit(task, data.X[rows], data.Y[rows])
+    return fit_methods(task, METHODS, data.rows(rows), 0, tree=benchmark.TREE)
+
+
+def counted_there(caps, task, X, question):
+    """Counts of all inputs X in one part, on the GPU."""
+    counter = montecarlo_cuda.CounterOnCuda(caps, task, task.outcomes_on_cuda(), question)
+    [found] = counter.parts(X, [slice(0, len(X))])
+    return found
 
 
 @pytest.mark.parametrize("absorb", [False, True])
@@ -50,51 +58,53 @@ def test_outcomes_and_their_strata(task, inputs, absorb):
     np.testing.assert_array_equal(labels.copy_to_host(), task.strata.index(Y))
 
 
-def test_counts_are_those_of_the_processor(task, caps, inputs):
-    [(part, ours)] = montecarlo_cuda.CounterOnCuda(caps, task, 4, 0, 0.1).parts(inputs, [0], len(inputs))
-    assert part == 0
-    for name, theirs in count(caps, task, inputs, 4, 0, 0, 0.1).items():
-        np.testing.assert_array_equal(ours[name].sums, theirs.sums)
-        np.testing.assert_array_equal(ours[name].cells, theirs.cells)
+@pytest.mark.parametrize("volume", [None, 4, 0])
+def test_counts_are_those_of_the_processor(task, caps, inputs, volume):
+    question = Question(4, 0.1, volume)
+    ours = counted_there(caps, task, inputs, question)
+    test = TestSet(inputs, partial(task.outcomes, seed=task.seed_here(0)))
+    for name, theirs in count(caps, task, test, question, slice(0, len(inputs))).items():
+        assert ours[name].to_json() == theirs.to_json()
 
 
 def test_counts_do_not_depend_on_blocks_of_draws(task, caps, inputs, monkeypatch):
     few = {"capture": caps["capture"]}
-    [(_, whole)] = montecarlo_cuda.CounterOnCuda(few, task, 3, 0, 0.1).parts(inputs, [0], len(inputs))
+    whole = counted_there(few, task, inputs, Question(3, 0.1))
     monkeypatch.setattr(montecarlo_cuda, "BLOCK", 2 * len(inputs))
-    [(_, blocks)] = montecarlo_cuda.CounterOnCuda(few, task, 3, 0, 0.1).parts(inputs, [0], len(inputs))
+    blocks = counted_there(few, task, inputs, Question(3, 0.1))
     np.testing.assert_array_equal(whole["capture"].sums, blocks["capture"].sums)
 
 
 def test_whole_strata_count_whole(task, inputs):
-    data = task.transitions("grid", 2, np.random.default_rng(0))
+    data = task.design_transitions("grid", 2, np.random.default_rng(0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)
-        caps = MarbleMethods(("capture",)).fit(task, data.X[:8], data.Y[:8])
-        [(_, ours)] = montecarlo_cuda.CounterOnCuda(caps, task, 1, 0, 0.1).parts(inputs, [0], len(inputs))
+        caps = fit_methods(task, ("capture",), data.rows(slice(0, 8)), 0, tree=benchmark.TREE)
+        ours = counted_there(caps, task, inputs, Question(1, 0.1))
     np.testing.assert_array_equal(ours["capture"].cells[:-1], len(inputs) * task.strata.sizes)
 
 
 def test_study_on_the_gpu_is_that_on_the_processor(caps, inputs, monkeypatch):
-    study = pytest.importorskip("capture_cp.studies.coverage")  # the command line, which a bare machine may lack
+    coverage = pytest.importorskip("capture_cp.studies.coverage")  # the command line, which a bare machine may lack
     from rich.console import Console
 
-    monkeypatch.setattr(study.CoverageStudy, "test_inputs", lambda self, task: inputs)
-    monkeypatch.setattr(MarbleMethods, "calibrate", lambda self, task: {"capture": caps["capture"]})
-    monkeypatch.setattr(study, "PART", 4)
-    ours, theirs = (
-        study.CoverageStudy(maps=("center",), methods=("capture",), mc=2, device=device)._measure(
-            {"center": caps["capture"].model}, Console(file=io.StringIO())
-        )
-        for device in ("cuda", "cpu")
-    )
-    assert ours["center"]["capture"].to_json() == theirs["center"]["capture"].to_json()
+    from capture_cp.tasks.marble.options import MarbleOptions
+
+    monkeypatch.setattr(coverage.CoverageStudy, "calibrate", lambda self, task, advance=None: {"capture": caps["capture"]})
+    monkeypatch.setattr(Marble, "test_part", 4)
+    found, quiet = [], Console(file=io.StringIO())
+    for device in ("cuda", "cpu"):
+        study = coverage.CoverageStudy.of(MarbleOptions(("center",)), methods=("capture",), mc=2, device=device)
+        tasks = study.checked_places()
+        test = TestSet(inputs, partial(tasks["center"].outcomes, seed=tasks["center"].seed_here(0)))
+        found.append(study.measure(tasks, {"center": test}, quiet)[0]["center"]["capture"].to_json())
+    assert found[0] == found[1]
 
 
 def test_benchmark(caps, monkeypatch):
     few = {name: caps[name] for name in ("lucca", "capture")}
     monkeypatch.setattr(benchmark, "METHODS", tuple(few))
-    monkeypatch.setattr(MarbleMethods, "calibrate", lambda self, task: few)
+    monkeypatch.setattr(benchmark, "calibrate", lambda task: few)
     monkeypatch.setattr(benchmark, "_warm_up", lambda *given: None)
     monkeypatch.setattr(benchmark, "COMPARED", 3)
     monkeypatch.setattr(benchmark, "COMPARED_DRAWS", 2)

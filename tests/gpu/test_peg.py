@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numba import config
 
-from capture_cp import CaptureError, OneGroup
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
+from capture_cp import CaptureError, HorizonCapture, OneGroup, Rollouts
 from capture_cp.cuda import cells
 from capture_cp.kernels.random import stream
 from capture_cp.planning.cuda.plans import CudaPlans, Settings
@@ -19,7 +18,6 @@ from capture_cp.tasks.peg.corrected import CorrectedModel, CorrectedPeg, Correct
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.model import PegModel
 from capture_cp.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
-from capture_cp.tasks.peg.rollouts import AXES, PegStep
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, calibrated, coarse, inputs, place
@@ -152,7 +150,7 @@ def test_stage_costs_of_a_corrected_model_and_a_horizon():
     X, poses = X[known], poses[known]
     rollouts = Rollouts.from_arrays(X[:, :3], np.repeat(X[:, None, 3:], 2, axis=1), poses, states=poses)
     score = task.method("capture", PARTICLES).score_
-    ahead = HorizonCapture(PegStep(task), coarse(), AXES, score, OneGroup(), PARTICLES, 0).fit(rollouts)
+    ahead = HorizonCapture(task.model_step, coarse(), task.axes, score, OneGroup(), PARTICLES, 0).fit(rollouts)
     ours, theirs = by_both(peg_rollout(ahead, task), place("corner"), samples=2, horizon=3)
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 

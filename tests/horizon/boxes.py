@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capture_cp import FunctionStrata, NearestParticles, Tree
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
-from capture_cp.capture.horizon.particles import Cloud
+from capture_cp import Cloud, FunctionStrata, HorizonCapture, NearestParticles, Rollouts, Tree
 from capture_cp.tasks.box import Box
 
 AXES = (0, 1)

@@ -15,15 +15,16 @@ from capture_cp import (
     CaptureError,
     CaptureWarning,
     FunctionStrata,
+    HorizonCapture,
     Mahalanobis,
     NearestParticles,
     OneGroup,
     ParticleBox,
     PerStratum,
+    Rollouts,
     Tree,
 )
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
-from capture_cp.capture.horizon.thresholds import SCALES, THRESHOLDS, exact_product
+from capture_cp.capture.horizon_scores import SCALES, THRESHOLDS, exact_product
 from horizon.boxes import AXES, K, Line, box_rollouts, horizon_capture
 
 HORIZON, ALPHA = 3, Fraction(1, 10)
@@ -113,7 +114,7 @@ def test_scores_and_groups_are_those_of_brute_force(box, calibration):
     """The particles of the fit, drawn again: one roll-out at a time would draw others."""
     cap = horizon_capture(box).fit(calibration)
     clouds = cap.predict(calibration.starts, calibration.actions, cap._stream("particles"))
-    m = cap._labels(calibration, cap.steps_)
+    m = cap.labels(calibration)
     for s, cloud in enumerate(clouds):
         c = calibration.configurations[:, s]
         expected = oracles.kth_nearest(c, cloud.particles, K, oracles.euclidean)
@@ -124,7 +125,7 @@ def test_scores_and_groups_are_those_of_brute_force(box, calibration):
 @pytest.mark.parametrize("simultaneous", [False, True])
 def test_contains_is_brute_force_and_agrees_with_regions(cap, test, simultaneous):
     clouds = cap.predict(test.starts, test.actions, 7)
-    m, q = cap._labels(test, cap.steps_), cap.group_thresholds(0.1, simultaneous)[..., None]
+    m, q = cap.labels(test), cap.group_thresholds(0.1, simultaneous)[..., None]
     limits = q[brute_groups(cap, clouds, m)][..., 0]
     expected = [
         oracles.within(test.configurations[:, s], cloud.particles, K, limits[:, s], oracles.euclidean)
@@ -150,7 +151,7 @@ def test_cells_are_those_of_the_regions(cap, test, simultaneous):
 
 
 def test_coverage_counts_what_contains_says(cap, test):
-    inside, m = cap.contains(test, rng=8), cap._labels(test, cap.steps_)
+    inside, m = cap.contains(test, rng=8), cap.labels(test)
     found = cap.coverage(test, rng=8)
     assert found.together.covered == inside.all(axis=1).sum()
     for s, h in enumerate(cap.steps_):

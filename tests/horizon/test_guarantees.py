@@ -13,9 +13,8 @@ import pytest
 from scipy import stats
 
 import oracles
-from capture_cp import OneGroup, PerStratum, Tree
-from capture_cp.capture.horizon import thresholds as horizon_thresholds
-from capture_cp.capture.horizon.particles import Cloud
+from capture_cp import Cloud, OneGroup, PerStratum, Tree
+from capture_cp.capture import horizon_scores
 from horizon.boxes import Line, box_rollouts, horizon_capture, rows
 from test_guarantees import p_above, p_below, rejected
 
@@ -49,7 +48,7 @@ def gaps(box, pool, clouds, groups, n, splits, simultaneous, alphas=ALPHAS):
         order = rng.permutation(len(pool))
         fit, test = order[:n], order[n : n + 300]
         cap.set_params(seed=split).fit(pool[fit], prediction=rows(clouds, fit))
-        m = cap._labels(pool[test], cap.steps_)
+        m = cap.labels(pool[test])
         at = [cap.partition_.groups(np.ascontiguousarray(clouds[s].x[test]), 3 * s + m[:, s]) for s in range(HORIZON)]
         for alpha in alphas:
             inside = cap.contains(pool[test], float(alpha), simultaneous, prediction=rows(clouds, test))
@@ -115,10 +114,10 @@ def test_regions_for_each_step_do_not_hold_all_at_once(box, pool, clouds):
 def test_scales_from_the_calibration_roll_outs_are_caught(box, pool, clouds, monkeypatch):
     """If the roll-outs that set q̂ also set the scales, coverage is lost."""
     monkeypatch.setattr(
-        horizon_thresholds.HorizonScores,
+        horizon_scores.HorizonScores,
         "_spread",
         property(
-            lambda self: horizon_thresholds.GroupScores.from_groups(
+            lambda self: horizon_scores.GroupScores.from_groups(
                 self.scores[self.role == 2].ravel(), self.groups[self.role == 2].ravel(), self.n_groups
             )
         ),

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capture_cp import CaptureError, Tree
-from capture_cp.capture.horizon import Rollouts, rollouts_needed, split_log
+from capture_cp import CaptureError, Rollouts, Tree, rollouts_needed, split_log
 from horizon.boxes import Line, box_rollouts
 
 AXES = (0, 2)
@@ -35,7 +34,7 @@ def test_windows_are_pieces_of_their_episodes(lengths, horizon, stride):
     long_enough = [length for length in lengths if length >= horizon]
     wanted = len(long_enough) if stride is None else sum((length - horizon) // stride + 1 for length in long_enough)
     assert len(cut) == wanted
-    assert len(np.unique(cut.units)) == len(long_enough)
+    assert len(np.unique(cut.episodes)) == len(long_enough)
     for i in range(len(cut)):
         number, first, _ = cut.starts[i]
         np.testing.assert_array_equal(cut.actions[i, :, 0], 10 * (first + np.arange(horizon)))
@@ -97,7 +96,7 @@ def test_bad_episodes_are_refused(log, said):
         ({"starts": np.zeros((3, 2))}, "configurations has shape"),
         ({"actions": np.zeros((4, 2))}, "actions has shape"),
         ({"configurations": np.full((4, 2, 1), np.inf)}, "infinite"),
-        ({"units": [0, 1]}, "units"),
+        ({"episodes": [0, 1]}, "episodes"),
         ({"states": np.zeros((4, 2, 1))}, "states has shape"),
     ],
 )
@@ -120,7 +119,7 @@ def test_recordings_are_put_together_with_episodes_of_their_own(box):
     rng = np.random.default_rng(0)
     parts = [box_rollouts(box, n, 2, rng) for n in (3, 4)]
     both = Rollouts.concatenate(parts)
-    np.testing.assert_array_equal(both.units, np.arange(7))
+    np.testing.assert_array_equal(both.episodes, np.arange(7))
     np.testing.assert_array_equal(both.configurations, np.concatenate([part.configurations for part in parts]))
     np.testing.assert_array_equal(both[3:].states, parts[1].states)
     with pytest.raises(CaptureError, match="differ"):

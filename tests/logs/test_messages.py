@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, read_transitions, write_transitions
+from capture_cp import CaptureError, load_calibration, read_transitions, write_transitions
 from capture_cp.capture.artifact import read, write
 from capture_cp.cli import main
-from capture_cp.logs import load_calibration
 from capture_cp.tasks.box import Box
 from commands import refused
 

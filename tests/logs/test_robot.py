@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capture_cp import Transitions, read_transitions, write_transitions
+from capture_cp import Transitions, load_calibration, read_transitions, write_transitions
 from capture_cp.cli import main
-from capture_cp.logs import load_calibration
-from capture_cp.logs.baseline import LinearModel
+from capture_cp.logs.bundle import LinearModel
 from capture_cp.tasks.box import Box
 from commands import refused
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from capture_cp import Capture, FunctionStrata, NearestParticles, Transitions, Tree, write_transitions
+from capture_cp import Capture, FunctionStrata, NearestParticles, Transitions, Tree, load_calibration, write_transitions
 from capture_cp.cli import main
 from capture_cp.conformal.quantile import draws_needed
-from capture_cp.logs import load_calibration
-from capture_cp.logs.shares import Shares
+from capture_cp.logs.options import Shares
 from capture_cp.logs.size import Size, coverage_range, size_for_precision
 from capture_cp.tasks.box import Box
 from commands import refused

@@ -76,4 +76,4 @@ def counts_of(totals, hits, cells=0.0) -> Counts:
     """Counts of outcomes (n, M) and those inside (n, M) of n inputs, worked out one column at a time."""
     t, h = (np.column_stack([part, np.sum(part, axis=1)]).astype(float) for part in (totals, hits))
     sums = np.array([[c.sum() for c in table.T] for table in (t, h, t * t, h * h, t * h)])
-    return Counts(len(t), sums, np.full(t.shape[1], cells))
+    return Counts(len(t), sums, np.full(t.shape[1], cells), len(t))

@@ -19,7 +19,7 @@ LEARNT = corrected(PLAIN, 4000, np.random.default_rng(0))
 
 
 def inputs(n, seed):
-    return PLAIN.random_inputs(n, np.random.default_rng(seed))
+    return PLAIN.inputs(n, np.random.default_rng(seed))
 
 
 def test_a_corrected_model_errs_far_less():
@@ -64,7 +64,7 @@ def test_the_compiled_model_is_the_corrected_model():
 
 def test_coverage_stays_and_regions_shrink():
     rng = np.random.default_rng(8)
-    log, new = PLAIN.transitions("random", 1, rng), PLAIN.transitions("random", 1, rng)
+    log, new = PLAIN.design_transitions("random", 1, rng), PLAIN.design_transitions("random", 1, rng)
     some = slice(0, 12_000)
     volumes = []
     for model in (PLAIN, LEARNT):
@@ -76,7 +76,7 @@ def test_coverage_stays_and_regions_shrink():
 
 
 def test_a_calibration_of_another_correction_is_refused():
-    log = PLAIN.transitions("random", 1, np.random.default_rng(9))
+    log = PLAIN.design_transitions("random", 1, np.random.default_rng(9))
     cap = method("capture", PLAIN, PLAIN.strata).fit(log.X[:3000], log.Y[:3000])
     with pytest.raises(CaptureError, match="another correction"):
         marble_planner(cap, LEARNT, PLANNER, 0.1, 0)

@@ -10,10 +10,11 @@ from capture_cp import CaptureError, CaptureWarning
 from capture_cp.cli import main
 from capture_cp.studies import coverage as study_module
 from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.marble_methods import MarbleMethods
 from capture_cp.studies.parts import PartStore, run_parts
 from capture_cp.tasks.marble import task as marble_task
-from marble.boards import REAL, write_map
+from capture_cp.tasks.marble.options import MarbleOptions
+from commands import refused
+from marble.boards import write_map
 
 STRATA = ("free", "edge", "corner")
 
@@ -140,10 +141,10 @@ def test_study_resumes_where_it_stopped(run, tmp_path, monkeypatch):
     (file,) = (tmp_path / "state").iterdir()
     first, second, *_ = file.read_text().splitlines(keepends=True)
     file.write_text(first + second[:40])
-    counted, count_part = [], study_module._count_part
-    monkeypatch.setattr(study_module, "_count_part", lambda *given: counted.append(given[-1]) or count_part(*given))
+    counted, count = [], study_module.count
+    monkeypatch.setattr(study_module, "count", lambda *given: counted.append(given[-1].start) or count(*given))
     assert run("--state", tmp_path / "state") == expected
-    assert counted == [1, 2]
+    assert counted == [4096, 8192]
 
 
 @pytest.mark.filterwarnings("default::capture_cp.CaptureWarning")  # printed, as on the command line
@@ -160,7 +161,7 @@ def test_changed_digit_in_a_state_changes_no_table(run, tmp_path, capsys):
 
 def test_finished_study_is_not_done_again(run, tmp_path, monkeypatch):
     expected = run("--state", tmp_path / "state")
-    monkeypatch.setattr(MarbleMethods, "calibrate", None)
+    monkeypatch.setattr(CoverageStudy, "calibrate", None)
     assert run("--state", tmp_path / "state") == expected
 
 
@@ -181,22 +182,26 @@ def test_finished_study_is_not_done_again(run, tmp_path, monkeypatch):
     ids=lambda options: options[0],
 )
 def test_other_settings_do_not_reuse_parts(options, tmp_path):
-    names = {option.removeprefix("--").replace("-", "_"): value for option, value in zip(options[::2], options[1::2])}
-    changed = CoverageStudy("marble", **(names or {"absorb": True}))
-    files = {
-        PartStore(tmp_path, "job", study._identity(REAL["center"])).file for study in (changed, CoverageStudy("marble"))
-    }
+    changes = {option.removeprefix("--").replace("-", "_"): value for option, value in zip(options[::2], options[1::2])}
+    files = {PartStore(tmp_path, "job", identity(changed)).file for changed in (changes or {"absorb": True}, {})}
     assert len(files) == 2
 
 
+def identity(changes, **more):
+    """What the finished parts of a study on one map are known by; changes of the map's options are among the others."""
+    options = MarbleOptions(**{"maps": ("center",)} | {k: v for k, v in changes.items() if k in vars(MarbleOptions())})
+    own = {key: value for key, value in changes.items() if key not in vars(options)}
+    (task,) = options.places().values()
+    return CoverageStudy.of(options, **own, **more).identity(task)
+
+
 def test_jobs_and_outputs_do_reuse_parts(tmp_path):
-    other = CoverageStudy("marble", maps=("center",), device="auto", jobs=2, json=tmp_path / "rows.json", state=tmp_path)
-    assert other._identity(REAL["center"]) == CoverageStudy("marble")._identity(REAL["center"])
+    other = identity({}, device="auto", jobs=2, json=tmp_path / "rows.json", state=tmp_path)
+    assert other == identity({})
 
 
 def test_other_maps_do_not_reuse_parts():
-    study = CoverageStudy("marble")
-    assert study._identity(REAL["center"]) != study._identity(REAL["top-left"])
+    assert identity({}) != identity({"maps": ("top-left",)})
 
 
 def test_row_of_all_maps_holds_every_outcome(tmp_path, small_design):
@@ -263,10 +268,22 @@ def test_option_that_does_not_parse_is_explained(options, said, capsys):
     assert said in capsys.readouterr().err
 
 
+def test_a_task_without_drawings_of_its_own_has_figures(tmp_path, capsys):
+    options = ["--calibration", "2000", "--test", "200", "--mc", "1", "--methods", "pcp", "capture"]
+    main(["coverage", "box", *options, "--figures", str(tmp_path)])
+    assert "box-regions.png" in capsys.readouterr().out
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["box-regions.png", "box-spaces.png"]
+
+
+def test_corrected_model_that_does_not_exist_is_refused_before_the_work(capsys, monkeypatch):
+    monkeypatch.setattr(CoverageStudy, "tests", None)
+    assert "box has no corrected model" in refused(capsys, "coverage", "box", "--methods", "capture-residual")
+
+
 @pytest.mark.parametrize("option", ["--json", "--state"])
 def test_place_that_cannot_be_written_is_refused_before_the_work(option, tmp_path, capsys, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.setattr(MarbleMethods, "calibrate", None)
+    monkeypatch.setattr(CoverageStudy, "calibrate", None)
     with pytest.raises(SystemExit) as stop:
         main(["coverage", "marble", "--maps", "top-left", option, str(tmp_path / "file" / "rows.json")])
     assert stop.value.code == 2

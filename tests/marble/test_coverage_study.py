@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
-from capture_cp.base.streams import stream
 from capture_cp.cli import main
-from capture_cp.studies import paper
 from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.montecarlo import count
+from capture_cp.studies.montecarlo import Question, count
+from capture_cp.studies.paper import Paper
+from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.task import TestSet
 from marble.boards import REAL, counts_of
 
 STRATA = ("free", "edge", "corner")
+PAPER = Paper.of(MarbleOptions)
 
 
 # -- what the methods cover -----------------------------------------------------------------------------------------------
@@ -59,7 +63,7 @@ def test_rows_carry_the_papers_figures(real_rows):
 def test_every_outcome_is_counted_in_one_stratum(real_rows):
     n = {stratum: real_rows["pcp", stratum]["n"] for stratum in ("all", *STRATA)}
     assert n["all"] == n["free"] + n["edge"] + n["corner"]
-    assert n["all"] == 3 * len(REAL["top-left"].inputs("grid", np.random.default_rng(0)))
+    assert n["all"] == 3 * len(REAL["top-left"].design_inputs("grid", np.random.default_rng(0)))
 
 
 METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
@@ -67,19 +71,26 @@ METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
 
 @pytest.fixture(scope="module")
 def by_stratum():
-    """All six methods, their trees one a stratum, calibrated on random transitions of one map; and inputs to test on."""
+    """All six methods, their trees one per stratum, calibrated on random transitions of one map; and inputs to test on."""
     task, rng = REAL["bottom-right"], np.random.default_rng(0)
-    data = task.transitions("random", 1, rng)
+    data = task.design_transitions("random", 1, rng)
     calibration, test = slice(0, 40_000), slice(40_000, 46_000)
-    study = CoverageStudy("marble", methods=METHODS, tree="per-stratum", min_leaf=1000)
-    caps = study.recipe.fit(task, data.X[calibration], data.Y[calibration])
+    study = CoverageStudy(MarbleOptions(), methods=METHODS, tree="per-stratum", min_leaf=1000, max_leaves=None)
+    caps = study.fit(task, data.rows(calibration))
     return task, caps, data.X[test], data.Y[test]
 
 
 @pytest.fixture(scope="module")
 def counted(by_stratum):
     task, caps, X, _ = by_stratum
-    return count(caps, task, X, 5, seed=0, first=0, alpha=0.1)
+    return counts(caps, task, X, 5)
+
+
+def counts(caps, task, X, draws, first=0):
+    """Counts for inputs X, whose noise is numbered from `first`."""
+    before = np.zeros((first, X.shape[1]))
+    test = TestSet(np.vstack([before, X]), partial(task.outcomes, seed=task.seed_here(0)))
+    return count(caps, task, test, Question(draws, 0.1), slice(first, first + len(X)))
 
 
 @pytest.mark.parametrize("stratum", STRATA)
@@ -121,10 +132,10 @@ def test_count_agrees_with_regions_and_outcomes_one_by_one(by_stratum):
     """Slowly: each region built, each outcome asked about."""
     task, caps, X, _ = by_stratum
     X = X[:40]
-    outcomes = task.outcomes(X, 6, seed=3, first=100)
+    outcomes = task.outcomes(X, 6, seed=task.seed_here(0), first=100)
     for name, cap in caps.items():
-        found = count({name: cap}, task, X, 6, seed=3, first=100, alpha=0.1)[name]
-        prediction = cap.predict(X, stream(3, "predictions", 100))
+        found = counts({name: cap}, task, X, 6, first=100)[name]
+        prediction = cap.predict(X, task.prediction_stream(0, 100))
         regions = [cap.region(x, prediction=prediction[i : i + 1]) for i, x in enumerate(X)]
         inside = np.array([region.contains(Y) for region, Y in zip(regions, outcomes)])
         labels = np.array([task.strata.index(Y) for Y in outcomes])
@@ -138,9 +149,9 @@ def test_count_agrees_with_regions_and_outcomes_one_by_one(by_stratum):
 def test_count_does_not_depend_on_blocks_of_draws(by_stratum, monkeypatch):
     task, caps, X, _ = by_stratum
     one_method = {"capture": caps["capture"]}
-    whole = count(one_method, task, X[:100], 7, seed=0, first=0, alpha=0.1)["capture"]
+    whole = counts(one_method, task, X[:100], 7)["capture"]
     monkeypatch.setattr("capture_cp.studies.montecarlo.BLOCK", 300)
-    blocks = count(one_method, task, X[:100], 7, seed=0, first=0, alpha=0.1)["capture"]
+    blocks = counts(one_method, task, X[:100], 7)["capture"]
     assert np.array_equal(whole.sums, blocks.sums)
 
 
@@ -170,11 +181,20 @@ def test_papers_figures_are_those_of_its_tables(name):
     figures = np.array(TABLES[name].replace("|", " ").split(), dtype=float).reshape(5, 5)
     for column, method in enumerate(["lucca", "pcp", "no-strata", "capture-k1", "capture"]):
         for row, stratum in enumerate(["all", *STRATA]):
-            assert paper.marble_coverage(name, method, stratum) == pytest.approx(figures[row, column] / 100)
-        assert paper.marble_volume_ratio(name, method) == figures[4, column]
+            assert PAPER.coverage(name, method, stratum) == pytest.approx(figures[row, column] / 100)
+        assert PAPER.volume_ratio(name, method) == figures[4, column]
 
 
 def test_paper_has_no_figures_for_other_maps_and_methods():
-    assert paper.marble_coverage("mine.json", "capture", "free") is None
-    assert paper.marble_coverage("center", "particles", "free") is None
-    assert paper.marble_volume_ratio("mine.json", "capture") is None
+    assert PAPER.coverage("mine.json", "capture", "free") is None
+    assert PAPER.coverage("center", "particles", "free") is None
+    assert PAPER.volume_ratio("mine.json", "capture") is None
+    assert PAPER.coverage("center", "capture", "volume ratio") is None
+    assert PAPER.planning("center", "nothing") is None
+
+
+def test_paper_has_nothing_about_a_task_of_ours():
+    printed = Paper.of(Box())
+    assert printed.coverage("box", "capture", "free") is printed.volume_ratio("box", "capture") is None
+    assert printed.planning("box", "capture") is None
+    assert printed.planning_columns == ()

@@ -28,7 +28,7 @@ def task(request) -> Marble:
 @pytest.fixture(scope="module")
 def drawn(task):
     """The random design of a map."""
-    return task.inputs("random", np.random.default_rng(0))
+    return task.design_inputs("random", np.random.default_rng(0))
 
 
 def positions_of(X):
@@ -40,14 +40,14 @@ def positions_of(X):
 
 @pytest.mark.parametrize("draws", [1, 2])
 def test_grid_has_every_combination_at_every_position(task, draws):
-    data = task.transitions("grid", draws, np.random.default_rng(0))
+    data = task.design_transitions("grid", draws, np.random.default_rng(0))
     positions = positions_of(data.X)
     assert len(data) == len(positions) * PER_POSITION * draws
     assert PER_POSITION == 1296
 
 
 def test_grid_has_the_papers_velocities_tilts_and_actions(task):
-    X = task.inputs("grid", np.random.default_rng(0))
+    X = task.design_inputs("grid", np.random.default_rng(0))
     combinations = sorted(itertools.product(SPEEDS, SPEEDS, TILTS, TILTS, ACTIONS, ACTIONS))
     for position in positions_of(X)[[0, -1]]:
         here = X[(X[:, [0, 2]] == position).all(axis=1)]
@@ -55,11 +55,11 @@ def test_grid_has_the_papers_velocities_tilts_and_actions(task):
 
 
 def test_grid_positions_are_free(task):
-    assert (task.map.clearance(positions_of(task.inputs("grid", np.random.default_rng(0)))) >= 0).all()
+    assert (task.map.clearance(positions_of(task.design_inputs("grid", np.random.default_rng(0)))) >= 0).all()
 
 
 def test_grid_positions_are_8_by_8_over_the_board_or_pushed_out_of_walls(task):
-    found = positions_of(task.inputs("grid", np.random.default_rng(0)))
+    found = positions_of(task.design_inputs("grid", np.random.default_rng(0)))
     wanted = np.array(list(itertools.product(*(np.linspace(0, side * MM, 8) for side in task.map.size))))
     away = np.linalg.norm(found[:, None] - wanted, axis=2).min(axis=1)
     assert len(found) <= 64
@@ -71,16 +71,18 @@ def test_grid_positions_are_8_by_8_over_the_board_or_pushed_out_of_walls(task):
 def test_grid_is_about_the_size_of_the_papers(task):
     """Its 48 to 64 positions a map, 330 on the six."""
     paper = {"Center": 59, "Center Right": 49, "Bottom Left": 53, "Bottom Right": 64, "Top Left": 48, "Top Center": 57}
-    assert len(positions_of(task.inputs("grid", np.random.default_rng(0)))) == pytest.approx(paper[task.map.name], abs=4)
+    assert len(positions_of(task.design_inputs("grid", np.random.default_rng(0)))) == pytest.approx(
+        paper[task.map.name], abs=4
+    )
 
 
 def test_grid_inputs_need_no_randomness(task):
-    one, other = (task.inputs("grid", np.random.default_rng(seed)) for seed in (0, 1))
+    one, other = (task.design_inputs("grid", np.random.default_rng(seed)) for seed in (0, 1))
     assert np.array_equal(one, other)
 
 
 def test_draws_of_a_grid_point_differ():
-    data = REAL["center"].transitions("grid", 2, np.random.default_rng(0))
+    data = REAL["center"].design_transitions("grid", 2, np.random.default_rng(0))
     assert np.array_equal(data.X[::2], data.X[1::2])
     assert not np.array_equal(data.Y[::2], data.Y[1::2])
 
@@ -89,7 +91,7 @@ def test_draws_of_a_grid_point_differ():
 
 
 def test_random_design_is_as_large_as_the_grid(task, drawn):
-    assert drawn.shape == task.inputs("grid", np.random.default_rng(0)).shape
+    assert drawn.shape == task.design_inputs("grid", np.random.default_rng(0)).shape
 
 
 def test_random_design_is_feasible_and_within_limits(task, drawn):
@@ -134,40 +136,40 @@ def test_columns_of_the_random_design_are_uncorrelated(drawn):
 
 @pytest.mark.parametrize("design", ["grid", "random"])
 def test_next_positions_are_feasible_and_in_all_strata(task, design):
-    Y = task.transitions(design, 1, np.random.default_rng(0)).Y
+    Y = task.design_transitions(design, 1, np.random.default_rng(0)).Y
     assert (task.map.clearance(Y) >= -1e-9).all()
     assert set(np.unique(task.strata.index(Y))) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("design", ["grid", "random"])
 def test_transitions_follow_the_generator(design):
-    one, same, other = (REAL["center"].transitions(design, 1, np.random.default_rng(seed)).Y for seed in (0, 0, 1))
+    one, same, other = (REAL["center"].design_transitions(design, 1, np.random.default_rng(seed)).Y for seed in (0, 0, 1))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
 
 
 def test_transitions_name_their_columns():
-    data = REAL["center"].transitions("grid", 1, np.random.default_rng(0))
+    data = REAL["center"].design_transitions("grid", 1, np.random.default_rng(0))
     assert data.X_names == ("x", "vx", "y", "vy", "alpha", "beta", "omega1", "omega2")
     assert data.next_names == ("next_x", "next_y")
 
 
 def test_unknown_design_offers_the_nearest():
     with pytest.raises(CaptureError, match="Did you mean 'random'"):
-        REAL["center"].inputs("randm", np.random.default_rng(0))
+        REAL["center"].design_inputs("randm", np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("draws", [0, -1, 1.5])
 def test_draws_must_be_a_whole_number(draws):
     with pytest.raises(CaptureError, match="draws"):
-        REAL["center"].transitions("grid", draws, np.random.default_rng(0))
+        REAL["center"].design_transitions("grid", draws, np.random.default_rng(0))
 
 
 # -- the model ------------------------------------------------------------------------------------------------------------
 
 
 def test_particles_are_feasible(task, drawn):
-    particles = task.model(drawn[:2000], 16, np.random.default_rng(0))
+    particles = task(drawn[:2000], 16, np.random.default_rng(0))
     assert particles.shape == (2000, 16, 2)
     assert (task.map.clearance(particles.reshape(-1, 2)) >= -1e-9).all()
     assert (task.strata.index(particles.reshape(-1, 2)) >= 0).all()
@@ -190,7 +192,7 @@ def test_gaussian_is_that_of_the_model_in_free_space():
     """Mean and covariance of many particles where nothing is touched and nothing clipped."""
     open_board, n = Marble(board(size=(400, 400))), 100_000
     X = np.hstack([states(np.array([[0.2, 0.2]]), [[0.1, -0.05]], [[0.02, 0.05]]), [[0.1, -0.1]]])
-    particles = open_board.model(X, n, np.random.default_rng(0))[0]
+    particles = open_board(X, n, np.random.default_rng(0))[0]
     (mean,), (covariance,) = open_board.gaussian(X)
     spread = math.sqrt(covariance[0, 0])
     assert (np.abs(particles.mean(axis=0) - mean) < stats.norm.isf(LEVEL) * spread / math.sqrt(n)).all()
@@ -208,5 +210,5 @@ def test_true_marble_spreads_twice_as_far_as_the_model():
     open_board = Marble(board(size=(400, 400)))
     X = np.hstack([states(np.array([[0.2, 0.2]])), [[0.0, 0.0]]])
     true = open_board.outcomes(X, 100_000, seed=0)[0].std(axis=0)
-    model = open_board.model(X, 100_000, np.random.default_rng(0))[0].std(axis=0)
+    model = open_board(X, 100_000, np.random.default_rng(0))[0].std(axis=0)
     assert true / model == pytest.approx([2, 2], rel=0.02)

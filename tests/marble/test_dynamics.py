@@ -366,7 +366,7 @@ def test_outcome_says_where_the_marble_is(name):
 
 @pytest.fixture(scope="module")
 def inputs():
-    return REAL["top-center"].inputs("random", np.random.default_rng(0))[:500]
+    return REAL["top-center"].design_inputs("random", np.random.default_rng(0))[:500]
 
 
 @pytest.fixture
@@ -388,10 +388,10 @@ def test_outcomes_do_not_depend_on_threads(inputs, two_threads):
 
 def test_model_and_transitions_do_not_depend_on_threads(inputs, two_threads):
     task = REAL["top-center"]
-    two = task.model(inputs, 16, np.random.default_rng(0)), task.transitions("random", 1, np.random.default_rng(0)).Y
+    two = task(inputs, 16, np.random.default_rng(0)), task.design_transitions("random", 1, np.random.default_rng(0)).Y
     numba.set_num_threads(1)
-    assert np.array_equal(task.model(inputs, 16, np.random.default_rng(0)), two[0])
-    assert np.array_equal(task.transitions("random", 1, np.random.default_rng(0)).Y, two[1])
+    assert np.array_equal(task(inputs, 16, np.random.default_rng(0)), two[0])
+    assert np.array_equal(task.design_transitions("random", 1, np.random.default_rng(0)).Y, two[1])
 
 
 @given(st.integers(0, 500), st.integers(0, 20))

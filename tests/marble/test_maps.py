@@ -232,7 +232,7 @@ def test_start_and_goal_may_touch_a_wall(tmp_path, place):
 
 def test_own_map_makes_transitions(tmp_path):
     task = Marble(load_map(write_map(tmp_path)))
-    data = task.transitions("random", 1, np.random.default_rng(0))
+    data = task.design_transitions("random", 1, np.random.default_rng(0))
     assert (task.strata.index(data.Y) >= 0).all()
     assert (task.map.clearance(data.Y) >= -1e-9).all()
 

@@ -16,12 +16,12 @@ from mutations.raw import ODD, Rng, pick
 def signed(original: bytes, header: Any, arrays: dict[str, Any]) -> bytes:
     """A calibration like the original, with another content and a checksum that is right."""
     text = json.dumps(header)
-    new = {"calibration": text, "sha256": artifact._checksum(text, arrays)}
-    return serialise(arrays, metadata=artifact._metadata(original) | new)
+    new = {"calibration": text, "sha256": artifact.checksum(text, arrays)}
+    return serialise(arrays, metadata=artifact.metadata_of(original) | new)
 
 
 def opened(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    header = json.loads(artifact._metadata(data)["calibration"])
+    header = json.loads(artifact.metadata_of(data)["calibration"])
     return header, {name: array.copy() for name, array in parse(data).items()}
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capture_cp import Capture, CaptureError, NearestParticles, OneGroup, Tree, one_stratum
-from capture_cp.capture.online import AdaptiveAlpha, AdaptiveScale
+from capture_cp import AdaptiveAlpha, AdaptiveScale, Capture, CaptureError, NearestParticles, OneGroup, Tree, one_stratum
 
 LARGEST = 8.0
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from capture_cp import Capture, CaptureError, PerStratum
+from capture_cp import Capture, CaptureError, PerStratum, executed, on_policy_coverage, on_policy_rounds
 from capture_cp.base.streams import derived_seed
-from capture_cp.capture.online import executed, on_policy_coverage, on_policy_rounds
 from capture_cp.planning import Episode
 from test_guarantees import p_below, rejected
 
@@ -98,7 +97,7 @@ def refit(box, seed=0):
     def fit(episodes):
         rows = executed(episodes, AXES)
         cap = Capture(box, box.strata, groups=PerStratum(), n_particles=8, seed=seed)
-        return cap.fit(rows.X, rows.Y, groups=rows.episodes)
+        return cap.fit(rows.X, rows.Y, episodes=rows.episodes)
 
     return fit
 

@@ -9,9 +9,10 @@ import pytest
 
 from capture_cp import CaptureError
 from capture_cp.tasks.peg import data as module
-from capture_cp.tasks.peg.data import CALIBRATION, TEST, peg_data
+from capture_cp.tasks.peg.data import peg_data
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.task import CALIBRATION, TEST
 
 pytest.importorskip("mujoco")
 

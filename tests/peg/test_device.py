@@ -7,11 +7,12 @@ import pytest
 
 from capture_cp import CaptureError
 from capture_cp.cuda import device as devices
-from capture_cp.studies.peg_coverage import PegCoverageStudy
-from capture_cp.studies.peg_planning import PegPlanningStudy
+from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.peg.corrected import CorrectedModel, Correction
 from capture_cp.tasks.peg.cspace import PegStrata
 from capture_cp.tasks.peg.model import PegModel
+from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.tasks.peg.planner import peg_planner
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
@@ -23,8 +24,8 @@ MAKERS = {
     "model": lambda device: PegModel(device=device),
     "task": lambda device: Peg(device=device),
     "planner": lambda device: peg_planner(calibrated(), TASK, device=device),
-    "planning": lambda device: PegPlanningStudy(device=device).check(),
-    "coverage": lambda device: PegCoverageStudy(device=device).checked_task(),
+    "planning": lambda device: PlanningStudy.of(PegOptions(), device=device).tasks(),
+    "coverage": lambda device: CoverageStudy.of(PegOptions(), device=device).checked_places(),
 }
 
 

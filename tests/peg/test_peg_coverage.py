@@ -12,13 +12,16 @@ from rich.console import Console
 
 from capture_cp import CaptureWarning
 from capture_cp.cli import main
-from capture_cp.studies import paper
-from capture_cp.studies.peg_coverage import PegCoverageStudy
+from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.montecarlo import Question, count
+from capture_cp.studies.paper import COVERAGE_METHODS, Paper
+from capture_cp.tasks.peg.cspace import REGIMES
+from capture_cp.tasks.peg.options import PegOptions
 from commands import refused
 
 pytest.importorskip("mujoco")
 
-# a single tree: for one a stratum, the rarest strata would have too few transitions
+# a single tree: for one per stratum, the rarest strata would have too few transitions
 SMALL = ["--calibration=3000", "--test=300", "--volume=20", "--tree=label", "--min-leaf=300", "--threads=1"]
 
 
@@ -48,13 +51,13 @@ def run(folder, tmp_path, capsys):
 
 @pytest.fixture(scope="module", params=["planar", "arm"])
 def shown(request, folder):
-    study = PegCoverageStudy(system=request.param, calibration=CALIBRATION, test=TEST, volume=60, data=folder)
-    quiet = Console(quiet=True)
-    task = study.checked_task()
-    calibration, test = study.transitions(task, quiet)
+    options = PegOptions(request.param, data=folder)
+    study = CoverageStudy.of(options, calibration=CALIBRATION, test=TEST, volume=60)
+    quiet, tasks = Console(quiet=True), study.checked_places()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)  # the rarest strata may have too few transitions
-        return study.measure(task, calibration.transitions, test.transitions, quiet)
+        found, _ = study.measure(tasks, study.tests(tasks, quiet), quiet)
+    return {name: counted.coverage(0.1, REGIMES) for name, counted in found[request.param].items()}
 
 
 def deviation(row, held_out=0.3):
@@ -64,31 +67,30 @@ def deviation(row, held_out=0.3):
 
 @pytest.mark.parametrize("name", ["capture", "capture-k1"])
 def test_capture_covers_every_regime(shown, name):
-    for row in (shown[name].coverage.all, *shown[name].coverage.strata):
+    for row in shown[name]:
         assert abs(row.coverage - 0.9) < 0.01 + 4 * deviation(row)
 
 
 def test_every_method_covers_overall(shown):
-    assert all(abs(found.coverage.all.coverage - 0.9) < 0.03 for found in shown.values())
+    assert all(abs(found.all.coverage - 0.9) < 0.03 for found in shown.values())
 
 
 @pytest.mark.parametrize("name", ["pcp", "no-strata"])
 def test_methods_that_ignore_strata_undercover_free_space(shown, name):
-    free = shown[name].coverage["free"]
+    free = shown[name]["free"]
     assert free.coverage < 0.9 - 3 * deviation(free)
-    assert shown[name].coverage["edge"].coverage > 0.9
+    assert shown[name]["edge"].coverage > 0.9
 
 
-def test_smallest_and_largest_regions_are_whose_they_should_be(shown):
-    volumes = {name: found.coverage.all.volume for name, found in shown.items()}
+def test_smallest_regions_are_whose_they_should_be(shown):
+    volumes = {name: found.all.volume for name, found in shown.items()}
     assert min(volumes, key=volumes.get) == "pcp"
-    assert all(np.isclose(found.cells.mean(), found.coverage.all.volume) for found in shown.values())
 
 
 def test_only_lucca_has_infeasible_cells(shown):
     for name, found in shown.items():
-        inside = sum(row.volume for row in found.coverage.strata)
-        assert (found.coverage.all.volume - inside > 1) == (name == "lucca")
+        inside = sum(row.volume for row in found.strata)
+        assert (found.all.volume - inside > 1) == (name == "lucca")
 
 
 # -- the command ----------------------------------------------------------------------------------------------------------
@@ -134,6 +136,21 @@ def test_without_capture_volumes_are_cells(run):
     assert "cells" in printed
 
 
+def test_ratio_and_interval_of_volumes_are_those_of_the_cells_themselves(folder):
+    options = PegOptions(data=folder)
+    study = CoverageStudy.of(options, methods=("pcp", "capture"), calibration=3000, test=300, tree="label", min_leaf=300)
+    (task,) = study.checked_places().values()
+    caps, test = study.calibrate(task), task.test(0, 300)
+    found = count(caps, task, test, Question(1, 0.1, volume=20), slice(0, 300))
+    asked = {name: cap.predict(test.X, task.prediction_stream(0, 0))[:20] for name, cap in caps.items()}
+    c, u = (caps[name].count_cells(test.X[:20], prediction=asked[name]).sum(axis=1) for name in ("pcp", "capture"))
+    ratio, (low, high) = found["pcp"].volume_ratio(found["capture"])
+    assert ratio == pytest.approx(c.mean() / u.mean())
+    half = 1.96 * np.std(c - ratio * u) / (np.sqrt(20) * u.mean())
+    assert (low, high) == pytest.approx((ratio - half, ratio + half))
+    assert found["capture"].volume_ratio(found["capture"]) == (1.0, [1.0, 1.0])
+
+
 def test_figures_are_written(run, tmp_path):
     pytest.importorskip("matplotlib")
     run("--methods", "lucca", "capture", "--volume", 0, "--figures", tmp_path / "new" / "figures")
@@ -142,21 +159,26 @@ def test_figures_are_written(run, tmp_path):
 
 
 def test_papers_table_is_whole():
-    assert set(paper.PEG_COVERAGE) == set(paper.COVERAGE_METHODS)
-    assert paper.peg_coverage("capture", "free") == 0.91
-    assert paper.peg_coverage("capture", "other") is None
-    assert paper.peg_coverage("particles", "all") is None
-    assert paper.peg_volume_ratio("no-strata") == 1.09
+    printed = Paper.of(PegOptions)
+    for system in ("planar", "arm"):
+        assert all(printed.coverage(system, name, "edge") for name in COVERAGE_METHODS)
+        assert printed.coverage(system, "capture", "free") == 0.91
+        assert printed.coverage(system, "capture", "other") is None
+        assert printed.coverage(system, "particles", "all") is None
+        assert printed.volume_ratio(system, "no-strata") == 1.09
 
 
-@pytest.mark.parametrize("words", [("coverage",), ("coverage", "marble"), ("coverage", "peg"), ("simulator",)])
-def test_help_teaches(capsys, words):
+@pytest.mark.parametrize(
+    ("words", "least"),
+    [(("coverage",), 100), (("coverage", "marble"), 500), (("coverage", "peg"), 500), (("simulator",), 500)],
+)
+def test_help_teaches(capsys, words, least):
     with pytest.raises(SystemExit) as stop:
         main([*words, "--help"])
     said = capsys.readouterr().out
     assert stop.value.code == 0
     assert "peg" in said or "marble" in said
-    assert len(said) > 500
+    assert len(said) > least
 
 
 # -- the simulator's check ------------------------------------------------------------------------------------------------
@@ -165,7 +187,7 @@ def test_help_teaches(capsys, words):
 @pytest.mark.parametrize(("system", "named"), [("planar", {"planar"}), ("both", {"planar", "arm", "planar - arm"})])
 def test_simulator_is_measured(capsys, tmp_path, system, named):
     file = tmp_path / "measures.json"
-    main(["simulator", "peg", "--system", system, "--steps", "60", "--threads", "1", "--json", str(file)])
+    main(["simulator", "--system", system, "--steps", "60", "--threads", "1", "--json", str(file)])
     rows = json.loads(file.read_text())["rows"]
     assert {row["system"] for row in rows} == named
     assert set(rows[0]) == {"task", "system", "name", "value", "unit"}
@@ -188,6 +210,7 @@ def test_simulator_is_measured(capsys, tmp_path, system, named):
         (("--alpha", 0), "error: alpha is 0.0"),
         (("--calibration", 0), "error: calibration is 0"),
         (("--volume", -1), "error: volume is -1"),
+        (("--mc", 2), "error: mc is 2; test transitions of peg are recorded, expected at most 1."),
         (("--threads", 0), "error: threads is 0"),
         (("--seed", -1), "error: seed is -1"),
         (("--json", "/no/such/folder/rows.json"), "error: cannot write /no/such/folder/rows.json"),
@@ -209,7 +232,7 @@ def test_transitions_of_another_configuration_are_refused(capsys, folder, run, t
     assert "another configuration" in refused(capsys, "coverage", "peg", *SMALL, "--data", tmp_path)
 
 
-@pytest.mark.parametrize("command", [("coverage", "peg"), ("simulator", "peg")])
+@pytest.mark.parametrize("command", [("coverage", "peg"), ("simulator",)])
 def test_missing_mujoco_is_told_with_its_extra(capsys, monkeypatch, command):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     assert 'pip install "capture-cp[sim]"' in refused(capsys, *command)

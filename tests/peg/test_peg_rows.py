@@ -10,22 +10,24 @@ import pytest
 from numba import njit
 from rich.console import Console
 
-from capture_cp import CaptureError
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
+from capture_cp import CaptureError, HorizonCapture, Rollouts
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import PerStratum
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.sums import RegionSums
-from capture_cp.studies import peg_rows
-from capture_cp.studies.peg_planning import PegPlanningStudy
-from capture_cp.studies.peg_rows import OURS, OWN_ROWS, PAPERS, ROWS, play
+from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.peg import planner
-from capture_cp.tasks.peg.planner import PegWeights, peg_planner, peg_rollout
-from capture_cp.tasks.peg.rollouts import AXES, PegStep
+from capture_cp.tasks.peg import task as peg_task
+from capture_cp.tasks.peg.options import PegOptions
+from capture_cp.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
+from capture_cp.tasks.peg.rows import OURS, ROWS
+from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.rows import FittedRow
 from peg.calibrated import PARTICLES, TASK, calibrated, place
 
 SEED = 5
+OWN_ROWS = [name for name in ROWS if name not in METHODS]
 
 
 def model_rollouts(n, horizon, seed=0):
@@ -42,13 +44,13 @@ def model_rollouts(n, horizon, seed=0):
 @pytest.fixture(scope="module")
 def ahead():
     score = NearestParticles(k=4, metric=TASK.metric)
-    cap = HorizonCapture(PegStep(TASK), TASK.strata, AXES, score, PerStratum(), PARTICLES)
+    cap = HorizonCapture(TASK.model_step, TASK.strata, TASK.axes, score, PerStratum(), PARTICLES)
     return cap.fit(model_rollouts(3000, 2))
 
 
 def test_every_row_has_the_papers_budget():
-    assert list(ROWS) == [*METHODS, *OWN_ROWS]
-    assert all(ROWS[name].planner == PAPERS for name in METHODS)
+    assert tuple(ROWS)[: len(METHODS)] == METHODS
+    assert all(ROWS[name].planner == PLANNER for name in METHODS)
     assert all((row.planner.samples, row.planner.horizon) == (128, 15) for row in ROWS.values())
 
 
@@ -70,7 +72,7 @@ def test_regions_of_a_horizon_stand_for_particles(ahead):
     sums = RegionSums(planner._costs_of(TASK.strata, False), planner.particle_cost, planner.particle_stratum)
     params = planner._params(TASK, weights)
     longer = np.concatenate([actions, np.zeros((5, 2 * M + 4, 3))], axis=1)
-    told = FusedRollout(ahead, planner.peg_step, tell_all, params, None, AXES, 3, sums=sums)(start, longer, SEED)
+    told = FusedRollout(ahead, planner.peg_step, tell_all, params, None, TASK.axes, 3, sums=sums)(start, longer, SEED)
     psi, (one, two) = told[:, :4], told[:, 4:].reshape(5, 2, M + 2).swapaxes(0, 1)
     differ = TASK.strata.hamming_to_goal / 8
     cost, outside = [part[:, -1] / part[:, :-1].sum(axis=1) for part in (one, two)], []
@@ -85,13 +87,13 @@ def test_regions_of_a_horizon_stand_for_particles(ahead):
 
 
 def test_a_horizon_that_leaves_out_a_step_is_refused(ahead):
-    other = HorizonCapture(PegStep(TASK), TASK.strata, AXES, ahead.score, PerStratum(), PARTICLES)
+    other = HorizonCapture(TASK.model_step, TASK.strata, TASK.axes, ahead.score, PerStratum(), PARTICLES)
     other.fit(model_rollouts(500, 2), steps=[2])
     with pytest.raises(CaptureError, match="steps 1, 2, 3"):
         peg_rollout(other, TASK)
 
 
-def test_online_adaptation_widens_regions_after_misses():
+def test_online_adaptation_widens_regions_after_misses(monkeypatch):
     cap, settings = calibrated(), replace(OURS, samples=8, horizon=2)
     mppi = peg_planner(cap, TASK, settings)
     start, used = place("air"), []
@@ -100,11 +102,14 @@ def test_online_adaptation_widens_regions_after_misses():
         used.append(mppi.rollout.thresholds)
         return start + np.array([0.0, 0.016 * (len(used) % 2), 0.0]), None  # farther than any region reaches
 
-    run = play(ROWS["capture-online"], cap, mppi, far_off, start, 4, 0.1, 0, {})
+    monkeypatch.setattr(Peg, "closed_loop", lambda task, start: far_off)
+    monkeypatch.setattr(Peg, "max_steps", 4)
+    monkeypatch.setattr(FittedRow, "planner", lambda *chosen: mppi)
+    run = FittedRow(ROWS["capture-online"], TASK, cap).play(start, 0.1, (0, 0), {})
     free = TASK.strata.names.index("free")
     assert not run.inside.any()
     assert (np.diff([q[free].min() for q in used]) > 0).all()
-    np.testing.assert_array_equal(used[0], np.maximum(peg_planner(cap, TASK, settings).rollout.thresholds, peg_rows.FLOOR))
+    np.testing.assert_array_equal(used[0], np.maximum(peg_planner(cap, TASK, settings).rollout.thresholds, TASK.cell))
     assert run.thresholds.shape == (4, len(TASK.strata.names))
 
 
@@ -112,9 +117,9 @@ def test_online_adaptation_widens_regions_after_misses():
 def test_rows_of_our_own_run_in_the_study(monkeypatch, tmp_path):
     pytest.importorskip("mujoco")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("capture_cp.studies.peg_planning.MAX_STEPS", 2)
-    monkeypatch.setattr(peg_rows, "TRAINING", 200)
-    study = PegPlanningStudy(methods=tuple(OWN_ROWS), episodes=1, samples=8, horizon=2, calibration=300)
+    monkeypatch.setattr(Peg, "max_steps", 2)
+    monkeypatch.setattr(peg_task, "TRAINING", 200)
+    study = PlanningStudy.of(PegOptions(), methods=tuple(OWN_ROWS), episodes=1, samples=8, horizon=2, calibration=300)
     text = io.StringIO()
     study.run(Console(file=text, width=200))
     assert all(name in text.getvalue() for name in OWN_ROWS)

@@ -15,7 +15,6 @@ from capture_cp.spaces.metrics import SE2
 from capture_cp.tasks.peg import planner
 from capture_cp.tasks.peg.objective import insertion_costs
 from capture_cp.tasks.peg.planner import PegWeights, peg_rollout
-from capture_cp.tasks.peg.rollouts import AXES
 from capture_cp.tasks.peg.settings import ACTION_UNIT
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
@@ -42,7 +41,7 @@ def telling(cap, task, weights=None):
         planner._costs_of(task.strata, weights.bonuses), planner.particle_cost, planner.particle_stratum,
         weights.infeasible != "nothing", np.diag((task.settings.noise * ACTION_UNIT) ** 2),
     )  # fmt: skip
-    return FusedRollout(cap, planner.peg_step, tell_region, planner._params(task, weights), None, AXES, 3, sums=sums)
+    return FusedRollout(cap, planner.peg_step, tell_region, planner._params(task, weights), None, task.axes, 3, sums=sums)
 
 
 def regions(rollout, X):

@@ -10,7 +10,7 @@ import pytest
 from capture_cp import METHODS, CaptureError, Mahalanobis, NearestParticles, Tree
 from capture_cp.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
-from capture_cp.tasks.peg.task import ACTION_NAMES, NEXT_NAMES, STATE_NAMES, Peg, as_transitions
+from capture_cp.tasks.peg.task import Peg
 
 TASK = Peg()
 PARTICLE_METHODS = [name for name in METHODS if name != "lucca"]
@@ -88,9 +88,11 @@ def test_lucca_shows_what_the_others_avoid(moved):
 
 def test_transitions_have_names_and_feasible_landings():
     pytest.importorskip("mujoco")
-    data, pushed_out = TASK.transitions(200, np.random.default_rng(4), TASK.true_system(1))
-    assert (data.state_names, data.action_names, data.next_names) == (STATE_NAMES, ACTION_NAMES, NEXT_NAMES)
+    data = TASK.transitions(200, np.random.default_rng(4))
+    assert (data.state_names, data.action_names) == (Peg.states, Peg.actions)
+    assert data.next_names == ("next_x", "next_z", "next_theta")
     assert (TASK.strata.index(data.Y) >= 0).all()
+    _, pushed_out = TASK.landings(data.X, np.random.default_rng(4), TASK.true_system(1))
     assert 0 <= pushed_out <= 4
 
 
@@ -105,7 +107,7 @@ class Sunk:
 
 
 def test_landing_too_deep_is_pushed_out_by_no_more_than_it_takes_and_counted():
-    Y, pushed_out = TASK.outcomes(TASK.inputs(3, np.random.default_rng(5)), np.random.default_rng(6), Sunk())
+    Y, pushed_out = TASK.landings(TASK.inputs(3, np.random.default_rng(5)), np.random.default_rng(6), Sunk())
     assert pushed_out == 3
     area = overlaps(Y, shape_of(TASK.settings))
     assert area.max() <= MAX_OVERLAP
@@ -115,7 +117,7 @@ def test_landing_too_deep_is_pushed_out_by_no_more_than_it_takes_and_counted():
 
 def test_columns_are_told_apart():
     X = np.arange(6.0)[None]
-    data = as_transitions(X, np.zeros((1, 3)))
+    data = TASK.as_transitions(X, np.zeros((1, 3)))
     assert np.array_equal(data.X, X)
     assert np.array_equal(data.columns()["turn"], [5.0])
 
@@ -137,7 +139,7 @@ def test_impossible_pose_is_refused(pose, sentence):
     with pytest.raises(CaptureError, match=sentence):
         TASK.check_poses(X[:, :3])
     with pytest.raises(CaptureError, match=sentence):
-        TASK.outcomes(X, np.random.default_rng(0))
+        TASK.landings(X, np.random.default_rng(0))
 
 
 def test_unknown_system_is_refused():

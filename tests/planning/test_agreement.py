@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from capture_cp import Capture, CaptureError, NearestParticles, OneGroup, method
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
+from capture_cp import Capture, CaptureError, HorizonCapture, NearestParticles, OneGroup, Rollouts, method
 from capture_cp.planning import MPPI, plugin
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.spaces.grid import Grid

@@ -7,9 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capture_cp import Capture, CaptureError, NearestParticles, Tree
-from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.horizon.groups import at_step
+from capture_cp import Capture, CaptureError, HorizonCapture, NearestParticles, Tree
 from capture_cp.planning import MPPI, PythonRollout, run_episode
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.settings import PlannerSettings
@@ -75,7 +73,7 @@ def test_later_steps_use_their_own_thresholds():
     sequences = np.random.default_rng(4).uniform(-0.5, 0.5, size=(50, HORIZON, 2))
     rollout = fused(cap)
     before = rollout(state, sequences, 0)
-    last = [leaf.group for leaf in at_step(cap.partition_, HORIZON - 1, len(ROOM.strata.names))._leaves()]
+    last = [leaf.group for leaf in cap.partition_at(HORIZON - 1)._leaves()]
     changed = rollout.thresholds.copy()
     changed[:, last] = -1.0  # empty regions
     rollout.thresholds = changed
@@ -112,7 +110,7 @@ def test_an_episode_knows_the_first_steps_regions():
 def test_what_a_plan_cannot_use_is_refused():
     with pytest.raises(CaptureError, match="steps 1, 2, 3"):
         fused(ahead(steps=(2, 4)))
-    log = ROOM.transitions("random", 1, np.random.default_rng(3))
+    log = ROOM.design_transitions("random", 1, np.random.default_rng(3))
     one = Capture(ROOM, ROOM.strata, n_particles=8).fit(log.X[:2000], log.Y[:2000])
     with pytest.raises(CaptureError, match="HorizonCapture"):
         fused(one, simultaneous=True)

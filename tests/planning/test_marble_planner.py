@@ -34,7 +34,7 @@ KNOWING = replace(ROOM, model_gain=dynamics.TRUE_GAIN)
 def calibrated(name="capture", task=ROOM):
     """A method calibrated on random transitions of a task."""
     rng = np.random.default_rng(0)
-    X = task.inputs("random", rng)[:1500]
+    X = task.design_inputs("random", rng)[:1500]
     after, _ = task.step(X[:, :6], X[:, 6:], 0.05 * rng.standard_normal((len(X), 2)), dynamics.TRUE_GAIN)
     return method(name, task, task.strata, n_particles=PARTICLES).fit(X, after[:, [0, 2]])
 

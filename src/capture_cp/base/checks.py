@@ -27,7 +27,7 @@ class CaptureWarning(UserWarning):
 def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: str) -> Floats:
     """`value` as a C-contiguous float64 array of the given shape (None = any length), all finite.
 
-    `meaning` tells the reader what the axes are, for example "(n, dx): one row a transition".
+    `meaning` describes the axes, for example "(n, dx): one row per transition".
     """
     array = _floats(name, value, meaning)
     fits = array.ndim == len(shape) and all(want is None or have == want for have, want in zip(array.shape, shape))

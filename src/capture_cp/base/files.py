@@ -238,7 +238,7 @@ def _reason(error: Exception) -> str:
 
 
 def check_unpacked(file: Path, kind: str, size: int) -> None:
-    """Refuse a file that says it unpacks to `size` bytes if that is out of proportion."""
+    """Refuse a file that claims to unpack to `size` bytes if that is out of proportion."""
     if not 0 <= size <= UNPACKED + PACKING * file.stat().st_size:
         raise CaptureError(
             f"{kind} {file} claims to hold {size:,} bytes in {file.stat().st_size:,}, which no log or recording does; "

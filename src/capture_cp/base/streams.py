@@ -1,7 +1,7 @@
 """Random streams by purpose: reproducible from a seed, and none that a plain `default_rng(n)` gives to a user.
 
 `SeedSequence([s, 0])` is `SeedSequence(s)`: a library that numbers its purposes draws, for the first of them, the
-numbers of the user's own `default_rng(s)`, and a simulated outcome is then one of its particles. Streams here are told
+numbers of the user's own `default_rng(s)`, and a simulated outcome is then one of its particles. Streams here are kept
 apart by a spawn key that is a digest of their purpose.
 """
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,9 @@ from capture_cp.kernels.cells import PARTICLE_BOX, room_for
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.spaces.strata import NO_GRID, GriddedStrata, Strata, columns_of
 
-if TYPE_CHECKING:
-    from capture_cp.capture.capture import Capture
 
-
-class AtOneAlpha:
-    """What a compiled calibration tells of itself, wherever it runs.
+class AtOneAlpha(ABC):
+    """What a compiled calibration reports of itself, wherever it runs.
 
     Attributes:
         alpha: allowed failure rate.
@@ -32,10 +30,28 @@ class AtOneAlpha:
         n_outputs: dc.
     """
 
-    def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
-        self.alpha, self.confidence = float(alpha), confidence
-        self.names = tuple(cap.strata.names)
-        self.n_inputs, self.n_particles, self.n_outputs = cap.n_inputs_, cap.n_particles, cap.n_outputs_
+    def __init__(
+        self,
+        table: ThresholdTable,
+        score: Score,
+        strata: Strata,
+        n_particles: int,
+        n_outputs: int,
+        alpha: float,
+        confidence: float | None,
+    ) -> None:
+        self.alpha, self.confidence = alpha, confidence
+        self.names = tuple(strata.names)
+        self.n_inputs, self.n_particles, self.n_outputs = table.n_inputs, n_particles, n_outputs
+        self._compile(table, score, strata)
+
+    @abstractmethod
+    def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
+        """Lay out thresholds, the score's rule and the grid for the kernels."""
+
+    def __repr__(self) -> str:
+        promise = f"alpha={self.alpha:g}" + ("" if self.confidence is None else f", confidence={self.confidence:g}")
+        return f"{type(self).__name__}({promise}: {', '.join(self.names)})"
 
 
 class Compiled(AtOneAlpha):
@@ -46,13 +62,11 @@ class Compiled(AtOneAlpha):
     kernels run on the caller's thread and release the GIL. Answers are those of the `Capture`, bit for bit.
     """
 
-    def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
-        table = cap.threshold_table(alpha, confidence)
-        super().__init__(cap, alpha, confidence)
+    def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
         self._shape = np.array([self.n_inputs, self.n_particles, self.n_outputs], dtype=np.int64)
         self._tree = table.arrays
-        self._rule = (*limits_and_rule(cap.score_, table), self._shape)
-        self._grid = grid_arrays(cap.strata)
+        self._rule = (*limits_and_rule(score, table), self._shape)
+        self._grid = grid_arrays(strata)
         self._begin()
 
     def thresholds(self, X: Floats, out: Floats) -> Floats:
@@ -95,10 +109,6 @@ class Compiled(AtOneAlpha):
             shaped = (out, np.int64, (len(self.names) + 1,))
             raise self._refusal(out=shaped, X=self._inputs(X), particles=self._cloud(particles))
         return out
-
-    def __repr__(self) -> str:
-        promise = f"alpha={self.alpha:g}" + ("" if self.confidence is None else f", confidence={self.confidence:g}")
-        return f"Compiled({promise}: {', '.join(self.names)})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_threads"}

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import cuda
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.capture.compiled import AtOneAlpha, grid_arrays, limits_and_rule
-from capture_cp.conformal.scores import of_particles
+from capture_cp.conformal.partition import ThresholdTable
+from capture_cp.conformal.scores import Score, of_particles
 from capture_cp.cuda import conformal
 from capture_cp.cuda.arrays import device_array, is_on_device, tuple_on_device
 from capture_cp.kernels.cells import Columns, Regions
-from capture_cp.spaces.strata import NO_GRID
-
-if TYPE_CHECKING:
-    from capture_cp.capture.capture import Capture
+from capture_cp.spaces.strata import NO_GRID, Strata
 
 
 class CompiledCuda(AtOneAlpha):
@@ -31,16 +29,14 @@ class CompiledCuda(AtOneAlpha):
     at: NaN belongs to no region.
     """
 
-    def __init__(self, cap: Capture, alpha: float, confidence: float | None) -> None:
-        table = cap.threshold_table(alpha, confidence)
-        super().__init__(cap, alpha, confidence)
-        limits, rule, length, k = limits_and_rule(cap.score_, table)
+    def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
+        limits, rule, length, k = limits_and_rule(score, table)
         unused = tuple_on_device(of_particles(rule, length, k, np.empty((0, self.n_particles, self.n_outputs))))
         self._regions = unused  # of no inputs yet
         self._tree = tuple(map(cuda.to_device, table.arrays))
         self._thresholds = cuda.to_device(np.ascontiguousarray(table.arrays[0]["threshold"]))
         self._limits = cuda.to_device(limits)
-        grid = grid_arrays(cap.strata)
+        grid = grid_arrays(strata)
         self._columns = None if grid is None else tuple_on_device(Columns(*grid[:-1]))
         self._sizes = None if grid is None else cuda.to_device(grid[-1])
 
@@ -82,10 +78,6 @@ class CompiledCuda(AtOneAlpha):
         box = conformal.index_boxes(regions, reach, self._columns)
         found = conformal.count_cells(regions, limits, *box, self._columns, counts)
         return _answer(found, X, particles)
-
-    def __repr__(self) -> str:
-        promise = f"alpha={self.alpha:g}" + ("" if self.confidence is None else f", confidence={self.confidence:g}")
-        return f"CompiledCuda({promise}: {', '.join(self.names)})"
 
     def _inputs(self, X: Any) -> Any:
         return device_array("X", X, np.float64, (None, self.n_inputs))

@@ -68,9 +68,9 @@ def method(
     | `capture`    | k-th nearest particle           | tree on state, action and next stratum        |
 
     Args:
-        k: neighbour that counts, L // 2 unless given.
-        metric: Euclidean unless given.
-        tree: settings of the tree; `Tree(per_stratum=False)`, the paper's, unless given.
+        k: neighbour that counts, by default L // 2.
+        metric: by default Euclidean.
+        tree: settings of the tree; by default the paper's, `Tree(per_stratum=False)`.
     """
     recipe = RECIPES[known_name("method", name, METHODS)]
     k = k if k is not None else max(1, n_particles // 2)

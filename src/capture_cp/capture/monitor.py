@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, feasible, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.base.files import Pathlike
 from capture_cp.base.streams import stream
-from capture_cp.capture.artifact import MONITOR_FORMAT, explained, fingerprint, read, write
+from capture_cp.capture.artifact import MONITOR_FORMAT, explained, read, write
 from capture_cp.capture.capture import Capture
 from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
@@ -54,11 +54,9 @@ class Monitor:
 
     def update(self, X: Any, Y: Any, prediction: Any = None) -> Floats:
         """Show it transitions X (n, dx), Y (n, dc), or one of them, in the order of time: their p-values (n,)."""
-        X, Y = self.cap._pairs(np.atleast_2d(X), np.atleast_2d(Y))
-        m = self.cap._index(Y)
-        feasible("Y", m)
-        prediction = self.cap._predict(X, prediction, self.rng, self.cap.n_outputs_)
-        scores = self.cap._checked_scores(self.cap.score_.score(prediction, Y), len(X))
+        X, Y = self.cap.pairs(np.atleast_2d(X), np.atleast_2d(Y))
+        m = self.cap.feasible_index(Y)
+        scores = self.cap.scores(self.cap.predicted(X, prediction, self.rng), Y)
         return self.update_scores(scores, self.cap.partition_.grown.groups(X, m))
 
     def update_scores(self, scores: Floats, groups: Ints) -> Floats:
@@ -98,7 +96,7 @@ class Monitor:
                 f"a monitor that bets by {type(self.martingale).__name__} cannot be saved; use JumperMartingale."
             )
         header = {
-            "fingerprint": fingerprint(self.cap),
+            "fingerprint": self.cap.fingerprint(),
             "martingale": self.martingale.facts(),
             "rng": self.rng.bit_generator.state,
             "notes": self.notes,
@@ -112,7 +110,7 @@ class Monitor:
         header, arrays = read(path, MONITOR_FORMAT)
         monitor = cls(cap)
         with explained(path, "monitor state"):
-            if header["fingerprint"] != fingerprint(cap):
+            if header["fingerprint"] != cap.fingerprint():
                 raise CaptureError("it watches another calibration; load it with that one, or begin a new one.")
             monitor._restore(header, arrays)
         return monitor

@@ -103,7 +103,7 @@ def check_unseen(model: Any, X: Floats, Y: Floats, episodes: Any = None) -> None
             raise CaptureError(
                 f"{continued:.0%} of these transitions begin where a training transition of the model ended: they are steps "
                 "of the same runs, where it errs less than on new ones; train and calibrate on different runs, or name the "
-                "runs in both (episodes= for the residual model, groups= in fit)."
+                "runs in both (episodes= in both fits)."
             )
 
 
@@ -177,7 +177,7 @@ def warn_of_small_groups(
 ) -> None:
     """Report groups, by description and size, that are too small for finite thresholds.
 
-    `leaves` says that some of them were split off by a tree, so that larger leaves would help.
+    `leaves` is true where some of them were split off by a tree, so that larger leaves would help.
     """
     if not sizes:
         return

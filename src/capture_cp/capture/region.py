@@ -9,17 +9,11 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, known_name, whole_number
 from capture_cp.conformal.scores import Score
-from capture_cp.spaces.strata import INFEASIBLE, NO_GRID, GriddedStrata, Strata, checked_index
+from capture_cp.spaces.plotting import plot_cells
+from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-def grid_of(strata: Strata) -> GriddedStrata:
-    """`strata`, known to have a grid; regions of strata without one have members but no cells."""
-    if isinstance(strata, GriddedStrata) and strata.grid is not None:
-        return strata
-    raise CaptureError(NO_GRID)
 
 
 def finite_columns(q: Floats) -> Floats:
@@ -57,9 +51,17 @@ class Region:
 
     def contains(self, Y: Any) -> Bools:
         """Whether each configuration Y (m, dc) is in the region: bool (m,). One configuration (dc,) counts as a row."""
-        Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration a row")
+        Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration per row")
         labels = checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
-        return self._within(Y, labels)
+        return self.within(Y, labels)
+
+    def within(self, Y: Floats, labels: Ints) -> Bools:
+        """Whether configurations Y (m, dc), finite and of known strata `labels` (m,), are in the region: bool (m,)."""
+        limits = self._limits(labels)
+        inside = np.isinf(limits)
+        ask = (limits >= 0) & ~inside
+        inside[ask] = self.score.within(self.prediction, Y[ask], limits[ask])
+        return inside
 
     def __contains__(self, y: Any) -> bool:
         return bool(self.contains(finite_array("y", y, (self.dims,), "(dc,): one configuration"))[0])
@@ -96,9 +98,10 @@ class Region:
 
     def plot(self, ax: Axes | None = None, axes: tuple[int, int] = (0, 1)) -> Axes:
         """Draw the region's cells by stratum, and its particles, projected on two axes of the configuration."""
-        from capture_cp.capture.plotting import plot_region
-
-        return plot_region(self, ax, axes)
+        ax = plot_cells(grid_of(self.strata), self.cells(), ax, axes)
+        particles = self.prediction if isinstance(self.prediction, np.ndarray) else self.prediction.mean[None]
+        ax.scatter(particles[0, :, axes[0]], particles[0, :, axes[1]], s=9, color="black", zorder=3, label="prediction")
+        return ax
 
     def __repr__(self) -> str:
         parts = [f"{name} {self._tell(m)}" for m, name in enumerate(self.strata.names)]
@@ -116,13 +119,6 @@ class Region:
         outside = self.thresholds[0] if self.ambient else -1.0
         return np.where(labels == INFEASIBLE, outside, self.thresholds[labels])
 
-    def _within(self, Y: Floats, labels: Ints) -> Bools:
-        limits = self._limits(labels)
-        inside = np.isinf(limits)
-        ask = (limits >= 0) & ~inside
-        inside[ask] = self.score.within(self.prediction, Y[ask], limits[ask])
-        return inside
-
     @cached_property
     def _cells(self) -> Ints:
         strata = grid_of(self.strata)
@@ -135,7 +131,7 @@ class Region:
         near = grid.cells_in_box(first[0], extent[0])
         limits = self._limits(strata.labels[near].astype(np.int64))
         near = near[(limits >= 0) & np.isfinite(limits)]
-        near = near[self._within(grid.centre(near), strata.labels[near].astype(np.int64))]
+        near = near[self.within(grid.centre(near), strata.labels[near].astype(np.int64))]
         return np.sort(np.concatenate([whole, near])) if len(whole) else np.sort(near)
 
     @cached_property

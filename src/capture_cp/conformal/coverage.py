@@ -1,4 +1,4 @@
-"""Empirical coverage with intervals: exact binomial ones, or for episodes guaranteed ones."""
+"""Empirical coverage, of one step or of a horizon, with intervals: exact binomial ones, or for episodes guaranteed ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Coverage:
         return iter((self.all, *self.strata))
 
     def rows(self, **labels: Any) -> list[dict[str, Any]]:
-        """One JSON-ready record a stratum, "all" first; `labels` such as task or method are put in front."""
+        """One JSON-ready record per stratum, "all" first; `labels` such as task or method are put in front."""
         return [
             labels
             | {
@@ -113,28 +113,28 @@ def coverage_of(
     group_names: list[str],
     calibration: Ints,
     volumes: Floats | None,
-    units: Ints | None,
+    episodes: Ints | None,
 ) -> Coverage:
     """Coverage from what is inside (n,), with the stratum and the group of each outcome (n,), and its episode if any.
 
     `calibration` (J,) are the sizes of the groups, `volumes` (M + 1,) the mean cells of a region by stratum.
     """
     cells = None if volumes is None else [volumes.sum()]
-    (everything,) = tally(["all"], np.zeros_like(strata), inside, cells, [calibration.sum()], units)
+    (everything,) = tally(["all"], np.zeros_like(strata), inside, cells, [calibration.sum()], episodes)
     return Coverage(
         alpha,
         everything,
-        tally(stratum_names, strata, inside, volumes, None, units),
-        tally(group_names, groups, inside, None, calibration, units),
+        tally(stratum_names, strata, inside, volumes, None, episodes),
+        tally(group_names, groups, inside, None, calibration, episodes),
     )
 
 
 def tally(
-    names: list[str], labels: Any, inside: Any, volumes: Any, calibration: Any, units: Any = None
+    names: list[str], labels: Any, inside: Any, volumes: Any, calibration: Any, episodes: Any = None
 ) -> tuple[CoverageRow, ...]:
     """Rows for labels 0, 1, ...: which of `inside` (n,) are true under each of `labels` (n,).
 
-    With `units` (n,), the episode of each, every episode weighs the same, and its steps share its weight equally.
+    With `episodes` (n,), the episode of each, every episode weighs the same, and its steps share its weight equally.
     """
     count = len(names)
     n = np.bincount(labels, minlength=count)
@@ -149,17 +149,94 @@ def tally(
         )
         for i, name in enumerate(names)
     ]
-    if units is None:
+    if episodes is None:
         return tuple(rows)
-    unit = np.unique(units, return_inverse=True)[1]
-    return tuple(_by_episode(row, inside, unit, labels == i) for i, row in enumerate(rows))
+    number = np.unique(episodes, return_inverse=True)[1]
+    return tuple(_by_episode(row, inside, number, labels == i) for i, row in enumerate(rows))
 
 
-def _by_episode(row: CoverageRow, inside: Bools, unit: Ints, here: Bools) -> CoverageRow:
-    """The row as that of a random step of a random episode, of those `here` (n,), with episodes `unit` (n,) = 0, 1, ..."""
-    steps = np.bincount(unit)
-    weights = np.bincount(unit, weights=here) / steps
-    hits = np.bincount(unit, weights=here & inside) / steps
+def _by_episode(row: CoverageRow, inside: Bools, number: Ints, here: Bools) -> CoverageRow:
+    """The row as that of a random step of a random episode, of those `here` (n,), with episodes `number` (n,) = 0, 1, ..."""
+    steps = np.bincount(number)
+    weights = np.bincount(number, weights=here) / steps
+    hits = np.bincount(number, weights=here & inside) / steps
     episodes = int((weights > 0).sum())
     covered = episodes * float(hits.sum() / weights.sum()) if episodes else 0.0
     return replace(row, n=episodes, covered=min(covered, float(episodes)), interval=share_interval(hits, weights))
+
+
+@dataclass(frozen=True)
+class HorizonCoverage:
+    """Coverage of test roll-outs, with exact intervals.
+
+    `coverage[3]` is the coverage at step 3, overall and by stratum; `coverage.together` the row of all steps at once, whose
+    volume is the sum over the steps.
+    """
+
+    alpha: float
+    simultaneous: bool
+    together: CoverageRow
+    steps: tuple[int, ...]
+    by_step: tuple[Coverage, ...]
+
+    def __getitem__(self, step: int) -> Coverage:
+        if step not in self.steps:
+            raise CaptureError(f"step {step!r} was not calibrated; steps are {', '.join(map(str, self.steps))}.")
+        return self.by_step[self.steps.index(step)]
+
+    def __iter__(self) -> Iterator[tuple[int, Coverage]]:
+        return iter(zip(self.steps, self.by_step))
+
+    def rows(self, **labels: Any) -> list[dict[str, Any]]:
+        """One JSON-ready record per step and stratum, after one with step "all"; `labels` are put in front."""
+        whole = Coverage(self.alpha, self.together, (), ()).rows(**labels, step="all")
+        return whole + [row for step, coverage in self for row in coverage.rows(**labels, step=step)]
+
+    def __str__(self) -> str:
+        promise = "all steps at once" if self.simultaneous else "each step"
+        lines = [f"coverage, target {1 - self.alpha:.1%} for {promise}"]
+        names = [row.name for row in self.by_step[0]]
+        lines.append(f"  {'step':>4}  " + "  ".join(f"{name:>21}" for name in names) + ("  cells" if self._gridded else ""))
+        for step, coverage in self:
+            cells = f"  {coverage.all.volume:,.0f}" if self._gridded else ""
+            lines.append(f"  {step:>4}  " + "  ".join(f"{_in_brackets(row):>21}" for row in coverage) + cells)
+        lines.append(f"  {'all':>4}  {_in_brackets(self.together):>21}  of {self.together.n:,} roll-outs")
+        return "\n".join(lines)
+
+    @property
+    def _gridded(self) -> bool:
+        return self.together.volume is not None
+
+
+def horizon_coverage(
+    alpha: float,
+    simultaneous: bool,
+    steps: tuple[int, ...],
+    inside: Bools,
+    labels: Ints,
+    names: list[str],
+    cells: Floats | None,
+    episodes: Ints | None,
+) -> HorizonCoverage:
+    """Coverage from what is inside (n, S), the strata of the outcomes (n, S) and mean cells by step and stratum (S, M)."""
+
+    def row(outcome: Bools, volume: float | None) -> CoverageRow:
+        everything = np.zeros(len(outcome), dtype=np.int64)
+        return tally(["all"], everything, outcome, None if volume is None else [volume], None, episodes)[0]
+
+    by_step = [
+        Coverage(
+            alpha,
+            row(inside[:, s], None if cells is None else float(cells[s].sum())),
+            tally(names, labels[:, s], inside[:, s], None if cells is None else cells[s], None, episodes),
+            (),
+        )
+        for s in range(len(steps))
+    ]
+    together = row(np.asarray(inside.all(axis=1)), None if cells is None else float(cells.sum()))
+    return HorizonCoverage(alpha, simultaneous, together, steps, tuple(by_step))
+
+
+def _in_brackets(row: CoverageRow) -> str:
+    low, high = row.ci95
+    return f"{row.coverage:.1%} [{low:.1%}, {high:.1%}]" if row.n else "-"

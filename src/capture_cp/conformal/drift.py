@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array
 
 LEVELS = 63  # quantiles of a column that a calibration keeps
 MOST_ROWS = 10_000  # rows that they are taken from, and new rows that they are compared with
@@ -48,7 +49,7 @@ def shortfall_p_value(held: int, trials: Ints, sizes: Ints, ranks: Ints) -> floa
     """How likely it is that at most `held` of new outcomes pass their thresholds, if nothing has changed.
 
     Group j has `trials[j]` new outcomes, and its threshold is the `ranks[j]`-th of `sizes[j]` calibration scores. Its
-    coverage is then a draw from Beta(k, n + 1 - k), so the luck of the calibration counts as well as that of the batch.
+    coverage is then a draw from Beta(k, n + 1 - k), so the chance of the calibration counts as well as that of the batch.
     """
     return _tail(_passing_all(trials, sizes, ranks)[: held + 1])
 
@@ -56,6 +57,49 @@ def shortfall_p_value(held: int, trials: Ints, sizes: Ints, ranks: Ints) -> floa
 def excess_p_value(held: int, trials: Ints, sizes: Ints, ranks: Ints) -> float:
     """As `shortfall_p_value`, for at least `held` of them; equal scores make it smaller than it should be."""
     return _tail(_passing_all(trials, sizes, ranks)[held:])
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Independent outcomes that a calibration was not made from.
+
+    Attributes:
+        alpha: allowed failure rate.
+        group: of each outcome, (n,).
+        held: whether each was in its region, (n,).
+        passed: likewise, by a threshold whose coverage is known to be a Beta draw: the same, but for episodes. (n,)
+        sizes: calibration scores behind these thresholds, (J,).
+        ranks: of the thresholds among them, (J,).
+    """
+
+    alpha: float
+    group: Ints
+    held: Bools
+    passed: Bools
+    sizes: Ints
+    ranks: Ints
+
+    def shortfall(self, here: Bools) -> float:
+        """How likely so few are to hold, of those `here` (n,), by the chance of the batch, and by that of both."""
+        from scipy import stats
+
+        held, n = int(self.held[here].sum()), int(here.sum())
+        by_batch = float(stats.binom.cdf(held, n, 1 - self.alpha))
+        return max(by_batch, shortfall_p_value(int(self.passed[here].sum()), *self._groups(here)))
+
+    def excess(self, here: Bools) -> float:
+        """Likewise so many."""
+        from scipy import stats
+
+        held, n = int(self.held[here].sum()), int(here.sum())
+        by_batch = float(stats.binom.sf(held - 1, n, 1 - self.alpha))
+        return max(by_batch, excess_p_value(int(self.passed[here].sum()), *self._groups(here)))
+
+    def _groups(self, here: Bools) -> tuple[Ints, Ints, Ints]:
+        """Outcomes `here`, calibration scores and rank, of each group that has such outcomes."""
+        trials = np.bincount(self.group[here], minlength=len(self.sizes))
+        some = trials > 0
+        return trials[some], self.sizes[some], self.ranks[some]
 
 
 def _passing_all(trials: Ints, sizes: Ints, ranks: Ints) -> Floats:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.params import Params
+from capture_cp.conformal.episodes import steps_and_drawn
 from capture_cp.conformal.partition import Partition, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
-from capture_cp.conformal.units import steps_and_drawn
 from capture_cp.kernels.tree import NODE
 
 StratumInput = Literal["auto", "label", "features", "none"]
@@ -26,14 +26,14 @@ class Examples(NamedTuple):
     R: Floats
     n_strata: int
     stratum_features: Floats | None  # (M, df)
-    units: Ints | None = None  # (n,): rows of one unit, such as an episode or a roll-out, are never parted
+    episodes: Ints | None = None  # (n,): rows of one episode are never parted
 
     def weights(self) -> Floats | None:
-        """What share of its unit each row is, (n,); None where every row is a unit."""
-        if self.units is None:
+        """What share of its episode each row is, (n,); None where every row is one."""
+        if self.episodes is None:
             return None
-        _, unit, counts = np.unique(self.units, return_inverse=True, return_counts=True)
-        return None if counts.max() == 1 else np.asarray(1.0 / counts[unit])
+        _, number, counts = np.unique(self.episodes, return_inverse=True, return_counts=True)
+        return None if counts.max() == 1 else np.asarray(1.0 / counts[number])
 
 
 class Groups(Params, ABC):
@@ -52,12 +52,14 @@ class Groups(Params, ABC):
             # guarantee of the leaf that it would have shared stands
             partition = partition.isolate(np.setdiff1d(np.arange(examples.n_strata), m))
         group = partition.groups(examples.X[held_out], m)
-        if examples.units is None:
+        if examples.episodes is None:
             return partition, GroupScores.from_groups(R, group, partition.n_groups)
-        units = examples.units[held_out]
-        if np.isin(units, examples.units[~held_out]).any():
-            raise CaptureError(f"{type(self).__name__}.split parts rows of one unit; keep those of examples.units together.")
-        return partition, EpisodeScores.from_groups(R, group, partition.n_groups, *steps_and_drawn(units, rng))
+        episodes = examples.episodes[held_out]
+        if np.isin(episodes, examples.episodes[~held_out]).any():
+            raise CaptureError(
+                f"{type(self).__name__}.split parts rows of one episode; keep whole examples.episodes together."
+            )
+        return partition, EpisodeScores.from_groups(R, group, partition.n_groups, *steps_and_drawn(episodes, rng))
 
 
 class OneGroup(Groups):
@@ -79,7 +81,7 @@ class Uncalibrated(OneGroup):
 
 
 class PerStratum(Groups):
-    """One threshold a stratum, whatever the input."""
+    """One threshold per stratum, whatever the input."""
 
     def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
         roots = np.arange(examples.n_strata, dtype=np.int32)
@@ -90,12 +92,12 @@ class Tree(Groups):
     """Leaves of a regression tree that predicts the score from the input and the stratum (LOCART).
 
     Args:
-        per_stratum: grow one tree a stratum, so that coverage holds for every stratum by theorem. False is the paper's
+        per_stratum: grow one tree per stratum, so that coverage holds for every stratum by theorem. False is the paper's
             single tree, which may or may not split on the stratum: coverage then holds for every leaf.
         partition_share: share of the examples that grow the tree; the others set the thresholds.
         min_leaf: fewest partition examples in a leaf; where rows are steps of episodes, episodes, each step being its
             share of one.
-        max_leaves: most leaves a tree, None for no limit.
+        max_leaves: most leaves of a tree, None for no limit.
         prune: choose the tree's size by cost-complexity pruning, validated on a third of the partition examples.
         stratum_input: what a single tree sees of the stratum: "label" (its number, as in the paper), "features" (those
             the strata bring), "auto" (features where there are any), or "none".
@@ -135,12 +137,13 @@ class Tree(Groups):
         return Partition(nodes, roots, features, examples.X.shape[1]), held_out
 
     def _held_out(self, examples: Examples, rng: np.random.Generator) -> Bools:
-        """Rows that the tree does not see: a random share of the rows, or of whole units."""
-        unit = np.arange(len(examples.R)) if examples.units is None else np.unique(examples.units, return_inverse=True)[1]
-        n = int(unit.max()) + 1
+        """Rows that the tree does not see: a random share of the rows, or of whole episodes."""
+        given = examples.episodes
+        number = np.arange(len(examples.R)) if given is None else np.unique(given, return_inverse=True)[1]
+        n = int(number.max()) + 1
         held_out = np.ones(n, dtype=bool)
         held_out[rng.permutation(n)[: int(n * self.partition_share)]] = False
-        return np.asarray(held_out[unit])
+        return np.asarray(held_out[number])
 
     def _stratum_features(self, examples: Examples) -> Floats:
         own, choice = examples.stratum_features, self.stratum_input

@@ -23,7 +23,7 @@ class OnlineRanks:
     """Smoothed conformal p-values of new scores, one after the other, among all earlier scores of the same group.
 
     A score joins the bag of its group after it was ranked. Against a fixed calibration set p-values are not independent:
-    they share its luck, and any test over time would raise false alarms.
+    they share its draw, and any test over time would raise false alarms.
     """
 
     def __init__(self, calibration: GroupScores, rng: np.random.Generator) -> None:

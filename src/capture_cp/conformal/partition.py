@@ -17,9 +17,9 @@ from capture_cp.kernels.tree import NODE, groups_everywhere, groups_of, threshol
 
 @dataclass(frozen=True)
 class Partition:
-    """Binary trees over (x, features of the stratum), one root a stratum; every leaf is a group.
+    """Binary trees over (x, features of the stratum), one root per stratum; every leaf is a group.
 
-    One group, one group a stratum, one tree, and one tree a stratum are all this structure, so they share one look-up.
+    One group, one group per stratum, one tree, and one tree per stratum are all this structure, so they share one look-up.
     """
 
     nodes: npt.NDArray[Any]  # NODE records
@@ -84,6 +84,12 @@ class Partition:
         # a stratum that had its groups for itself is promised as it is now
         grown = np.where(np.isin(np.arange(len(roots)), shared), self.roots, roots) if len(shared) else None
         return Partition(nodes, roots, self.stratum_features, self.n_inputs, grown)._compact()
+
+    def at_step(self, s: int, n_strata: int) -> Partition:
+        """The part of a `stacked` partition, of M strata each, that belongs to step s (from 0)."""
+        own = slice(s * n_strata, (s + 1) * n_strata)
+        grown = self.grown.roots[own]
+        return Partition(self.nodes, self.roots[own], self.stratum_features[own], self.n_inputs, grown)
 
     def describe(self, group: int, strata: Sequence[str], inputs: Sequence[str] | None = None) -> str:
         """The group in words: its strata and what the splits on the input leave of each of its numbers."""
@@ -166,6 +172,23 @@ def _interval(name: str, low: float, high: float) -> str:
     if np.isinf(low):
         return f"{name} <= {high:.4g}"
     return f"{name} > {low:.4g}" if np.isinf(high) else f"{low:.4g} < {name} <= {high:.4g}"
+
+
+def stacked(parts: Sequence[Partition]) -> Partition:
+    """Several partitions of the same M strata and inputs side by side; the strata of part s are numbered from s * M."""
+    nodes, roots, grown, node, group = [], [], [], 0, 0
+    for part in parts:
+        moved = part.nodes.copy()
+        inner = moved["feature"] >= 0
+        moved["left"][inner] += node
+        moved["right"][inner] += node
+        moved["group"][~inner] += group
+        nodes.append(moved)
+        roots.append(part.roots + np.int32(node))
+        grown.append(part.grown.roots + np.int32(node))
+        node, group = node + len(moved), group + part.n_groups
+    features = np.concatenate([part.stratum_features for part in parts])
+    return Partition(np.concatenate(nodes), np.concatenate(roots), features, parts[0].n_inputs, np.concatenate(grown))
 
 
 class ThresholdTable:

@@ -107,7 +107,7 @@ class NearestParticles(Score):
 
     Args:
         k: which neighbour counts, from 1 to L.
-        metric: distance between configurations, Euclidean unless given.
+        metric: distance between configurations, Euclidean by default.
     """
 
     def __init__(self, k: int = 1, metric: Metric | None = None) -> None:

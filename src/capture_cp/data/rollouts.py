@@ -28,30 +28,32 @@ class Rollouts:
         starts: start states, (n, ds).
         actions: (n, H, da).
         configurations: c₁ to c_H of the true system, (n, H, dc).
-        units: which episode each roll-out was cut from, (n,); roll-outs of one episode are not independent.
+        episodes: which episode each roll-out was cut from, (n,); roll-outs of one episode are not independent.
         states: whole states s₁ to s_H where they are known, (n, H, ds).
     """
 
     starts: Floats
     actions: Floats
     configurations: Floats
-    units: Ints
+    episodes: Ints
     states: Floats | None = None
 
     @classmethod
-    def from_arrays(cls, starts: Any, actions: Any, configurations: Any, units: Any = None, states: Any = None) -> Rollouts:
-        """Roll-outs from arrays, checked; without `units` every roll-out is independent of the others."""
-        s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state a row"))
-        a = finite_array("actions", actions, (None, None, None), "(n, H, da): H actions a roll-out")
+    def from_arrays(
+        cls, starts: Any, actions: Any, configurations: Any, episodes: Any = None, states: Any = None
+    ) -> Rollouts:
+        """Roll-outs from arrays, checked; without `episodes` every roll-out is independent of the others."""
+        s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state per row"))
+        a = finite_array("actions", actions, (None, None, None), "(n, H, da): H actions per roll-out")
         c = finite_array("configurations", configurations, (len(s), a.shape[1], None), "(n, H, dc): one for each action")
         same_length("starts", s, "actions", a)
-        unit = np.arange(len(s)) if units is None else np.asarray(units)
-        if unit.shape != (len(s),):
-            raise CaptureError(f"units have shape {unit.shape}; expected ({len(s)},): the episode of each roll-out.")
+        number = np.arange(len(s)) if episodes is None else np.asarray(episodes)
+        if number.shape != (len(s),):
+            raise CaptureError(f"episodes have shape {number.shape}; expected ({len(s)},): the episode of each roll-out.")
         whole = None
         if states is not None:
             whole = finite_array("states", states, (len(s), a.shape[1], s.shape[1]), "(n, H, ds): one for each action")
-        return cls(s, a, c, np.unique(unit, return_inverse=True)[1].astype(np.int64), whole)
+        return cls(s, a, c, np.unique(number, return_inverse=True)[1].astype(np.int64), whole)
 
     @classmethod
     def simulate(
@@ -59,10 +61,10 @@ class Rollouts:
     ) -> Rollouts:
         """Roll-outs of a system at hand: `step(states, actions, rng)` from starts (n, ds) under actions (n, H, da).
 
-        `axes` says which entries of the state are the configuration.
+        `axes` are the entries of the state that make up the configuration.
         """
-        s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state a row"))
-        a = finite_array("actions", actions, (len(s), None, None), "(n, H, da): H actions a roll-out")
+        s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state per row"))
+        a = finite_array("actions", actions, (len(s), None, None), "(n, H, da): H actions per roll-out")
         states = np.empty((len(s), a.shape[1], s.shape[1]))
         for h in range(a.shape[1]):
             states[:, h] = advance(step, states[:, h - 1] if h else s, a[:, h], rng, h + 1)
@@ -77,10 +79,10 @@ class Rollouts:
         rng: np.random.Generator,
         stride: int | None = None,
     ) -> Rollouts:
-        """Roll-outs cut from logged episodes: one an episode, at a place drawn from `rng`.
+        """Roll-outs cut from logged episodes: one per episode, at a place drawn from `rng`.
 
         Args:
-            episodes: a pair an episode: states (T + 1, ds), and the actions (T, da) between them. Those with T < horizon
+            episodes: one pair per episode: states (T + 1, ds), and the actions (T, da) between them. Those with T < horizon
                 are left out.
             horizon: steps H of a roll-out.
             axes: which entries of the state are the configuration.
@@ -107,22 +109,22 @@ class Rollouts:
         window = np.stack([checked[number][0][first : first + H + 1] for number, first in starts])
         actions = np.stack([checked[number][1][first : first + H] for number, first in starts])
         kept = configuration_axes(axes, window.shape[2])
-        units = [number for number, _ in starts]
-        return cls.from_arrays(window[:, 0], actions, window[:, 1:, kept], units, window[:, 1:])
+        cut_from = [number for number, _ in starts]
+        return cls.from_arrays(window[:, 0], actions, window[:, 1:, kept], cut_from, window[:, 1:])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Rollouts]) -> Rollouts:
         """Roll-outs of several recordings as one; episodes of different recordings are different ones."""
         if not parts or len({(part.starts.shape[1], *part.actions.shape[1:], part.states is None) for part in parts}) > 1:
             raise CaptureError("roll-outs differ in steps, states or actions, or there are none; expected the same in all.")
-        ends = np.cumsum([0, *(int(part.units.max()) + 1 for part in parts)])
-        units = np.concatenate([part.units + first for part, first in zip(parts, ends)])
+        ends = np.cumsum([0, *(int(part.episodes.max()) + 1 for part in parts)])
+        episodes = np.concatenate([part.episodes + first for part, first in zip(parts, ends)])
         states = [part.states for part in parts if part.states is not None]
         return cls.from_arrays(
             np.concatenate([part.starts for part in parts]),
             np.concatenate([part.actions for part in parts]),
             np.concatenate([part.configurations for part in parts]),
-            units,
+            episodes,
             np.concatenate(states) if states else None,
         )
 
@@ -136,7 +138,7 @@ class Rollouts:
     def __getitem__(self, rows: Any) -> Rollouts:
         """Some of the roll-outs: a slice, a mask or row numbers."""
         states = None if self.states is None else self.states[rows]
-        return Rollouts(self.starts[rows], self.actions[rows], self.configurations[rows], self.units[rows], states)
+        return Rollouts(self.starts[rows], self.actions[rows], self.configurations[rows], self.episodes[rows], states)
 
     def configurations_at(self, steps: Sequence[int]) -> Floats:
         """Configurations (n, S, dc) after some of the steps, counted from 1."""
@@ -152,12 +154,12 @@ class Rollouts:
 
 
 def split_log(states: Any, actions: Any, episode: Any) -> list[tuple[Floats, Floats]]:
-    """A log with one row a time step as episodes: a new one wherever `episode` (N,) changes.
+    """A log with one row per time step as episodes: a new one wherever `episode` (N,) changes.
 
     Row t holds the state (N, ds) and the action (N, da) taken in it. The last action of an episode leads nowhere we know of;
     it may be missing (NaN).
     """
-    s = some_rows("states", finite_array("states", states, (None, None), "(N, ds): one row a time step"))
+    s = some_rows("states", finite_array("states", states, (None, None), "(N, ds): one row per time step"))
     number, last = np.asarray(episode), np.ones(len(s), dtype=bool)
     if number.shape != (len(s),):
         raise CaptureError(f"episode has shape {number.shape}; expected ({len(s)},): the episode of each row.")

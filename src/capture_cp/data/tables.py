@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from capture_cp.base.arrays import read_arrays
 from capture_cp.base.checks import CaptureError, known_name, shortened
 from capture_cp.base.files import Pathlike, check_unpacked, existing_file, written_whole
-from capture_cp.base.npz import read_arrays
 from capture_cp.data.csv_tables import MOST_COLUMNS, Table, check_names, labels_of, read_csv, write_csv
 
 

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats, finite_array, known_name, same_length
+from capture_cp.base.arrays import digest
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, same_length
 from capture_cp.base.files import Pathlike
-from capture_cp.conformal.units import split_rows, unit_numbers
+from capture_cp.conformal.drift import column_quantiles
+from capture_cp.conformal.episodes import episode_numbers, one_of_each, split_rows
 from capture_cp.data.csv_tables import Table
 from capture_cp.data.tables import read_table, write_table
 
@@ -65,8 +67,8 @@ class Transitions:
         kept = None if episode is None else _checked_episodes(episode, len(s), episode_name)
         when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time per transition")
         if when is not None:
-            units = np.zeros(len(s), dtype=np.int64) if kept is None else unit_numbers(kept, len(s))
-            _check_order(when, units, time_name)
+            numbers = np.zeros(len(s), dtype=np.int64) if kept is None else episode_numbers(kept, len(s))
+            _check_order(when, numbers, time_name)
         return cls(s, a, c, s_names, a_names, c_names, kept, when, episode_name, time_name)
 
     @property
@@ -129,14 +131,14 @@ def _checked_episodes(given: Any, n: int, name: str) -> npt.NDArray[Any]:
             "episode of every row."
         )
     if column.shape != (n,) or column.dtype.kind not in "US":  # text is text; sorting millions of words takes long
-        unit_numbers(column, n)
+        episode_numbers(column, n)
     return column
 
 
-def _check_order(time: Floats, units: npt.NDArray[np.int64], name: str) -> None:
+def _check_order(time: Floats, episodes: Ints, name: str) -> None:
     """Refuse a time that goes backwards within an episode: rows are then missing, mixed up, or of several runs."""
-    order = np.argsort(units, kind="stable")
-    backwards = (np.diff(time[order]) < 0) & (np.diff(units[order]) == 0)
+    order = np.argsort(episodes, kind="stable")
+    backwards = (np.diff(time[order]) < 0) & (np.diff(episodes[order]) == 0)
     if backwards.any():
         later = order[1:][backwards]
         row = int(later.min())
@@ -208,3 +210,13 @@ def _columns(file: Pathlike, names: Iterable[str], table: Table) -> Floats:
             )
         parts.append(column)
     return np.stack(parts, axis=1)
+
+
+def provenance(X: Floats, Y: Floats, episodes: Ints | None, rng: np.random.Generator) -> dict[str, Any]:
+    """What a calibration remembers of transitions X (n, dx), Y (n, dc), of `episodes` (n,) if any, as JSON can hold it."""
+    facts: dict[str, Any] = {"rows": len(X), "sha256": digest(X, Y)}
+    if episodes is not None:
+        facts["episodes"] = int(episodes.max()) + 1
+    # of an episode one random step: its steps are not independent
+    facts["inputs"] = column_quantiles(X if episodes is None else X[one_of_each(episodes, rng)])
+    return facts

@@ -1,7 +1,7 @@
 """The cells of regions, counted by stratum and weighed: one search for every score, on the processor and on a GPU.
 
 Cells are looked at a column at a time: all cells that differ on the last axis only. What the other axes add to a score is
-the same for the whole column, so most columns, and most cells of the others, are passed over. A region is told by
+the same for the whole column, so most columns, and most cells of the others, are passed over. A region is described by
 
 - `rule`: EUCLIDEAN or SE2, cells whose k-th nearest particle is within a limit; PARTICLE_BOX, cells no farther than a limit
   outside the box of the particles; ELLIPSOID, cells within a Mahalanobis distance of the mean;

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, feasible, some_rows
+from capture_cp.base.checks import CaptureError, Floats, Ints, some_rows
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.monitor import Monitor
 from capture_cp.conformal.coverage import Coverage
-from capture_cp.conformal.drift import column_p_values, holm
-from capture_cp.conformal.thresholds import EpisodeScores
-from capture_cp.conformal.units import one_of_each, unit_numbers
+from capture_cp.conformal.drift import Outcomes, column_p_values, holm
+from capture_cp.conformal.episodes import episode_numbers, one_of_each
+from capture_cp.conformal.quantile import conformal_rank
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.logs.history import History
-from capture_cp.logs.luck import Outcomes, outcomes_of
 
 QUESTIONS = ("order", "scores", "coverage", "inputs")
 
@@ -57,7 +57,7 @@ def check_batch(
     Y: Any,
     alpha: float = 0.1,
     confidence: float | None = None,
-    groups: Any = None,
+    episodes: Any = None,
     level: float = 0.01,
     seed: int = 0,
     inputs: tuple[str, ...] | None = None,
@@ -67,25 +67,24 @@ def check_batch(
 
     If they are exchangeable with those of the calibration, there is any alarm with probability at most `level`. With a
     `history` of earlier batches, its own level takes the place of `level`, and holds for all batches together; the batch is
-    then added to it. `groups` (n,) is the episode of each row: then one random step of each episode is tested. `inputs`
+    then added to it. `episodes` (n,) is the episode of each row: then one random step of each episode is tested. `inputs`
     names the columns of X.
     """
-    X, Y = cap._pairs(X, Y)
+    X, Y = cap.pairs(X, Y)
     some_rows("X", X)
-    if groups is None and isinstance(cap.calibration_, EpisodeScores):
+    if episodes is None and isinstance(cap.calibration_, EpisodeScores):
         raise CaptureError(
-            "the calibration was made from episodes; give the episode of each new transition too (groups=, or --episode)."
+            "the calibration was made from episodes; give the episode of each new transition too (episodes=, or --episode)."
         )
     monitor = Monitor(cap, seed) if history is None else history.monitor  # which refuses what is not calibrated
     if history is not None:
         level = history.level
         history.check_new(X, Y)
-    m = cap._index(Y)
-    feasible("Y", m)
-    prediction = cap._predict(X, None, monitor.rng, cap.n_outputs_)
-    coverage = cap.coverage(X, Y, alpha, confidence, prediction, volumes=False, groups=groups)
-    rows = np.arange(len(X)) if groups is None else one_of_each(unit_numbers(groups, len(X)), monitor.rng)
-    R = cap._checked_scores(cap.score_.score(prediction, Y), len(X))[rows]
+    m = cap.feasible_index(Y)
+    prediction = cap.predict(X, monitor.rng)
+    coverage = cap.coverage(X, Y, alpha, confidence, prediction, volumes=False, episodes=episodes)
+    rows = np.arange(len(X)) if episodes is None else one_of_each(episode_numbers(episodes, len(X)), monitor.rng)
+    R = cap.scores(prediction, Y)[rows]
     group = cap.partition_.grown.groups(X[rows], m[rows])
     each = level / len(QUESTIONS)
     part = each if history is None else each * history.share
@@ -101,6 +100,16 @@ def check_batch(
     if history is not None:
         history.add(X, Y, checked.alarms_about)
     return checked
+
+
+def outcomes_of(cap: Capture, R: Floats, X: Floats, m: Ints, alpha: float, confidence: float | None) -> Outcomes:
+    """Outcomes with scores R (n,) of inputs X (n, dx) that landed in strata m (n,)."""
+    assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
+    single = cap.calibration_.single
+    ranks = np.array([conformal_rank(int(n), alpha, confidence) for n in single.sizes])
+    group = cap.partition_.grown.groups(X, m)
+    held = cap.threshold_table(alpha, confidence).thresholds[cap.partition_.groups(X, m)] >= R
+    return Outcomes(alpha, group, held, single.at(alpha, confidence)[group] >= R, single.sizes, ranks)
 
 
 def _order(monitor: Monitor, R: Floats, group: Ints, rows: Ints, level: float) -> Finding:
@@ -136,7 +145,7 @@ def _direction(p_values: Floats) -> str:
 
 
 def _coverage(outcomes: Outcomes, together: dict[str, Ints], level: float) -> list[Finding]:
-    """Is coverage below 1 - alpha by more than the luck of the batch, and of the calibration?"""
+    """Is coverage below 1 - alpha by more than the chance of the batch, and of the calibration?"""
     where = {name: np.isin(outcomes.group, groups) for name, groups in together.items()}
     where = {name: here for name, here in where.items() if here.any()}
     corrected = holm([outcomes.shortfall(here) for here in where.values()]).tolist()

@@ -12,28 +12,26 @@ import numpy as np
 import tyro
 from rich.console import Console
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS, method
 from capture_cp.capture.preflight import check_unseen
-from capture_cp.capture.provenance import digest
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import Model
 from capture_cp.data.transitions import Transitions, read_transitions
 from capture_cp.logs import options
-from capture_cp.logs.baseline import LinearModel
+from capture_cp.logs.bundle import LinearModel, grid_around, grid_facts
 from capture_cp.logs.cautions import duplicate_cautions, group_cautions, heard, listen, unit_cautions
-from capture_cp.logs.given import given_model, given_strata, in_options, tells_training
-from capture_cp.logs.parts import grid_around, grid_facts
-from capture_cp.logs.shares import CHECK, TRAIN, Shares
-from capture_cp.logs.tables import coverage_by_stratum, group_table
+from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
+from capture_cp.logs.report import coverage_by_stratum, group_table, write_report
+from capture_cp.logs.user_objects import in_options, tells_training, user_model, user_strata
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
-LINEAR = "linear"
 MEASURED = 5_000  # transitions whose regions' cells are counted
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
@@ -88,9 +86,7 @@ class Calibrate:
         log = read_transitions(self.data, **columns, episode=self.episode, time=self.time)
         with warnings.catch_warnings(record=True) as caught:
             listen()
-            strata = (
-                one_stratum(grid_around(log.Y)) if self.strata is None else given_strata(self.strata, self.folder, log.Y)
-            )
+            strata = one_stratum(grid_around(log.Y)) if self.strata is None else user_strata(self.strata, self.folder, log.Y)
             parts = self._split(log)
             model = self._model(parts, log)
             cap = self._fit(model, strata, parts["to calibrate"])
@@ -108,7 +104,8 @@ class Calibrate:
         self._write_report(console, cap, coverage, parts, cautions)
 
     @property
-    def _linear(self) -> bool:
+    def linear(self) -> bool:
+        """Whether the built-in model is used."""
         return self.model == LINEAR
 
     def _split(self, log: Transitions) -> dict[str, Transitions]:
@@ -118,12 +115,12 @@ class Calibrate:
 
     @property
     def _shares(self) -> Shares:
-        return Shares(self.train_share if self._linear else 0.0, self.check_share)
+        return Shares(self.train_share if self.linear else 0.0, self.check_share)
 
     def _model(self, parts: dict[str, Transitions], log: Transitions) -> Model:
-        if self._linear:
+        if self.linear:
             return LinearModel.trained(parts["to train"].X, parts["to train"].Y)
-        model = given_model(self.model, self.folder)
+        model = user_model(self.model, self.folder)
         check_unseen(model, log.X, log.Y)  # of the whole log: what it is checked on must be new to it as well
         return model
 
@@ -131,13 +128,13 @@ class Calibrate:
         tree = Tree(per_stratum=True, min_leaf=self.min_leaf)
         cap = method(self.method, model, strata, n_particles=self.particles, k=self.k, tree=tree, seed=self.seed)
         with in_options():
-            return cap.set_params(deterministic_model=self.deterministic_model).fit(log.X, log.Y, groups=log.episode)
+            return cap.set_params(deterministic_model=self.deterministic_model).fit(log.X, log.Y, episodes=log.episode)
 
     def _coverage(self, cap: Capture, kept: Transitions) -> Coverage:
         """Coverage on all of these transitions; mean cells, which take far longer to count, on some thousands at most."""
         all_measured = len(kept) <= MEASURED
         settings = self.alpha, self.confidence
-        found = cap.coverage(kept.X, kept.Y, *settings, groups=kept.episode, volumes=all_measured, rng=self.seed)
+        found = cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, volumes=all_measured, rng=self.seed)
         if all_measured:
             return found
         some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
@@ -201,8 +198,6 @@ class Calibrate:
         if trouble is not None:
             console.print(f"No report: {trouble}", markup=False)
             return
-        from capture_cp.logs.page import write_report
-
         groups = self._group_rows(cap, coverage)
         write_report(self._report_file, self, cap, coverage, groups, parts["to check"], cautions)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
@@ -216,7 +211,7 @@ class Calibrate:
         whole_number("seed", self.seed, 0)
         parts = self._shares.parts()
         for name, part in (("check_share", "to check"), ("train_share", "to train")):
-            if part not in parts and (name == "check_share" or self._linear):
+            if part not in parts and (name == "check_share" or self.linear):
                 raise CaptureError(f"{name.replace('_', '-')} is 0; expected a share above 0, such as 0.25.")
         for file in (self.out, self._report_file, self.json):
             check_writable(file)

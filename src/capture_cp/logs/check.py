@@ -13,19 +13,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import CaptureError, failure_rate, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.provenance import digest
 from capture_cp.data.transitions import Transitions, read_transitions
 from capture_cp.logs import options
 from capture_cp.logs.batch import BatchCheck, check_batch
-from capture_cp.logs.calibrate import LINEAR
+from capture_cp.logs.bundle import brings, load_calibration, robot_facts
 from capture_cp.logs.cautions import group_cautions, heard, listen, unit_cautions
-from capture_cp.logs.given import given_model, given_strata
 from capture_cp.logs.history import History
-from capture_cp.logs.parts import brings, load_calibration, robot_facts
-from capture_cp.logs.tables import coverage_by_stratum
+from capture_cp.logs.options import LINEAR
+from capture_cp.logs.report import coverage_by_stratum
+from capture_cp.logs.user_objects import user_model, user_strata
 from capture_cp.report.output import write_rows
 
 
@@ -36,8 +36,8 @@ class Check:
     DATA is a .csv, .npz or .parquet file, its rows in the order of time. CALIBRATION is a file that `capture calibrate` or
     Capture.save wrote, or the .toml file that `capture calibrate` was given. Four questions are asked: do the scores, in
     their order, look like those of the calibration (a conformal test martingale); in which strata do they not; is coverage
-    below 1 - alpha by more than luck; which inputs are distributed otherwise. If nothing has changed, any of them raises an
-    alarm with probability at most --alarm, in one batch. Whoever checks every night needs --history: a file that remembers
+    below 1 - alpha by more than chance; which inputs are distributed otherwise. If nothing has changed, any of them raises
+    an alarm with probability at most --alarm, in one batch. For checks every night give --history: a file that remembers
     earlier batches, with which --alarm limits the false alarms of all nights together, for ever.
 
     Exit status: 0 all is well; 1 the promise no longer stands (an alarm); 2 the input cannot be used.
@@ -106,8 +106,8 @@ class Check:
 
     def _calibration(self, facts: Mapping[str, Any], log: Transitions) -> Capture:
         """The calibration with its model and strata, which it brings along or which are named."""
-        model = None if self.model in (None, LINEAR) else given_model(str(self.model), self.folder)
-        strata = None if self.strata is None else given_strata(self.strata, self.folder, log.Y)
+        model = None if self.model in (None, LINEAR) else user_model(str(self.model), self.folder)
+        strata = None if self.strata is None else user_strata(self.strata, self.folder, log.Y)
         for option, what, given in (("model", "a model", model), ("strata", "strata", strata)):
             if given is None and not brings(facts, option):
                 raise CaptureError(

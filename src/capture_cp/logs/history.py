@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.monitor import Monitor
-from capture_cp.capture.provenance import digest
 
 
 @dataclass
@@ -18,7 +18,7 @@ class History:
     """A monitor that goes on from batch to batch, and what batches it has seen.
 
     The martingale of the monitor may be looked at as often as one likes: its false alarms are limited for ever. The other
-    questions of a check are tests of one batch, and their p-values share the luck of the calibration set, so that they can
+    questions of a check are tests of one batch, and their p-values share the draw of the calibration set, so that they can
     neither be multiplied nor bet on. They are given a share 1 / (b (b + 1)) of their level at batch b instead. These shares
     add up to 1, so whatever the dependence, a test raises a false alarm ever with probability at most its level (the union
     bound). Late batches must deviate more than early ones to raise such an alarm, though not by much: the level enters the

@@ -1,11 +1,20 @@
-"""Options that the commands for a log share, with one help text each."""
+"""What the commands for a log share: options with one help text each, and how a log is divided into parts."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import tyro
+
+from capture_cp.base.checks import CaptureError
+
+#: The built-in model, by the name that --model takes.
+LINEAR = "linear"
+#: Shares of a log that train the built-in model, and that are held out to check on.
+TRAIN, CHECK = 0.25, 0.25
 
 StateColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the state before.", metavar="COLUMN ...")]
 ActionColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the action.", metavar="COLUMN ...")]
@@ -19,3 +28,46 @@ TimeColumn = Annotated[
 ]
 Confidence = Annotated[float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none by default.")]
 Folder = Annotated[Path, tyro.conf.arg(help="Where the modules of --model and --strata lie that are not installed.")]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of a log that are used for something else than to calibrate; of its episodes, where it has any.
+
+    Attributes:
+        train: share that the linear model is trained on; 0 with a model of one's own.
+        check: share that is held out to check on.
+    """
+
+    train: float
+    check: float
+
+    def __post_init__(self) -> None:
+        if not (self.train >= 0 and self.check >= 0 and self.train + self.check < 1):
+            raise CaptureError(
+                f"check-share is {self.check:g} and train-share {self.train:g}; expected shares that leave some of the log "
+                "to calibrate on, such as 0.25."
+            )
+
+    def parts(self) -> dict[str, float]:
+        """The share of every part of the log, by what it is for."""
+        every = {"to train": self.train, "to calibrate": 1 - self.train - self.check, "to check": self.check}
+        return {name: share for name, share in every.items() if share > 0}
+
+    def scores(self, transitions: int, tree: float) -> int:
+        """Transitions of a log that set thresholds, where a share `tree` of those to calibrate on grows the tree.
+
+        The parts are rounded as `split_rows` and `Tree` round them, so the number is exact.
+        """
+        parts = self.parts()
+        ends = np.rint(np.cumsum(list(parts.values())) * transitions).astype(int)
+        calibrate = int(np.diff(ends, prepend=0)[list(parts).index("to calibrate")])
+        return calibrate - int(calibrate * tree)
+
+    def transitions(self, scores: int, tree: float) -> int:
+        """Fewest transitions of a log so that it, and every longer one, has at least that many scores."""
+        # a part is within one row of its share, and of that part the tree leaves at least its share
+        log = int(np.ceil((scores / (1 - tree) + 1) / self.parts()["to calibrate"]))
+        while log > 1 and self.scores(log - 1, tree) >= scores:
+            log -= 1
+        return log

@@ -14,7 +14,7 @@ from capture_cp.base.checks import CaptureError, confidence_level, failure_rate,
 from capture_cp.base.files import check_writable
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_needed
-from capture_cp.logs.shares import CHECK, TRAIN, Shares
+from capture_cp.logs.options import CHECK, TRAIN, Shares
 from capture_cp.report.output import write_rows
 
 SURE = 0.95  # of calibrations within the range shown, and of logs that give every group enough

@@ -79,7 +79,7 @@ def jax_function(
         noise: standard deviation of Gaussian noise added to every particle, a number or (dc,).
         noise_inputs: width of a second argument of standard normal noise, `function(x, z)`, for generators.
         key: whether its last argument is a random key, for dropout and the like; one key serves a whole call.
-        device: where to run, for example "gpu"; JAX's own choice unless given.
+        device: where to run, for example "gpu"; by default JAX's own choice.
         jit: whether to compile it, once for every number of rows.
     """
     return JaxModel(function, noise, noise_inputs, key, device, jit)

@@ -103,7 +103,7 @@ class RolloutModel:
             )
 
     def _start(self, X: Floats) -> tuple[Floats, Floats]:
-        """qpos (n, nq) and qvel (n, nv) at the start; at rest unless a function says otherwise."""
+        """qpos (n, nq) and qvel (n, nv) at the start; at rest unless a function gives velocities."""
         rest = np.zeros((len(X), self.model.nv))
         if not callable(self._state):
             qpos = np.tile(self._reference, (len(X), 1))
@@ -176,19 +176,19 @@ def mujoco_rollout(
     Args:
         model: an MJCF file, MJCF text, or an `mujoco.MjModel`.
         nstep: time steps of one transition.
-        state: joints or entries of qpos that the first columns of X hold, all of qpos unless given; or a function of X
+        state: joints or entries of qpos that the first columns of X hold, by default all of qpos; or a function of X
             (n, dx) that returns qpos (n, nq), or qpos and qvel.
-        control: actuators that the last columns of X hold, all unless given; or a function of X that returns controls
+        control: actuators that the last columns of X hold, by default all; or a function of X that returns controls
             (n, nu), or (n, nstep, nu).
-        next: joints or entries of qpos that make up the next configuration, those of `state` unless given; or a function of
+        next: joints or entries of qpos that make up the next configuration, by default those of `state`; or a function of
             qpos (m, nq) and qvel (m, nv) that returns (m, dc).
-        randomise: ranges of the factors that parameters are multiplied by, one factor a copy, drawn uniformly:
+        randomise: ranges of the factors that parameters are multiplied by, one factor per copy, drawn uniformly:
             `{"friction": (0.5, 1.5), "mass": (0.8, 1.2)}`; or a function `(model, rng)` that changes a copy in place.
         control_noise: standard deviation of Gaussian noise on the controls, a number or (nu,), drawn for each particle.
-        reference: qpos (nq,) of what `state` leaves out, or the name of a keyframe; the model's qpos0 unless given.
+        reference: qpos (nq,) of what `state` leaves out, or the name of a keyframe; by default the model's qpos0.
         pool: number of randomised copies.
         seed: fixes the copies.
-        threads: all cores unless given.
+        threads: by default one per core.
     """
     return RolloutModel(model, nstep, state, control, next, randomise, control_noise, reference, pool, seed, threads)
 

@@ -25,7 +25,7 @@ def checked_noise(noise: Any) -> Floats | None:
     if noise is None:
         return None
     deviations = np.atleast_1d(np.asarray(noise, dtype=object))
-    deviations = finite_array("noise", deviations, (None,), "a standard deviation, or (dc,): one a coordinate")
+    deviations = finite_array("noise", deviations, (None,), "a standard deviation, or (dc,): one per coordinate")
     if (deviations < 0).any() or not len(deviations):
         raise CaptureError(f"noise is {noise!r}; expected standard deviations of at least 0.")
     return deviations
@@ -36,14 +36,14 @@ def with_noise(values: Floats, noise: Floats | None, rng: np.random.Generator) -
     if noise is None:
         return values
     if len(noise) not in (1, values.shape[-1]):
-        raise CaptureError(f"noise has {len(noise)} numbers; expected one, or one a coordinate: {values.shape[-1]}.")
+        raise CaptureError(f"noise has {len(noise)} numbers; expected one, or one per coordinate: {values.shape[-1]}.")
     return np.asarray(values + noise * rng.standard_normal(values.shape))
 
 
 def predicted_rows(source: str, values: Any, n: int) -> Floats:
     """What a predictor of n rows returned, as (n, dc); (n,) is taken as (n, 1)."""
     array = np.asarray(values)
-    return finite_array(source, array[:, None] if array.ndim == 1 else array, (n, None), "(n, dc): one prediction a row")
+    return finite_array(source, array[:, None] if array.ndim == 1 else array, (n, None), "(n, dc): one prediction per row")
 
 
 def repeated(X: Floats, n_particles: int) -> Floats:

@@ -11,8 +11,8 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, same_length, some_rows, whole_number
 from capture_cp.base.params import Params
 from capture_cp.base.streams import stream
+from capture_cp.conformal.episodes import episode_numbers
 from capture_cp.conformal.scores import Model
-from capture_cp.conformal.units import unit_numbers
 from capture_cp.models.training import TrainingRows
 from capture_cp.spaces.metrics import wrap_angle
 
@@ -21,7 +21,7 @@ Project = Callable[[Floats], Floats]
 
 
 class Residual(Params):
-    """A model plus what a regressor says it misses; made by `residual`.
+    """A model plus what a regressor predicts it misses; made by `residual`.
 
     `fit(X, Y)` trains the regressor on Y less the mean of the model's particles at X. From then on the model's
     particles are shifted by what the regressor predicts. The training transitions are remembered, and `fit` of a
@@ -58,8 +58,8 @@ class Residual(Params):
         """
         from sklearn.base import clone
 
-        X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition a row"))
-        Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition a row")
+        X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition per row"))
+        Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition per row")
         same_length("X", X, "Y", Y)
         if any(axis not in range(Y.shape[1]) for axis in self.angles):
             raise CaptureError(f"angles are {tuple(self.angles)}; the configuration has axes 0 to {Y.shape[1] - 1}.")
@@ -69,14 +69,14 @@ class Residual(Params):
                 f"the regressor is {self.regressor!r}; expected one of scikit-learn's kind, such as LinearRegression()."
             )
         if episodes is not None:
-            unit_numbers(episodes, len(X))
+            episode_numbers(episodes, len(X))
         misses = self._wrapped(Y - self._mean(X, Y.shape[1]))
         try:
             # one target as (n,): every regressor takes it, some would refuse or flatten (n, 1)
             regressor = clone(self.regressor).fit(X, misses[:, 0] if Y.shape[1] == 1 else misses)
         except ValueError as error:
             raise CaptureError(
-                f"the regressor {self.regressor!r} cannot be trained on {Y.shape[1]} numbers a row ({error}); one that "
+                f"the regressor {self.regressor!r} cannot be trained on {Y.shape[1]} numbers per row ({error}); one that "
                 "predicts a single number goes into sklearn.multioutput.MultiOutputRegressor."
             ) from None
         _shift(regressor, X[:1], Y.shape[1])
@@ -102,7 +102,7 @@ class Residual(Params):
         """The model's `gaussian(X)` with corrected means, where the model has one; `project` is left out."""
         inner = getattr(self.model, "gaussian", None)
         if inner is None:
-            raise AttributeError("gaussian")  # so that the model's lack is told as if it had been asked itself
+            raise AttributeError("gaussian")  # so that the model's lack is reported as if it had been asked itself
 
         def corrected(X: Floats) -> tuple[Floats, Floats]:
             self._check_trained()
@@ -178,7 +178,7 @@ def residual(
     Args:
         model: the model to correct, `model(X, n_particles, rng) -> (n, L, dc)`.
         regressor: any regressor of scikit-learn's kind; it learns what the model's mean misses, from X.
-        project: puts shifted particles (n * L, dc) back into feasible space; left where they are unless given.
+        project: puts shifted particles (n * L, dc) back into feasible space; by default left where they are.
         angles: axes of the configuration that are angles, whose differences are wrapped to [-π, π].
         n_particles: particles behind each training mean.
         seed: fixes those particles.
@@ -195,7 +195,7 @@ def _shift(regressor: Any, X: Floats, dims: int) -> Floats:
     """What the regressor predicts at X (n, dx): (n, dc)."""
     shift = np.asarray(regressor.predict(X))
     shift = shift[:, None] if dims == 1 and shift.ndim == 1 else shift
-    return finite_array("what the regressor predicts", shift, (len(X), dims), "(n, dc): a shift of the configuration a row")
+    return finite_array("what the regressor predicts", shift, (len(X), dims), "(n, dc): one shift per row")
 
 
 def _settings_of(regressor: Any) -> str:

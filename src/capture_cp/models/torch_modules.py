@@ -108,7 +108,7 @@ def torch_module(
         noise: standard deviation of Gaussian noise added to every particle, a number or (dc,).
         dropout: whether dropout layers stay at work, each particle with a mask of its own (Monte-Carlo dropout).
         noise_inputs: width of a second argument of standard normal noise, `module(x, z)`, for generators.
-        device: where to run, for example "cuda"; where the module is unless given.
+        device: where to run, for example "cuda"; by default where the module is.
         batch: most rows at once.
     """
     return TorchModel(module, noise, dropout, noise_inputs, device, batch)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import Bools, Floats
 from capture_cp.base.streams import stream
-from capture_cp.capture.provenance import digest
 
 #: Numbers are the same within this share of their column's spread, and of its largest number: a copy in float32 or a
 #: CSV file with six decimals is still the same transition.
@@ -37,7 +37,7 @@ class TrainingRows:
     def share_continued(self, X: Floats, episodes: Any = None) -> float:
         """Share of transitions X (m, dx) that begin where a training transition ended, beyond what is so by chance.
 
-        Nobody says which columns of X are the configuration; every run of as many columns as Y has is tried. 0 where the
+        Which columns of X are the configuration is not known; every run of as many columns as Y has is tried. 0 where the
         names of episodes tell the runs apart.
         """
         if len(X) == 0 or X.shape[1] != self.X.shape[1] or (self.episodes is not None and episodes is not None):

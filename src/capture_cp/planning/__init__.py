@@ -1,6 +1,6 @@
 """Planning with regions: MPPI, roll-outs with a region per step, traversable distance, closed-loop episodes."""
 
-from capture_cp.capture.horizon import BatchedStep
+from capture_cp.data.rollouts import BatchedStep
 from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import Systems, run_episodes
 from capture_cp.planning.distance import interpolate, traversable_distance

@@ -8,8 +8,8 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.base.streams import Randomness
+from capture_cp.capture.adaptive import Adaptive
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.online import Adaptive
 from capture_cp.planning.episode import System
 from capture_cp.planning.rollout import Rollout
 

@@ -12,10 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.region import grid_of
-from capture_cp.data.rollouts import advance
+from capture_cp.capture.fitted import Fitted
+from capture_cp.spaces.strata import grid_of
 
 PLACES = 32  # states and actions that both are asked about
 FEWEST = 8  # of them from which anything is concluded
@@ -33,7 +31,7 @@ SEED = 0
 class RolledOut(NamedTuple):
     """A calibration, and the step that a planner rolls out in its name."""
 
-    cap: Capture | HorizonCapture
+    cap: Fitted
     step_each: Callable[[Floats, Floats, Floats], None]  # states (n, ds, L), actions (n, da), noise (n, dn, L), in place
     is_safe: Callable[[Floats, Floats], bool]  # whether a step from a state (ds,) stays within its arrays
     noise_dims: int
@@ -74,7 +72,7 @@ def check_agreement(rolled: RolledOut, state: Floats, sequences: Floats) -> None
     if kept.sum() < FEWEST:
         return
     places, after = Places(*(part[kept] for part in places)), after[kept]
-    entries = list(range(len(state))) if isinstance(rolled.cap, HorizonCapture) else rolled.axes.tolist()
+    entries = list(range(len(state))) if rolled.cap.predicts_state else rolled.axes.tolist()
     ours, theirs = _summary(after[:, :, entries]), _predicted(rolled, places, rng)
     differs = _differs(ours, theirs, places.states[:, entries], rolled.draws)
     if differs.any(axis=1).mean() > SHARE:
@@ -118,21 +116,16 @@ def _meets_hazard(rolled: RolledOut, after: Floats) -> Bools:
 
 def _predicted(rolled: RolledOut, places: Places, rng: np.random.Generator) -> Summary:
     """What the calibrated model makes of every place."""
-    cap, n = rolled.cap, len(places.states)
     try:
-        if isinstance(cap, HorizonCapture):
-            states, actions = (np.repeat(part, DRAWS, axis=0) for part in places)
-            return _summary(advance(cap.step, states, actions, rng, 1).reshape(n, DRAWS, -1))
-        times = -(-DRAWS // cap.n_particles) if rolled.draws else 1
-        prediction = cap.predict(np.repeat(np.hstack(places), times, axis=0), rng)
+        if rolled.draws:
+            return _summary(rolled.cap.next_points(*places, DRAWS, rng))
+        _, prediction = rolled.cap.first_prediction(*places, rng)
     except Exception as error:
         told = str(error).rstrip(".")
         raise CaptureError(
             f"the step cannot be compared with the calibrated model, which raised {type(error).__name__}: {told}. "
             "Repair the model, or pass compare_step=False if it is not at hand."
         ) from error
-    if rolled.draws:
-        return _summary(prediction.reshape(n, times * cap.n_particles, -1))
     spread = np.sqrt(np.diagonal(prediction.cov, axis1=1, axis2=2))
     return Summary(prediction.mean, spread, spread / ERRORS, spread)
 

@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from capture_cp.base.arrays import read_arrays
 from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, whole_number
 from capture_cp.base.files import Pathlike, existing_file, written_whole
-from capture_cp.base.npz import read_arrays
 from capture_cp.base.streams import Randomness, derived_seed, stream
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture, Rollouts
-from capture_cp.conformal.gaussian import Gaussians
+from capture_cp.capture.fitted import Fitted
 from capture_cp.planning.mppi import MPPI
 
 #: The true system: (state (ds,), action (da,), rng) -> next state (ds,), and the outcome once the episode has ended.
@@ -72,9 +70,7 @@ class Episode:
         """State and action of each executed step: (T, ds + da)."""
         return np.hstack([self.states[:-1], self.actions])
 
-    def with_regions(
-        self, cap: Capture | HorizonCapture, axes: Sequence[int], alpha: float = 0.1, rng: Randomness = None
-    ) -> Episode:
+    def with_regions(self, cap: Fitted, axes: Sequence[int], alpha: float = 0.1, rng: Randomness = None) -> Episode:
         """The episode with the regions of its executed steps; `axes` are the state's entries that `cap` predicts.
 
         A calibration for a horizon gives its regions of the first step. `rng` is as in `Capture.predict`.
@@ -116,7 +112,7 @@ class Episode:
 
 def with_regions(
     runs: Sequence[Episode],
-    cap: Capture | HorizonCapture,
+    cap: Fitted,
     axes: Sequence[int],
     alpha: float = 0.1,
     rng: Randomness = None,
@@ -124,18 +120,9 @@ def with_regions(
     """Episodes with the regions of their executed steps, all asked for at once; see `Episode.with_regions`."""
     before, actions = np.concatenate([run.states[:-1] for run in runs]), np.concatenate([run.actions for run in runs])
     after = np.concatenate([run.states[1:] for run in runs])[:, list(axes)]
-    if isinstance(cap, HorizonCapture):
-        single, first = Rollouts.from_arrays(before, actions[:, None], after[:, None]), cap.at_first()
-        clouds = first.predict(single.starts, single.actions, rng)
-        particles, thresholds = clouds[0].particles, first.thresholds(clouds, alpha)[:, 0]
-        inside = first.contains(single, alpha, prediction=clouds)[:, 0]
-    else:
-        X = np.hstack([before, actions])
-        prediction = cap.predict(X, rng)
-        particles = prediction.mean[:, None] if isinstance(prediction, Gaussians) else prediction
-        thresholds, inside = cap.thresholds(X, alpha), cap.contains(X, after, alpha, prediction=prediction)
+    found = cap.executed_regions(before, actions, after, alpha, rng)
     ends = np.cumsum([run.steps for run in runs])[:-1]
-    parts = zip(runs, *(np.split(part, ends) for part in (particles, thresholds, inside)))
+    parts = zip(runs, *(np.split(part, ends) for part in found))
     return [replace(run, particles=p, thresholds=q, inside=i) for run, p, q, i in parts]
 
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.region import grid_of
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX
@@ -19,7 +17,7 @@ from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning.agreement import RolledOut, check_agreement
 from capture_cp.planning.hazard import hazard_cells
 from capture_cp.planning.records import Calibrated, Seen, Summed
-from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
+from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout
 from capture_cp.planning.specialise import COMPILING, Functions, specialise, why
 from capture_cp.planning.sums import RegionSums, summed_regions
@@ -32,6 +30,7 @@ from capture_cp.planning.trial import (
     tried_with,
     try_in_python,
 )
+from capture_cp.spaces.strata import grid_of
 
 if TYPE_CHECKING:
     from capture_cp.planning.cuda.plans import CudaPlans, Settings
@@ -84,7 +83,7 @@ class FusedRollout(Rollout):
 
     def __init__(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         step: Any,
         stage_cost: Any,
         params: Any,
@@ -111,7 +110,7 @@ class FusedRollout(Rollout):
         if type(cap.score_) is Mahalanobis and sums is None:
             # an isotropic Gaussian's ellipsoid is a ball around its mean: one noise-free particle, thresholds in σ
             self._particles, self._draws, self._scale = 1, False, _checked_scale(gaussian_scale)
-        super().__init__(group_thresholds(cap, alpha, simultaneous))
+        super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self._partition, self._roots = cap.partition_, cap.partition_.roots.reshape(-1, len(cap.strata.names))
         self._count_cells = type(cap.score_) is not ParticleBox
         self._count_particles = count_particles or not self._count_cells
@@ -223,7 +222,7 @@ class FusedRollout(Rollout):
         """Factor on the thresholds of each step: (H,)."""
         scale = np.ones(horizon) if self._scale is None else self._scale
         if len(scale) < horizon:
-            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one a step.")
+            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one per step.")
         return scale
 
     def _in_words(self, error: Exception, state: Floats, sequences: Floats) -> CaptureError:

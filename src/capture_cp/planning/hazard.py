@@ -14,14 +14,12 @@ import numpy.typing as npt
 from numba import njit
 
 from capture_cp.base.checks import Bools, Ints
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.region import grid_of
+from capture_cp.capture.fitted import Fitted
 from capture_cp.kernels.cells import Columns
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.scalar import larger, smaller
 from capture_cp.spaces.grid import Grid
-from capture_cp.spaces.strata import INFEASIBLE, NO_WEIGHTS, GridStrata, columns_of
+from capture_cp.spaces.strata import INFEASIBLE, NO_WEIGHTS, GridStrata, columns_of, grid_of
 
 
 class Runs(NamedTuple):
@@ -41,12 +39,12 @@ class Runs(NamedTuple):
     axes: Any  # (dc,): which entries of the state are the configuration
 
 
-def hazard_cells(cap: Capture | HorizonCapture, hazard: Bools, axes: Ints, as_runs: bool) -> tuple[Runs, Columns]:
+def hazard_cells(cap: Fitted, hazard: Bools, axes: Ints, as_runs: bool) -> tuple[Runs, Columns]:
     """Hazard cells (cells,) as runs, for the Euclidean metric, and labelled, as the search for other metrics takes them."""
     strata = grid_of(cap.strata)
     grid = strata.require_grid()
     # a region that ignores the strata reaches into infeasible cells too, with the one threshold it has
-    ambient = isinstance(cap, Capture) and cap._ambient
+    ambient = cap.ambient_
     labels = np.maximum(strata.labels, 0) if ambient else strata.labels
     runs = hazard_runs(grid, labels, hazard, axes)
     if not as_runs:
@@ -79,8 +77,8 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
 def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
     """Hazard cells inside the region of particles `cloud` (L, dc) with squared thresholds `limits` (M,).
 
-    How far the particles are spread about their middle tells most cells inside or outside. The last four arguments are room
-    to work in: (dc,), (dc,), (M,), (M,).
+    How far the particles are spread about their middle decides for most cells whether they are inside. The last four
+    arguments are room to work in: (dc,), (dc,), (M,), (M,).
     """
     particles, squares = cloud.shape[0], 0.0
     for axis in range(cloud.shape[1]):

@@ -1,4 +1,4 @@
-"""What every roll-out asks of a calibration: its thresholds along the horizon, and that it fits the state and the grid."""
+"""What every roll-out asks of a calibration: thresholds that may be replaced, and that it fits the state and the grid."""
 
 from __future__ import annotations
 
@@ -8,37 +8,22 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.region import grid_of
+from capture_cp.capture.fitted import Fitted
+from capture_cp.spaces.strata import grid_of
 
 
-def group_thresholds(cap: Capture | HorizonCapture, alpha: float, simultaneous: bool) -> Floats:
-    """Threshold of every group in every stratum: (M, J)."""
-    if isinstance(cap, Capture):
-        if simultaneous:
-            raise CaptureError("simultaneous regions need a HorizonCapture; a Capture is calibrated for one step.")
-        row = cap.threshold_table(alpha).thresholds
-        return np.tile(row, (len(cap.strata.names), 1))
-    if cap.steps_ != tuple(range(1, len(cap.steps_) + 1)) or cap.partition_.stratum_features.shape[1] > 0:
-        raise CaptureError(
-            f"a plan needs the regions of steps 1, 2, 3 and so on, with a tree a stratum; this calibration has {cap.steps_}."
-        )
-    return np.tile(cap.group_thresholds(alpha, simultaneous), (len(cap.strata.names), 1))
-
-
-def checked_axes(cap: Capture | HorizonCapture, axes: Sequence[int]) -> Ints:
+def checked_axes(cap: Fitted, axes: Sequence[int]) -> Ints:
     """Which entries of the state are the configuration, one for each axis of the grid."""
     dims, order = grid_of(cap.strata).require_grid().dims, np.asarray(axes)
     sound = order.shape == (dims,) and order.dtype.kind in "iu" and len(set(order.tolist())) == dims
     if not sound or order.min() < 0 or order.max() >= cap.partition_.n_inputs:
         raise CaptureError(
-            f"axes are {tuple(axes)}; expected {dims} different entries of the state, one an axis of the grid."
+            f"axes are {tuple(axes)}; expected {dims} different entries of the state, one per axis of the grid."
         )
     return order.astype(np.int64)
 
 
-def check_sizes(cap: Capture | HorizonCapture, state: Floats, sequences: Floats, axes: Any) -> None:
+def check_sizes(cap: Fitted, state: Floats, sequences: Floats, axes: Any) -> None:
     """Refuse a state and actions that are not the ones the calibration was made for."""
     wanted = cap.partition_.n_inputs
     if state.ndim != 1 or sequences.ndim != 3 or len(state) + sequences.shape[2] != wanted or max(axes) >= len(state):

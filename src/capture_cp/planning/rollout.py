@@ -11,14 +11,11 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.base.streams import stream
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import BatchedStep, HorizonCapture
-from capture_cp.capture.horizon.groups import at_step
-from capture_cp.capture.region import grid_of
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.scores import ParticleBox
-from capture_cp.data.rollouts import advance
-from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard, group_thresholds
-from capture_cp.spaces.strata import GridStrata
+from capture_cp.data.rollouts import BatchedStep, advance
+from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
+from capture_cp.spaces.strata import GridStrata, grid_of
 
 if TYPE_CHECKING:
     from capture_cp.planning.cuda.plans import CudaPlans, Settings
@@ -121,7 +118,7 @@ class PythonRollout(Rollout):
 
     def __init__(
         self,
-        cap: Capture | HorizonCapture,
+        cap: Fitted,
         step: BatchedStep,
         cost: Callable[[Stage], Floats],
         hazard: Any,
@@ -135,7 +132,7 @@ class PythonRollout(Rollout):
         if cap.score_.ambient:
             raise CaptureError(f"no Python roll-out for {cap.score_!r}, which has no particles; use FusedRollout.")
         self.cap, self.step, self.cost = cap, step, cost
-        super().__init__(group_thresholds(cap, alpha, simultaneous))
+        super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
         mask = checked_hazard(hazard, grid.size)
         self._hazards = GridStrata(grid, np.where(mask, strata.labels, -1), strata.names)
@@ -164,10 +161,8 @@ class PythonRollout(Rollout):
         if type(self.cap.score_) is ParticleBox:
             cells = self._hazards.index(cloud.reshape(-1, cloud.shape[-1])).reshape(cloud.shape[:2])
             return np.asarray((cells >= 0).sum(axis=1))
-        partition, strata = self.cap.partition_, np.arange(len(self.thresholds))
-        last = len(partition.roots) // len(strata) - 1
-        groups = at_step(partition, min(h, last), len(strata)).groups_everywhere(x)
-        q = np.hstack([self.thresholds[strata, groups], np.full((len(x), 1), -1.0)])
+        groups = self.cap.partition_at(h).groups_everywhere(x)
+        q = np.hstack([self.thresholds[np.arange(len(self.thresholds)), groups], np.full((len(x), 1), -1.0)])
         return np.asarray(self.cap.score_.count_cells(cloud, q, self._hazards).sum(axis=1))
 
     def _cost(self, stage: Stage) -> Floats:

@@ -126,7 +126,7 @@ def _from_file(source: str, fingerprint: str) -> ModuleType:
 
 
 def _written(file: Path, source: str) -> Path:
-    """The file, written whole unless it is there; its name tells its content."""
+    """The file, written whole unless it is there; its name is a digest of its content."""
     if not file.exists():
         temporary = file.with_suffix(f".{os.getpid()}.tmp")
         temporary.write_text(source, encoding="utf-8")

@@ -8,13 +8,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.region import grid_of
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.kernels.cells import Columns
 from capture_cp.planning.records import Summed
-from capture_cp.spaces.strata import GriddedStrata, columns_of
+from capture_cp.spaces.strata import GriddedStrata, columns_of, grid_of
 
 
 class RegionSums(NamedTuple):
@@ -43,7 +41,7 @@ class RegionSums(NamedTuple):
 _TOTALS: WeakKeyDictionary[GriddedStrata, tuple[Any, Floats]] = WeakKeyDictionary()
 
 
-def summed_regions(cap: Capture | HorizonCapture, sums: RegionSums) -> tuple[Summed, Columns]:
+def summed_regions(cap: Fitted, sums: RegionSums) -> tuple[Summed, Columns]:
     """What a kernel needs to sum up the regions of a calibration."""
     strata = grid_of(cap.strata)
     grid, columns = strata.require_grid(), columns_of(strata)
@@ -56,8 +54,8 @@ def summed_regions(cap: Capture | HorizonCapture, sums: RegionSums) -> tuple[Sum
     if _TOTALS.get(strata, (None,))[0] is not sums.cell_costs:
         totals = [weights[strata.labels == m].sum(dtype=np.float64) for m in range(len(strata.names))]
         _TOTALS[strata] = sums.cell_costs, np.array(totals)
-    steps = len(cap.steps_) if isinstance(cap, HorizonCapture) else 1
-    infeasible = sums.infeasible and isinstance(cap, Capture) and cap._ambient
+    steps = len(cap.steps_)
+    infeasible = sums.infeasible and cap.ambient_
     gaussian = _gaussian(cap.score_, sums.covariance, grid.dims)
     weighed = columns._replace(weights=weights.reshape(columns.labels.shape))
     return Summed(steps, infeasible, strata.sizes, _TOTALS[strata][1], *gaussian), weighed

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.kernels.compiler import require_compiler
 
 STEPS = 4  # of the first sequence that are tried
@@ -172,9 +171,9 @@ class _Module:
 _TRIED: dict[int, tuple[Any, set[Hashable]]] = {}
 
 
-def tried_with(cap: Capture | HorizonCapture) -> set[Hashable]:
+def tried_with(cap: Fitted) -> set[Hashable]:
     """Keys of what has been tried with a calibration and the model that it has now; add to it."""
-    model = cap.model if isinstance(cap, Capture) else cap.step
+    model = cap.model_
     if id(cap) not in _TRIED:
         weakref.finalize(cap, _TRIED.pop, id(cap), None)
     if _TRIED.get(id(cap), (None,))[0] is not model:

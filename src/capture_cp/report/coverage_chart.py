@@ -1,4 +1,4 @@
-"""A chart of coverage: a line a method, a mark a stratum, whiskers for the interval, the paper's figures hollow."""
+"""A chart of coverage: one line per method, one mark per stratum, whiskers for the interval, the paper's figures hollow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 
 #: Shape and colour both tell strata apart, so that the chart survives a grey print.
 _MARKERS = ("o", "s", "^", "D", "v")
@@ -14,7 +14,7 @@ _PAPER = {"markerfacecolor": "none", "linestyle": "none", "markersize": 7, "alph
 
 
 def draw_coverage(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Coverage rows of one map or system as a picture."""
+    """Coverage rows of one place as a picture."""
     plt = pyplot()
     methods = list(dict.fromkeys(row["method"] for row in rows))
     strata = [name for name in dict.fromkeys(row["stratum"] for row in rows) if name != "all"]

@@ -33,7 +33,7 @@ def write_rows(path: Pathlike, rows: Sequence[Mapping[str, Any]], config: Any, *
 
 
 def coverage_table(title: str, results: Mapping[str, Coverage], reference: str) -> Table:
-    """Coverage in per cent with its 95 % interval, a row a method; volumes as a ratio to the method `reference`."""
+    """Coverage in per cent with its 95 % interval, one row per method; volumes as a ratio to the method `reference`."""
     first = next(iter(results.values()))
     table = Table(title=title, caption=_caption(first.alpha, reference), caption_justify="left")
     table.add_column("method")
@@ -61,7 +61,7 @@ def _caption(alpha: float, reference: str) -> str:
     return (
         f"Per cent of next configurations inside the region, target {100 * (1 - alpha):g}.\n"
         f"▼ over {100 * MARGIN:g} points under target, ▲ over {100 * MARGIN:g} above. Volume: ratio to {reference}.\n"
-        "Intervals: exact binomial, 95 %, for the test draw alone; the draw of the\ncalibration set moves a stratum as well."
+        "Intervals: exact binomial, 95 %, for the test draw alone; coverage also\nvaries with the calibration sample."
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from capture_cp.report.output import MARGIN
 
 Row = dict[str, Any]
 DASH = "–"
+#: Ends of an episode beside success, by their keys in a row.
+OTHERS = {"fell": "fell", "timed_out": "timed out"}
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class PageTable:
 
 
 def coverage_page_table(title: str, rows: Sequence[Row]) -> PageTable:
-    """Coverage by stratum and the volume as a ratio to CaPTURe's, from the rows of one map or system."""
+    """Coverage by stratum and the volume as a ratio to CaPTURe's, from the rows of one place."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
     strata = list(dict.fromkeys(row["stratum"] for row in rows))
     found = {(row["method"], row["stratum"]): row for row in rows}
@@ -44,28 +46,26 @@ def coverage_page_table(title: str, rows: Sequence[Row]) -> PageTable:
     return PageTable(title, [*strata, "volume ratio"], lines)
 
 
-def planning_page_table(title: str, rows: Sequence[Row]) -> PageTable:
-    """Outcomes, steps to the goal and planning time, from the rows of one map or system."""
-    falls = any("fell" in row and row["task"] == "marble" for row in rows)
-    keys = ["success", "fell", "timed_out"] if falls else ["success"]
+def planning_page_table(title: str, rows: Sequence[Row], paper_columns: Sequence[str] = ()) -> PageTable:
+    """Outcomes, steps to the goal and planning time of one place; `paper_columns` names the paper's figures in a row."""
+    happened = [name for key, name in OTHERS.items() if any(row[key] for row in rows)]
+    shown = paper_columns or happened
+    shares = {"success": "success"} | {key: name for key, name in OTHERS.items() if name in shown}
     lines = {}
     for row in rows:
-        figures = row["paper"] or ()
+        figures = dict(zip(paper_columns, row["paper"] or ()))
         low, high = row["success_ci95"]
-        shares = [
-            Cell(
-                f"{100 * row[key]:.0f}",
-                f"{100 * low:.0f}–{100 * high:.0f}" if key == "success" else "",
-                f"{figures[i]:.0f}" if len(figures) > i else "",
-            )
-            for i, key in enumerate(keys)
-        ]
+        cells = [Cell(f"{100 * row[key]:.0f}", paper=_number(figures.get(name), ".0f")) for key, name in shares.items()]
+        cells[0] = replace(cells[0], interval=f"{100 * low:.0f}–{100 * high:.0f}")
+        theirs = f"{figures['steps']:.1f} ± {figures['deviation']:.1f}" if "deviation" in figures else ""
         mean, spread = row["steps_mean"], row["steps_std"]
-        theirs = f"{figures[len(keys)]:.1f} ± {figures[len(keys) + 1]:.1f}" if len(figures) > len(keys) + 1 else ""
         steps = Cell(DASH if mean is None else f"{mean:.1f} ± {spread:.1f}", "", theirs)
-        lines[row["method"]] = [*shares, steps, Cell(f"{row['plan_ms_median']:.0f}")]
-    headings = {"success": "success, %", "fell": "fell, %", "timed_out": "timed out, %"}
-    return PageTable(title, [*(headings[key] for key in keys), "steps to goal", "plan, ms"], lines)
+        lines[row["method"]] = [*cells, steps, Cell(f"{row['plan_ms_median']:.0f}")]
+    return PageTable(title, [*(f"{name}, %" for name in shares.values()), "steps to goal", "plan, ms"], lines)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else f"{value:{form}}"
 
 
 def _coverage_cell(row: Row) -> Cell:

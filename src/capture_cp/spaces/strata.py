@@ -51,12 +51,14 @@ class GriddedStrata:
 
     def __init__(self, names: Sequence[str], grid: Grid | None, features: Any) -> None:
         if isinstance(names, str) or not names or len(set(names)) != len(names):
-            raise CaptureError(f"strata names are {names!r}; expected a list of different names, one a stratum.")
+            raise CaptureError(f"strata names are {names!r}; expected a list of different names, one per stratum.")
         self.names = tuple(str(name) for name in names)
         self.grid = grid
         self.features = None
         if features is not None:
-            self.features = finite_array("strata features", features, (len(self.names), None), "(M, df): one row a stratum")
+            self.features = finite_array(
+                "strata features", features, (len(self.names), None), "(M, df): one row per stratum"
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.names)}; {self.grid or 'no grid'})"
@@ -146,9 +148,9 @@ class GridStrata(GriddedStrata):
             spacing: of the grid in x and y.
             radius: of a round robot, or by which a footprint is grown.
             footprint: outline of the robot at heading 0 about its reference point; configurations are then (x, y, theta).
-            headings: cells of a full turn, 72 unless given; given without a footprint, configurations are (x, y, theta) too.
+            headings: cells of a full turn, 72 by default; given without a footprint, configurations are (x, y, theta) too.
             tolerance: largest gap and depth of a contact; half the diagonal of a cell, turn included, is the least that can
-                be told, and what is taken unless given.
+                be distinguished, and what is taken by default.
             walls: whether the bounds are four walls, each an obstacle.
         """
         grid, counts = labelled_cells(obstacles, bounds, spacing, radius, footprint, headings, tolerance, walls)
@@ -198,6 +200,13 @@ class FunctionStrata(GriddedStrata):
 def one_stratum(grid: Grid | None = None) -> FunctionStrata:
     """A single stratum, "all", that holds every configuration: for a robot without contact, or for a first look."""
     return FunctionStrata(lambda Y: np.zeros(len(Y), dtype=np.int64), ["all"], grid=grid)
+
+
+def grid_of(strata: Strata) -> GriddedStrata:
+    """`strata`, known to have a grid; regions of strata without one have members but no cells."""
+    if isinstance(strata, GriddedStrata) and strata.grid is not None:
+        return strata
+    raise CaptureError(NO_GRID)
 
 
 def checked_index(labels: Any, n: int, n_strata: int, source: str) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from rich.progress import track
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, CaptureWarning
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
+from capture_cp.base.streams import stream
 from capture_cp.report.output import output_folder, write_rows
-from capture_cp.tasks.marble.task import Marble
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
+from capture_cp.tasks.task import Task, TestSet
 
 if TYPE_CHECKING:
     from capture_cp.studies.coverage import CoverageStudy
@@ -23,9 +25,9 @@ SUBSETS = 5
 TEST_INPUTS = 8192
 
 
-def run_sizes(study: CoverageStudy, tasks: dict[str, Marble], console: Console) -> None:
+def run_sizes(study: CoverageStudy, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], console: Console) -> None:
     """Fit on random subsets of each size, count coverage on the same test inputs, print and draw it."""
-    rows = [row for name, task in tasks.items() for row in _measure(study, name, task, console)]
+    rows = [row for name, task in tasks.items() for row in _measure(study, name, task, tests[name], console)]
     console.print(_table(rows))
     if study.json is not None:
         write_rows(study.json, rows, study)
@@ -35,25 +37,24 @@ def run_sizes(study: CoverageStudy, tasks: dict[str, Marble], console: Console) 
         console.print(f"Figure: {file}", markup=False)
 
 
-def _measure(study: CoverageStudy, name: str, task: Marble, console: Console) -> list[dict[str, Any]]:
-    rng = study.recipe.rng(task, "subsets")
-    data = task.transitions(study.design, 2, study.recipe.rng(task, "calibration"))
+def _measure(study: CoverageStudy, name: str, task: Task, test: TestSet, console: Console) -> list[dict[str, Any]]:
+    rng = stream(task.seed_here(study.seed), "subsets")
+    data = task.calibration(study.seed, study.calibration)
     if max(study.sizes) > len(data):
-        raise CaptureError(f"map {name} has {len(data):,} calibration transitions; sizes go up to {max(study.sizes):,}.")
-    X = study.test_inputs(task)
-    X = X[rng.permutation(len(X))[:TEST_INPUTS]]
+        raise CaptureError(f"{name} has {len(data):,} calibration transitions; sizes go up to {max(study.sizes):,}.")
+    some = test.some(rng.permutation(len(test.X))[:TEST_INPUTS])
     rows = []
     jobs = [(size, subset) for size in study.sizes for subset in range(SUBSETS)]
-    for size, subset in track(jobs, description=f"{task.map.name}: sizes", console=console, transient=True):
+    for size, subset in track(jobs, description=f"{name}: sizes", console=console, transient=True):
         chosen = rng.permutation(len(data))[:size]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CaptureWarning)  # groups too small for alpha are what this study is about
-            caps = study.recipe.fit(task, data.X[chosen], data.Y[chosen])
-            counts = dict(study.count(caps, task, X, [0], len(X)))[0]
+            caps = study.fit(task, data.rows(chosen))
+            [counts] = study.count(caps, task, some, [slice(0, len(some.X))])
+        labels = {"task": task.name, "map": name, "calibration": size, "subset": subset}
         for method, counted in counts.items():
-            result = counted.coverage(study.alpha, task.strata.names)
-            labels = {"task": "marble", "map": name, "method": method, "calibration": size, "subset": subset}
-            rows += result.rows(**labels)
+            found = counted.coverage(study.alpha, task.regimes).rows(**labels, method=method)
+            rows += [row for row in found if row["stratum"] in ("all", *task.reported)]
     return rows
 
 
@@ -69,9 +70,9 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     strata = _unique(rows, "stratum")
     table = Table(
         title="Coverage (%) against calibration size",
-        caption=f"Mean of {SUBSETS} random subsets, then their lowest and highest. Volume in mean cells a region.",
+        caption=f"Mean of {SUBSETS} random subsets, then their lowest and highest. Volume: mean cells per region.",
     )
-    for column in ("map", "method", "transitions"):
+    for column in ("place", "method", "transitions"):
         table.add_column(column)
     for column in (*strata, "volume"):
         table.add_column(column, justify="right")

@@ -1,79 +1,88 @@
-"""The marble coverage study: the paper's Tables 1 and 5, and what lies beyond them."""
+"""The coverage study of any task: do the regions of each method hold, and how large are they?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import tyro
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from capture_cp.base.checks import Floats, whole_number
+from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
-from capture_cp.conformal.coverage import Coverage
+from capture_cp.conformal.coverage import CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.report.output import cell_beside_paper, write_rows
-from capture_cp.studies import paper
-from capture_cp.studies.marble_methods import PART, RESIDUAL, MarbleMethods
-from capture_cp.studies.montecarlo import Counts, count
+from capture_cp.data.transitions import Transitions
+from capture_cp.report.output import cell_beside_paper, output_folder, write_rows
+from capture_cp.studies.montecarlo import REFERENCE, RESIDUAL, Counts, Question, count, fit_methods
+from capture_cp.studies.paper import COVERAGE_METHODS, Paper
 from capture_cp.studies.parts import PartStore, run_parts
-from capture_cp.studies.settings import check_settings
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
-from capture_cp.tasks.marble.task import Design, Marble
+from capture_cp.studies.study import (
+    FigureFolder,
+    Jobs,
+    RowsFile,
+    Seed,
+    StateFolder,
+    Study,
+    advancing,
+    check_settings,
+    drawing_of,
+    progress_bar,
+)  # fmt: skip
+from capture_cp.tasks.task import Advance, Task, TestSet
 
-ALL_MAPS = "all maps"
+Found = Mapping[str, Mapping[str, Counts]]  # by place and method
 
 
 @dataclass(frozen=True)
-class CoverageStudy:
-    """Empirical coverage of the methods on the marble labyrinth, by stratum of the realised next position.
+class CoverageStudy(Study):
+    """Empirical coverage of the methods on a task, by regime of the realised next configuration, and region volumes.
 
-    Every method is calibrated on the same transitions and model of each map. For each test input, Monte-Carlo next positions
-    of the true system show how much of them the region holds. With the paper's figures beside ours (its Tables 1 and 5).
+    In each place every method is calibrated on the same transitions, with the same model. For each test input, next
+    configurations of the true system show how much of them the region holds. The paper's figures stand beside ours.
     """
 
-    task: Annotated[Literal["marble"], tyro.conf.Suppress] = "marble"
-    maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
+    command = "coverage"
+    unimportant = Study.unimportant | {"sizes"}
+
     methods: Annotated[
         tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}, {RESIDUAL} (capture on a corrected model).")
-    ] = paper.COVERAGE_METHODS
-    mc: Annotated[int, tyro.conf.arg(help="Monte-Carlo next states per test input; the paper uses 10,000.")] = 10
-    design: Annotated[Design, tyro.conf.arg(help="Calibration inputs: the paper's grid, or random feasible ones.")] = "grid"
-    test_design: Annotated[
-        Literal["same", "grid", "random"], tyro.conf.arg(help="Test inputs: as for calibration, or one of the two.")
-    ] = "same"
+    ] = COVERAGE_METHODS
+    mc: Annotated[int, tyro.conf.arg(help="Monte-Carlo next configurations per test input.")] = 10
+    calibration: Annotated[
+        int | None, tyro.conf.arg(help="Calibration transitions per place, by default as many as the task has.")
+    ] = None
+    test: Annotated[int | None, tyro.conf.arg(help="Test inputs per place, by default as many as the task has.")] = None
+    volume: Annotated[
+        int | None,
+        tyro.conf.arg(help="First test inputs, whose region cells are counted: by default all, 0 for none."),
+    ] = None
     tree: Annotated[
-        Literal["label", "per-stratum"],
-        tyro.conf.arg(help="The paper's single tree on the stratum's number, or one tree a stratum (coverage by theorem)."),
-    ] = "label"
-    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions in a leaf while the tree grows.")] = 700
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves a tree; 7 gives the paper's volume ratios.")] = None
+        Literal["per-stratum", "label", "features"],
+        tyro.conf.arg(
+            help="One tree per stratum (coverage by theorem), or a single tree on the stratum's number (the paper's) or "
+            "on its features."
+        ),
+    ] = "per-stratum"
+    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions in a leaf while the tree grows.")] = 300
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree.")] = 20
     particles: Annotated[int, tyro.conf.arg(help="Particles L; the k-th nearest is L/2, or 1 for capture-k1 and pcp.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
-    absorb: Annotated[bool, tyro.conf.arg(help="Pits and goal stop the marble, as in planning.")] = False
     device: Annotated[
-        Device,
-        tyro.conf.arg(help="Where outcomes are drawn and counted: cuda is an NVIDIA GPU, auto takes one if it is there."),
+        Device, tyro.conf.arg(help="Where outcomes are counted: cuda is an NVIDIA GPU, auto takes one if there is one.")
     ] = "cpu"
-    jobs: Annotated[
-        int, tyro.conf.arg(help="Processes (with a GPU: that calibrate maps); the results are the same for any number.")
-    ] = 1
-    seed: Annotated[int, tyro.conf.arg(help="Same seed, same figures.")] = 0
-    state: Annotated[Path | None, tyro.conf.arg(help="Folder for finished parts: the same command goes on from there.")] = (
-        None
-    )
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
-    figures: Annotated[Path | None, tyro.conf.arg(help="Folder for figures of the maps and of regions.")] = None
+    jobs: Jobs = 1
+    seed: Seed = 0
+    state: StateFolder = None
+    json: RowsFile = None
+    figures: FigureFolder = None
     sizes: Annotated[
         tuple[int, ...], tyro.conf.arg(help="Instead: coverage and volume against these calibration sizes, and a figure.")
     ] = ()
@@ -82,153 +91,192 @@ class CoverageStudy:
 
     def run(self, console: Console) -> None:
         """Run the study and print its tables."""
-        tasks = self.checked_tasks()
+        tasks = self.checked_places()
+        tests = self.tests(tasks, console)
         if self.sizes:
             from capture_cp.studies.calibration_size import run_sizes
 
-            run_sizes(self, tasks, console)
+            run_sizes(self, tasks, tests, console)
             return
-        results = self._measure(tasks, console)
-        for name, counts in results.items():
-            console.print(self._table(name, tasks, counts))
+        found, caps = self.measure(tasks, tests, console)
+        for name in found:
+            console.print(self._table(name, tasks, tests, found[name]))
         if self.json is not None:
-            write_rows(self.json, self.rows(results, tasks), self)
+            write_rows(self.json, self.rows(found, tasks), self)
         if self.figures is not None:
-            from capture_cp.studies.marble_figures import write_figures
+            caps |= {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
+            files = drawing_of(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
+            console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
-            write_figures(self, tasks, console)
-
-    def checked_tasks(self) -> dict[str, Marble]:
-        """The maps by name, all settings checked."""
-        folders = (self.figures, self.state)
+    def checked_places(self) -> dict[str, Task]:
+        """The tasks by place, all settings checked."""
         chosen_device(self.device)
-        check_settings(self, ("mc", "jobs", "particles", "min_leaf"), folders, (*METHODS, RESIDUAL))
+        optional = [name for name in ("calibration", "test") if getattr(self, name) is not None]
+        counts = ("mc", "jobs", "particles", "min_leaf", *optional)
+        check_settings(self, counts, (self.figures, self.state), (*METHODS, RESIDUAL))
         for size in self.sizes:
             whole_number("sizes", size, 1)
-        return {str(name): Marble(load_map(name), self.absorb) for name in self.maps}
+        if self.volume is not None:
+            whole_number("volume", self.volume, 0)
+        tasks = {name: task.on(self.device) for name, task in self.task.places().items()}
+        for task in tasks.values():
+            if task.draws is not None and self.mc > task.draws:
+                raise CaptureError(
+                    f"mc is {self.mc}; test transitions of {task.name} are recorded, expected at most {task.draws}."
+                )
+            if RESIDUAL in self.methods and not task.correctable:
+                task.corrected(self.seed)  # explains why not
+        return tasks
 
-    @property
-    def recipe(self) -> MarbleMethods:
-        """How the methods of a map are calibrated."""
-        tree = Tree(per_stratum=self.tree == "per-stratum", min_leaf=self.min_leaf, max_leaves=self.max_leaves)
-        return MarbleMethods(self.methods, self.design, tree, self.particles, self.seed)
+    def tests(self, tasks: Mapping[str, Task], console: Console) -> dict[str, TestSet]:
+        """What the methods are tested on, by place."""
+        with progress_bar(console) as progress:
+            bars = {name: advancing(progress, f"{name}: test transitions", self.test) for name in tasks}
+            return {name: task.test(self.seed, self.test, bars[name]) for name, task in tasks.items()}
 
-    def test_inputs(self, task: Marble) -> Floats:
-        """Test inputs (n, 8) of one map."""
-        return task.inputs(self.design if self.test_design == "same" else self.test_design, self.recipe.rng(task, "test"))
+    def calibrate(self, task: Task, advance: Advance | None = None) -> dict[str, Capture]:
+        """Every method, calibrated on transitions of one place."""
+        return self.fit(task, task.calibration(self.seed, self.calibration, advance))
+
+    def fit(self, task: Task, data: Transitions) -> dict[str, Capture]:
+        """Every method, fitted to the same transitions of one place."""
+        tree = Tree(
+            per_stratum=self.tree == "per-stratum",
+            min_leaf=self.min_leaf,
+            max_leaves=self.max_leaves,
+            stratum_input="features" if self.tree == "features" else "label",
+        )
+        device: Device = "cpu" if _draws_on_cuda(task) else self.device
+        return fit_methods(task, self.methods, data, self.seed, self.particles, tree, device)
 
     def count(
-        self, caps: dict[str, Capture], task: Marble, X: Floats, parts: Sequence[int], size: int
-    ) -> Iterator[tuple[int, dict[str, Counts]]]:
-        """Number and counts of every part, the `size` test inputs of X (n, 8) from `part * size` on."""
-        if chosen_device(self.device) == "cuda":
+        self, caps: Mapping[str, Capture], task: Task, test: TestSet, parts: Sequence[slice]
+    ) -> Iterator[dict[str, Counts]]:
+        """Counts of every part, some rows of the test inputs, in their order."""
+        question = Question(self.mc, self.alpha, self.volume, self.seed)
+        on_cuda = task.outcomes_on_cuda() if chosen_device(self.device) == "cuda" else None
+        if on_cuda is not None:
             from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 
-            return CounterOnCuda(caps, task, self.mc, self.recipe.seed_on(task), self.alpha).parts(X, parts, size)
-        work = partial(_count_part, caps, task, X, self.mc, self.recipe.seed_on(task), self.alpha, size)
-        return run_parts(work, parts, min(self.jobs, max(1, len(parts))))
+            return CounterOnCuda(caps, task, on_cuda, question).parts(test.X, parts)
+        work = partial(count, caps, task, test, question)
+        return (found for _, found in run_parts(work, parts, min(self.jobs, max(1, len(parts)))))
 
-    def _measure(self, tasks: dict[str, Marble], console: Console) -> dict[str, dict[str, Counts]]:
-        inputs = {name: self.test_inputs(task) for name, task in tasks.items()}
-        stores = {
-            name: PartStore(self.state, f"coverage-{Path(name).stem}", self._identity(task)) for name, task in tasks.items()
-        }
+    def measure(
+        self, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], console: Console
+    ) -> tuple[Found, dict[str, dict[str, Capture]]]:
+        """Counts by place and method, and the methods of the places that were not finished before."""
+        stores = {name: PartStore(self.state, f"coverage-{Path(name).stem}", self.identity(tasks[name])) for name in tasks}
         done = {name: store.load() for name, store in stores.items()}
-        missing = {name: [part for part in _parts(X) if part not in done[name]] for name, X in inputs.items()}
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        with Progress(*columns, console=console, transient=True) as progress:
+        parts = {name: task.test_parts(len(tests[name].X)) for name, task in tasks.items()}
+        missing = {name: [part for part in range(len(parts[name])) if part not in done[name]] for name in tasks}
+        calibrated = {}
+        with progress_bar(console) as progress:
             bar = progress.add_task("calibrating", total=sum(map(len, missing.values())))
-            for name, caps in self._calibrated({name: task for name, task in tasks.items() if missing[name]}):
-                progress.update(bar, description=f"{tasks[name].map.name}: counting")
-                for part, counts in self.count(caps, tasks[name], inputs[name], missing[name], PART):
+            unfinished = {name: task for name, task in tasks.items() if missing[name]}
+            for name, caps in self._calibrated(unfinished, advancing(progress, "calibration transitions", None)):
+                calibrated[name] = caps
+                progress.update(bar, description=f"{tasks[name].place}: counting")
+                rows = [parts[name][part] for part in missing[name]]
+                for part, counts in zip(missing[name], self.count(caps, tasks[name], tests[name], rows)):
                     done[name][part] = {method: counted.to_json() for method, counted in counts.items()}
                     stores[name].add(part, done[name][part])
                     progress.advance(bar)
                 progress.update(bar, description="calibrating")
-        results = {name: _total([done[name][part] for part in _parts(X)], self.methods) for name, X in inputs.items()}
+        found = {name: self._total([done[name][part] for part in range(len(parts[name]))]) for name in tasks}
         if len(tasks) > 1:
-            results[ALL_MAPS] = {
-                name: sum((counts[name] for counts in results.values()), start=_nothing()) for name in self.methods
-            }
-        return results
+            found[self.task.everywhere] = {name: _sum([counts[name] for counts in found.values()]) for name in self.methods}
+        return found, calibrated
 
-    def _calibrated(self, tasks: dict[str, Marble]) -> Iterator[tuple[str, dict[str, Capture]]]:
-        """The calibrated methods of each map; the processes of `jobs` are for this where a GPU counts."""
-        if chosen_device(self.device) == "cuda":
-            return self.recipe.calibrate_all(tasks, self.jobs)
-        return ((name, self.recipe.calibrate(task)) for name, task in tasks.items())
+    def _calibrated(self, tasks: Mapping[str, Task], advance: Advance) -> Iterator[tuple[str, dict[str, Capture]]]:
+        """The calibrated methods of each place; the processes of `jobs` are for this where a GPU counts."""
+        if chosen_device(self.device) == "cuda" and all(map(_draws_on_cuda, tasks.values())):
+            work = partial(_calibrate_part, self, list(tasks.values()))
+            return zip(tasks, (caps for _, caps in run_parts(work, range(len(tasks)), self.jobs)))
+        return ((name, self.calibrate(task, advance)) for name, task in tasks.items())
 
-    def _identity(self, task: Marble) -> dict[str, Any]:
-        """Every setting that the counts depend on, and nothing else."""
-        unimportant = ("maps", "device", "jobs", "state", "json", "figures", "sizes")
-        settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
-        return settings | {"map": asdict(task.map), "part": PART, "version": version("capture-cp")}
+    def _total(self, parts: Sequence[Mapping[str, Any]]) -> dict[str, Counts]:
+        return {name: _sum([Counts.from_json(part[name]) for part in parts]) for name in self.methods}
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
-    def rows(self, results: dict[str, dict[str, Counts]], tasks: dict[str, Marble]) -> list[dict[str, Any]]:
-        """JSON rows of every map, method and stratum, with the paper's figure where there is one."""
-        strata = next(iter(tasks.values())).strata.names
+    def rows(self, found: Found, tasks: Mapping[str, Task]) -> list[dict[str, Any]]:
+        """JSON rows of every place, method and reported regime, with the paper's figures where there are any."""
+        task, paper = next(iter(tasks.values())), Paper.of(self.task)
         rows = []
-        for map_name, counts in results.items():
+        for place, counts in found.items():
             for name, counted in counts.items():
-                for row in counted.coverage(self.alpha, strata).rows(task="marble", map=map_name, method=name):
-                    figure = paper.marble_coverage(map_name, name, row["stratum"])
-                    rows.append(row | {"paper": figure, "paper_volume_ratio": paper.marble_volume_ratio(map_name, name)})
+                ratio, interval = counted.volume_ratio(counts.get(REFERENCE))
+                volumes = {"volume_inputs": counted.sized, "volume_ratio": ratio, "volume_ratio_ci95": interval}
+                for row in counted.coverage(self.alpha, task.regimes).rows(task=task.name, map=place, method=name):
+                    regime = row["stratum"]
+                    if regime in ("all", *task.reported):
+                        figures = {"paper": paper.coverage(place, name, regime)}
+                        figures["paper_volume_ratio"] = paper.volume_ratio(place, name)
+                        rows.append(row | figures | (volumes if regime == "all" else {}))
         return rows
 
-    def _table(self, map_name: str, tasks: dict[str, Marble], counts: dict[str, Counts]) -> Table:
-        strata = next(iter(tasks.values())).strata.names
-        results = {name: counted.coverage(self.alpha, strata) for name, counted in counts.items()}
-        inputs = next(iter(counts.values())).inputs
-        title = tasks[map_name].map.name if map_name in tasks else "All maps"
-        title = f"{title}: {inputs:,} test inputs x {self.mc:,} outcomes"
-        table = Table(title=title, caption=CAPTION, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("stratum")
-        for name in results:
+    def figure_data(self, figure: str, console: Console) -> Any:
+        tasks = self.task.places()
+        return drawing_of(tasks).figure_data(tasks, figure)
+
+    def _table(
+        self, place: str, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], counts: Mapping[str, Counts]
+    ) -> Table:
+        task, paper = next(iter(tasks.values())), Paper.of(self.task)
+        found = {name: counted.coverage(self.alpha, task.regimes) for name, counted in counts.items()}
+        first = next(iter(counts.values()))
+        title = tasks[place].place if place in tasks else place.capitalize()
+        outcomes = "" if self.mc == 1 else f" x {self.mc:,} outcomes"
+        table = Table(
+            title=f"{title}: {first.inputs:,} test inputs{outcomes}",
+            caption="\n".join(self._caption(place, task, tests, first)),
+            caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
+        )  # fmt: skip
+        table.add_column("stratum" if task.regimes == task.strata.names else "regime")
+        for name in found:
             table.add_column(name, justify="right")
-        first = next(iter(results.values()))
-        for i, row in enumerate(first):
-            cells = [
-                cell_beside_paper(list(result)[i], paper.marble_coverage(map_name, name, row.name))
-                for name, result in results.items()
-            ]
-            table.add_row(row.name, *cells)
+        for regime in ("all", *task.reported):
+            rows: dict[str, CoverageRow] = {name: at.all if regime == "all" else at[regime] for name, at in found.items()}
+            cells = (cell_beside_paper(row, paper.coverage(place, name, regime)) for name, row in rows.items())
+            table.add_row(regime, *cells)
         table.add_section()
-        table.add_row("volume", *(_volume(map_name, name, results) for name in results))
+        table.add_row("volume", *(_volume(name, counts, paper.volume_ratio(place, name)) for name in found))
         return table
 
-
-CAPTION = (
-    "Coverage in per cent (the paper's in brackets), below it the 95 % interval over test inputs.\n"
-    "Volume: mean cells as a ratio to capture (the paper's in brackets)."
-)
-
-
-def _count_part(
-    caps: dict[str, Capture], task: Marble, X: Floats, mc: int, seed: int, alpha: float, size: int, part: int
-) -> dict[str, Counts]:
-    return count(caps, task, X[part * size : (part + 1) * size], mc, seed, part * size, alpha)
-
-
-def _parts(X: Floats) -> range:
-    return range(-(-len(X) // PART))
+    def _caption(self, place: str, task: Task, tests: Mapping[str, TestSet], counted: Counts) -> Iterator[str]:
+        theirs = "" if self.task.paper is None else " (the paper's in brackets)"
+        yield f"Coverage in per cent{theirs}, below it the 95 % interval over test inputs."
+        if counted.sized and REFERENCE in self.methods:
+            yield f"Volume: mean cells of {counted.sized:,} regions as a ratio to {REFERENCE}{theirs}, 95 % interval."
+        if others := set(task.regimes) - set(task.reported):
+            columns = [task.regimes.index(name) for name in others]
+            share = counted.sums[0, columns].sum() / counted.sums[0, -1]
+            yield f"{share:.0%} of the outcomes are in other regimes and count in the first row only."
+        if place in tests and tests[place].note:
+            yield tests[place].note
 
 
-def _total(parts: list[dict[str, Any]], methods: tuple[str, ...]) -> dict[str, Counts]:
-    return {name: sum((Counts.from_json(part[name]) for part in parts), start=_nothing()) for name in methods}
+def _draws_on_cuda(task: Task) -> bool:
+    """Whether outcomes of a task can be drawn on a GPU; there the processor calibrates its methods."""
+    return type(task).outcomes_on_cuda is not Task.outcomes_on_cuda
 
 
-def _nothing() -> Counts:
-    return Counts(0, np.zeros(()), np.zeros(()))
+def _calibrate_part(study: CoverageStudy, tasks: Sequence[Task], number: int) -> dict[str, Capture]:
+    return study.calibrate(tasks[number])
 
 
-def _volume(map_name: str, name: str, results: dict[str, Coverage]) -> str:
-    unit = results["capture"].all.volume if "capture" in results else None
-    volume = results[name].all.volume
-    figure = paper.marble_volume_ratio(map_name, name)
+def _sum(parts: Sequence[Counts]) -> Counts:
+    return sum(parts[1:], start=parts[0])
+
+
+def _volume(name: str, counts: Mapping[str, Counts], figure: float | None) -> str:
+    counted = counts[name]
+    if not counted.sized:
+        return "-"
+    ratio, interval = counted.volume_ratio(counts.get(REFERENCE))
+    if ratio is None or interval is None:
+        return f"{counted.cells.sum() / counted.sized:,.1f} cells"
+    digits = ".2f" if ratio >= 0.095 else ".2g"
     beside = "" if figure is None else f" ({figure:.2f})"
-    if volume is None or not unit:
-        return f"{volume:.1f} cells"
-    ratio = volume / unit
-    return f"{ratio:.2f}{beside}" if ratio >= 0.095 else f"{ratio:.2g}{beside}"
+    return f"{ratio:{digits}}{beside}\n[dim]{interval[0]:{digits}}-{interval[1]:{digits}}[/dim]"

@@ -1,93 +1,99 @@
-"""The demo: six methods on one marble map, their coverage, two of them planning, and one page that shows it all."""
+"""The demo: six methods on one task, their coverage, two of them planning, and one page that shows it all."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import numpy as np
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from capture_cp.base.checks import Floats, failure_rate, known_name, whole_number
+from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.methods import METHODS, method
+from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import coverage_table, output_folder, write_rows
-from capture_cp.studies import paper
+from capture_cp.studies.paper import Paper
 from capture_cp.studies.planning import PlanningStudy
-from capture_cp.studies.planning_rows import ROWS, Calibration
-from capture_cp.studies.planning_summary import summary
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.task import Marble
+from capture_cp.studies.planning_rows import summary
+from capture_cp.studies.study import RowsFile, Seed, Study, progress_bar
+from capture_cp.tasks.rows import FittedRow
+from capture_cp.tasks.task import CALIBRATION, TEST, Task
 
 OURS = "capture"
-#: Methods without strata, the strongest first where the paper says nothing about a map.
+#: Methods without strata, the strongest first where the paper has no figures.
 RIVALS = ("no-strata", "pcp", "lucca", "particles")
 
 
 @dataclass(frozen=True)
-class Demo:
-    """See what this is about: calibrate six methods on a marble labyrinth, watch two of them plan, read the report.
+class Results:
+    """What the demo found in one place: fitted methods, rows of both tables, and the episodes of the two that plan."""
 
-    A marble rolls on a tilting board between pits, and accelerates twice as hard as the model believes. Every method gets
-    the same model and the same logged transitions. Fresh transitions show how often the next position is inside the
-    region, in free space, along walls and in corners; closed-loop episodes show what that is worth.
+    place: str
+    task: Task
+    fitted: Mapping[str, Capture]
+    coverage: Sequence[dict[str, Any]]
+    planning: Sequence[dict[str, Any]]
+    episodes: Mapping[str, Sequence[Episode]]
+
+
+@dataclass(frozen=True)
+class Demo(Study):
+    """See what this is about: calibrate six methods on a robot, watch two of them plan, read the report.
+
+    Every method gets the same model, which is wrong, and the same logged transitions. Fresh transitions show how often the
+    next configuration is inside the region, stratum by stratum; closed-loop episodes show what that is good for.
     """
 
-    map: Annotated[str, tyro.conf.arg(help="Name of a map, or a .json file of your own.")] = "top-center"
+    command = "demo"
+
     rival: Annotated[
-        str | None, tyro.conf.arg(help="Method to plan beside capture; the best of the paper's Table 2 unless told.")
+        str | None, tyro.conf.arg(help="Method to plan beside capture, by default the best of the paper's without strata.")
     ] = None
     episodes: Annotated[int, tyro.conf.arg(help="Closed-loop runs of each of the two methods.")] = 5
     transitions: Annotated[
         int, tyro.conf.arg(help="Logged transitions to calibrate on, and as many fresh ones to test on.")
     ] = 60_000
-    samples: Annotated[int, tyro.conf.arg(help="Action sequences a plan.")] = 4096
+    samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan.")] = 4096
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
     particles: Annotated[int, tyro.conf.arg(help="Particles L from the model; CaPTURe scores the L/2-th nearest.")] = 16
     per_stratum: Annotated[
-        bool, tyro.conf.arg(help="One tree a stratum: coverage by stratum is then a theorem. Off: the paper's single tree.")
+        bool, tyro.conf.arg(help="One tree per stratum, with coverage by theorem; otherwise the paper's single tree.")
     ] = True
-    seed: Annotated[int, tyro.conf.arg(help="Same seed, same figures.")] = 0
+    seed: Seed = 0
     out: Annotated[Path, tyro.conf.arg(help="Folder for the report and the saved calibration.")] = Path("capture-demo")
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows of both tables to this file.")] = None
+    json: RowsFile = None
 
     def run(self, console: Console) -> None:
-        """Run the demo, print what it found and say where the report is."""
-        task, rival = self._checked()
+        """Run the demo, print what it found and where the report is."""
+        place, task = self._checked_place()
         folder = output_folder(self.out)
-        report, calibration = folder / "report.html", folder / f"{Path(self.map).stem}.capture"
+        report, calibration = folder / "report.html", folder / f"{Path(place).stem}.capture"
         check_writable(report)
-        fitted, coverage = self._calibrate(task, console)
-        title = f"{task.map.name}: coverage by where the marble ends up"
-        console.print(coverage_table(title, coverage, OURS))
-        episodes = {name: self._plan(fitted[name], task, name, console) for name in (rival, OURS)}
-        study = self._study((rival, OURS))
-        summaries = {name: [summary(run, task) for run in runs] for name, runs in episodes.items()}
-        planning = [study.row(self.map, name, found) for name, found in summaries.items()]
-        console.print(study.table(task.map.name, planning))
-        rows = [row for name, found in coverage.items() for row in found.rows(task="marble", map=self.map, method=name)]
-        fitted[OURS].save(calibration)
+        results = self._results(place, task, console)
+        results.fitted[OURS].save(calibration)
         console.print(f"Saved calibration: {calibration}", markup=False)
         if self.json is not None:
-            write_rows(self.json, [*rows, *planning], self)
+            write_rows(self.json, [*results.coverage, *results.planning], self)
         trouble = report_trouble()
         if trouble is not None:
             console.print(f"No report: {trouble}", markup=False)
             return
-        self._write_report(report, task, fitted, rows, planning, episodes, console)
+        from capture_cp.studies.demo_page import write_demo_page
+
+        with TemporaryDirectory() as scratch, progress_bar(console) as progress:
+            write_demo_page(report, self, results, Path(scratch), progress)
         console.print(f"Report: {report} (one file; open it in any browser)", markup=False)
 
-    def _checked(self) -> tuple[Marble, str]:
+    def _checked_place(self) -> tuple[str, Task]:
         failure_rate(self.alpha)
         for name in ("transitions", "episodes", "samples", "particles"):
             whole_number(name, getattr(self, name), 1)
@@ -95,62 +101,47 @@ class Demo:
         if self.rival is not None:
             known_name("method", self.rival, METHODS)
         check_writable(self.json)
-        task = Marble(load_map(self.map), absorb=True)
-        return task, self.rival or best_rival(self.map)
+        places = self.task.places(planning=True)
+        if len(places) != 1:
+            raise CaptureError(f"the demo is about one place; {len(places)} are given: {', '.join(places)}.")
+        ((place, task),) = places.items()
+        return place, task
 
-    def _calibrate(self, task: Marble, console: Console) -> tuple[dict[str, Capture], dict[str, Coverage]]:
+    def _results(self, place: str, task: Task, console: Console) -> Results:
+        fitted, coverage = self._calibrate(task, console)
+        console.print(coverage_table(f"{task.place}: coverage by where it ends up", coverage, OURS))
+        rival = self.rival or best_rival(Paper.of(self.task), place)
+        study = self._study((rival, OURS))
+        episodes = {name: self._plan(study, fitted[name], task, place, name, console) for name in study.methods}
+        summaries = {name: [summary(run, task) for run in runs] for name, runs in episodes.items()}
+        planning = [study.row(place, name, found) for name, found in summaries.items()]
+        console.print(study.table(task.place, planning))
+        rows = [row for name, at in coverage.items() for row in at.rows(task=task.name, map=place, method=name)]
+        return Results(place, task, fitted, rows, planning, episodes)
+
+    def _calibrate(self, task: Task, console: Console) -> tuple[dict[str, Capture], dict[str, Coverage]]:
         fitted, results = {}, {}
-        calibration, test = (self._logged(task, purpose) for purpose in ("calibration", "test"))
-        with _progress(console) as progress:
+        tree = Tree(per_stratum=self.per_stratum)
+        log, fresh = (task.transitions(self.transitions, stream(self.seed, "demo", name)) for name in (CALIBRATION, TEST))
+        with progress_bar(console) as progress:
             for name in progress.track(METHODS, description="Calibrating and testing six methods"):
-                tree = Tree(per_stratum=self.per_stratum, max_leaves=PlanningStudy.max_leaves)
-                cap = method(name, task, task.strata, n_particles=self.particles, tree=tree, seed=self.seed)
-                fitted[name] = cap.fit(*calibration)
-                results[name] = cap.coverage(*test, self.alpha, rng=self.seed)
+                fitted[name] = task.method(name, self.particles, tree, self.seed).fit(log.X, log.Y)
+                results[name] = fitted[name].coverage(fresh.X, fresh.Y, self.alpha, rng=self.seed)
         return fitted, results
-
-    def _logged(self, task: Marble, purpose: str) -> tuple[Floats, Floats]:
-        """X (n, 8) and Y (n, 2) of transitions from random feasible states and actions."""
-        rng = stream(self.seed, "demo", purpose)
-        logs = [task.transitions("random", 1, rng)]
-        while sum(len(log) for log in logs) < self.transitions:
-            logs.append(task.transitions("random", 1, rng))
-        X, Y = np.concatenate([log.X for log in logs]), np.concatenate([log.Y for log in logs])
-        return X[: self.transitions], Y[: self.transitions]
 
     def _study(self, methods: tuple[str, ...]) -> PlanningStudy:
         shared = {name: getattr(self, name) for name in ("episodes", "samples", "alpha", "particles", "seed")}
-        return PlanningStudy(maps=(self.map,), methods=methods, **shared)
+        return PlanningStudy.of(self.task, methods=methods, **shared)
 
-    def _plan(self, cap: Capture, task: Marble, name: str, console: Console) -> list[Episode]:
-        study = self._study((name,))
-        with _progress(console) as progress:
+    def _plan(
+        self, study: PlanningStudy, cap: Capture, task: Task, place: str, name: str, console: Console
+    ) -> list[Episode]:
+        fitted, starts = FittedRow(study.planned_row(task, name), task, cap), task.starts(self.episodes)
+        with progress_bar(console) as progress:
             numbers = progress.track(range(self.episodes), description=f"Planning with {name}")
-            return [study.play(Calibration(ROWS[name], task, cap), self.map, name, episode) for episode in numbers]
-
-    def _write_report(
-        self,
-        report: Path,
-        task: Marble,
-        fitted: dict[str, Capture],
-        rows: list[dict[str, Any]],
-        planning: list[dict[str, Any]],
-        episodes: dict[str, list[Episode]],
-        console: Console,
-    ) -> None:
-        from capture_cp.studies.demo_page import DemoResults, write_demo_page
-
-        results = DemoResults(self, task, fitted, rows, planning, episodes)
-        with TemporaryDirectory() as scratch, _progress(console) as progress:
-            write_demo_page(report, results, Path(scratch), progress)
+            return [study.play(fitted, place, name, starts[episode], episode) for episode in numbers]
 
 
-def best_rival(map: str) -> str:
-    """The method without strata that reaches the goal most often in the paper's Table 2."""
-    figures = paper.MARBLE_PLANNING.get(map, {})
-    return max(RIVALS, key=lambda name: figures.get(name, (0.0,))[0])
-
-
-def _progress(console: Console) -> Progress:
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=console, transient=True)
+def best_rival(paper: Paper, place: str) -> str:
+    """The method without strata that succeeds most often in the paper's planning table."""
+    return max(RIVALS, key=lambda name: (paper.planning(place, name) or (0.0,))[0])

@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.progress import Progress
 
-from capture_cp.capture.capture import Capture
-from capture_cp.planning.episode import Episode
 from capture_cp.report.coverage_chart import draw_coverage
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import coverage_page_table, planning_page_table
-from capture_cp.studies import paper
-from capture_cp.studies.animation import player_data
-from capture_cp.studies.marble_figures import draw_regions, draw_spaces, draw_trajectories
-from capture_cp.studies.planning_summary import summary
-from capture_cp.tasks.marble.task import Marble
-
-if TYPE_CHECKING:
-    from capture_cp.studies.demo import Demo
+from capture_cp.studies.demo import OURS, Demo, Results
+from capture_cp.studies.paper import Paper
+from capture_cp.studies.planning_rows import summary
 
 
-@dataclass(frozen=True)
-class DemoResults:
-    """All that the demo found: rows of both tables, and the episodes of the two methods that plan."""
-
-    demo: Demo
-    task: Marble
-    fitted: dict[str, Capture]
-    coverage: list[dict[str, Any]]
-    planning: list[dict[str, Any]]
-    episodes: dict[str, list[Episode]]
-
-
-def write_demo_page(report: Path, results: DemoResults, scratch: Path, progress: Progress) -> None:
+def write_demo_page(report: Path, demo: Demo, results: Results, scratch: Path, progress: Progress) -> None:
     """Draw the figures into `scratch` and write the page."""
-    task, demo = results.task, results.demo
-    paths = {(demo.map, name): [summary(run, task) for run in runs] for name, runs in results.episodes.items()}
+    task, place, paper = results.task, results.place, Paper.of(demo.task)
+    drawing: Any = task.drawing()
+    paths = {(place, name): [summary(run, task) for run in runs] for name, runs in results.episodes.items()}
     drawings: dict[str, Callable[[Path], None]] = {
-        "spaces.svg": lambda file: draw_spaces(task, file),
+        "spaces.svg": drawing.draw_spaces,
         "coverage.svg": lambda file: draw_coverage(results.coverage, file),
-        "regions.png": lambda file: draw_regions(task, results.fitted, demo.alpha, file),
-        "paths.png": lambda file: draw_trajectories({demo.map: task}, paths, file),
+        "regions.png": lambda file: drawing.draw_regions(results.fitted, demo.alpha, file),
+        "paths.png": lambda file: drawing.draw_trajectories({place: task}, paths, file),
     }
     figures = {}
     for name, draw in progress.track(drawings.items(), description="Drawing the report"):
@@ -53,21 +35,27 @@ def write_demo_page(report: Path, results: DemoResults, scratch: Path, progress:
     write_page(
         report,
         "demo.html",
-        map=task.map.name,
+        folder=Path(inspect.getfile(type(task))).parent,  # where a task keeps the script that plays its episodes
+        about=inspect.cleandoc(demo.task.__doc__ or "").split("\n\n")[0],
+        place=task.place,
+        strata=task.strata.names,
         alpha=demo.alpha,
         transitions=demo.transitions,
+        ours=OURS,
         rival=next(iter(results.episodes)),
-        chosen=demo.rival is None and demo.map in paper.MARBLE_PLANNING,
-        coverage=coverage_page_table("Next positions inside the region, per cent", results.coverage),
+        chosen=demo.rival is None and paper.planning(place, OURS) is not None,
+        coverage=coverage_page_table("Next configurations inside the region, per cent", results.coverage),
         worst=_worst(results.coverage),
-        planning=planning_page_table(f"{demo.episodes} closed-loop runs of each method", results.planning),
+        planning=planning_page_table(
+            f"{demo.episodes} closed-loop runs of each method", results.planning, paper.planning_columns
+        ),
         figures=figures,
-        player=player_data(task, results.fitted, results.episodes),
-        settings=settings_of(demo, ("out", "json")),
+        player=drawing.player_data(results.fitted, results.episodes),
+        settings=settings_of(demo.task) | settings_of(demo, ("task", "out", "json")),
     )
 
 
-def _worst(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _worst(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The least covered stratum of each method: its row."""
     strata = [row for row in rows if row["stratum"] != "all" and row["n"]]
     methods = dict.fromkeys(row["method"] for row in strata)

@@ -1,89 +1,239 @@
-"""The horizon study on the marble: do regions several steps ahead hold?"""
+"""The horizon study of any task: do regions several steps ahead hold?
+
+Three ways to them, on the same test roll-outs: the paper's recursion, calibrated for each step, and for all steps at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
+import numpy as np
 import tyro
+from rich import box
 from rich.console import Console
-from rich.progress import track
+from rich.table import Table
 
-from capture_cp.base.checks import confidence_level, whole_number
-from capture_cp.base.streams import derived_seed, stream
+from capture_cp.base.checks import Floats, confidence_level, whole_number
+from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture, HorizonCoverage
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.horizon_particles import Cloud, count_cells, within
+from capture_cp.conformal.coverage import CoverageRow, HorizonCoverage, horizon_coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.studies.horizon_methods import compare, report
+from capture_cp.data.rollouts import Rollouts
+from capture_cp.report.output import output_folder, share_with_interval, write_rows
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 from capture_cp.studies.parts import run_parts
-from capture_cp.studies.settings import RowsFile, check_settings
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
-from capture_cp.tasks.marble.planner import POSITION
-from capture_cp.tasks.marble.rollouts import marble_rollouts
-from capture_cp.tasks.marble.task import Marble
+from capture_cp.studies.study import FigureFolder, Jobs, RowsFile, Seed, Study, advancing, check_settings, progress_bar
+from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task
 
-CALIBRATION, TEST, SINGLE = "calibration", "test", "single"
+Found = Mapping[str, Mapping[str, HorizonCoverage]]  # by place and kind of regions
+
+RECURSION, EACH, ALL = "recursion", "each step", "all steps"
+
+CAPTION = (
+    "Per cent of {test:,} test roll-outs inside their regions, target {target:g};\n"
+    "below it the exact 95 % interval for the test draw. Cells: mean per region,\n"
+    "over the steps of {volume:,} roll-outs. recursion: one-step thresholds, from\n"
+    "{single:,} transitions, along the horizon, as in the paper; each step and\n"
+    "all steps: thresholds from {calibration:,} roll-outs."
+)
 
 
 @dataclass(frozen=True)
-class HorizonStudy:
-    """Coverage of regions along a horizon on the marble: the paper's recursion, and regions calibrated on roll-outs.
+class HorizonStudy(Study):
+    """Coverage of regions along a horizon: the paper's recursion, and regions calibrated on roll-outs.
 
-    Starts and actions are drawn as in the "random" design of the coverage study, a new action each step unless held; pits
-    are floor. Calibration and test roll-outs are different ones of the true system. The recursion has as many transitions
-    as the roll-outs hold, and the same score and trees.
+    Starts are those of calibration transitions, actions are drawn at random, a new one each step by default. Calibration
+    and test roll-outs are different ones of the true system. The recursion has as many transitions as the roll-outs hold,
+    and the same score and trees.
     """
 
-    task: Annotated[Literal["marble"], tyro.conf.Suppress] = "marble"
-    maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
+    command = "horizon"
+
     horizon: Annotated[int, tyro.conf.arg(help="Steps H of a roll-out.")] = 6
-    calibration: Annotated[int, tyro.conf.arg(help="Calibration roll-outs a map.")] = 20_000
-    test: Annotated[int, tyro.conf.arg(help="Test roll-outs a map.")] = 20_000
-    volume: Annotated[int, tyro.conf.arg(help="Test roll-outs whose region cells are counted; 0 for no volumes.")] = 1_000
-    hold: Annotated[int, tyro.conf.arg(help="Steps for which an action is held; 1 draws each anew.")] = 1
+    calibration: Annotated[int, tyro.conf.arg(help="Calibration roll-outs per place.")] = 10_000
+    test: Annotated[int, tyro.conf.arg(help="Test roll-outs per place.")] = 5_000
+    volume: Annotated[int, tyro.conf.arg(help="First test roll-outs, whose region cells are counted; 0 for none.")] = 100
+    hold: Annotated[int, tyro.conf.arg(help="Steps for which an action is held; 1 draws a new one each step.")] = 1
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest roll-outs in a leaf while the trees grow.")] = 300
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves a tree.")] = 20
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree.")] = 20
     particles: Annotated[int, tyro.conf.arg(help="Particles L; the k-th nearest is L/2.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
     confidence: Annotated[
         float | None,
-        tyro.conf.arg(help="Share of calibration sets that must not undercover, such as 0.95; none unless told."),
+        tyro.conf.arg(help="Share of calibration sets that must not undercover, such as 0.95; by default no such demand."),
     ] = None
-    jobs: Annotated[int, tyro.conf.arg(help="Processes, a map each; the results are the same for any number.")] = 1
-    seed: Annotated[int, tyro.conf.arg(help="Same seed, same figures.")] = 0
+    jobs: Jobs = 1
+    seed: Seed = 0
     json: RowsFile = None
-    figures: Annotated[Path | None, tyro.conf.arg(help="Folder for a figure of coverage against the step.")] = None
+    figures: FigureFolder = None
 
     def run(self, console: Console) -> None:
         """Run the study and print its table."""
-        tasks = self.checked_tasks()
-        work = run_parts(partial(self._measure_part, list(tasks.values())), range(len(tasks)), self.jobs)
-        done = track(work, "maps", total=len(tasks), console=console, transient=True)
-        found = dict(zip(tasks, (result for _, result in done)))
-        report(self, found, console)
+        tasks = self.checked_places()
+        with progress_bar(console) as progress:
+            bar = progress.add_task("places", total=len(tasks))
+            # a bar of the simulated steps cannot be advanced from other processes
+            advance = advancing(progress, "simulated steps", None) if self.jobs == 1 else None
+            found = {}
+            work = partial(self._measure_part, list(tasks.values()), advance)
+            for name, (_, coverage) in zip(tasks, run_parts(work, range(len(tasks)), self.jobs)):
+                found[name] = coverage
+                progress.advance(bar)
+        console.print(self._table(found))
+        if self.json is not None:
+            write_rows(self.json, self._rows(found), self)
+        if self.figures is not None:
+            file = output_folder(self.figures) / f"horizon-{self.task.name}.png"
+            figure = coverage_figure(found)
+            figure.savefig(file, dpi=130)
+            pyplot().close(figure)
+            console.print(f"Figure: {file}", markup=False)
 
-    def checked_tasks(self) -> dict[str, Marble]:
-        """The maps by name, all settings checked."""
+    def checked_places(self) -> Mapping[str, Task]:
+        """The tasks by place, all settings checked."""
         counts = ("horizon", "calibration", "test", "hold", "min_leaf", "particles", "jobs")
         check_settings(self, counts, (self.figures,))
         whole_number("volume", self.volume, 0)
         confidence_level(self.confidence)
-        return {str(name): Marble(load_map(name)) for name in self.maps}
+        places: Mapping[str, Task] = self.task.places()
+        return places
 
-    def measure(self, task: Marble) -> dict[str, HorizonCoverage]:
-        """The three kinds of regions on one map."""
-        score, tree = NearestParticles(max(1, self.particles // 2)), Tree(min_leaf=self.min_leaf, max_leaves=self.max_leaves)
-        seed = derived_seed(self.seed, "marble", task.map.name)  # two maps share no random numbers
-        rng = {purpose: stream(seed, purpose) for purpose in (CALIBRATION, TEST, SINGLE)}
-        cap = HorizonCapture(task.model_step, task.strata, POSITION, score, tree, self.particles, seed)
-        cap.fit(marble_rollouts(task, self.calibration, self.horizon, rng[CALIBRATION], self.hold))
-        single = marble_rollouts(task, self.calibration * self.horizon, 1, rng[SINGLE])
-        one = Capture(task, task.strata, score, tree, self.particles, seed).fit(*single.transitions())
-        test = marble_rollouts(task, self.test, self.horizon, rng[TEST], self.hold)
+    def measure(self, task: Task, advance: Advance | None = None) -> dict[str, HorizonCoverage]:
+        """The three kinds of regions in one place."""
+        score = NearestParticles(max(1, self.particles // 2), task.metric)
+        seed, tree = task.seed_here(self.seed), Tree(min_leaf=self.min_leaf, max_leaves=self.max_leaves)
+        parts = score, tree, self.particles, seed
+        calibration, test = (
+            task.rollouts(self.seed, purpose, n, self.horizon, self.hold, advance)
+            for purpose, n in ((CALIBRATION, self.calibration), (TEST, self.test))
+        )
+        cap = HorizonCapture(task.model_step, task.strata, task.axes, *parts).fit(calibration)
+        single = task.single_steps(self.seed, self.calibration * self.horizon, advance)
+        one = Capture(task, task.strata, *parts).fit(*single)
         return compare(one, cap, test, self.alpha, self.confidence, self.volume, stream(seed, "predictions"))
 
-    def _measure_part(self, tasks: list[Marble], number: int) -> dict[str, HorizonCoverage]:
-        return self.measure(tasks[number])
+    def _measure_part(self, tasks: Sequence[Task], advance: Advance | None, number: int) -> dict[str, HorizonCoverage]:
+        return self.measure(tasks[number], advance)
+
+    def _rows(self, found: Found) -> list[dict[str, Any]]:
+        """JSON rows of every place, kind of regions, step and stratum."""
+        return [
+            row
+            for place, kinds in found.items()
+            for kind, coverage in kinds.items()
+            for row in coverage.rows(task=self.task.name, map=place, method=kind)
+        ]
+
+    def _table(self, found: Found) -> Table:
+        """Coverage of all steps at once and of each, and the mean cells per region, by place and kind of regions."""
+        caption = CAPTION.format(
+            test=self.test,
+            target=100 * (1 - self.alpha),
+            volume=min(self.volume, self.test),
+            single=self.calibration * self.horizon,
+            calibration=self.calibration,
+        )
+        title = f"{self.task.name}: regions over {self.horizon} steps"
+        table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("regions", no_wrap=True)
+        for column in ("all steps", *(f"h={h}" for h in range(1, self.horizon + 1)), "cells"):
+            table.add_column(column, justify="right", no_wrap=True)
+        for place, kinds in found.items():
+            table.add_section()
+            table.add_row(place)
+            for kind, coverage in kinds.items():
+                whole = coverage.together
+                cells = "-" if whole.volume is None else f"{whole.volume / self.horizon:,.0f}"
+                each = [f"{100 * at.all.coverage:.1f}" for _, at in coverage]
+                table.add_row(f"  {kind}", share_with_interval(int(whole.covered), whole.n), *each, cells)
+        return table
+
+
+def compare(
+    one: Capture,
+    cap: HorizonCapture,
+    test: Rollouts,
+    alpha: float,
+    confidence: float | None,
+    volume: int,
+    rng: np.random.Generator,
+) -> dict[str, HorizonCoverage]:
+    """Coverage of the three; region cells are counted for the first `volume` roll-outs.
+
+    The recursion asks a one-step calibration `one` at the particles' mean and the action, all along the horizon, with the
+    same particles, which are drawn from `rng`.
+    """
+    clouds = cap.predict(test.starts, test.actions, rng)
+    thresholds = {
+        RECURSION: np.stack([one.thresholds(cloud.x, alpha, confidence) for cloud in clouds], axis=1),
+        EACH: cap.thresholds(clouds, alpha, confidence=confidence),
+        ALL: cap.thresholds(clouds, alpha, simultaneous=True, confidence=confidence),
+    }
+    return {name: _coverage(cap, clouds, q, test, alpha, volume, name == ALL) for name, q in thresholds.items()}
+
+
+def _coverage(
+    cap: HorizonCapture, clouds: Sequence[Cloud], q: Floats, test: Rollouts, alpha: float, volume: int, simultaneous: bool
+) -> HorizonCoverage:
+    labels = cap.feasible_labels(test)
+    inside = within(cap.score_, clouds, q, test.configurations_at(cap.steps_), labels)
+    first = [Cloud(cloud.x[:volume], cloud.particles[:volume]) for cloud in clouds]
+    cells = count_cells(cap.score_, first, q[:volume], cap.strata).mean(axis=0) if volume else None
+    return horizon_coverage(alpha, simultaneous, cap.steps_, inside, labels, list(cap.strata.names), cells, None)
+
+
+_LOOKS = {
+    RECURSION: (STRATA_COLOURS[2], "^", "recursion, as in the paper"),
+    EACH: (STRATA_COLOURS[0], "o", "for each step"),
+    ALL: (STRATA_COLOURS[1], "s", "for all steps at once"),
+}
+
+
+def coverage_figure(found: Found) -> Any:
+    """Coverage against the step, and of all steps at once, one panel per place; whiskers are 95 % intervals."""
+    plt = pyplot()
+    columns = min(3, len(found))
+    lines = -(-len(found) // columns)
+    size = (max(3.2 * columns, 6.0), 2.4 * lines + 0.5)
+    figure, panels = plt.subplots(
+        lines, columns, figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
+    )
+    for panel, (name, methods) in zip(panels.ravel(), found.items()):
+        _panel(panel, name, methods)
+    for panel in panels.ravel()[len(found) :]:
+        panel.set_visible(False)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("coverage, %")
+    for panel in panels[-1]:
+        panel.set_xlabel("step")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
+    return figure
+
+
+def _panel(panel: Any, name: str, methods: Mapping[str, HorizonCoverage]) -> None:
+    for method, coverage in methods.items():
+        colour, marker, label = _LOOKS[method]
+        looks = {"color": colour, "marker": marker, "ms": 4, "lw": 1.4}
+        steps, rows = list(coverage.steps), [at.all for _, at in coverage]
+        panel.errorbar(steps, [100 * row.coverage for row in rows], _whiskers(rows), label=label, **looks)
+        together = coverage.together
+        panel.errorbar([steps[-1] + 1], [100 * together.coverage], _whiskers([together]), **looks)
+    panel.axhline(100 * (1 - coverage.alpha), color="#222222", lw=0.8, ls="--")
+    panel.axvline(steps[-1] + 0.5, color="#cccccc", lw=0.8)
+    panel.set_title(name, fontsize=9)
+    panel.set(ylim=(0, 103), xticks=[*steps, steps[-1] + 1], xticklabels=[*steps, "all"])
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+
+
+def _whiskers(rows: Sequence[CoverageRow]) -> Floats:
+    """How far the 95 % intervals reach below and above, in per cent: (2, rows)."""
+    ends = np.array([row.ci95 for row in rows]).T
+    return np.asarray(100 * np.abs(ends - [row.coverage for row in rows]))

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numba
 
@@ -17,7 +17,8 @@ from capture_cp.base.checks import CaptureError, CaptureWarning
 from capture_cp.base.files import written_whole
 from capture_cp.studies.backends import killed_workers_explained
 
-Part = Mapping[str, Any]
+#: What a part is known by: its number, its rows.
+Named = TypeVar("Named")
 
 
 class PartStore:
@@ -103,7 +104,7 @@ class PartStore:
         )
 
 
-def run_parts(work: Callable[[int], Any], parts: Sequence[int], jobs: int) -> Iterator[tuple[int, Any]]:
+def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -> Iterator[tuple[Named, Any]]:
     """`work(part)` for every part, on `jobs` processes: pairs of part and result, in order.
 
     With one job the work stays in this process and its kernels use every core; with more, each process gets its share.
@@ -128,7 +129,7 @@ def run_parts(work: Callable[[int], Any], parts: Sequence[int], jobs: int) -> It
             yield from zip(batch, run(delayed(_with_threads)(work, part, threads) for part in batch))
 
 
-def _with_threads(work: Callable[[int], Any], part: int, threads: int) -> Any:
+def _with_threads(work: Callable[[Any], Any], part: Any, threads: int) -> Any:
     with kernel_threads(threads):
         return work(part)
 

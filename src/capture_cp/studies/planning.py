@@ -1,227 +1,201 @@
-"""The marble planning study: the paper's Table 2, and how often the regions hold in closed loop."""
+"""The planning study: how often each method's planner succeeds on the true system, and how often its regions hold there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
-import numpy as np
 import tyro
-from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.base.checks import CaptureError, Floats, whole_number
+from capture_cp.capture.methods import METHODS
+from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.planning.episode import Episode, episode_seeds
-from capture_cp.planning.settings import PlannerSettings
-from capture_cp.report.output import beside, output_folder, share_with_interval, write_rows
-from capture_cp.studies import paper
+from capture_cp.report.output import output_folder, write_rows
+from capture_cp.studies.paper import Paper
 from capture_cp.studies.parts import PartStore, run_parts
-from capture_cp.studies.planning_rows import ROWS, Calibration, calibrate, play, play_together
-from capture_cp.studies.planning_summary import planning_row, summary
-from capture_cp.studies.settings import Jobs, RecordFolder, RowsFile, Seed, StateFolder, check_settings
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
-from capture_cp.tasks.marble.task import Marble
+from capture_cp.studies.planning_report import mean_table, on_policy_table, planning_table
+from capture_cp.studies.planning_rows import planning_row, summary
+from capture_cp.studies.study import (
+    Calibration,
+    FigureFolder,
+    Jobs,
+    RecordFolder,
+    RowsFile,
+    Seed,
+    StateFolder,
+    Study,
+    check_settings,
+    drawing_of,
+    progress_bar,
+)
+from capture_cp.tasks.recorded import recorded_info
+from capture_cp.tasks.rows import FittedRow, Row, fit_row, part_of
+from capture_cp.tasks.task import PLANNER, Task
 
 TOGETHER = 1000  # episodes planned at once on a GPU, about half a gigabyte there
 
+#: Summaries of episodes by place and row.
+Results = Mapping[tuple[str, str], list[Any]]
+
 
 @dataclass(frozen=True)
-class PlanningStudy:
-    """Closed-loop planning on the marble labyrinth: MPPI with the regions of each method, on the true system.
+class PlanningStudy(Study):
+    """Closed-loop planning on a task: MPPI with the regions of each method, on the true system.
 
-    Every step plans with the approximate model, builds a region for every sampled step and counts its pit cells, executes
-    the first action on the true marble, and plans again. With the paper's figures beside ours (its Table 2).
+    Every step plans with the approximate model, builds regions for the sampled steps and charges what they touch, executes
+    the first action on the true system, and plans again. With the paper's figures beside ours, where it has any.
     """
 
-    task: Annotated[Literal["marble"], tyro.conf.Suppress] = "marble"
-    maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
-    methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(ROWS)}.")] = paper.PLANNING_METHODS
-    episodes: Annotated[int, tyro.conf.arg(help="Runs a map and method; the paper has 30.")] = 30
-    samples: Annotated[int, tyro.conf.arg(help="Action sequences a plan.")] = 4096
-    horizon: Annotated[int, tyro.conf.arg(help="Steps of a plan, 0.1 s each.")] = 6
-    temperature: Annotated[
-        float | None,
-        tyro.conf.arg(help="MPPI's lambda, as a share of what standing still costs; as settled for each row unless given."),
-    ] = None
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves of the calibration's tree.")] = 20
+    command: ClassVar[str] = "plan"
+    unimportant = Study.unimportant | {"methods", "episodes"}
+
+    methods: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(help="Methods, or capture-horizon, capture-online; with a corrected model, capture-...-residual."),
+    ] = METHODS
+    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop runs per place and method.")] = 30
+    samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan.")] = PLANNER.samples
+    horizon: Annotated[int, tyro.conf.arg(help="Steps of a plan.")] = PLANNER.horizon
+    temperature: Annotated[float | None, tyro.conf.arg(help="MPPI's lambda, by default each row's own.")] = None
+    weights: Annotated[Any, tyro.conf.Suppress] = None
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree of a calibration.")] = 20
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
-    k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts, L/2 unless given.")] = None
-    calibration: Annotated[float, tyro.conf.arg(help="Share of the calibration data that is used.")] = 1.0
+    k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts, by default L/2.")] = None
+    calibration: Calibration = 1.0
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
-    model_gain: Annotated[float, tyro.conf.arg(help="Acceleration the planner believes in; the truth is 2.")] = 1.0
-    variant: Annotated[bool, tyro.conf.arg(help="Mirrored maps with moved pits, made for choosing settings.")] = False
     device: Annotated[
-        Device,
-        tyro.conf.arg(help="Where plans are made: cuda is an NVIDIA GPU, for all episodes of a row at once."),
+        Device, tyro.conf.arg(help="Where plans are computed: cuda is an NVIDIA GPU, auto takes one if there is any.")
     ] = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
     state: StateFolder = None
     json: RowsFile = None
     record: RecordFolder = None
-    figures: Annotated[Path | None, tyro.conf.arg(help="Folder for a figure of all trajectories.")] = None
+    figures: FigureFolder = None
 
     def run(self, console: Console) -> None:
-        """Run the episodes and print their tables."""
-        tasks = self.checked_tasks()
+        """Play the episodes and print their tables."""
+        tasks = self.tasks()
         results = self.results(tasks, console)
-        rows = [self.row(map_name, name, found) for (map_name, name), found in results.items()]
-        for map_name, task in tasks.items():
-            console.print(self.table(task.map.name, [row for row in rows if row["map"] == map_name]))
-        console.print(self._summary(rows))
-        console.print(self._on_policy_table(rows))
+        rows = [self.row(place, name, found) for (place, name), found in results.items()]
+        for place, task in tasks.items():
+            console.print(self.table(task.place, [row for row in rows if row["map"] == place]))
+        if len(tasks) > 1:
+            console.print(mean_table(rows))
+        console.print(on_policy_table(rows))
         if self.json is not None:
             write_rows(self.json, rows, self)
         if self.figures is not None:
-            from capture_cp.studies.marble_figures import draw_trajectories
+            files = drawing_of(tasks).planning_figures(self, tasks, results, output_folder(self.figures))
+            console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
-            file = output_folder(self.figures) / "trajectories.png"
-            draw_trajectories(tasks, results, file)
-            console.print(f"Figure: {file}", markup=False)
-
-    def checked_tasks(self) -> dict[str, Marble]:
-        """The maps by name, all settings checked."""
-        chosen_device(self.device)
+    def tasks(self) -> dict[str, Task]:
+        """The tasks by the names of their places, all settings checked."""
+        device = chosen_device(self.device)
+        tasks = {place: task.on(device) for place, task in self.task.places(planning=True).items()}
+        one = next(iter(tasks.values()))
         counts = ("episodes", "samples", "horizon", "jobs", "particles")
-        check_settings(self, counts, (self.figures, self.state, self.record), ROWS)
+        check_settings(self, counts, (self.figures, self.state, self.record), one.rows)
         if self.k is not None and whole_number("k", self.k, 1) > self.particles:
             raise CaptureError(f"k is {self.k}; expected a number from 1 to the {self.particles} particles.")
-        if not 0 < self.calibration <= 1:
-            raise CaptureError(f"calibration is {self.calibration:g}; expected a share of the data above 0 and up to 1.")
-        maps = {str(name): load_map(name) for name in self.maps}
-        maps = {name: tuning_variant(found) if self.variant else found for name, found in maps.items()}
-        return {name: Marble(found, absorb=True, model_gain=self.model_gain) for name, found in maps.items()}
+        part_of(one.calibration_size, self.calibration)
+        return tasks
 
-    def results(self, tasks: dict[str, Marble], console: Console) -> dict[tuple[str, str], list[Any]]:
-        """The summaries of every episode by map and method."""
-        results: dict[tuple[str, str], list[Any]] = {}
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        with Progress(*columns, console=console, transient=True) as progress:
+    def planned_row(self, task: Task, name: str) -> Row:
+        """A row of the table with this study's choices."""
+        chosen = {key: getattr(self, key) for key in ("horizon", "samples", "temperature")}
+        return task.rows[name].changed(chosen, self.weights)
+
+    def fit(self, task: Task, name: str) -> FittedRow:
+        """A row of the table, calibrated in this place."""
+        tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": self.max_leaves}))
+        chosen = self.particles, tree, self.k, self.calibration
+        return fit_row(self.planned_row(task, name), task, self.seed, *chosen)
+
+    def play(self, fitted: FittedRow, place: str, name: str, start: Floats, episode: int) -> Episode:
+        """One closed-loop run of a calibrated row from a state (ds,), and the regions of its executed steps."""
+        seeds = episode_seeds(self.seed, fitted.task.place, episode)
+        return fitted.play(start, self.alpha, seeds, self.info(fitted, place, name, episode), self.device)
+
+    # -- episodes -----------------------------------------------------------------------------------------------------
+
+    def results(self, tasks: Mapping[str, Task], console: Console) -> dict[tuple[str, str], list[Any]]:
+        """The summaries of every episode by place and method."""
+        results = {}
+        with progress_bar(console) as progress:
             bar = progress.add_task("episodes", total=len(tasks) * len(self.methods) * self.episodes)
-            for map_name, task in tasks.items():
+            for place, task in tasks.items():
                 for name in self.methods:
-                    progress.update(bar, description=f"{task.map.name}: {name}")
-                    store = PartStore(self.state, f"plan-{Path(map_name).stem}-{name}", self._identity(task, name))
-                    done = store.load()
-                    missing = [episode for episode in range(self.episodes) if episode not in done]
-                    progress.advance(bar, self.episodes - len(missing))
-                    if missing:
-                        for episode, result in self._episodes(self.calibrate(task, name), task, map_name, name, missing):
-                            done[episode] = result
-                            store.add(episode, result)
-                            progress.advance(bar)
-                    results[map_name, name] = [done[episode] for episode in range(self.episodes)]
+                    progress.update(bar, description=f"{task.place}: {name}")
+                    results[place, name] = self._summaries(task, place, name, partial(progress.advance, bar))
         return results
 
-    def _identity(self, task: Marble, name: str) -> dict[str, Any]:
-        unimportant = ("maps", "methods", "episodes", "device", "jobs", "state", "json", "record", "figures")
-        settings = {key: value for key, value in asdict(self).items() if key not in unimportant}
-        if chosen_device(self.device) != "cpu":  # other random numbers, so other episodes
-            settings["device"] = "cuda"
-        made_with = {"row": repr(ROWS[name]), "version": version("capture-cp")}
-        return settings | made_with | {"map": asdict(task.map), "method": name}
+    def _summaries(self, task: Task, place: str, name: str, advance: Callable[[int], object]) -> list[Any]:
+        store = PartStore(self.state, f"plan-{task.slug}-{name}", self._identity(task, name))
+        done = store.load()
+        missing = [episode for episode in range(self.episodes) if episode not in done]
+        advance(self.episodes - len(missing))
+        if missing:
+            for episode, result in self._episodes(self.fit(task, name), place, name, missing):
+                done[episode] = result
+                store.add(episode, result)
+                advance(1)
+        return [done[episode] for episode in range(self.episodes)]
 
-    def calibrate(self, task: Marble, name: str) -> Calibration:
-        """A row of the table, fitted on this map."""
-        chosen = self.particles, self.max_leaves, self.horizon, self.seed, self.k, self.calibration
-        return calibrate(ROWS[name], task, *chosen)
+    def _identity(self, task: Task, name: str) -> dict[str, Any]:
+        device = "cpu" if chosen_device(self.device) == "cpu" else "cuda"  # which has other random numbers
+        return self.identity(task) | {"row": repr(self.planned_row(task, name)), "device": device}
 
-    def _episodes(
-        self, found: Calibration, task: Marble, map_name: str, name: str, wanted: list[int]
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Summaries of episodes by their numbers: all at once on a GPU, unless the row adapts online; else one by one."""
-        if chosen_device(self.device) == "cpu" or found.row.online:
-            yield from run_parts(partial(self._episode, found, task, map_name, name), wanted, self.jobs)
+    def _episodes(self, fitted: FittedRow, place: str, name: str, wanted: list[int]) -> Iterator[tuple[int, Any]]:
+        """Summaries of episodes by their numbers: all at once on a GPU where that is possible, else one by one."""
+        task, starts = fitted.task, fitted.task.starts(self.episodes)
+        on_gpu = chosen_device(self.device) != "cpu"
+        if not on_gpu or fitted.row.online or task.closed_loops() is None:
+            yield from run_parts(partial(self._episode, fitted, place, name, starts), wanted, self.jobs)
             return
         for first in range(0, len(wanted), TOGETHER):
             some = wanted[first : first + TOGETHER]
-            seeds, noise_seeds = zip(*(episode_seeds(self.seed, task.map.name, episode) for episode in some))
-            info = self._info(found, map_name, name)
-            runs = play_together(found, self._planner_settings(found), self.alpha, seeds, noise_seeds, info)
-            for episode, run in zip(some, runs):
-                yield episode, self._kept(replace(run, info=info | {"episode": episode}), task, map_name, name, episode)
+            seeds = [episode_seeds(self.seed, task.place, episode) for episode in some]
+            infos = [self.info(fitted, place, name, episode) for episode in some]
+            for episode, run in zip(some, fitted.play_together(starts[some], self.alpha, seeds, infos)):
+                yield episode, self._kept(run, task, name, episode)
 
-    def _episode(self, found: Calibration, task: Marble, map_name: str, name: str, episode: int) -> dict[str, Any]:
-        return self._kept(self.play(found, map_name, name, episode), task, map_name, name, episode)
+    def _episode(self, fitted: FittedRow, place: str, name: str, starts: Floats, episode: int) -> dict[str, Any]:
+        run = self.play(fitted, place, name, starts[episode], episode)
+        return self._kept(run, fitted.task, name, episode)
 
-    def _kept(self, run: Episode, task: Marble, map_name: str, name: str, episode: int) -> dict[str, Any]:
+    def _kept(self, run: Episode, task: Task, name: str, episode: int) -> dict[str, Any]:
         if self.record is not None:
-            run.save(self.record / f"{Path(map_name).stem}-{name}-{episode:03d}.npz")
+            run.save(self.record / f"{task.slug}-{name}-{episode:03d}.npz")
         return summary(run, task)
 
-    def play(self, found: Calibration, map_name: str, name: str, episode: int) -> Episode:
-        """One closed-loop run with a calibrated row, and the regions of its executed steps."""
-        info = self._info(found, map_name, name) | {"episode": episode}
-        seeds = episode_seeds(self.seed, found.task.map.name, episode)
-        return play(found, self._planner_settings(found), self.alpha, *seeds, info, self.device)
+    def info(self, fitted: FittedRow, place: str, name: str, episode: int) -> dict[str, Any]:
+        """What an episode was a run of: enough to make its task again, see `recorded_task`."""
+        row, weights = fitted.row, {} if fitted.row.weights is None else asdict(fitted.row.weights)
+        chosen = {"method": name, "episode": episode, "alpha": self.alpha, "k": self.k}
+        return recorded_info(self.task, fitted.task, place) | chosen | asdict(row.planner) | weights
 
-    def _planner_settings(self, found: Calibration) -> PlannerSettings:
-        settled = found.row.planner
-        temperature = settled.temperature if self.temperature is None else self.temperature
-        return replace(settled, horizon=self.horizon, samples=self.samples, temperature=temperature)
-
-    def _info(self, found: Calibration, map_name: str, name: str) -> dict[str, Any]:
-        believed = {"model_gain": self.model_gain, "correction": found.task.correction}
-        chosen = {"variant": self.variant, "alpha": self.alpha} | believed
-        return {"task": "marble", "map": map_name, "method": name} | chosen | self._settled(found)
-
-    def _settled(self, found: Calibration) -> dict[str, Any]:
-        return asdict(self._planner_settings(found)) | asdict(found.row.weights)
+    def figure_data(self, figure: str, console: Console) -> Any:
+        if figure.endswith("-horizon"):
+            return None
+        results = self.results(self.tasks(), console)  # every episode is in the folder `state` by now
+        return [{"map": place, "method": name, "episodes": _paths(runs)} for (place, name), runs in results.items()]
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
-    def row(self, map_name: str, name: str, episodes: list[Any]) -> dict[str, Any]:
-        """The JSON row of a map and method, from the summaries of its episodes."""
-        figures = None if self.variant else paper.MARBLE_PLANNING.get(map_name, {}).get(name)
-        return planning_row(map_name, name, episodes) | {"paper": None if figures is None else list(figures)}
+    def row(self, place: str, name: str, episodes: list[Any]) -> dict[str, Any]:
+        """The JSON row of a place and method, from the summaries of its episodes."""
+        return planning_row(self.task.name, place, name, episodes) | {"paper": Paper.of(self.task).planning(place, name)}
 
-    def table(self, title: str, rows: list[dict[str, Any]]) -> Table:
-        """The rows of one map as a table, the paper's figures in brackets."""
-        table = Table(title=f"{title}: {self.episodes} episodes", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("%")
-        for row in rows:
-            table.add_column(row["method"], justify="right")
-        for i, key in enumerate(("success", "fell", "timed_out")):
-            table.add_row(key.replace("_", " "), *(beside(f"{100 * row[key]:.0f}", row["paper"], i, ".0f") for row in rows))
-        intervals = [f"[dim]{100 * row['success_ci95'][0]:.0f}-{100 * row['success_ci95'][1]:.0f}[/dim]" for row in rows]
-        table.add_row("[dim]success, 95 %[/dim]", *intervals)
-        steps = ["-" if row["steps_mean"] is None else f"{row['steps_mean']:.1f}" for row in rows]
-        table.add_row("mean steps", *(beside(text, row["paper"], 3, ".1f") for text, row in zip(steps, rows)))
-        table.add_row("plan (ms)", *(f"{row['plan_ms_median']:.0f}" for row in rows))
-        return table
+    def table(self, title: str, rows: list[dict[str, Any]]) -> Any:
+        """The rows of one place as a table, beside the paper's figures."""
+        return planning_table(f"{title}: {self.episodes} episodes", rows, Paper.of(self.task).planning_columns)
 
-    def _summary(self, rows: list[dict[str, Any]]) -> Table:
-        title = "Mean success over maps (the paper's in brackets)"
-        table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
-        cells = []
-        for name in self.methods:
-            table.add_column(name, justify="right")
-            own = [row for row in rows if row["method"] == name]
-            theirs = [row["paper"][0] for row in own if row["paper"] is not None]
-            mean = [float(np.mean(theirs))] if len(theirs) == len(own) else None
-            cells.append(beside(f"{100 * np.mean([row['success'] for row in own]):.0f}", mean, 0, ".0f"))
-        table.add_row(*cells)
-        return table
 
-    def _on_policy_table(self, rows: list[dict[str, Any]]) -> Table:
-        caption = (
-            "Executed transitions inside their first-step region, per cent. No guarantee applies: the planner chooses the\n"
-            "states, which are not those of the calibration grid."
-        )
-        table = Table(title="In closed loop", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("method")
-        for column in ("all", "free", "edge", "corner"):
-            table.add_column(column, justify="right")
-        for name in self.methods:
-            landed = np.sum([row["landed"] for row in rows if row["method"] == name], axis=0)
-            held = np.sum([row["held"] for row in rows if row["method"] == name], axis=0)
-            pairs = [(held.sum(), landed.sum()), *zip(held, landed)]
-            table.add_row(name, *(share_with_interval(int(h), int(t)) for h, t in pairs))
-        return table
+def _paths(runs: list[Any]) -> list[dict[str, Any]]:
+    return [{"outcome": run["outcome"], "path": run["path"]} for run in runs]

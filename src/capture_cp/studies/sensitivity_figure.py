@@ -1,15 +1,17 @@
-"""The figure of the sensitivity study: a panel a setting, a colour a method, with intervals."""
+"""The figure of the sensitivity study: one panel per setting, one colour per method, with intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from capture_cp.capture.plotting import STRATA_COLOURS, pyplot
 from capture_cp.conformal.coverage import clopper_pearson
-from capture_cp.studies.marble_sensitivity import SETTINGS, Rows, covered, shown, successes
-from capture_cp.studies.planning import PlanningStudy
+from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
+from capture_cp.studies.planning_rows import covered, successes
+from capture_cp.studies.sensitivity import ALL, Rows
+from capture_cp.tasks.rows import Setting
 
 COLUMNS = 4
 APART = 0.12
@@ -20,8 +22,8 @@ LOOKS = {
 }
 
 
-def draw_sensitivity(rows: Rows, file: Path) -> None:
-    """Success and on-policy coverage, all maps together, against every setting that was varied."""
+def draw_sensitivity(rows: Rows, settings: Mapping[str, Setting], alpha: float, file: Path) -> None:
+    """Success and on-policy coverage, all places together, against every setting that was varied; alpha is the study's."""
     plt = pyplot()
     names = list(dict.fromkeys(row["setting"] for row in rows))
     columns = min(COLUMNS, len(names) + 1)
@@ -29,7 +31,7 @@ def draw_sensitivity(rows: Rows, file: Path) -> None:
     shape = {"figsize": (3.3 * columns, 2.9 * lines), "squeeze": False, "sharey": True, "layout": "constrained"}
     figure, panels = plt.subplots(lines, columns, **shape)
     for panel, name in zip(panels.flat, names):
-        _draw_setting(panel, name, [row for row in rows if row["setting"] == name])
+        _draw_setting(panel, settings[name], alpha, [row for row in rows if row["setting"] == name])
     for panel in panels[:, 0]:
         panel.set_ylabel("%")
     for panel in panels.flat[len(names) :]:
@@ -40,30 +42,27 @@ def draw_sensitivity(rows: Rows, file: Path) -> None:
     plt.close(figure)
 
 
-def _draw_setting(panel: Any, name: str, rows: Rows) -> None:
-    """One panel: the target, the study's own value, and a line a method and quantity."""
-    setting = SETTINGS[name]
-    places = range(len(setting.values))
-    targets = [value if name == "alpha" and value is not None else PlanningStudy.alpha for value in setting.values]
-    own = setting.values.index(setting.own)
-    panel.axvspan(own - 0.4, own + 0.4, color="#eeeeee", lw=0, label="the study's own value")
-    panel.plot(places, [100 * (1 - alpha) for alpha in targets], color="#222222", lw=0.8, ls=":", label="1 - alpha")
+def _draw_setting(panel: Any, setting: Setting, alpha: float, rows: Rows) -> None:
+    """One panel: the target, the study's own value, and one line per method and quantity."""
+    spots = {value: number for number, value in enumerate(setting.values)}
+    targets = [value if setting.option == "alpha" else alpha for value in setting.values]
+    ours = spots[setting.own]
+    panel.axvspan(ours - 0.4, ours + 0.4, color="#eeeeee", lw=0, label="the study's own value")
+    panel.plot(spots.values(), [100 * (1 - a) for a in targets], color="#222222", lw=0.8, ls=":", label="1 - alpha")
     methods = list(dict.fromkeys(row["method"] for row in rows))
     for m, (method, colour) in enumerate(zip(methods, STRATA_COLOURS)):
-        here = [row for row in rows if row["method"] == method]
-        single, together = ([row for row in here if (row["map"] == "all") == all_maps] for all_maps in (False, True))
         first = APART * (2 * m - len(methods) + 0.5)  # lines stand side by side
-        spots = [setting.values.index(row["value"]) + first for row in single]
-        panel.plot(
-            spots, [100 * row["success"] for row in single], "x", color=colour, ms=5, label=f"{method}: success on each map"
-        )
+        own = [row for row in rows if row["method"] == method]
+        single, together = ([row for row in own if (row["map"] == ALL) == of_all] for of_all in (False, True))
+        at, shares = [spots[row["value"]] + first for row in single], [100 * row["success"] for row in single]
+        panel.plot(at, shares, "x", color=colour, ms=5, label=f"{method}: success in each place")
         for what, (shift, count, look) in LOOKS.items():
-            spots = [setting.values.index(row["value"]) + first + shift for row in together]
+            at = [spots[row["value"]] + first + shift for row in together]
             shares, reach = _with_reach([count(row) for row in together])
             line = {"color": colour, "lw": 1.3, "elinewidth": 0.8, "markersize": 4.5, "label": f"{method}: {what}"}
-            panel.errorbar(spots, shares, reach, **line, **look)
-    panel.set(xlabel=setting.label, xticks=places, xticklabels=[shown(value) for value in setting.values])
-    panel.set(xlim=(-0.5, len(places) - 0.5), ylim=(-3, 104))
+            panel.errorbar(at, shares, reach, **line, **look)
+    panel.set(xlabel=setting.label, xticks=range(len(spots)), xticklabels=[setting.shown(value) for value in setting.values])
+    panel.set(xlim=(-0.5, len(spots) - 0.5), ylim=(-3, 104))
 
 
 def _with_reach(counts: list[tuple[int, int]]) -> tuple[list[float], list[list[float]]]:

@@ -6,21 +6,40 @@ both are pushed by the same noise, and both slide along walls. There is no robot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
-from capture_cp.base.checks import Floats, whole_number
-from capture_cp.data.transitions import Transitions
+from capture_cp.base.checks import Bools, CaptureError, Floats
+from capture_cp.planning.rollout import Stage
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GridStrata
+from capture_cp.tasks.task import Task
 
 SUBMOVES = 16
+#: Episodes lead from a start to a goal, where being that near is enough, past a patch that ends them too.
+START, GOAL, NEAR = (0.1, 0.85), (0.9, 0.85), 0.06
+PATCH = (0.4, 0.8), (0.5, 0.9)
 
 
 @dataclass(frozen=True)
-class Box:
+class BoxWeights:
+    """Weights of the box's objective.
+
+    Attributes:
+        away: weight of the distance to the goal after every step.
+        patch: weight of every cell of the patch in a region.
+    """
+
+    away: float = 1.0
+    patch: float = 0.05
+
+
+@dataclass(frozen=True)
+class Box(Task):
     """The unit box with a pillar in it, and its two dynamics.
 
     Attributes:
@@ -31,6 +50,18 @@ class Box:
         touch: distance to a wall that counts as contact.
         pillar: x and y intervals that are solid.
     """
+
+    name = "box"
+    axes = (0, 1)
+    states = ("x", "y")
+    actions = ("push_x", "push_y")
+    max_steps = 30
+    weights = BoxWeights
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        **Task.defaults,
+        "online": {"samples": 64},
+        "rounds": {"samples": 64},
+    }
 
     true_gain: float = 1.5
     noise: float = 0.02
@@ -72,11 +103,6 @@ class Box:
                 position[..., axis] = np.where(face == number, wall, position[..., axis])
         return position
 
-    def model(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
-        """The approximate model: right about the noise and the walls, wrong about the gain."""
-        push = X[:, None, 2:] + self.noise * rng.standard_normal((len(X), n_particles, 2))
-        return self.step(X[:, None, :2], push, gain=1.0)
-
     def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
         """Next states (n, 2) by the approximate model, one particle each."""
         return self.step(states, actions + self.noise * rng.standard_normal(actions.shape), gain=1.0)
@@ -89,16 +115,15 @@ class Box:
         """The model as a Gaussian, for LUCCa: its noise-free step and the variance of its noise."""
         return self.step(X[:, :2], X[:, 2:], gain=1.0), np.tile(self.noise**2 * np.eye(2), (len(X), 1, 1))
 
-    def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
-        return self.model(X, n_particles, rng)
+    model = Task.__call__
 
-    def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
-        """n transitions of the true system from uniform feasible positions and uniform pushes."""
-        state = self._positions(whole_number("n", n, 1), rng)
-        action = rng.uniform(-self.bound, self.bound, size=(n, 2))
-        after = self.step(state, action + self.noise * rng.standard_normal((n, 2)), self.true_gain)
-        names = ("x", "y"), ("push_x", "push_y"), ("next_x", "next_y")
-        return Transitions.from_arrays(state, action, after, *names)
+    @property
+    def bounds(self) -> Floats:
+        return np.full(2, self.bound)
+
+    def inputs(self, n: int, rng: np.random.Generator) -> Floats:
+        """Uniform feasible positions and uniform pushes, (n, 4)."""
+        return np.hstack([self._positions(n, rng), rng.uniform(-self.bound, self.bound, size=(n, 2))])
 
     def _positions(self, n: int, rng: np.random.Generator) -> Floats:
         (left, right), (bottom, top) = self.pillar
@@ -108,3 +133,33 @@ class Box:
             solid = (tried[:, 0] > left) & (tried[:, 0] < right) & (tried[:, 1] > bottom) & (tried[:, 1] < top)
             kept.append(tried[~solid])
         return np.concatenate(kept)[:n]
+
+    # -- closed loop --------------------------------------------------------------------------------------------------
+
+    @property
+    def hazard(self) -> Bools:
+        grid = self.strata.require_grid()
+        return _in_patch(grid.centre(np.arange(grid.size)))
+
+    def cost(self, stage: Stage, weights: BoxWeights) -> Floats:
+        """The distance of the mean particle to the goal, and cells of the patch in the region: (N,)."""
+        away = np.linalg.norm(stage.mean - GOAL, axis=1)
+        return np.asarray(weights.away * away + weights.patch * stage.hazard)
+
+    def starts(self, n: int) -> Floats:
+        return np.tile(START, (n, 1))
+
+    def outcome(self, state: Floats) -> str | None:
+        if _in_patch(state):
+            return "fell"
+        return "success" if np.linalg.norm(state - GOAL) < NEAR else None
+
+    def changed(self, gain: float, drag: float) -> Box:
+        if drag:
+            raise CaptureError(f"drag is {drag:g}; a point in the box has no speed to lose, change its gain alone.")
+        return replace(self, true_gain=gain * self.true_gain)
+
+
+def _in_patch(positions: Floats) -> Bools:
+    """Whether positions (..., 2) lie in the patch."""
+    return np.asarray(((positions > PATCH[0]) & (positions < PATCH[1])).all(axis=-1))

@@ -14,7 +14,7 @@ from numba import njit
 
 from capture_cp.base.checks import Floats
 from capture_cp.kernels.scalar import clip, larger, smaller
-from capture_cp.tasks.marble.squares import ANYTHING
+from capture_cp.tasks.marble.contact_table import ANYTHING
 
 #: Penetration (m) that counts as none, and a gap that counts as touching: far below a grid cell, far above rounding.
 TOLERANCE = 1e-9
@@ -24,14 +24,14 @@ _HALVINGS = 40
 
 
 class Geometry(NamedTuple):
-    """A map as the kernels take it: its shapes, then the fields of its `Squares`."""
+    """A map as the kernels take it: its shapes, then the fields of its `ContactTable`."""
 
     bounds: Floats  # (4,): lowest and highest x, then y, of the centre
     walls: Floats  # (w, 4): boxes x0, y0, x1, y1 before inflation
     radius: float
     pits: Floats  # (p, 3): centre and radius
     goal: Floats  # (3,)
-    zones: npt.NDArray[np.int32]
+    contents: npt.NDArray[np.int32]
     boxes: Floats
     near: npt.NDArray[np.int32]
     nearby: npt.NDArray[np.int32]
@@ -80,14 +80,14 @@ def clearance(x, y, g):
 
 
 @njit(cache=True, inline="always")
-def zone_at(x0, y0, x, y, g):
-    """What a move from (x0, y0) to (x, y) can have met: the zone of its end, see `Squares`."""
+def contents_at(x0, y0, x, y, g):
+    """What a move from (x0, y0) to (x, y) can have met: the contents of the square of its end, see `ContactTable`."""
     u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
     # a move longer than the radius may have passed a thin wall
     if u >= 0.0 and v >= 0.0 and larger(abs(x - x0), abs(y - y0)) <= g.radius:
         i, j = np.uint32(u), np.uint32(v)
-        if i < g.zones.shape[0] and j < g.zones.shape[1]:
-            return g.zones[i, j]
+        if i < g.contents.shape[0] and j < g.contents.shape[1]:
+            return g.contents[i, j]
     return ANYTHING
 
 
@@ -104,7 +104,7 @@ def clamp(x, vx, low, high):
 def _square(x, y, g):
     """Number of the square of a centre within bounds."""
     u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
-    return np.uint32(u) * np.uint32(g.zones.shape[1]) + np.uint32(v)
+    return np.uint32(u) * np.uint32(g.contents.shape[1]) + np.uint32(v)
 
 
 @njit(cache=True, inline="always")

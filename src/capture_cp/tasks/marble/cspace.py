@@ -100,7 +100,7 @@ class MarbleStrata(GridStrata):
 
     Some maps have pockets that the marble cannot reach from its start: between walls, or beyond a wall and open only to
     the larger maze. They are part of the configuration space, since a transition there is as valid as elsewhere;
-    `reachable` tells them apart.
+    `reachable` distinguishes them.
     """
 
     def __init__(self, map: Map) -> None:
@@ -112,7 +112,7 @@ class MarbleStrata(GridStrata):
         super().__init__(grid, _strata_of(centres, map.geometry), STRATA)
 
     def index(self, Y: Floats) -> Ints:
-        Y = finite_array("Y", Y, (None, 2), "(n, 2): one position a row")
+        Y = finite_array("Y", Y, (None, 2), "(n, 2): one position per row")
         return np.asarray(_indices(Y, *self.look_up, self.map.geometry))
 
     @property

@@ -14,8 +14,8 @@ from numba import njit, prange
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import clip, larger
-from capture_cp.tasks.marble.contact import clamp, clearance, last_free, push_out, zone_at
-from capture_cp.tasks.marble.squares import ANYTHING, NOTHING
+from capture_cp.tasks.marble.contact import clamp, clearance, contents_at, last_free, push_out
+from capture_cp.tasks.marble.contact_table import ANYTHING, NOTHING
 
 SUBSTEPS = 5
 DT = 0.02
@@ -29,7 +29,7 @@ TRUE_GAIN = 2.0
 
 ROLLS, AT_GOAL, FELL = range(3)
 
-CHUNK = 64  # rows a thread takes at once; numba cannot always see through a loop in which `step` itself is written out
+CHUNK = 64  # rows that a thread takes at once; numba cannot always see through a loop in which `step` itself is written out
 
 
 @njit(cache=True)
@@ -100,15 +100,15 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):
         vx = _clip(vx - DT * (gain * ROLLING * alpha - ax - late * jx), MAX_SPEED)
         vy = _clip(vy - DT * (gain * ROLLING * beta - ay - late * jy), MAX_SPEED)
         alpha, beta = _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
-        zone = zone_at(x0, y0, x, y, g)
-        if zone != NOTHING:
-            if zone == ANYTHING:
+        met = contents_at(x0, y0, x, y, g)
+        if met != NOTHING:
+            if met == ANYTHING:
                 x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
             else:
-                box = np.uint32(zone >> 1)
+                box = np.uint32(met >> 1)
                 x, vx = clamp(x, vx, g.boxes[box, 0], g.boxes[box, 1])
                 y, vy = clamp(y, vy, g.boxes[box, 2], g.boxes[box, 3])
-            if absorb and (zone & 1):  # odd too where anything may be met
+            if absorb and (met & 1):  # odd too where anything may be met
                 outcome = stops(x, y, g)
         substep += 1
         late += 1.0

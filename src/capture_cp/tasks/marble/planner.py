@@ -11,8 +11,7 @@ import numpy as np
 from numba import njit
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.cuda.device import Device
 from capture_cp.planning.batch import Systems
@@ -40,7 +39,7 @@ class Params(NamedTuple):
     radius: float
     pits: Any
     goal: Any
-    zones: Any
+    contents: Any
     boxes: Any
     near: Any
     nearby: Any
@@ -136,7 +135,7 @@ def marble_params(task: Marble, gain: float, weights: MarbleWeights | None = Non
 
 
 def marble_planner(
-    cap: Capture | HorizonCapture,
+    cap: Fitted,
     task: Marble,
     settings: PlannerSettings = PLANNER,
     alpha: float = 0.1,
@@ -186,10 +185,10 @@ def marble_planner(
     )
 
 
-def _check_calibration(cap: Capture | HorizonCapture, task: Marble) -> None:
+def _check_calibration(cap: Fitted, task: Marble) -> None:
     if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
         raise CaptureError(f"the calibration was made for another map than {task.map.name}; calibrate on this one.")
-    model = cap.model if isinstance(cap, Capture) else getattr(cap.step, "__self__", None)
+    model = getattr(cap.model_, "__self__", cap.model_)
     if isinstance(model, Marble) and (model.model_gain, model.correction) != (task.model_gain, task.correction):
         raise CaptureError(
             f"the calibration was made for a model of gain {model.model_gain:g}, the planner's has {task.model_gain:g}, "

@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import product
 from math import comb
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from capture_cp.base.checks import Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.streams import stream
+from capture_cp.capture.fitted import Fitted
+from capture_cp.conformal.groups import Tree
+from capture_cp.cuda.device import Device
 from capture_cp.data.transitions import Transitions
+from capture_cp.planning.batch import Systems
+from capture_cp.planning.episode import Episode, System
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
+from capture_cp.tasks.rows import Row
+from capture_cp.tasks.task import CALIBRATION, TEST, Advance, OutcomesOnCuda, Task, TestSet
+
+if TYPE_CHECKING:
+    from capture_cp.tasks.marble.drawing import MarbleDrawing
+    from capture_cp.tasks.marble.planner import MarbleWeights
+    from capture_cp.tasks.marble.scene import MarbleScene
 
 Design = Literal["grid", "random"]
 
-STATE_NAMES = ("x", "vx", "y", "vy", "alpha", "beta")
-ACTION_NAMES = ("omega1", "omega2")
-NEXT_NAMES = ("next_x", "next_y")
+POSITION = [0, 2]  # the configuration within the state
+OUTCOMES = {dynamics.AT_GOAL: "success", dynamics.FELL: "fell"}
 
 GRID_POSITIONS = 8
+#: Draws of the true system per input of the calibration design.
+DRAWS = 2
+#: Transitions that correct the model.
+TRAINING = 20_000
 #: A grid position in collision is moved out if that takes at most this (m), about half a wall and the marble's radius.
 FARTHEST_MOVE = 11e-3
 
 
 @dataclass(frozen=True)
-class Marble:
+class Marble(Task):
     """A marble on one map.
 
     Attributes:
@@ -39,12 +59,39 @@ class Marble:
         model_gain: acceleration that the approximate model believes in; the true system has twice the default.
         correction: what the approximate model adds to its acceleration, (4, 9): the mean over a step on both axes, then how
             much it grows each substep; coefficients of state and action, and an offset. See `corrected`.
+        design: inputs of calibration transitions, the paper's grid or random ones.
+        test_design: test inputs, by default as for calibration.
+        true_gain: acceleration of the true system.
+        drag: share of its speed that the true marble loses at the beginning of every control step.
     """
+
+    name = "marble"
+    axes = POSITION
+    states = ("x", "vx", "y", "vy", "alpha", "beta")
+    actions = ("omega1", "omega2")
+    rate = 1.0 / (dynamics.SUBSTEPS * dynamics.DT)
+    adapts_at_once = False
 
     map: Map
     absorb: bool = False
     model_gain: float = dynamics.MODEL_GAIN
     correction: tuple[tuple[float, ...], ...] | None = None
+    design: Design = field(default="grid", repr=False, compare=False, kw_only=True)
+    test_design: Design | None = field(default=None, repr=False, compare=False, kw_only=True)
+    true_gain: float = field(default=dynamics.TRUE_GAIN, repr=False, kw_only=True)
+    drag: float = field(default=0.0, repr=False, kw_only=True)
+
+    @property
+    def place(self) -> str:
+        return self.map.name
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return super().identity | {"design": self.design, "test_design": self.test_design}
+
+    @property
+    def bounds(self) -> Floats:
+        return np.full(2, dynamics.MAX_ACTION)
 
     @cached_property
     def strata(self) -> MarbleStrata:
@@ -80,7 +127,15 @@ class Marble:
 
     def true_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
         """Next states (n, 6) of the true system."""
-        return self.step(states, actions, dynamics.NOISE * rng.standard_normal((len(states), 2)), dynamics.TRUE_GAIN)[0]
+        return self._true_step(states, actions, dynamics.NOISE * rng.standard_normal((len(states), 2)))[0]
+
+    def _true_step(self, states: Floats, actions: Floats, noise: Floats) -> tuple[Floats, Ints]:
+        """Next states (n, 6) and outcomes (n,) of the true system under given noise (n, 2)."""
+        return self.step(self._slowed(states), actions, noise, self.true_gain)
+
+    def _slowed(self, states: Floats) -> Floats:
+        """States (n, 6) once drag has acted on the speeds."""
+        return states * [1.0, 1.0 - self.drag, 1.0, 1.0 - self.drag, 1.0, 1.0] if self.drag else states
 
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
         """`draws` next positions of the true system for each input X (n, 8): (n, draws, 2).
@@ -88,19 +143,32 @@ class Marble:
         Row i draws its noise from stream `first + i` of the seed, from number `first_draw` on: the same outcomes whatever
         the number of threads, and however rows and draws are batched.
         """
-        states, actions = np.ascontiguousarray(X[:, :6]), np.ascontiguousarray(X[:, 6:])
-        gain = dynamics.TRUE_GAIN
+        states, actions = np.ascontiguousarray(self._slowed(X[:, :6])), np.ascontiguousarray(X[:, 6:])
+        gain = self.true_gain
         return np.asarray(
             dynamics.sample_positions(states, actions, draws, seed, first, first_draw, gain, self.absorb, self.map.geometry)
         )
 
-    def model(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
-        """The approximate model: particles (n, L, 2) of the next position, with half the true acceleration."""
-        rows = np.repeat(X, n_particles, axis=0)
-        return self.model_step(rows[:, :6], rows[:, 6:], rng)[:, [0, 2]].reshape(len(X), n_particles, 2)
+    def outcomes_on_cuda(self) -> OutcomesOnCuda:
+        from capture_cp.tasks.marble.cuda import OutcomesOnCuda
 
-    def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
-        return self.model(X, n_particles, rng)
+        return OutcomesOnCuda(self)
+
+    @property
+    def tree(self) -> Tree:
+        """The paper's single tree."""
+        return Tree(per_stratum=False)
+
+    def corrected(self, seed: int) -> Marble:
+        from capture_cp.tasks.marble.corrected import corrected
+
+        return corrected(self, TRAINING, stream(self.seed_here(seed), "training"))
+
+    def with_correction(self, correction: Any) -> Marble:
+        if correction is None:
+            return self
+        terms = finite_array("the correction of the episode", correction, (4, 9), "(4, 9)")
+        return replace(self, correction=tuple(tuple(row) for row in terms.tolist()))
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The approximate model as a Gaussian: its noise-free step, walls included, and its linear covariance.
@@ -118,17 +186,39 @@ class Marble:
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
-    def transitions(self, design: Design, draws: int, rng: np.random.Generator) -> Transitions:
+    def design_transitions(self, design: Design, draws: int, rng: np.random.Generator) -> Transitions:
         """Transitions of the true system: `draws` for each input of a design."""
-        X = np.repeat(self.inputs(design, rng), whole_number("draws", draws, 1), axis=0)
-        after, _ = self.step(X[:, :6], X[:, 6:], dynamics.NOISE * rng.standard_normal((len(X), 2)), dynamics.TRUE_GAIN)
-        return Transitions.from_arrays(X[:, :6], X[:, 6:], after[:, [0, 2]], STATE_NAMES, ACTION_NAMES, NEXT_NAMES)
+        X = np.repeat(self.design_inputs(design, rng), whole_number("draws", draws, 1), axis=0)
+        return self.as_transitions(X, self.true_step(X[:, :6], X[:, 6:], rng)[:, POSITION])
 
-    def inputs(self, design: Design, rng: np.random.Generator) -> Floats:
+    @property
+    def calibration_size(self) -> int:
+        return DRAWS * len(self._grid_inputs())
+
+    def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
+        """n transitions from random inputs, drawn as many at once as the paper's grid has."""
+        logs: list[Transitions] = []
+        while sum(map(len, logs)) < n:
+            logs.append(self.design_transitions("random", 1, rng))
+        X, Y = (np.concatenate([getattr(log, part) for log in logs])[:n] for part in ("X", "Y"))
+        return self.as_transitions(X, Y)
+
+    def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
+        """Two transitions for each input of the design, or n drawn of them, in their order."""
+        here = self.seed_here(seed)
+        data = self.design_transitions(self.design, DRAWS, stream(here, CALIBRATION))
+        return data if n is None else data.rows(np.sort(stream(here, "subsets").permutation(len(data))[:n]))
+
+    def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
+        here = self.seed_here(seed)
+        X = self.design_inputs(self.test_design or self.design, stream(here, TEST))[:n]
+        return TestSet(X, partial(self.outcomes, seed=here))
+
+    def design_inputs(self, design: Design, rng: np.random.Generator) -> Floats:
         """State-action pairs (n, 8): the paper's Cartesian grid, or as many drawn uniformly over what is feasible."""
         known_name("design", design, get_args(Design))
         grid = self._grid_inputs()
-        return grid if design == "grid" else self.random_inputs(len(grid), rng)
+        return grid if design == "grid" else self.inputs(len(grid), rng)
 
     def _grid_inputs(self) -> Floats:
         speed, tilt, action = dynamics.MAX_SPEED, dynamics.MAX_TILT, dynamics.MAX_ACTION
@@ -146,7 +236,7 @@ class Marble:
         moved = self.strata.nearest_free(wanted)
         return np.asarray(moved[np.linalg.norm(moved - wanted, axis=1) <= FARTHEST_MOVE])
 
-    def random_inputs(self, n: int, rng: np.random.Generator) -> Floats:
+    def inputs(self, n: int, rng: np.random.Generator) -> Floats:
         """State-action pairs (n, 8) drawn uniformly over what is feasible."""
         positions = np.empty((0, 2))
         while len(positions) < n:
@@ -158,3 +248,70 @@ class Marble:
         X[:, [0, 2]] = positions[:n]
         X[:, [1, 3, 4, 5, 6, 7]] = rest
         return X
+
+    # -- closed loop --------------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        from capture_cp.tasks.marble.rows import ROWS
+
+        return ROWS
+
+    def planner(
+        self,
+        cap: Fitted,
+        settings: PlannerSettings,
+        weights: MarbleWeights | None = None,
+        alpha: float = 0.1,
+        seed: int = 0,
+        device: Device = "cpu",
+        simultaneous: bool = False,
+    ) -> MPPI:
+        from capture_cp.tasks.marble.planner import marble_planner
+
+        return marble_planner(cap, self, settings, alpha, seed, weights, simultaneous, device)
+
+    def changed(self, gain: float, drag: float) -> Marble:
+        return replace(self, true_gain=gain * self.true_gain, drag=drag)
+
+    def starts(self, n: int) -> Floats:
+        """The marble at rest at the start of its map, the board level: (n, 6)."""
+        x, y = (value * MILLIMETRE for value in self.map.start)
+        return np.tile([x, 0.0, y, 0.0, 0.0, 0.0], (n, 1))
+
+    def closed_loop(self, start: Floats) -> System:
+        """The true marble; pits and the goal end the episode within the substep."""
+        together = self.closed_loops()
+
+        def act(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
+            after, outcomes = together(state[None], action[None], [rng])
+            return after[0], outcomes[0]
+
+        return act
+
+    def closed_loops(self) -> Systems:
+        real = replace(self, absorb=True)
+
+        def act(states: Floats, actions: Floats, rngs: Sequence[np.random.Generator]) -> tuple[Floats, Sequence[str | None]]:
+            noise = dynamics.NOISE * np.concatenate([rng.standard_normal((1, 2)) for rng in rngs])
+            after, outcomes = real._true_step(states, actions, noise)
+            return after, [OUTCOMES.get(outcome) for outcome in outcomes.tolist()]
+
+        return act
+
+    def check_episode(self, episode: Episode) -> None:
+        super().check_episode(episode)
+        if (self.map.clearance(episode.states[:, POSITION]) < -TOLERANCE).any():
+            raise CaptureError(f"the episode leads through walls of {self.map.name}; it was recorded on another map.")
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> MarbleDrawing:
+        from capture_cp.tasks.marble.drawing import MarbleDrawing
+
+        return MarbleDrawing(self)
+
+    def scene(self) -> MarbleScene:
+        from capture_cp.tasks.marble.scene import MarbleScene
+
+        return MarbleScene(self)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.base.checks import CaptureError, Floats, whole_number
+from capture_cp.base.checks import CaptureError, Floats, finite_array, shortened, whole_number
 from capture_cp.cuda.device import Device
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.tasks.peg.model import PegModel, disturbed, walk
@@ -95,6 +95,19 @@ class CorrectedPeg(Peg):
         return CorrectedModel(self.settings, self.correction, self.device)
 
 
+def recorded_correction(task: Peg, given: Any) -> CorrectedPeg:
+    """The task with the correction of a recorded episode, read from JSON: moves (3, 4), and a coefficient of friction."""
+    try:
+        move, friction = given
+        rows = finite_array("the correction of the episode", move, (3, 4), "(3, 4)").tolist()
+        correction = Correction(tuple(tuple(row) for row in rows), float(friction))
+    except (TypeError, ValueError):
+        raise CaptureError(
+            f"the correction of the episode is {shortened(str(given), 80)}; expected moves (3, 4) and a friction."
+        ) from None
+    return _with(task, correction)
+
+
 def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> CorrectedPeg:
     """The task with a model that has learnt, from true transitions of its own, how far it moves and how much it rubs.
 
@@ -108,14 +121,19 @@ def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> Correcte
     n = whole_number("transitions", transitions, FEWEST)
     move = _learnt_move(task, n, rng)
     friction = _learnt_friction(task, move, n, rng)
-    return CorrectedPeg(task.settings, task.system, task.trim, Correction(move, friction), device=task.device)
+    return _with(task, Correction(move, friction))
+
+
+def _with(task: Peg, correction: Correction) -> CorrectedPeg:
+    given = task.settings, task.system, task.trim, correction
+    return CorrectedPeg(*given, device=task.device, threads=task.threads, folder=task.folder)
 
 
 def _learnt_move(task: Peg, n: int, rng: np.random.Generator) -> tuple[tuple[float, ...], ...]:
     from sklearn.linear_model import LinearRegression
 
     X = _in_the_air(task, n, rng)
-    Y, _ = task.outcomes(X, rng)
+    Y, _ = task.landings(X, rng)
     believed = (PegModel(task.settings)(X, _PARTICLES, rng).mean(axis=1) - X[:, :3]) / ACTION_UNIT
     missing = LinearRegression().fit(believed, (Y - X[:, :3]) / ACTION_UNIT - believed)
     rows = np.hstack([np.eye(3) + missing.coef_, missing.intercept_[:, None]])
@@ -125,7 +143,7 @@ def _learnt_move(task: Peg, n: int, rng: np.random.Generator) -> tuple[tuple[flo
 def _learnt_friction(task: Peg, move: tuple[tuple[float, ...], ...], n: int, rng: np.random.Generator) -> float:
     from scipy.optimize import minimize_scalar
 
-    log, _ = task.transitions(n, rng)
+    log = task.transitions(n, rng)
     noise, params = rng.standard_normal((n, _CLOUD, 3)), PegModel(task.settings).params
     unit = np.array([1.0, 1.0, task.settings.radius])
 

@@ -76,8 +76,8 @@ class PegStrata(GriddedStrata):
     Args:
         settings: sizes of peg and receptacle.
         trim: length (m) by which the segment inside a tube is cut at both ends. 0 is the paper's definition, with about a
-            dozen strata; 1.5e-3 tells a peg in the hole from one that lies flush on the rim.
-        grid: cells of the space, the paper's unless given.
+            dozen strata; 1.5e-3 distinguishes a peg in the hole from one that lies flush on the rim.
+        grid: cells of the space, the paper's by default.
         device: where fingerprints are computed, "cpu", "cuda" or "auto"; a few poses are left to the processor.
 
     Attributes:
@@ -249,7 +249,7 @@ def _regime(vertices: Bools, edges: Bools) -> str:
 def _cached_codes(grid: Grid, trim: float, shape: Shape) -> Codes:
     """Fingerprint of every cell, -1 where infeasible: (cells,); from disk if they were computed before.
 
-    The file's name tells what it was computed from, its checksum that it is whole; anything else is computed again.
+    The file's name says what it was computed from, its checksum that it is whole; anything else is computed again.
     """
     content = (grid.shape, grid.origin.tolist(), grid.spacing.tolist(), trim, tuple(shape))
     digest = hashlib.sha256(repr(content).encode())

@@ -23,11 +23,11 @@ from capture_cp.base.files import Pathlike, cache_folder, written_whole
 from capture_cp.base.streams import stream
 from capture_cp.data.transitions import Transitions
 from capture_cp.tasks.peg.simulator import PegSystem
-from capture_cp.tasks.peg.task import Peg, as_transitions
+from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.task import CALIBRATION
 
 #: Transitions a part; it also fixes which random numbers they get, so it is no setting.
 PART = 5000
-CALIBRATION, TEST = "calibration", "test"
 #: What the numbers come from: the geometry of starts and landings, the scene and its controllers.
 _SOURCES = (
     *("cspace.py", "data.py", "geometry.py", "model.py", "settings.py", "task.py"),
@@ -59,8 +59,8 @@ def peg_data(
     Args:
         seed: same seed, same transitions.
         purpose: CALIBRATION or TEST, which never share random numbers.
-        threads: of the simulator, all cores unless told; the transitions do not depend on them.
-        folder: where to keep them, the user's cache unless given. Stopped halfway, the same call goes on from there.
+        threads: of the simulator, by default all cores; the transitions do not depend on them.
+        folder: where to keep them, by default the user's cache. Stopped halfway, the same call goes on from there.
         advance: called with the number of transitions done, a part at a time.
     """
     n, seed = whole_number("n", n, 1), whole_number("seed", seed, 0)
@@ -79,13 +79,13 @@ def peg_data(
         if advance is not None:
             advance(rows)
     X, Y = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
-    return PegData(as_transitions(X, Y), sum(part[2] for part in parts))
+    return PegData(task.as_transitions(X, Y), sum(part[2] for part in parts))
 
 
 def _simulate(task: Peg, system: PegSystem, rows: int, random: Callable[[str], np.random.Generator]) -> Part:
     """The first rows of one part; starts and noise have streams of their own, so that a shorter part is a beginning."""
     X = task.inputs(PART, random("starts"))[:rows]
-    Y, pushed_out = task.outcomes(X, random("noise"), system)
+    Y, pushed_out = task.landings(X, random("noise"), system)
     return X, Y, pushed_out
 
 

@@ -1,4 +1,4 @@
-"""The approximate model of the peg: it goes where it is told, and what it meets pushes it aside without friction.
+"""The approximate model of the peg: it goes where it is sent, and what it meets pushes it aside without friction.
 
 The true system moves 1.5 times as far and rubs; the model knows of neither.
 """

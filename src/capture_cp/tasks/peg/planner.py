@@ -27,8 +27,7 @@ import numpy.typing as npt
 from numba import njit
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.fitted import Fitted
 from capture_cp.cuda.device import Device
 from capture_cp.planning.episode import System
 from capture_cp.planning.fused import FusedRollout
@@ -40,7 +39,6 @@ from capture_cp.tasks.peg.corrected import NO_CORRECTION, Correction, corrected_
 from capture_cp.tasks.peg.cspace import FEATURES, PegStrata, code_at
 from capture_cp.tasks.peg.model import ModelParams, settle
 from capture_cp.tasks.peg.objective import cell_costs, pose_cost
-from capture_cp.tasks.peg.rollouts import AXES
 from capture_cp.tasks.peg.settings import ACTION_UNIT
 from capture_cp.tasks.peg.simulator import REACH, PegSystem
 from capture_cp.tasks.peg.task import Peg
@@ -161,7 +159,7 @@ def peg_cost(mean, action, seen, h, horizon, params):
 
 
 def peg_planner(
-    cap: Capture | HorizonCapture,
+    cap: Fitted,
     task: Peg,
     settings: PlannerSettings = PLANNER,
     alpha: float = 0.1,
@@ -188,9 +186,7 @@ def peg_planner(
     )
 
 
-def peg_rollout(
-    cap: Capture | HorizonCapture, task: Peg, alpha: float = 0.1, weights: PegWeights | None = None
-) -> FusedRollout:
+def peg_rollout(cap: Fitted, task: Peg, alpha: float = 0.1, weights: PegWeights | None = None) -> FusedRollout:
     """Stage costs of the paper's objective, with the region of the first step, or of those that `cap` was calibrated for."""
     cap.check_fitted()
     _check_calibration(cap, task)
@@ -202,7 +198,7 @@ def peg_rollout(
         peg_cost,
         _params(task, weights),
         None,
-        AXES,
+        task.axes,
         noise_dims=3,
         alpha=alpha,
         sums=RegionSums(
@@ -244,8 +240,8 @@ def _correction(model: object) -> Correction:
     return getattr(model, "correction", NO_CORRECTION)
 
 
-def _check_calibration(cap: Capture | HorizonCapture, task: Peg) -> None:
-    strata, model = cap.strata, cap.step if isinstance(cap, HorizonCapture) else cap.model
+def _check_calibration(cap: Fitted, task: Peg) -> None:
+    strata, model = cap.strata, getattr(cap.model_, "__self__", cap.model_)
     same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
     if not same or getattr(model, "settings", None) != task.settings or _correction(model) != _correction(task):
         raise CaptureError(
@@ -270,7 +266,7 @@ def _check_state(task: Peg, state: Floats) -> None:
 def closed_loop(task: Peg, system: PegSystem, start: Floats) -> System:
     """The true system, placed at a feasible pose (3,) and ready to step; the episode ends when the peg is inserted.
 
-    The simulator keeps its own state. What the planner is told is the measured pose, pushed out of the micrometres by which
+    The simulator keeps its own state. What the planner sees is the measured pose, pushed out of the micrometres by which
     contact may leave it too deep.
     """
     task.check_poses(np.asarray(start, dtype=np.float64)[None])

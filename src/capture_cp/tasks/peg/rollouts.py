@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from math import ceil
 
 import numpy as np
 
 from capture_cp.base.checks import Floats, Ints, finite_array, whole_number
-from capture_cp.capture.horizon import Rollouts
-from capture_cp.tasks.peg.corrected import NO_CORRECTION
+from capture_cp.base.streams import stream
+from capture_cp.data.rollouts import Rollouts
 from capture_cp.tasks.peg.model import settle
 from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.task import CALIBRATION, TEST, Advance
 
-AXES = (0, 1, 2)  # the pose is all of the state
-
-
-class PegStep:
-    """A task's model as a step of poses, which `HorizonCapture` propagates."""
-
-    def __init__(self, task: Peg) -> None:
-        self.task, self.settings, self.correction = task, task.settings, getattr(task, "correction", NO_CORRECTION)
-
-    def __call__(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
-        """Next poses (n, 3) of poses (n, 3) and actions (n, 3)."""
-        return self.task(np.hstack([states, actions]), 1, rng)[:, 0]
+#: Roll-outs simulated at once; it also fixes which random numbers they get, so it is no setting.
+PART = 1000
 
 
-def peg_rollouts(task: Peg, n: int, horizon: int, rng: np.random.Generator, system: PegSystem | None = None) -> Rollouts:
+def rollouts_in_parts(
+    task: Peg, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
+) -> Rollouts:
+    """n roll-outs of a purpose: those of the horizon study a part at a time, those of planning all together."""
+    if purpose not in (CALIBRATION, TEST):
+        return peg_rollouts(task, n, horizon, stream(seed, "peg", purpose), hold=hold)
+    system, parts = task.true_system(), []
+    for number, first in enumerate(range(0, n, PART)):
+        part = peg_rollouts(task, PART, horizon, stream(seed, "peg", purpose, number), system, hold)
+        parts.append(part[: n - first])
+        if advance is not None:
+            advance(len(parts[-1]) * horizon)
+    return Rollouts.concatenate(parts)
+
+
+def peg_rollouts(
+    task: Peg, n: int, horizon: int, rng: np.random.Generator, system: PegSystem | None = None, hold: int = 1
+) -> Rollouts:
     """n roll-outs of the true system: starts as for calibration, an action drawn anew each step, uniform up to the bound."""
     n, H = whole_number("n", n, 1), whole_number("horizon", horizon, 1)
     starts = task.strata.sample_starts(n, rng)
-    actions = rng.uniform(-task.settings.bound, task.settings.bound, size=(n, H, 3))
+    bound, drawn = task.settings.bound, ceil(H / whole_number("hold", hold, 1))
+    actions = np.repeat(rng.uniform(-bound, bound, size=(n, drawn, 3)), hold, axis=1)[:, :H]
     system = system if system is not None else task.true_system()
     moves = system.applied(actions.reshape(-1, 3), rng).reshape(n, H, 3)
     landed = _roll_out(system, starts, moves).reshape(-1, 3)

@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, finite_array, known_name, whole_number
-from capture_cp.capture.capture import Capture
-from capture_cp.capture.methods import method
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.streams import stream
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
+from capture_cp.planning.episode import System
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import SE2
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.tasks.peg.cspace import PegStrata
+from capture_cp.tasks.peg.cspace import REGIMES, PegStrata
 from capture_cp.tasks.peg.model import PegModel, settle
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.systems import make_system
+from capture_cp.tasks.rows import Row
+from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
+
+if TYPE_CHECKING:
+    from capture_cp.tasks.peg.data import PegData
+    from capture_cp.tasks.peg.drawing import PegDrawing
+    from capture_cp.tasks.peg.planner import PegWeights
+    from capture_cp.tasks.peg.scene import PegScene
 
 SystemName = Literal["planar", "arm"]
 
-STATE_NAMES = ("x", "z", "theta")
-ACTION_NAMES = ("move_x", "move_z", "turn")
-NEXT_NAMES = ("next_x", "next_z", "next_theta")
-
-#: The paper's particles a prediction; the k-th nearest is half of them.
+#: The paper's particles per prediction; the k-th nearest is half of them.
 PARTICLES = 8
 #: Fewest transitions in a leaf, chosen on seeds of its own.
 MIN_LEAF = 1000
+#: Transitions in the air, and as many in contact, that correct the model.
+TRAINING = 4_000
+#: Transitions of each purpose, by default; the paper's.
+SIZES = {CALIBRATION: 70_000, TEST: 90_000}
 
 
 @dataclass(frozen=True)
-class Peg:
+class Peg(Task):
     """A peg and a hole; callable as the approximate model of the library.
 
     Inputs X (n, 6) are a pose (m, m, rad) and an action (mm, mm, degrees) a row, outputs Y (n, 3) the next pose.
@@ -45,16 +59,52 @@ class Peg:
         system: the true system, "planar" (on rails) or "arm" (in the hand of a Panda); both need MuJoCo.
         trim: metres by which tubes are cut at their ends, see `PegStrata`; 0 is the paper's.
         device: where strata and model are computed, "cpu", "cuda" or "auto"; it makes no other task.
+        threads: of the simulator, by default all cores; they change how fast it is, nothing else.
+        folder: where simulated transitions are kept, by default the user's cache.
     """
+
+    name = "peg"
+    axes = (0, 1, 2)  # the pose is all of the state
+    states = ("x", "z", "theta")
+    actions = ("move_x", "move_z", "turn")
+    rate = 15.0
+    max_steps = 75
+    particles = PARTICLES
+    test_part = None
+    calibration_rollouts = SIZES[CALIBRATION]
+    region_steps = 2  # later regions are large, and take long to look at
+    draws = 1
 
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
     trim: float = 0.0
     device: Device = field(default="cpu", repr=False, compare=False, kw_only=True)
+    threads: int | None = field(default=None, repr=False, compare=False, kw_only=True)
+    folder: Path | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         known_name("system", self.system, get_args(SystemName))
         chosen_device(self.device)
+
+    @property
+    def place(self) -> str:
+        return f"peg {self.system}"
+
+    @property
+    def bounds(self) -> Floats:
+        return np.full(3, self.settings.bound)
+
+    @property
+    def regimes(self) -> tuple[str, ...]:
+        return REGIMES
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        return REGIMES[:3]  # the paper's; landings that touch in several places at once are in none of them
+
+    @cached_property
+    def stratum_regimes(self) -> Ints:
+        return np.array([REGIMES.index(regime) for regime in self.strata.regimes])
 
     @cached_property
     def strata(self) -> PegStrata:
@@ -69,9 +119,17 @@ class Peg:
         """The paper's distance of poses, a turn weighed by the peg's half diagonal."""
         return SE2(self.settings.radius)
 
+    @property
+    def tree(self) -> Tree:
+        """One tree per stratum, because a single one need not distinguish fingerprints."""
+        return peg_tree()
+
+    def on(self, device: Device) -> Peg:
+        return replace(self, device=device)
+
     def true_system(self, threads: int | None = None) -> PegSystem:
-        """The true system in MuJoCo; `threads` (all cores unless told) change how fast it is, nothing else."""
-        return make_system(self.system, self.settings, threads)
+        """The true system in MuJoCo, on the task's threads unless others are given."""
+        return make_system(self.system, self.settings, self.threads if threads is None else threads)
 
     # -- the approximate model ----------------------------------------------------------------------------------------
 
@@ -83,17 +141,18 @@ class Peg:
         """The next pose as a Gaussian: means (n, 3) and covariances (n, 3, 3)."""
         return self.model.gaussian(X)
 
-    def method(self, name: str, n_particles: int = PARTICLES, tree: Tree | None = None, seed: int = 0) -> Capture:
-        """One of the six methods for this task, ready to `fit`: k = L/2 (1 for `capture-k1` and `pcp`), SE(2) distance."""
-        return method(
-            name,
-            self,
-            self.strata,
-            n_particles=n_particles,
-            metric=self.metric,
-            tree=tree if tree is not None else peg_tree(),
-            seed=seed,
-        )
+    def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        return self(np.hstack([states, actions]), 1, rng)[:, 0]
+
+    def corrected(self, seed: int) -> Peg:
+        from capture_cp.tasks.peg.corrected import corrected
+
+        return corrected(self, TRAINING, stream(seed, "peg", "training"))
+
+    def with_correction(self, correction: Any) -> Peg:
+        from capture_cp.tasks.peg.corrected import recorded_correction
+
+        return self if correction is None else recorded_correction(self, correction)
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -102,7 +161,7 @@ class Peg:
         starts = self.strata.sample_starts(whole_number("n", n, 1), rng)
         return np.hstack([starts, rng.uniform(-self.settings.bound, self.settings.bound, size=(n, 3))])
 
-    def outcomes(self, X: Floats, rng: np.random.Generator, system: PegSystem | None = None) -> tuple[Floats, int]:
+    def landings(self, X: Floats, rng: np.random.Generator, system: PegSystem | None = None) -> tuple[Floats, int]:
         """Next poses (n, 3) of the true system at inputs X (n, 6), and how many were pushed out of an overlap.
 
         The simulator's contact gives a little. A landing that overlaps by more than the paper's 0.01 mm² would have no
@@ -115,11 +174,108 @@ class Peg:
         settled = settle(landed, self.settings)
         return settled, int((settled != landed).any(axis=1).sum())
 
-    def transitions(self, n: int, rng: np.random.Generator, system: PegSystem | None = None) -> tuple[Transitions, int]:
-        """n transitions of the true system from the calibration inputs, and how many landings were pushed out."""
+    def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
         X = self.inputs(n, rng)
-        Y, moved = self.outcomes(X, rng, system)
-        return as_transitions(X, Y), moved
+        return self.as_transitions(X, self.landings(X, rng)[0])
+
+    def seed_here(self, seed: int) -> int:
+        return seed  # the streams of this task name it, and its system where that matters
+
+    @property
+    def calibration_size(self) -> int:
+        return SIZES[CALIBRATION]
+
+    def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
+        """The first n transitions of the seed, simulated once and kept on disk."""
+        return self._data(seed, n, CALIBRATION, advance).transitions
+
+    def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
+        found = self._data(seed, n, TEST, advance)
+        moved, n = found.pushed_out, len(found.transitions)
+        note = f"{moved:,} of {n:,} test landings overlapped by more than 0.01 mm² and were pushed out."
+        return TestSet(found.transitions.X, Y=found.transitions.Y, note=note)
+
+    def _data(self, seed: int, n: int | None, purpose: str, advance: Advance | None) -> PegData:
+        from capture_cp.tasks.peg.data import peg_data
+
+        return peg_data(self, SIZES[purpose] if n is None else n, seed, purpose, self.threads, self.folder, advance)
+
+    def prediction_stream(self, seed: int, first: int) -> np.random.Generator:
+        return stream(seed, "peg", "predictions")
+
+    def rollouts(
+        self, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
+    ) -> Rollouts:
+        """The simulator keeps its velocities from step to step. Fewer roll-outs of a purpose are the first of more."""
+        from capture_cp.tasks.peg.rollouts import rollouts_in_parts
+
+        return rollouts_in_parts(self, seed, purpose, n, horizon, hold, advance)
+
+    def single_steps(self, seed: int, n: int, advance: Advance | None = None) -> tuple[Floats, Floats]:
+        data = self.calibration(seed, n, advance)
+        return data.X, data.Y
+
+    # -- closed loop --------------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        from capture_cp.tasks.peg.rows import ROWS
+
+        return ROWS
+
+    def planner(
+        self,
+        cap: Fitted,
+        settings: PlannerSettings,
+        weights: PegWeights | None = None,
+        alpha: float = 0.1,
+        seed: int = 0,
+        device: Device = "cpu",
+        simultaneous: bool = False,
+    ) -> MPPI:
+        from capture_cp.tasks.peg.planner import peg_planner
+
+        if simultaneous:
+            raise CaptureError("the peg's planner has no simultaneous regions; leave simultaneous out.")
+        return peg_planner(cap, self, settings, alpha, seed, weights, device)
+
+    def changed(self, gain: float, drag: float) -> Peg:
+        if drag:
+            raise CaptureError(f"drag is {drag:g}; the peg moves too slowly to lose speed, change its gain alone.")
+        return replace(self, settings=replace(self.settings, gain=gain * self.settings.gain))
+
+    def starts(self, n: int) -> Floats:
+        """The first feasible poses of a Halton sequence, (n, 3)."""
+        return self.strata.halton_starts(n)
+
+    def closed_loop(self, start: Floats) -> System:
+        """The simulator, placed at a feasible pose (3,); the episode ends when the peg is inserted.
+
+        The simulator keeps its own state. What the planner sees is the measured pose, pushed out of the micrometres by
+        which contact may leave it too deep.
+        """
+        self.check_poses(np.asarray(start, dtype=np.float64)[None])
+        system = self.true_system(threads=1)
+        system.reset(start)
+
+        def act(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
+            measured = system.step(action, rng)[None]
+            inserted = bool(self.strata.success(measured)[0])
+            return settle(measured, self.settings)[0], "success" if inserted else None
+
+        return act
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> PegDrawing:
+        from capture_cp.tasks.peg.drawing import PegDrawing
+
+        return PegDrawing(self)
+
+    def scene(self) -> PegScene:
+        from capture_cp.tasks.peg.scene import PegScene
+
+        return PegScene(self)
 
     def check_poses(self, poses: Floats) -> None:
         """Refuse poses (n, 3) outside the grid, in the receptacle or in the table."""
@@ -138,10 +294,5 @@ class Peg:
 
 
 def peg_tree() -> Tree:
-    """The tree of this task's methods: one a stratum, because a single one need not tell fingerprints apart."""
+    """The tree of this task's methods: one per stratum, because a single one need not distinguish fingerprints."""
     return Tree(min_leaf=MIN_LEAF, max_leaves=None)
-
-
-def as_transitions(X: Floats, Y: Floats) -> Transitions:
-    """Inputs X (n, 6) and next poses Y (n, 3) with the names of their columns."""
-    return Transitions.from_arrays(X[:, :3], X[:, 3:], Y, STATE_NAMES, ACTION_NAMES, NEXT_NAMES)

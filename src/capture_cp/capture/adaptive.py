@@ -1,0 +1,243 @@
+"""Regions that learn from every executed step: coverage in the long run, whatever changes on the way.
+
+Every stratum has a dial. A miss turns it towards larger regions, a hit back by a little, so that it comes to rest only where
+the share of misses is alpha. Nothing is assumed about the system, the planner or the model.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate, finite_array, positive_number
+from capture_cp.base.params import Params
+from capture_cp.base.streams import Randomness
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.region import Region
+
+EMPTY = -1.0  # a threshold that nothing passes
+MOST = 500.0  # exponent of a factor, so that it stays a number
+
+
+class Adaptive(Params, ABC):
+    """What adaptive regions have in common: one dial per stratum, moved by what the system did.
+
+    A step that lands in stratum m is judged by the part of the region in m, and turns the dial of m only.
+
+    Attributes:
+        dials: where the dials stand, (M,); one number for all strata without `per_stratum`.
+        steps: executed steps that landed in each stratum, (M,).
+        misses: those that the region did not hold, (M,).
+    """
+
+    #: Which way the dial turns after a miss: up (1) or down (-1).
+    _direction: int
+
+    def __init__(self, cap: Capture, alpha: float, per_stratum: bool, never_smaller: bool) -> None:
+        cap.check_fitted()
+        self.cap, self.alpha = cap, failure_rate(alpha)
+        self.per_stratum, self.never_smaller = per_stratum, never_smaller
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to the calibration, as if nothing had been observed."""
+        count = len(self.cap.strata.names)
+        self.dials: Floats = np.full(count, self._start)
+        self.steps: Ints = np.zeros(count, dtype=np.int64)
+        self.misses: Ints = np.zeros(count, dtype=np.int64)
+        self._table: Floats = np.tile(self._row(self._start), (count, 1))
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def group_thresholds(self) -> Floats:
+        """Threshold of every group of the calibration as a part of every stratum, where the dials stand: (M, J)."""
+        return self._table.copy()
+
+    def thresholds(self, X: Any) -> Floats:
+        """Threshold of every input X (n, dx) in every stratum: (n, M)."""
+        groups = self.cap.partition_.groups_everywhere(self.cap.inputs(X))
+        return np.asarray(self._table[np.arange(len(self._table)), groups])
+
+    def region(self, x: Any, prediction: Any = None, rng: Randomness = None) -> Region:
+        """Region of one input x (dx,); `prediction` and `rng` are as in `Capture.region`."""
+        region = self.cap.region(x, self.alpha, prediction=prediction, rng=rng)
+        region.thresholds = self.thresholds(np.asarray(x, dtype=np.float64)[None])[0]
+        return region
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def observe(self, x: Any, y: Any, prediction: Any = None, rng: Randomness = None) -> bool:
+        """Whether the region of x (dx,) held the next configuration y (dc,); then turns the dial of y's stratum."""
+        y = finite_array("y", y, (self.cap.n_outputs_,), "(dc,): the configuration that followed")
+        label = self.cap.feasible_index(y[None], "y")
+        held = y in self.region(x, prediction, rng)
+        self.update(held, int(label[0]))
+        return held
+
+    def update(self, held: bool, m: int) -> None:
+        """Turn the dial of stratum m after a step that landed there, `held` or not by its region."""
+        if not 0 <= m < len(self.dials):
+            raise CaptureError(f"stratum {m} does not exist; strata run from 0 to {len(self.dials) - 1}.")
+        self.steps[m] += 1
+        self.misses[m] += not held
+        dial = float(self.dials[m]) + self._direction * self._rate * ((not held) - self.alpha)
+        if self.never_smaller and self._direction * (dial - self._start) < 0:
+            dial = self._start
+        turned = m if self.per_stratum else slice(None)
+        self.dials[turned], self._table[turned] = dial, self._row(dial)
+
+    def bound(self, steps: Any) -> Any:
+        """How far the share of misses can be from alpha after so many steps, in one stratum if `per_stratum`.
+
+        With `never_smaller` it can be further below, but not further above.
+        """
+        return (self._span + self._rate) / (self._rate * np.maximum(steps, 1))
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _rate(self) -> float:
+        """How far a dial turns."""
+
+    @property
+    @abstractmethod
+    def _start(self) -> float:
+        """The dial of the calibrated regions."""
+
+    @property
+    @abstractmethod
+    def _span(self) -> float:
+        """How far a dial can be from its start without every step being a hit, or every step a miss."""
+
+    @abstractmethod
+    def _row(self, dial: float) -> Floats:
+        """Threshold of every group where a dial stands here: (J,)."""
+
+
+class AdaptiveAlpha(Adaptive):
+    """Adaptive conformal inference (Gibbs and Candès, 2021): αₜ₊₁ = αₜ + γ(α - errₜ), and thresholds read at αₜ.
+
+    From αₜ <= 0 on a region takes in the whole stratum, from αₜ >= 1 on nothing. Over any T steps of any system the share of
+    misses is then within (max(α, 1-α) + γ)/(γT) of alpha.
+
+    Args:
+        cap: the calibrated predictor to start from.
+        alpha: share of misses to hold.
+        gamma: step size γ. Large follows changes quickly, small wavers less.
+        per_stratum: one αₜ per stratum, turned by the steps that land there; False turns one for all.
+        never_smaller: keep αₜ at most alpha, so that regions never shrink below the calibrated ones.
+    """
+
+    _direction = -1
+
+    def __init__(
+        self, cap: Capture, alpha: float = 0.1, gamma: float = 0.05, per_stratum: bool = True, never_smaller: bool = False
+    ) -> None:
+        self.gamma = positive_number("gamma", gamma)
+        super().__init__(cap, alpha, per_stratum, never_smaller)
+
+    @property
+    def _rate(self) -> float:
+        return self.gamma
+
+    @property
+    def _start(self) -> float:
+        return self.alpha
+
+    @property
+    def _span(self) -> float:
+        return max(self.alpha, 1.0 - self.alpha)
+
+    def _row(self, dial: float) -> Floats:
+        if 0.0 < dial < 1.0:
+            return self.cap.calibration_.at(dial)
+        return np.full(self.cap.partition_.n_groups, math.inf if dial <= 0.0 else EMPTY)
+
+
+class AdaptiveScale(Adaptive):
+    """Thresholds times a factor f(θₜ) that follows the misses: θₜ₊₁ = θₜ + η(errₜ - α), from θ = 1 on.
+
+    f(θ) = θ below 1, down to no region at all, and e^(θ-1) above, where steps in proportion catch up with any change.
+    Regions stay finite however far the system has moved away from its calibration, which is what a planner needs. If no
+    score is ever more than `largest` times its threshold, the share of misses over any T steps is within
+    (max(1, ln largest) + η)/(ηT) of alpha.
+
+    Args:
+        cap: the calibrated predictor to start from.
+        alpha: share of misses to hold.
+        eta: step size η: a miss makes regions larger by the factor e^(η(1-α)), or by that share if they are small.
+        floor: smaller thresholds count as `floor`, in the unit of the score, since a factor does nothing to a threshold
+            of zero, which is common in contact. A cell of the grid is a good choice; by default a thousandth of the
+            largest calibration score.
+        per_stratum: one factor per stratum, turned by the steps that land there; False turns one for all.
+        never_smaller: keep factors at least 1, so that regions never shrink below the calibrated ones.
+        largest: most that a score can be, as a multiple of its threshold; only `bound` asks for it.
+    """
+
+    _direction = 1
+
+    def __init__(
+        self,
+        cap: Capture,
+        alpha: float = 0.1,
+        eta: float = 0.2,
+        floor: float | None = None,
+        per_stratum: bool = True,
+        never_smaller: bool = False,
+        largest: float = math.inf,
+    ) -> None:
+        floor = smallest_threshold(cap) if floor is None else floor
+        if not (isinstance(floor, int | float) and 0.0 < floor < math.inf):
+            raise CaptureError(
+                f"floor is {floor!r}; expected a positive number in the unit of the score, no factor enlarges a 0."
+            )
+        if not (isinstance(largest, int | float) and largest > 0.0):
+            raise CaptureError(f"largest is {largest!r}; expected a positive number: score over threshold at most.")
+        self.eta, self.floor, self.largest = positive_number("eta", eta), float(floor), float(largest)
+        super().__init__(cap, alpha, per_stratum, never_smaller)
+
+    @property
+    def factors(self) -> Floats:
+        """Factor on the thresholds of each stratum, (M,); negative where the region is empty."""
+        return factor_of(self.dials)
+
+    @property
+    def _rate(self) -> float:
+        return self.eta
+
+    @property
+    def _start(self) -> float:
+        return 1.0
+
+    @property
+    def _span(self) -> float:
+        return max(1.0, math.log(self.largest))
+
+    def _row(self, dial: float) -> Floats:
+        q = np.maximum(self.cap.group_thresholds(self.alpha), self.floor)
+        if dial < 0.0:
+            return np.full(len(q), EMPTY)
+        return np.where(np.isinf(q), math.inf, factor_of(dial) * np.where(np.isinf(q), 0.0, q))
+
+
+def smallest_threshold(cap: Capture) -> float:
+    """A thousandth of the largest calibration score: what counts as a threshold where there is none to enlarge."""
+    cap.check_fitted()
+    scores = getattr(cap.calibration_, "scores", np.empty(0))
+    largest = float(scores.max()) if len(scores) else 0.0
+    if not largest > 0.0:
+        raise CaptureError(
+            "every calibration score is 0, so there is no scale to begin with; give floor=, a positive number in the unit "
+            "of the score, such as a cell of the grid."
+        )
+    return 1e-3 * largest
+
+
+def factor_of(dials: Any) -> Floats:
+    """f(θ) of `AdaptiveScale`, of the same shape."""
+    theta = np.asarray(dials, dtype=np.float64)
+    return np.where(theta < 1.0, theta, np.exp(np.clip(theta - 1.0, 0.0, MOST)))

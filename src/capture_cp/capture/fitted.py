@@ -1,0 +1,291 @@
+"""What every calibration is, for one step or for a horizon: a model, strata, and thresholds by group for any alpha."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from capture_cp.base.checks import (
+    Bools,
+    CaptureError,
+    Floats,
+    Ints,
+    confidence_level,
+    failure_rate,
+    feasible,
+    finite_array,
+)
+from capture_cp.base.files import Pathlike
+from capture_cp.base.params import Params
+from capture_cp.base.streams import Randomness, stream
+from capture_cp.capture.artifact import (
+    build,
+    check_made_for,
+    checksum,
+    describe,
+    explained,
+    made_for,
+    read,
+    write,
+)
+from capture_cp.capture.preflight import check_parts, check_same_strata, warn_of_small_groups
+from capture_cp.capture.saved_arrays import Arrays, checked_size, partition_arrays
+from capture_cp.conformal.gaussian import Gaussians
+from capture_cp.conformal.groups import Groups, Tree
+from capture_cp.conformal.partition import Partition
+from capture_cp.conformal.scores import NearestParticles, Score
+from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
+
+MOST_ASKED = 64  # failure rates whose thresholds are kept at hand
+
+
+class ExecutedRegions(NamedTuple):
+    """Regions of n executed steps, and whether they held."""
+
+    particles: Floats  # (n, L, dc); the mean, L = 1, of a Gaussian
+    thresholds: Floats  # (n, M)
+    inside: Bools  # (n,)
+
+
+class Fitted(Params, ABC):
+    """A calibration: what `Capture`, for one step, and `HorizonCapture`, for several, have in common.
+
+    A planner, a study or a file that takes a `Fitted` need not know which of the two it is.
+
+    Attributes:
+        partition_: the fitted groups; the root of the s-th calibrated step (from 0) and stratum m is `roots[s * M + m]`.
+        calibration_: the scores of each group, from which thresholds for any alpha are read.
+        steps_: the calibrated steps, counted from 1: (S,).
+        n_outputs_: dc.
+        data_: what is remembered of the data behind it, as JSON can hold it.
+    """
+
+    partition_: Partition
+    calibration_: Any
+    steps_: tuple[int, ...]
+    n_outputs_: int
+    data_: dict[str, Any]
+
+    #: Whether the model predicts the whole state; otherwise only the configuration.
+    predicts_state: ClassVar[bool]
+    _kind: ClassVar[str]
+    _fit_call: ClassVar[str]
+    _format: ClassVar[str]
+
+    def __init__(self, strata: Strata, score: Score | None, groups: Groups | None, n_particles: int, seed: int) -> None:
+        self.strata = strata
+        self.score = score
+        self.groups = groups
+        self.n_particles = n_particles
+        self.seed = seed
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def model_(self) -> Any:
+        """The model that was calibrated: `model` of a `Capture`, `step` of a `HorizonCapture`."""
+
+    @property
+    def score_(self) -> Score:
+        """The score in use."""
+        return self.score if self.score is not None else NearestParticles(k=max(1, self.n_particles // 2))
+
+    @property
+    def groups_(self) -> Groups:
+        """The grouping in use."""
+        return self.groups if self.groups is not None else Tree()
+
+    @property
+    def ambient_(self) -> bool:
+        """Whether regions ignore feasibility, as LUCCa's ellipsoids do where groups do not depend on the stratum."""
+        return self.score_.ambient and not self.partition_.by_stratum
+
+    @property
+    def n_inputs_(self) -> int:
+        """dx: numbers of state and action together."""
+        return self.partition_.n_inputs
+
+    @property
+    def computed_score(self) -> Score:
+        """The score where it is computed, which may be a GPU."""
+        return self.score_
+
+    def check_fitted(self) -> None:
+        """Refuse to answer before `fit` or `load`, and for other strata than the fitted ones."""
+        if not hasattr(self, "partition_"):
+            raise CaptureError(
+                f"this {self._kind} is not calibrated yet; call {self._fit_call} or {self._kind}.load(...) first."
+            )
+        check_same_strata(self.strata, len(self.partition_.roots) // len(self.steps_))
+
+    def check_parts(self, dims: int) -> None:
+        """Refuse a model, strata, score or groups that do not fit each other or configurations of `dims` numbers."""
+        check_parts(self.model_, self.strata, self.score_, self.groups_, self.n_particles, self.seed, dims)
+
+    def index(self, Y: Floats) -> Ints:
+        """Stratum of each configuration Y (n, dc), -1 where infeasible: (n,)."""
+        return checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
+
+    def feasible_index(self, Y: Floats, name: str = "Y") -> Ints:
+        """Stratum of each configuration Y (n, dc), none of which may be infeasible; errors call them `name`: (n,)."""
+        m = self.index(Y)
+        feasible(name, m)
+        return m
+
+    # -- thresholds ---------------------------------------------------------------------------------------------------
+
+    def group_thresholds(self, alpha: float = 0.1, simultaneous: bool = False, confidence: float | None = None) -> Floats:
+        """Threshold of every group of `partition_`: (J,), +inf where there are too few calibration points.
+
+        With `simultaneous` all steps of a horizon hold at once; `confidence` raises the thresholds so that coverage holds
+        with that probability over the draw of the calibration set.
+        """
+        self.check_fitted()
+        key = failure_rate(alpha), bool(simultaneous), confidence_level(confidence)
+        if key not in self._asked:
+            if len(self._asked) >= MOST_ASKED:
+                self._asked.clear()
+            self._asked[key] = self._read_thresholds(*key)
+            self._warn_of_few(self._asked[key], *key)
+        return self._asked[key]
+
+    def partition_at(self, step: int) -> Partition:
+        """The groups of one of the calibrated steps, counted from 0; beyond the last, those of the last."""
+        return self.partition_.at_step(min(step, len(self.steps_) - 1), len(self.strata.names))
+
+    def step_thresholds(self, X: Floats, alpha: float = 0.1, step: int = 0) -> Floats:
+        """Thresholds (n, M) of inputs X (n, dx), state and action side by side, at one of the calibrated steps (from 0)."""
+        return self.group_thresholds(alpha)[self.partition_at(step).groups_everywhere(X)]
+
+    def plan_thresholds(self, alpha: float = 0.1, simultaneous: bool = False) -> Floats:
+        """Threshold of every group as a part of every stratum, for the steps of a plan: (M, J)."""
+        self.check_fitted()
+        several, features = len(self.steps_) > 1, self.partition_.stratum_features.shape[1]
+        if self.steps_ != tuple(range(1, len(self.steps_) + 1)) or (several and features):
+            raise CaptureError(
+                "a plan needs the regions of steps 1, 2, 3 and so on, with one tree per stratum; this calibration has "
+                f"{self.steps_}."
+            )
+        return np.tile(self.group_thresholds(alpha, simultaneous), (len(self.strata.names), 1))
+
+    def describe_group(self, group: int, inputs: Sequence[str] | None = None) -> str:
+        """A group in words, for example "edge and x2 <= 0.1"; `inputs` names the columns of state and action."""
+        self.check_fitted()
+        return self.partition_.describe(group, self._root_names(), inputs)
+
+    # -- executed steps -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def first_prediction(self, states: Floats, actions: Floats, rng: Randomness = None) -> tuple[Floats, Any]:
+        """Grouping inputs (n, dx), and what the model predicts, of one step from states (n, ds) under actions (n, da)."""
+
+    @abstractmethod
+    def next_points(self, states: Floats, actions: Floats, draws: int, rng: np.random.Generator) -> Floats:
+        """At least so many `draws` D of what the model predicts from each state (n, ds) under its action (n, da).
+
+        Whole states (n, D, ds) where it `predicts_state`, else configurations (n, D, dc).
+        """
+
+    def executed_regions(
+        self, states: Floats, actions: Floats, after: Any, alpha: float = 0.1, rng: Randomness = None
+    ) -> ExecutedRegions:
+        """Regions of steps that were executed from states (n, ds) under actions (n, da), and whether they held.
+
+        `after` (n, dc) are the configurations that followed. A calibration for a horizon gives its regions of the first
+        step. `rng` is as in `Capture.predict`.
+        """
+        self.check_fitted()
+        x, prediction = self.first_prediction(states, actions, rng)
+        Y = finite_array("the configurations that followed", after, (len(x), self.n_outputs_), "(n, dc): as in fit")
+        q, m = self.step_thresholds(x, alpha), self.index(Y)
+        inside = self.computed_score.within(prediction, Y, q[np.arange(len(x)), np.maximum(m, 0)])
+        particles = prediction.mean[:, None] if isinstance(prediction, Gaussians) else prediction
+        return ExecutedRegions(particles, q, inside if self.ambient_ else inside & (m != INFEASIBLE))
+
+    # -- saved calibrations -------------------------------------------------------------------------------------------
+
+    def save(self, path: Pathlike) -> None:
+        """Write the calibration (not the model or the strata) to one safetensors file, atomically."""
+        self.check_fitted()
+        arrays = partition_arrays(self.partition_) | self._score_arrays()
+        header = made_for(self.model_, self.strata) | {
+            "score": describe(self.score_),
+            "groups": describe(self.groups_),
+            "n_particles": self.n_particles,
+            "seed": self.seed,
+            "data": self.data_,
+        }
+        write(path, header | self._header(), arrays, self._format)
+
+    @classmethod
+    def load(
+        cls, path: Pathlike, model: Any, strata: Strata, score: Score | None = None, groups: Groups | None = None
+    ) -> Self:
+        """A saved calibration with the model (or step) and strata it was made for.
+
+        `score` and `groups` are needed only if they were your own.
+        """
+        header, arrays = read(path, cls._format)
+        with explained(path):
+            check_made_for(header, model, strata)
+            parts = {
+                "score": score if score is not None else build(header["score"]),
+                "groups": groups if groups is not None else build(header["groups"]),
+                "n_particles": checked_size("n_particles", header["n_particles"]),
+                "seed": header["seed"],
+            }
+            return cls._loaded(header, arrays, model, strata, parts)
+
+    def fingerprint(self) -> str:
+        """Digest of what it answers with: its groups and their scores."""
+        self.check_fitted()
+        return checksum("", partition_arrays(self.partition_) | self._score_arrays())
+
+    # -- what differs -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _read_thresholds(self, alpha: float, simultaneous: bool, confidence: float | None) -> Floats:
+        """Threshold of every group: (J,)."""
+
+    @abstractmethod
+    def _root_names(self) -> Sequence[str]:
+        """What a group's strata are called, one name per root of the partition."""
+
+    @abstractmethod
+    def _header(self) -> dict[str, Any]:
+        """What a header holds of this kind of calibration, beside what all have."""
+
+    @abstractmethod
+    def _score_arrays(self) -> Arrays:
+        """The scores as the arrays of a file."""
+
+    @classmethod
+    @abstractmethod
+    def _loaded(cls, header: dict[str, Any], arrays: Arrays, model: Any, strata: Strata, parts: dict[str, Any]) -> Self:
+        """The calibration of a file, its header and arrays checked; `parts` are constructor arguments."""
+
+    def _keep(
+        self, partition: Partition, calibration: Any, steps: tuple[int, ...], n_outputs: int, data: dict[str, Any]
+    ) -> Self:
+        """Take over a finished calibration; `data` describes what it came from."""
+        self.partition_, self.calibration_, self.data_ = partition, calibration, data
+        self.steps_, self.n_outputs_ = steps, n_outputs
+        self._asked: dict[tuple[float, bool, float | None], Floats] = {}
+        return self
+
+    def _stream(self, purpose: str) -> np.random.Generator:
+        """The random numbers of `fit` for one purpose."""
+        return stream(self.seed, f"{self._kind}.fit", purpose)
+
+    def _warn_of_few(self, q: Floats, alpha: float, simultaneous: bool, confidence: float | None) -> None:
+        """Report groups that are too small for a finite threshold."""
+        own, sizes = self.partition_.in_use, self.calibration_.counted(confidence)
+        small = {j: (self.describe_group(j), int(sizes[j])) for j in own[np.isinf(q[own])].tolist()}
+        rest = getattr(self.strata, "rest", None)  # a stratum for what nobody expects may well be empty
+        expected = None if rest is None else (self.strata.names[rest], 0)
+        small = {j: group for j, group in small.items() if group != expected}
+        warn_of_small_groups(small, alpha, confidence, leaves=any(map(self.partition_.has_splits, small)))

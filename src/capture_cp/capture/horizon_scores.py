@@ -1,0 +1,183 @@
+"""Groups and thresholds of a horizon, from the scores of whole roll-outs: for each step by itself, or for all at once.
+
+Every step is grouped by itself, so that no group ever holds two scores of one roll-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from capture_cp.base.checks import Bools, Floats, Ints
+from capture_cp.base.streams import stream
+from capture_cp.conformal.episodes import steps_and_drawn
+from capture_cp.conformal.groups import Examples, Groups
+from capture_cp.conformal.partition import Partition, stacked
+from capture_cp.conformal.quantile import conformal_rank
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
+
+#: What a roll-out is for: scales, thresholds of single steps, thresholds of single steps and of all at once.
+SCALES, SCALES_AND_STEPS, THRESHOLDS = range(3)
+#: A group's scale is at least this share of the largest one: scores of zero are common in contact.
+SMALLEST_SCALE = 1e-3
+SCALE_SHARE = 0.5  # of the roll-outs, where the groups were made without any
+
+
+@dataclass(frozen=True)
+class HorizonScores:
+    """Scores of n roll-outs at S steps, and what each roll-out is for.
+
+    Attributes:
+        scores: (n, S).
+        groups: group of each score, (n, S), of J, as the partition was grown (`Partition.grown`): which strata are isolated
+            depends on the roll-outs that set thresholds, and scales must not.
+        episodes: episode of each roll-out, (n,).
+        role: SCALES where the roll-out made the groups, so that only scales may come from it; THRESHOLDS where it did
+            not; SCALES_AND_STEPS where it did not but is needed for scales, (n,).
+        n_groups: J.
+    """
+
+    scores: Floats
+    groups: Ints
+    episodes: Ints
+    role: Ints
+    n_groups: int
+
+    @cached_property
+    def _own(self) -> Thresholds:
+        """Scores of each group, of roll-outs that the groups were not made from."""
+        rows = self.role != SCALES
+        return by_episode(self.scores[rows], self.groups[rows], self.n_groups, self.episodes[rows])
+
+    @cached_property
+    def _spread(self) -> GroupScores:
+        """Scores of each group, of roll-outs that are never compared with their scales."""
+        rows = self.role != THRESHOLDS
+        return GroupScores.from_groups(self.scores[rows].ravel(), self.groups[rows].ravel(), self.n_groups)
+
+    @property
+    def sizes(self) -> Ints:
+        """Calibration roll-outs (or episodes) of each group: (J,)."""
+        return self._own.sizes
+
+    def counted(self, confidence: float | None) -> Ints:
+        """Those that decide whether the threshold of each group is finite: (J,)."""
+        return self._own.counted(confidence)
+
+    @property
+    def seen_together(self) -> Bools:
+        """Whether each group has a roll-out that sets thresholds for all steps at once: (J,)."""
+        return np.isin(np.arange(self.n_groups), self.groups[self.role == THRESHOLDS])
+
+    @property
+    def n_together(self) -> int:
+        """Calibration roll-outs (or episodes) for all steps at once."""
+        return len(np.unique(self.episodes[self.role == THRESHOLDS]))
+
+    def at(self, alpha: float, confidence: float | None = None) -> Floats:
+        """Threshold of each group that holds for every step by itself: (J,), +inf for groups too small."""
+        return self._own.at(alpha, confidence)
+
+    def together(self, alpha: float, confidence: float | None = None) -> Floats:
+        """Threshold of each group, (J,), so that all steps hold at once: one number q̂ times the scale of the group.
+
+        q̂ is the conformal quantile of the roll-outs' largest score, each score in units of its group's scale. A group
+        that no such roll-out has been in is infinite: it may be a stratum that was isolated for that very reason.
+        """
+        rows, scale = self.role == THRESHOLDS, self.scales(alpha)
+        largest = (self.scores[rows] / scale[self.groups[rows]]).max(axis=1)
+        q = by_episode(largest[:, None], np.zeros((len(largest), 1), dtype=np.int64), 1, self.episodes[rows]).at(
+            alpha, confidence
+        )
+        return np.where(self.seen_together, exact_product(float(q[0]), scale), np.inf)
+
+    def scales(self, alpha: float) -> Floats:
+        """A large score of each group, (J,): the quantile at 1 - alpha / S of roll-outs that set no threshold.
+
+        With the true quantiles, q̂ would be at most 1 for S steps, by Bonferroni; steps that fail together make it smaller.
+        Any positive numbers would do for coverage: a group with too few scores takes its largest, one without the largest
+        of all.
+        """
+        scale = np.zeros(self.n_groups)
+        for j, (start, size) in enumerate(zip(self._spread.starts, self._spread.sizes)):
+            if size:
+                rank = min(conformal_rank(int(size), alpha / self.scores.shape[1]), int(size))
+                scale[j] = self._spread.scores[start + rank - 1]
+        most = float(scale.max()) or 1.0
+        scale[self._spread.sizes == 0] = most
+        return np.maximum(scale, SMALLEST_SCALE * most)
+
+
+def split_by_step(
+    groups: Groups,
+    X: Floats,
+    m: Ints,
+    R: Floats,
+    episodes: Ints,
+    n_strata: int,
+    features: Floats | None,
+    random: Callable[[], np.random.Generator],
+) -> tuple[Partition, Bools]:
+    """One partition for all steps, and the roll-outs (n,) that it was *not* made from.
+
+    Inputs X (n, S, dx), strata m (n, S) and scores R (n, S) of S steps. The root of step s (from 0) and stratum m is
+    `roots[s * M + m]`. `random` gives every step the same random numbers, so that it leaves out the same roll-outs.
+    """
+    parts, held_out = [], np.ones(len(R), dtype=bool)
+    for s in range(R.shape[1]):
+        examples = Examples(np.ascontiguousarray(X[:, s]), m[:, s], R[:, s], n_strata, features, episodes)
+        part, left_out = groups.split(examples, random())
+        if part.by_stratum:
+            # as for one step: a stratum without a calibration score borrows no other's threshold
+            part = part.isolate(np.setdiff1d(np.arange(n_strata), m[left_out, s]))
+        parts.append(part)
+        held_out &= left_out
+    return stacked(parts), held_out
+
+
+def groups_of_steps(partition: Partition, X: Floats, m: Ints, n_strata: int) -> Ints:
+    """Group of every input X (n, S, dx) in its stratum m (n, S): (n, S)."""
+    parts = [partition.at_step(s, n_strata) for s in range(m.shape[1])]
+    return np.stack([part.groups(np.ascontiguousarray(X[:, s]), m[:, s]) for s, part in enumerate(parts)], axis=1)
+
+
+def roles(held_out: Bools, episodes: Ints, rng: np.random.Generator) -> Ints:
+    """What each roll-out is for, given which (n,) the groups were not made from."""
+    role = np.where(held_out, THRESHOLDS, SCALES)
+    if held_out.all():  # the groups needed none, the scales do; episodes stay whole
+        different = np.unique(episodes)
+        taken = rng.permutation(different)[: int(SCALE_SHARE * len(different))]
+        role[np.isin(episodes, taken)] = SCALES_AND_STEPS
+    return role
+
+
+def by_episode(scores: Floats, groups: Ints, n_groups: int, episodes: Ints) -> Thresholds:
+    """Scores (n, S) by their groups (n, S): as they are where each episode (n,) has one roll-out, else weighted."""
+    if len(np.unique(episodes)) == len(episodes):
+        return GroupScores.from_groups(scores.ravel(), groups.ravel(), n_groups)
+    # no group holds two steps of one roll-out, so a score of a roll-out weighs as much as the roll-out in its episode
+    steps, drawn = steps_and_drawn(
+        episodes, stream(0, "HorizonScores")
+    )  # any numbers will do that do not look at the scores
+    every = scores.shape[1]
+    return EpisodeScores.from_groups(
+        scores.ravel(), groups.ravel(), n_groups, np.repeat(steps, every), np.repeat(drawn, every)
+    )
+
+
+def exact_product(q: float, scale: Floats) -> Floats:
+    """The largest t (J,) with t / scale <= q in floating point: the roll-out that sets q passes its own thresholds."""
+    if not np.isfinite(q):
+        return np.full(len(scale), np.inf)
+    # positive floats are ordered as their bits are, so that halving ends after 64 steps wherever q and scale lie
+    low = np.zeros(len(scale), dtype=np.int64)
+    high = np.full(len(scale), np.finfo(np.float64).max).view(np.int64)
+    with np.errstate(over="ignore"):
+        for _ in range(64):
+            middle = high - (high - low) // 2
+            passes = middle.view(np.float64) / scale <= q
+            low, high = np.where(passes, middle, low), np.where(passes, high, middle - 1)
+    return low.view(np.float64)

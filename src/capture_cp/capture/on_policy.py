@@ -1,0 +1,158 @@
+"""What the planner does: how often regions held in closed loop, and calibration on fresh episodes, round after round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
+from capture_cp.base.streams import Randomness, derived_seed
+from capture_cp.capture.capture import Capture
+from capture_cp.conformal.coverage import Coverage, tally
+
+R = TypeVar("R", bound="Run")
+
+
+class Run(Protocol):
+    """What is needed of an episode of T steps, such as `capture_cp.planning.Episode`."""
+
+    @property
+    def states(self) -> Floats:
+        """(T + 1, ds)."""
+
+    @property
+    def inputs(self) -> Floats:
+        """State and action of each executed step: (T, ds + da)."""
+
+
+class Executed(NamedTuple):
+    """The executed steps of several episodes, one row each."""
+
+    X: Floats  # (n, dx)
+    Y: Floats  # (n, dc)
+    episodes: Ints  # (n,): 0, 1, ...
+    steps: Ints  # (n,): 1, 2, ... within its episode
+
+
+def executed(episodes: Sequence[Run], axes: Sequence[int]) -> Executed:
+    """Transitions of episodes, with `axes` the state's entries that are the configuration.
+
+    `Capture.fit(rows.X, rows.Y, episodes=rows.episodes)` then calibrates on whole episodes.
+    """
+    if not any(len(run.inputs) for run in episodes):
+        raise CaptureError("there is not one executed step in these episodes; play some first.")
+    lengths = [len(run.inputs) for run in episodes]
+    X = np.concatenate([run.inputs for run in episodes])
+    Y = np.concatenate([run.states[1:, list(axes)] for run in episodes])
+    steps = np.concatenate([np.arange(1, length + 1) for length in lengths])
+    return Executed(X, Y, np.repeat(np.arange(len(lengths)), lengths), steps)
+
+
+@dataclass(frozen=True)
+class OnPolicyCoverage(Coverage):
+    """Coverage on executed steps, where every episode weighs the same; `steps[t]` is that of step t + 1 of the episodes."""
+
+    steps: tuple[Coverage, ...]
+
+
+def on_policy_coverage(
+    cap: Capture, episodes: Sequence[Run], axes: Sequence[int], alpha: float = 0.1, rng: Randomness = None
+) -> OnPolicyCoverage:
+    """How often the regions of `cap` hold the executed steps of episodes that it was not fitted to.
+
+    Steps of one episode are not independent, so the intervals count episodes. No guarantee is claimed: it is measured.
+
+    Args:
+        cap: calibrated predictor, of any method.
+        episodes: closed-loop runs, of whatever planner.
+        axes: the state's entries that `cap` predicts.
+        alpha: failure rate of the regions.
+        rng: as in `Capture.predict`.
+    """
+    rows = executed(episodes, axes)
+    labels = cap.feasible_index(rows.Y, "the episodes")
+    inside = cap.contains(rows.X, rows.Y, alpha, labels=labels, rng=rng)
+    names = list(cap.strata.names)
+    at = [np.flatnonzero(rows.steps == step) for step in range(1, rows.steps.max() + 1)]
+    # a step occurs once per episode: those of different episodes are independent
+    steps = tuple(_coverage(alpha, names, labels[here], inside[here], None) for here in at)
+    total = _coverage(alpha, names, labels, inside, rows.episodes)
+    return OnPolicyCoverage(total.alpha, total.all, total.strata, total.groups, steps)
+
+
+def _coverage(alpha: float, names: list[str], labels: Ints, inside: Bools, episodes: Ints | None) -> Coverage:
+    (everything,) = tally(["all"], np.zeros_like(labels), inside, None, None, episodes)
+    return Coverage(float(alpha), everything, tally(names, labels, inside, None, None, episodes), ())
+
+
+@dataclass(frozen=True)
+class Round(Generic[R]):
+    """One calibration and how it fared.
+
+    Attributes:
+        cap: the calibration.
+        episodes: fresh episodes, played with `cap`.
+        in_use: how often the regions of `cap` held in these episodes, which is measured and not guaranteed.
+        promised: how often they hold in further episodes of the planner whose episodes `cap` was fitted to, which is what
+            the guarantee speaks of; None in the first round, and where no episodes were asked for it.
+    """
+
+    cap: Capture
+    episodes: tuple[R, ...]
+    in_use: OnPolicyCoverage
+    promised: OnPolicyCoverage | None
+
+
+def on_policy_rounds(
+    cap: Capture,
+    play: Callable[[Capture, list[int]], Sequence[R]],
+    fit: Callable[[Sequence[R]], Capture],
+    axes: Sequence[int],
+    rounds: int = 3,
+    episodes: int = 100,
+    checks: int = 0,
+    alpha: float = 0.1,
+    seed: int = 0,
+) -> list[Round[R]]:
+    """Play with a calibration, fit the next one to what was played, and so on; no episode is used twice.
+
+    Args:
+        cap: the calibration to start with, for example on a grid of states.
+        play: plays one episode per seed with a calibration.
+        fit: a new calibration from episodes: `cap.fit(X, Y, episodes=...)`, see `executed`.
+        axes: the state's entries that `cap` predicts.
+        rounds: recalibrations.
+        episodes: played in each round; the next calibration is fitted to them.
+        checks: further episodes per round, to measure what is promised to the next calibration.
+        alpha: failure rate of the regions.
+        seed: same seed, same seeds for `play`.
+    """
+    rounds, episodes = whole_number("rounds", rounds, 0), whole_number("episodes", episodes, 1)
+    checks = whole_number("checks", checks, 0)
+    found: list[Round[R]] = []
+    promised = None
+    for number in range(rounds + 1):
+        seeds = [derived_seed(seed, "on_policy_rounds", number, episode) for episode in range(episodes + checks)]
+        runs = tuple(play(cap, seeds))
+        if len(runs) != episodes + checks:
+            raise CaptureError(f"play returned {len(runs)} episodes for {episodes + checks} seeds; expected one per seed.")
+        found.append(
+            Round(cap, runs, on_policy_coverage(cap, runs, axes, alpha, derived_seed(seed, "in use", number)), promised)
+        )
+        if number < rounds:
+            cap = _fresh(fit(runs[:episodes]), found)
+            promised = (
+                on_policy_coverage(cap, runs[episodes:], axes, alpha, derived_seed(seed, "promised", number))
+                if checks
+                else None
+            )
+    return found
+
+
+def _fresh(cap: Capture, found: list[Round[R]]) -> Capture:
+    if any(cap is earlier.cap for earlier in found):
+        raise CaptureError("fit returned a calibration of an earlier round; expected a new Capture, made in fit.")
+    return cap

@@ -1,0 +1,137 @@
+"""The arrays of a saved calibration: those of its groups and its scores, and what a file may claim about them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.capture.horizon_scores import SCALES, THRESHOLDS, HorizonScores
+from capture_cp.conformal.drift import LEVELS
+from capture_cp.conformal.partition import Partition
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.kernels.tree import NODE
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+#: Numbers of a file that whoever loads it will make arrays of.
+MOST = {"n_inputs": 1_000_000, "n_outputs": 1_000_000, "n_particles": 100_000}
+UNSOUND = "its arrays do not fit together; save it again."
+
+
+def checked_size(name: str, value: Any) -> int:
+    """A size that a header claims, known to be one that arrays may have."""
+    number = whole_number(name, value, 1)
+    if number > MOST[name]:
+        raise CaptureError(f"{name} is {number:,}; expected at most {MOST[name]:,}.")
+    return number
+
+
+def checked_data(data: Any) -> dict[str, Any]:
+    """What a header holds of the data, with no more quantiles of the inputs than a calibration keeps: each is tested."""
+    if not isinstance(data, dict):
+        raise CaptureError("it does not describe its data; save it again.")
+    inputs = data.get("inputs")
+    ranks = inputs.get("ranks") if isinstance(inputs, dict) else []
+    if not isinstance(ranks, list) or len(ranks) > LEVELS:
+        raise CaptureError(f"it does not keep up to {LEVELS} quantiles of its inputs, as calibrations do; save it again.")
+    return data
+
+
+def partition_arrays(partition: Partition) -> Arrays:
+    """A partition as plain arrays by name."""
+    nodes = {f"nodes.{field}": np.ascontiguousarray(partition.nodes[field]) for field in NODE.names or ()}
+    grown = {} if partition.grown_roots is None else {"grown_roots": partition.grown_roots}
+    return nodes | {"roots": partition.roots, "stratum_features": partition.stratum_features} | grown
+
+
+def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: int) -> Partition:
+    """A partition that is safe to walk: every index in range, no cycle, and no node below two others.
+
+    A few dozen nodes that share their children would have more paths than anyone can follow.
+    """
+    nodes = np.zeros(len(arrays["nodes.feature"]), dtype=NODE)
+    for field in NODE.names or ():
+        nodes[field] = arrays[f"nodes.{field}"]
+    roots = np.asarray(arrays["roots"], dtype=np.int32)
+    grown = np.asarray(arrays["grown_roots"], dtype=np.int32) if "grown_roots" in arrays else None
+    features = np.ascontiguousarray(arrays["stratum_features"], dtype=np.float64)
+    number = np.arange(len(nodes))
+    leaf = nodes["feature"] < 0
+    inner = ~leaf
+    sound = (
+        roots.shape == (n_strata,)
+        and features.ndim == 2
+        and len(features) == n_strata
+        and _all_between(roots, 0, len(nodes))
+        and (grown is None or (grown.shape == roots.shape and _all_between(grown, 0, len(nodes))))
+        and _all_between(nodes["feature"][inner], 0, n_inputs + features.shape[1])
+        and all(_all_between(nodes[side][inner], 0, len(nodes)) for side in ("left", "right"))
+        and all((nodes[side][inner] > number[inner]).all() for side in ("left", "right"))
+        and len(np.unique(nodes[["left", "right"]][inner].tolist())) == 2 * inner.sum()
+        and 1 <= n_groups <= len(nodes)
+        and _all_between(nodes["group"][leaf], 0, n_groups)
+        and _all_between(nodes["group"], -1, n_groups)
+    )
+    if not sound:
+        raise CaptureError(UNSOUND)
+    return Partition(nodes, roots, features, n_inputs, grown)
+
+
+def checked_group_scores(arrays: Arrays, n_inputs: int, n_strata: int) -> tuple[Partition, GroupScores | EpisodeScores]:
+    """Partition and scores that are safe to use: see `checked_partition`, and scores sorted."""
+    scores = np.asarray(arrays["scores"], dtype=np.float64)
+    starts = np.asarray(arrays["starts"], dtype=np.int64)
+    partition = checked_partition(arrays, n_inputs, n_strata, len(starts) - 1)
+    sound = (
+        starts[0] == 0
+        and starts[-1] == len(scores)
+        and (np.diff(starts) >= 0).all()
+        and bool(np.isfinite(scores).all())
+        and all((np.diff(scores[a:b]) >= 0).all() for a, b in pairwise(starts))
+    )
+    if not sound:
+        raise CaptureError(UNSOUND)
+    if "drawn" not in arrays:
+        return partition, GroupScores(scores, starts)
+    return partition, _checked_episodes(EpisodeScores(scores, starts, arrays["steps"], arrays["drawn"]))
+
+
+def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
+    """Scores of episodes whose weights add up: as many episodes as steps were drawn."""
+    sound = (
+        found.steps.shape == found.drawn.shape == found.scores.shape
+        and found.steps.dtype == np.int64
+        and found.drawn.dtype == np.uint8
+        and _all_between(found.steps, 1, len(found.scores) + 1)
+        and _all_between(found.drawn, 0, 2)
+        and abs((1.0 / found.steps).sum() - found.drawn.sum()) <= 1e-6 * len(found.scores)
+    )
+    if not sound:
+        raise CaptureError(UNSOUND)
+    return found
+
+
+def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int) -> HorizonScores:
+    """Scores of roll-outs whose groups and roles exist."""
+    scores = np.asarray(arrays["scores"], dtype=np.float64)
+    groups, episodes, role = (np.asarray(arrays[name], dtype=np.int64) for name in ("groups", "units", "role"))
+    n = len(scores)
+    sound = (
+        scores.shape == groups.shape == (n, n_steps)
+        and episodes.shape == role.shape == (n,)
+        and n > 0
+        and bool(np.isfinite(scores).all())
+        and _all_between(groups, 0, n_groups)
+        and _all_between(role, SCALES, THRESHOLDS + 1)
+    )
+    if not sound:
+        raise CaptureError(UNSOUND)
+    return HorizonScores(scores, groups, episodes, role, n_groups)
+
+
+def _all_between(values: npt.NDArray[Any], low: int, stop: int) -> bool:
+    return bool(((values >= low) & (values < stop)).all())

@@ -1,0 +1,73 @@
+"""Rows of one episode, whose steps are not independent: numbered, drawn from, and never parted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.checks import CaptureError, Ints, whole_number
+from capture_cp.base.streams import stream
+
+
+def episode_numbers(episodes: Any, n: int) -> Ints:
+    """Whatever names the episodes of n rows, numbers or text, as numbers 0, 1, ...: (n,)."""
+    given = np.asarray(episodes)
+    if given.shape != (n,) or given.dtype.kind not in "biufUSO":
+        raise CaptureError(
+            f"episodes has shape {given.shape} of {given.dtype}; expected ({n},): for each row the number or name of its "
+            "episode."
+        )
+    try:
+        missing = given != given  # NaN is not equal to itself
+        if bool(np.any(missing)):
+            row = int(np.flatnonzero(missing)[0])
+            raise CaptureError(f"episodes has no value in row {row}; name the episode of every row.")
+        return np.unique(given, return_inverse=True)[1].astype(np.int64)
+    except TypeError:
+        raise CaptureError("episodes mixes values that cannot be compared; use numbers or text for all episodes.") from None
+
+
+def one_of_each(labels: Ints, rng: np.random.Generator) -> Ints:
+    """One random row for each different label (n,), in the order of the rows."""
+    order = rng.permutation(len(labels))
+    return np.sort(order[np.unique(labels[order], return_index=True)[1]])
+
+
+def steps_and_drawn(episodes: Ints, rng: np.random.Generator) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    """How many rows the episode of each row has, and 1 where the row was drawn at random among them: (n,) each."""
+    _, number, counts = np.unique(episodes, return_inverse=True, return_counts=True)
+    drawn = np.zeros(len(episodes), dtype=np.uint8)
+    drawn[one_of_each(episodes, rng)] = 1
+    return counts[number].astype(np.int64), drawn
+
+
+def split_rows(n: int, shares: Sequence[float], episodes: Any = None, seed: int = 0) -> tuple[npt.NDArray[np.intp], ...]:
+    """Row numbers of random parts of n rows, in ascending order; with `episodes`, whole ones go into one part or another.
+
+    Args:
+        n: number of rows.
+        shares: share of each part, in sum at most 1; of the episodes where they are given, otherwise of the rows.
+        episodes: which episode each row belongs to, (n,): numbers or text. Steps of one episode are never parted.
+        seed: same seed, same parts.
+
+    >>> fit, check = split_rows(8, (0.75, 0.25), episodes=[0, 0, 1, 1, 2, 2, 3, 3])
+    >>> len(fit), len(check), set(fit // 2) & set(check // 2)
+    (6, 2, set())
+    """
+    whole_number("n", n, 1)
+    parts = np.asarray(shares, dtype=np.float64) if not isinstance(shares, str) else np.empty(0)
+    if parts.ndim != 1 or len(parts) == 0 or not (parts > 0).all() or parts.sum() > 1 + 1e-9:
+        raise CaptureError(f"shares are {shares!r}; expected positive numbers that add up to at most 1, such as (0.8, 0.2).")
+    number = np.arange(n) if episodes is None else episode_numbers(episodes, n)
+    count = int(number.max()) + 1
+    ends = np.rint(np.cumsum(parts) * count).astype(int)
+    if (np.diff(ends, prepend=0) < 1).any():
+        what = "rows" if episodes is None else "episodes"
+        raise CaptureError(f"{count} {what} are too few for parts of {shares!r}; each part needs at least one.")
+    part, shuffled = np.full(count, -1), stream(whole_number("seed", seed, 0), "split_rows").permutation(count)
+    for i, drawn in enumerate(np.split(shuffled[: ends[-1]], ends[:-1])):
+        part[drawn] = i
+    return tuple(np.flatnonzero(part[number] == i) for i in range(len(parts)))

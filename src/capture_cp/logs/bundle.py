@@ -1,0 +1,144 @@
+"""What a calibration brings along so that it can be loaded by itself: columns, alpha, and the built-in model and strata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from capture_cp.base.arrays import digest
+from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.files import Pathlike
+from capture_cp.capture.artifact import read
+from capture_cp.capture.capture import Capture
+from capture_cp.conformal.scores import Model
+from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.strata import Strata, one_stratum
+
+#: Cells per axis of the grid around the data, by the number of axes.
+CELLS = {1: 400, 2: 120, 3: 48}
+MOST_CELLS = 10_000_000
+
+MOST_RESIDUALS = 512  # of the training transitions, that the built-in model keeps
+
+
+def load_calibration(path: Pathlike, model: Model | None = None, strata: Strata | None = None) -> Capture:
+    """A calibration that `capture calibrate` saved, ready to ask; `model` and `strata` only where they were your own."""
+    facts = robot_facts(path)
+    for name, what, given in (("model", "a model", model), ("strata", "strata", strata)):
+        if given is None and not brings(facts, name):
+            raise CaptureError(
+                f"calibration {path} was made with {what} of your own; call load_calibration(path, {name}=...)."
+            )
+    model = model if model is not None else LinearModel.from_facts(facts[_BROUGHT["model"]])
+    strata = strata if strata is not None else one_stratum(_grid(facts[_BROUGHT["strata"]]))
+    return Capture.load(path, model, strata)
+
+
+#: Under what name the built-in model and strata are in a calibration.
+_BROUGHT = {"model": "linear", "strata": "grid"}
+
+
+def brings(facts: Mapping[str, Any], what: str) -> bool:
+    """Whether a calibration with these facts brings its "model" or its "strata" along."""
+    return _BROUGHT[what] in facts
+
+
+def robot_facts(path: Pathlike) -> Mapping[str, Any]:
+    """What `capture calibrate` wrote down beside the calibration; nothing for one that `Capture.save` wrote."""
+    data = read(path)[0].get("data")
+    facts = data.get("robot", {}) if isinstance(data, dict) else {}
+    columns = facts.get("columns", {}) if isinstance(facts, dict) else None
+    sound = (
+        isinstance(columns, dict)
+        and all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in columns.values())
+        and all(isinstance(facts.get(name), str | None) for name in ("episode", "time"))
+    )
+    if not sound:
+        raise CaptureError(f"calibration {path} is damaged; calibrate again.")
+    return dict(facts)
+
+
+def grid_around(Y: Floats) -> Grid | None:
+    """A grid over configurations Y (n, dc) and half their range beyond, for volumes and pictures; None beyond 3 axes."""
+    low, high = Y.min(axis=0), Y.max(axis=0)
+    cells = CELLS.get(Y.shape[1])
+    if cells is None or not (high > low).all():
+        return None
+    margin = (high - low) / 2
+    spacing = (high - low + 2 * margin) / (cells - 1)
+    return Grid((low - margin).tolist(), spacing.tolist(), [cells] * Y.shape[1])
+
+
+def grid_facts(grid: Grid | None) -> dict[str, Any] | None:
+    """A grid as JSON can hold it."""
+    if grid is None:
+        return None
+    return {"origin": grid.origin.tolist(), "spacing": grid.spacing.tolist(), "shape": list(grid.shape)}
+
+
+def _grid(facts: Any) -> Grid | None:
+    if facts is None:
+        return None
+    try:
+        shape = [whole_number("grid shape", cells, 1) for cells in facts["shape"]]
+        if np.prod(np.array(shape, dtype=float)) > MOST_CELLS:
+            raise CaptureError("it has too many cells")
+        return Grid(facts["origin"], facts["spacing"], shape)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CaptureError(f"the grid in the calibration is damaged ({error}); calibrate again.") from None
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """Next configurations as an affine function of the input, plus residuals drawn from its training transitions.
+
+    It knows no walls and no friction. Regions around it are valid, and larger than those of a better model.
+
+    Attributes:
+        coefficients: of a one and the input, (1 + dx, dc).
+        residuals: what training transitions had beyond it, (r, dc).
+    """
+
+    coefficients: Floats
+    residuals: Floats
+
+    @classmethod
+    def trained(cls, X: Floats, Y: Floats) -> Self:
+        """Least squares on transitions X (n, dx), Y (n, dc) that are used for nothing else."""
+        centre, scale = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+        slopes = np.linalg.lstsq((X - centre) / scale, Y - Y.mean(axis=0), rcond=None)[0] / scale[:, None]
+        coefficients = np.vstack([Y.mean(axis=0) - centre @ slopes, slopes])
+        residuals = Y - coefficients[0] - X @ slopes
+        return cls(coefficients, residuals[:: -(-len(residuals) // MOST_RESIDUALS)])
+
+    def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
+        """Particles (n, L, dc) of inputs X (n, dx)."""
+        mean = self.coefficients[0] + X @ self.coefficients[1:]
+        return np.asarray(mean[:, None] + self.residuals[rng.integers(len(self.residuals), size=(len(X), n_particles))])
+
+    def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
+        """Mean (n, dc) and covariance (n, dc, dc), for LUCCa."""
+        covariance = np.cov(self.residuals, rowvar=False).reshape(2 * self.residuals.shape[1:])
+        tiny = 1e-12 * max(float(np.trace(covariance)), 1e-300) * np.eye(len(covariance))
+        return self.coefficients[0] + X @ self.coefficients[1:], np.tile(covariance + tiny, (len(X), 1, 1))
+
+    def fingerprint(self) -> str:
+        """Digest of its numbers."""
+        return digest(self.coefficients, self.residuals)
+
+    def facts(self) -> dict[str, Any]:
+        """Its numbers as JSON can hold them, to the last bit."""
+        return {"coefficients": self.coefficients.tolist(), "residuals": self.residuals.tolist()}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """The model that `facts` came from."""
+        try:
+            coefficients = finite_array("coefficients", facts["coefficients"], (None, None), "(1 + dx, dc)")
+            residuals = finite_array("residuals", facts["residuals"], (None, coefficients.shape[1]), "(r, dc)")
+        except (KeyError, TypeError, CaptureError) as error:
+            raise CaptureError(f"the linear model in the calibration is damaged ({error}); calibrate again.") from None
+        return cls(coefficients, residuals)

@@ -1,0 +1,202 @@
+"""What people read about one calibration: tables in a terminal, and a page with regions where there is a plane for them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.markup import escape
+from rich.table import Table
+
+from capture_cp.base.streams import derived_seed, stream
+from capture_cp.capture.capture import Capture
+from capture_cp.conformal.coverage import Coverage, CoverageRow
+from capture_cp.conformal.drift import holm
+from capture_cp.conformal.episodes import episode_numbers, one_of_each
+from capture_cp.data.transitions import Transitions
+from capture_cp.logs.batch import outcomes_of
+from capture_cp.report.html import settings_of, write_page
+from capture_cp.report.tables import DASH, Cell, PageTable
+from capture_cp.spaces.plotting import label, plot_strata, pyplot
+from capture_cp.spaces.strata import GriddedStrata
+
+if TYPE_CHECKING:
+    from capture_cp.logs.calibrate import Calibrate
+
+TEMPLATES = Path(__file__).parent / "templates"
+MOST_REGIONS = 6
+MOST_GROUPS = 20
+#: Reports of sound logs in which anything is marked.
+MARKED = 0.05
+
+
+def coverage_by_stratum(what: str, coverage: Coverage, by_episode: bool) -> Table:
+    """Coverage in per cent with its interval, one row per stratum."""
+    unit = "episodes" if by_episode else "transitions"
+    kind = "valid for any number of independent episodes" if by_episode else "exact binomial"
+    table = Table(
+        title=f"Coverage on {escape(what)}, target {100 * (1 - coverage.alpha):g} %",
+        caption=f"Intervals: 95 %, {kind}. Coverage also varies with the calibration sample.",
+        caption_justify="left",
+    )
+    table.add_column("stratum")
+    measured = coverage.all.volume is not None
+    for heading in ("coverage, %", "95 % interval", unit, *(["mean cells"] if measured else [])):
+        table.add_column(heading, justify="right")
+    for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
+        cells = [f"{row.volume:,.1f}"] if row.volume is not None else []
+        table.add_row(escape(row.name), *share_cells(row), f"{row.n:,}", *cells)
+    return table
+
+
+def share_cells(row: CoverageRow) -> tuple[str, str]:
+    """Coverage and its interval in per cent."""
+    if row.n == 0:
+        return "-", "-"
+    low, high = row.ci95
+    return f"{100 * row.coverage:.1f}", f"{100 * low:.1f} - {100 * high:.1f}"
+
+
+def group_table(groups: Sequence[dict[str, Any]], alpha: float) -> Table:
+    """The groups with their sizes and thresholds; of many, the smallest."""
+    shown = sorted(groups, key=lambda group: group["calibration"])[:MOST_GROUPS]
+    more = len(groups) - len(shown)
+    table = Table(
+        title=f"Groups and their thresholds at alpha {alpha:g}",
+        caption=None if more == 0 else f"The {MOST_GROUPS} smallest; {more} larger groups are left out.",
+    )
+    table.add_column("group")
+    for heading in ("calibration", "threshold", "coverage, %"):
+        table.add_column(heading, justify="right")
+    for group in shown:
+        share = "-" if group["coverage"] is None else f"{100 * group['coverage']:.1f}"
+        threshold = "infinite" if group["threshold"] is None else f"{group['threshold']:.4g}"
+        table.add_row(escape(group["group"]), f"{group['calibration']:,}", threshold, share)
+    return table
+
+
+def write_report(
+    file: Path,
+    command: Calibrate,
+    cap: Capture,
+    coverage: Coverage,
+    groups: list[dict[str, Any]],
+    kept: Transitions,
+    cautions: list[str],
+) -> None:
+    """Draw the figures and write the page."""
+    with TemporaryDirectory() as scratch:
+        regions = Path(scratch) / "regions.png"
+        drawn = _draw_regions(cap, kept, command, regions)
+        write_page(
+            file,
+            "calibration.html",
+            TEMPLATES,
+            data=command.data.name,
+            alpha=command.alpha,
+            confidence=command.confidence,
+            linear=command.linear,
+            by_episode=command.episode is not None,
+            facts=cap.data_,
+            coverage=_coverage_table(coverage, marks(cap, kept, command.alpha, command.confidence, command.seed)),
+            marked=MARKED,
+            groups=_group_table(groups),
+            regions=regions if drawn else None,
+            cautions=cautions,
+            check=check_line(command),
+            settings=settings_of(command, ("report", "json", "folder")),
+        )
+
+
+def check_line(command: Calibrate) -> str:
+    """The command that checks new transitions, complete: to be pasted where this one was run."""
+    own = [] if command.linear else ["--model", command.model]
+    own += [] if command.strata is None else ["--strata", command.strata]
+    folder = ("--folder", str(command.folder)) if own and command.folder != Path() else ()
+    return shlex.join(["capture", "check", str(command.out), "new.csv", *own, *folder])
+
+
+def _coverage_table(coverage: Coverage, marked: Mapping[str, str]) -> PageTable:
+    lines = {}
+    for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
+        share, interval = share_cells(row)
+        cells = DASH if row.volume is None else f"{row.volume:,.1f}"
+        lines[row.name] = [Cell(share, interval, mark=marked.get(row.name, "")), Cell(f"{row.n:,}"), Cell(cells)]
+    return PageTable("Next configurations inside the region, per cent", ["coverage", "outcomes", "mean cells"], lines)
+
+
+def _group_table(groups: list[dict[str, Any]]) -> PageTable:
+    lines = {}
+    for group in groups:
+        share = DASH if group["coverage"] is None else f"{100 * group['coverage']:.1f}"
+        low, high = group["ci95"]
+        interval = "" if group["coverage"] is None else f"{100 * low:.1f} - {100 * high:.1f}"
+        threshold = "∞" if group["threshold"] is None else f"{group['threshold']:.4g}"
+        lines[group["group"]] = [Cell(f"{group['calibration']:,}"), Cell(threshold), Cell(share, interval)]
+    return PageTable("Groups", ["calibrated on", "threshold", "coverage, %"], lines)
+
+
+def _draw_regions(cap: Capture, kept: Transitions, command: Calibrate, file: Path) -> bool:
+    """Regions of a few inputs, the typical ones of each stratum; False where there is no plane to draw them in."""
+    strata = cap.strata
+    if not isinstance(strata, GriddedStrata) or strata.grid is None or strata.grid.dims != 2:
+        return False
+    plt = pyplot()
+    rows = _typical(cap, kept)
+    figure, panels = plt.subplots(1, len(rows), figsize=(3.4 * len(rows), 4.1), layout="constrained", squeeze=False)
+    for ax, row in zip(panels[0], rows):
+        plot_strata(strata, ax)
+        region = cap.region(kept.X[row], command.alpha, command.confidence, rng=derived_seed(command.seed, row))
+        region.plot(ax)
+        ax.plot(*kept.Y[row], "x", color="#b3400a", ms=9, mew=2.2, label="what happened", zorder=5)
+        ax.set(xlabel=label(kept.next_names[0]), ylabel=label(kept.next_names[1]))
+        _frame(ax, region, kept.Y[row], strata)
+        ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.17), frameon=False)
+    figure.savefig(file, dpi=130, bbox_inches="tight")
+    plt.close(figure)
+    return True
+
+
+def _typical(cap: Capture, kept: Transitions) -> list[int]:
+    """For each stratum in turn, outcomes spread evenly over those that ended there: row numbers."""
+    labels = np.asarray(cap.strata.index(kept.Y))
+    present = [np.flatnonzero(labels == m) for m in range(len(cap.strata.names)) if (labels == m).any()][:MOST_REGIONS]
+    each = max(1, 4 // len(present))
+    return [int(rows[len(rows) * (2 * i + 1) // (2 * each)]) for rows in present for i in range(min(each, len(rows)))]
+
+
+def _frame(ax: Any, region: Any, outcome: Any, strata: GriddedStrata) -> None:
+    """Show the region, its particles and the outcome, and a margin."""
+    grid = strata.require_grid()
+    particles = region.prediction[0] if isinstance(region.prediction, np.ndarray) else region.prediction.mean
+    shown = np.vstack([grid.centre(region.cells()), np.atleast_2d(particles), outcome])
+    low, high = shown.min(axis=0), shown.max(axis=0)
+    half = 0.6 * max(float((high - low).max()), 12 * float(grid.spacing.max()))
+    middle = (low + high) / 2
+    ax.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
+
+
+def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None, seed: int) -> dict[str, str]:
+    """Rows of a coverage table, strata and "all", that chance does not explain: "under" or "over".
+
+    `log` holds transitions that the calibration was not made from; of episodes, one random step each is looked at. If it is
+    like the log of the calibration, anything is marked with probability at most `MARKED`: two-sided tests, Holm's
+    correction.
+    """
+    rows = np.arange(len(log))
+    if log.episode is not None:
+        rows = one_of_each(episode_numbers(log.episode, len(log)), stream(seed, "marks"))
+    X, Y = log.X[rows], log.Y[rows]
+    m = cap.index(Y)
+    outcomes = outcomes_of(cap, cap.scores(cap.predict(X, seed), Y), X, m, alpha, confidence)
+    where = {"all": np.ones(len(rows), dtype=bool)}
+    if len(cap.strata.names) > 1:
+        where |= {name: m == i for i, name in enumerate(cap.strata.names)}
+    sides = {name: (outcomes.shortfall(here), outcomes.excess(here)) for name, here in where.items() if here.any()}
+    corrected = holm([min(1.0, 2 * min(both)) for both in sides.values()])
+    found = zip(sides.items(), corrected)
+    return {name: "under" if low < high else "over" for (name, (low, high)), p in found if p <= MARKED}

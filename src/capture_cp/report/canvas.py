@@ -1,0 +1,151 @@
+"""Pictures of a configuration space as plain arrays: strata, regions, particles. Fast enough to be drawn while planning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.checks import Floats, Ints
+from capture_cp.capture.region import Region
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.spaces.strata import Strata
+
+Picture = npt.NDArray[np.uint8]
+
+WALL_COLOUR = "#cccccc"
+PALE, INK, WHITE = 0.14, "#000000", "#ffffff"
+
+
+def rgb(colour: str) -> Floats:
+    """Red, green and blue of "#rrggbb", 0 to 255: (3,)."""
+    return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], dtype=np.float64)
+
+
+class Canvas:
+    """A window on two axes of a configuration space; row 0 is at the top, where the second axis is largest.
+
+    Args:
+        strata: whose configurations are drawn.
+        low, high: corners of the window on the two axes, (2,).
+        pixels: length of the longer side.
+        axes: which two axes of the configuration.
+        kinds: which colour each stratum has, (M,); its own by default.
+    """
+
+    def __init__(
+        self,
+        strata: Strata,
+        low: Floats,
+        high: Floats,
+        pixels: int,
+        axes: tuple[int, int] = (0, 1),
+        kinds: Sequence[int] | None = None,
+    ) -> None:
+        self.strata, self.axes, self.low = strata, axes, np.asarray(low, dtype=np.float64)
+        size = np.asarray(high) - self.low
+        self.pitch = float(size.max()) / pixels
+        columns, rows = np.maximum(1, np.rint(size / self.pitch)).astype(int)
+        self.shape = int(rows), int(columns)
+        kinds = range(len(strata.names)) if kinds is None else kinds
+        paint = [rgb(STRATA_COLOURS[kind % len(STRATA_COLOURS)]) for kind in kinds]
+        self.paint = np.array([*paint, rgb(INFEASIBLE_COLOUR)])  # label -1 picks the last
+        self._ground: tuple[bytes, Ints, Picture] | None = None
+
+    # -- where things are ---------------------------------------------------------------------------------------------
+
+    def points(self, rows: slice, columns: slice, rest: Floats) -> Floats:
+        """Configurations (n, dc) at the middles of pixels; `rest` (dc,) gives the axes that are not drawn."""
+        height, width = self.shape
+        x = self.low[0] + (np.arange(width)[columns] + 0.5) * self.pitch
+        y = self.low[1] + (height - 0.5 - np.arange(height)[rows]) * self.pitch
+        points = np.tile(np.asarray(rest, dtype=np.float64), (len(x) * len(y), 1))
+        points[:, self.axes[0]], points[:, self.axes[1]] = np.tile(x, len(y)), np.repeat(y, len(x))
+        return points
+
+    def pixel(self, Y: Floats) -> Floats:
+        """Row and column of configurations (n, dc), not rounded: (n, 2)."""
+        along = (np.asarray(Y)[:, list(self.axes)] - self.low) / self.pitch
+        return np.stack([self.shape[0] - along[:, 1], along[:, 0]], axis=1) - 0.5
+
+    def finer(self, picture: Picture, times: int) -> tuple[Canvas, Picture]:
+        """The same window with every pixel as a square of so many, to draw on; and the picture so enlarged."""
+        fine = copy(self)
+        fine.pitch, fine.shape = self.pitch / times, (self.shape[0] * times, self.shape[1] * times)
+        return fine, np.repeat(np.repeat(picture, times, axis=0), times, axis=1)
+
+    # -- layers -------------------------------------------------------------------------------------------------------
+
+    def ground(self, rest: Floats) -> tuple[Ints, Picture]:
+        """Strata at every pixel (rows, columns), and their pale picture; the slice at `rest` (dc,) of the other axes."""
+        fixed = np.asarray(rest, dtype=np.float64).copy()
+        fixed[list(self.axes)] = 0.0
+        if self._ground is None or self._ground[0] != fixed.tobytes():
+            labels = self.strata.index(self.points(slice(None), slice(None), fixed)).reshape(self.shape)
+            shades = np.vstack([255 - PALE * (255 - self.paint[:-1]), rgb(WALL_COLOUR)])
+            self._ground = fixed.tobytes(), labels, shades[labels].astype(np.uint8)
+        return self._ground[1], self._ground[2]
+
+    def region(self, picture: Picture, region: Region, rest: Floats, strength: float) -> None:
+        """Colour the pixels of a region by stratum, infeasible ones dark."""
+        rows, columns = self._box(region)
+        height, width = (len(range(*part.indices(n))) for part, n in zip((rows, columns), self.shape))
+        if height * width == 0:
+            return
+        labels, patch = self.ground(rest)[0][rows, columns], picture[rows, columns]
+        inside = region.within(self.points(rows, columns, rest), labels.ravel()).reshape(height, width)
+        patch[inside] = (strength * self.paint[labels[inside]] + (1 - strength) * patch[inside]).astype(np.uint8)
+
+    def _box(self, region: Region) -> tuple[slice, slice]:
+        """Rows and columns outside which the region has nothing."""
+        limit = np.array([region.thresholds.max()])
+        if not np.isfinite(limit).all():
+            return slice(None), slice(None)
+        corners = np.vstack(region.score.box(region.prediction, limit, region.dims))
+        across = self.pixel(np.nan_to_num(corners, posinf=1e6, neginf=-1e6))
+        low, high = np.floor(across.min(axis=0)), np.ceil(across.max(axis=0)) + 1
+        first, last = (np.clip(part, 0, self.shape).astype(int) for part in (low, high))
+        return slice(first[0], last[0]), slice(first[1], last[1])
+
+    def circle(
+        self, picture: Picture, centre: Floats, radius: float, colour: str, line: float = 1.5, inside: float = 0.0
+    ) -> None:
+        """A circle on the two drawn axes, `line` pixels to either side, and what is in it shaded by `inside`."""
+        row, column = self.pixel_of(centre)
+        reach, rim = radius / self.pitch + line + 1, radius / self.pitch
+        rows, columns = (
+            slice(max(0, int(at - reach)), max(0, int(at + reach) + 2)) for at in (row, column)
+        )  # nothing else is touched
+        patch, paint = picture[rows, columns], rgb(colour)
+        if patch.size == 0:
+            return
+        y, x = np.ogrid[: patch.shape[0], : patch.shape[1]]
+        away = np.hypot(y + rows.start - row, x + columns.start - column)
+        share = np.where(np.abs(away - rim) <= line, 1.0, np.where(away < rim, inside, 0.0))[..., None]
+        patch[:] = (share * paint + (1 - share) * patch).astype(np.uint8)
+
+    def pixel_of(self, place: Floats) -> tuple[float, float]:
+        """Row and column of a place (2,) on the drawn axes."""
+        along = (np.asarray(place) - self.low) / self.pitch
+        return float(self.shape[0] - along[1] - 0.5), float(along[0] - 0.5)
+
+    def dots(self, picture: Picture, Y: Floats, colour: str, radius: int = 2) -> None:
+        """Round dots at configurations (n, dc)."""
+        height, width = self.shape
+        reach = np.arange(-radius, radius + 1)
+        rows, columns = np.meshgrid(reach, reach, indexing="ij")
+        round_ = rows**2 + columns**2 <= radius**2 + radius / 2
+        spots = np.rint(self.pixel(Y)).astype(np.int64)[:, None] + np.stack([rows[round_], columns[round_]], axis=1)
+        spots = spots.reshape(-1, 2)
+        seen = spots[((spots >= 0) & (spots < (height, width))).all(axis=1)]
+        picture[seen[:, 0], seen[:, 1]] = rgb(colour)
+
+
+def beside(pictures: Sequence[Picture], gap: int = 12) -> Picture:
+    """Pictures of one height, side by side."""
+    parts = [pictures[0]]
+    for picture in pictures[1:]:
+        parts += [np.full((len(picture), gap, 3), 255, np.uint8), picture]
+    return np.ascontiguousarray(np.hstack(parts))

@@ -1,0 +1,81 @@
+"""Which tasks there are: ours, those that other packages bring, and any that a program registers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from capture_cp.base.checks import CaptureError, known_name
+
+#: Entry points of this group, `name = "module:object"`, bring tasks of other packages.
+GROUP = "capture_cp.tasks"
+
+#: Tasks by name: a class that is imported when it is asked for, or the class itself.
+TASKS: dict[str, Any] = {
+    "box": "capture_cp.tasks.box:Box",
+    "marble": "capture_cp.tasks.marble.options:MarbleOptions",
+    "peg": "capture_cp.tasks.peg.options:PegOptions",
+}
+#: What is shown where nobody names a task.
+DEFAULT_TASK = "marble"
+
+#: Commands that a task brings beside the studies of all tasks: the task, `module:class`, and one line about it.
+TASK_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "simulator": (
+        "peg",
+        "capture_cp.tasks.peg.simulator_study:SimulatorStudy",
+        "How far the simulator can be trusted.",
+    ),
+}
+
+
+def register_task(task: Any) -> Any:
+    """Make a task known under its `name`; also a decorator of its class.
+
+    `task` is a dataclass whose fields are the task's options, and whose `places()` makes tasks of them: one derived from
+    `Task`, or a class beside it.
+    """
+    TASKS[_checked(task).name] = task
+    return task
+
+
+def task_names() -> list[str]:
+    """The names of all tasks, those of other packages included."""
+    return [*TASKS, *(found.name for found in _brought() if found.name not in TASKS)]
+
+
+def find_task(name: str) -> Any:
+    """The class of a task by its name, or by `module:object`; imported now, from the current folder last."""
+    if ":" in name:
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
+        return _checked(_imported(name))
+    entry = TASKS.get(name)
+    if entry is None:
+        found = {entry.name: entry for entry in _brought()}
+        entry = found[known_name("task", name, task_names())].value
+    return _imported(entry) if isinstance(entry, str) else entry
+
+
+def _brought() -> Iterator[Any]:
+    return iter(entry_points(group=GROUP))
+
+
+def _imported(where: str) -> Any:
+    module, _, attribute = where.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise CaptureError(
+            f"the task {where!r} cannot be loaded: {error}; expected module:object, a task that can be imported."
+        ) from None
+
+
+def _checked(task: Any) -> Any:
+    if not isinstance(getattr(task, "name", None), str) or not callable(getattr(task, "places", None)):
+        raise CaptureError(f"{task!r} is not a task; expected a dataclass with a name and a method places, such as a Task.")
+    return task

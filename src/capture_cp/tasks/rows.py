@@ -1,0 +1,212 @@
+"""Rows of a planning table: how each of them plans, fitted to a task, and played in closed loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, make_dataclass, replace
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.streams import stream
+from capture_cp.capture.adaptive import AdaptiveScale
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.fitted import Fitted
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.methods import METHODS
+from capture_cp.conformal.groups import Tree
+from capture_cp.conformal.scores import NearestParticles
+from capture_cp.cuda.device import Device
+from capture_cp.planning.adapting import Adapting
+from capture_cp.planning.batch import run_episodes
+from capture_cp.planning.episode import Episode, run_episode, with_regions
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.settings import PlannerSettings
+
+if TYPE_CHECKING:
+    from capture_cp.tasks.task import Task
+
+#: Step size of rows that adapt online: large, since an episode has a few dozen steps.
+RATE = 0.5
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a row of the planning table plans.
+
+    Attributes:
+        method: recipe of its one-step calibration.
+        planner: MPPI's settings.
+        weights: of the task's objective, a dataclass of the task; None where it has none.
+        horizon: regions calibrated for each step of the horizon, instead of one-step regions all along it.
+        online: thresholds that adapt during the episode.
+        corrected: a model whose bias was learnt away from transitions of its own.
+    """
+
+    method: str
+    planner: PlannerSettings
+    weights: Any = None
+    horizon: bool = False
+    online: bool = False
+    corrected: bool = False
+
+    def changed(self, planner: dict[str, Any], weights: Any = None) -> Row:
+        """The row with other settings; a value of None leaves the row's own, and so does a switch that is off."""
+        chosen = {} if weights is None else {entry.name: getattr(weights, entry.name) for entry in fields(weights)}
+        kept = {name: value for name, value in chosen.items() if value is not None and value is not False}
+        settings = {name: value for name, value in planner.items() if value is not None}
+        return replace(
+            self,
+            planner=replace(self.planner, **settings),
+            weights=replace(self.weights, **kept) if kept else self.weights,
+        )
+
+
+def method_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """The six methods."""
+    return {name: Row(name, planner, weights) for name in METHODS}
+
+
+def own_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """CaPTURe with regions for each step of the horizon, and with regions that adapt."""
+    capture = Row("capture", planner, weights)
+    return {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
+
+
+def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """The same and plain CaPTURe with a corrected model."""
+    capture = {"capture": Row("capture", planner, weights)} | own_rows(planner, weights)
+    return {f"{name}-residual": replace(row, corrected=True) for name, row in capture.items()}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that the sensitivity study varies while all others stay as they are.
+
+    Attributes:
+        option: its name among the options of the planning study, of the task or of its weights.
+        label: its name in tables and figures.
+        values: what it is set to, the planning study's own value among them.
+        own: that value, with which nothing is changed.
+        relative: whether the values are multiples of each row's own.
+        none: how a value of None is shown.
+    """
+
+    option: str
+    label: str
+    values: tuple[Any, ...]
+    own: Any
+    relative: bool = False
+    none: str = "no limit"
+
+    def shown(self, value: Any) -> str:
+        """A value as text."""
+        if value is None:
+            return self.none
+        return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def weight_options(weights: type[Any]) -> type[Any]:
+    """A dataclass of the weights' fields as options: None, or off, leaves each row's own."""
+    kinds = get_type_hints(weights, include_extras=True)
+    entries: list[Any] = [
+        (entry.name, bool, False) if kinds[entry.name] is bool else (entry.name, kinds[entry.name] | None, None)
+        for entry in fields(weights)
+    ]
+    about = {"__doc__": weights.__doc__, "__module__": weights.__module__}
+    return make_dataclass(f"{weights.__name__}Options", entries, frozen=True, namespace=about)
+
+
+@dataclass(frozen=True)
+class FittedRow:
+    """A row that was calibrated in one place.
+
+    Attributes:
+        row: how it plans.
+        task: the task, with the model that plans.
+        cap: its calibration.
+    """
+
+    row: Row
+    task: Task
+    cap: Fitted
+
+    def planner(self, alpha: float = 0.1, seed: int = 0, device: Device = "cpu") -> MPPI:
+        """What the row plans with."""
+        return self.task.planner(self.cap, self.row.planner, self.row.weights, alpha, seed, device)
+
+    def play(
+        self, start: Floats, alpha: float, seeds: tuple[int, int], info: dict[str, Any], device: Device = "cpu"
+    ) -> Episode:
+        """One closed-loop run from a state (ds,), and the regions of its executed steps; see `episode_seeds`."""
+        seed, noise_seed = seeds
+        planner, system, axes = self.planner(alpha, seed, device), self.task.closed_loop(start), self.task.axes
+        planner.plan(start)  # compiles what is not yet compiled, so that no plan is timed with it
+        if not self.row.online:
+            run = run_episode(planner, system, start, self.task.max_steps, noise_seed, info)
+            return run.with_regions(self.cap, axes, alpha, noise_seed)
+        cap = self._one_step()
+        adaptive = AdaptiveScale(cap, alpha, eta=RATE, floor=self.task.cell, never_smaller=True)
+        adapting = Adapting(system, cap, axes, stream(noise_seed, "adapting"), adaptive)
+        adapting.guide(planner.checked_rollout(), now=self.task.adapts_at_once)
+        run = run_episode(planner, adapting, start, self.task.max_steps, noise_seed, info)
+        run = run.with_regions(cap, axes, alpha, noise_seed)
+        return replace(run, inside=np.array(adapting.held, dtype=bool), thresholds=np.array(adapting.thresholds))
+
+    def play_together(
+        self, starts: Floats, alpha: float, seeds: Sequence[tuple[int, int]], infos: Sequence[dict[str, Any]]
+    ) -> list[Episode]:
+        """Many closed-loop runs at once on a GPU from states (n, ds), and the regions of their executed steps.
+
+        Not for rows that adapt online, nor for tasks whose true systems cannot be batched.
+        """
+        systems = self.task.closed_loops()
+        if self.row.online or systems is None:
+            raise CaptureError(f"episodes of {self.task.name} cannot be played together with {self.row}; play one by one.")
+        planner_seeds, noise_seeds = zip(*seeds)
+        planner = self.planner(alpha, 0, "cuda")
+        runs = run_episodes(planner, systems, starts, self.task.max_steps, planner_seeds, noise_seeds)
+        runs = with_regions(runs, self.cap, self.task.axes, alpha, noise_seeds[0])
+        return [replace(run, info=info) for run, info in zip(runs, infos)]
+
+    def _one_step(self) -> Capture:
+        if isinstance(self.cap, Capture):
+            return self.cap
+        raise CaptureError("regions of a horizon cannot adapt online; use a row with one-step regions.")
+
+
+def fit_row(
+    row: Row,
+    task: Task,
+    seed: int,
+    particles: int | None = None,
+    tree: Tree | None = None,
+    k: int | None = None,
+    calibration: float = 1.0,
+) -> FittedRow:
+    """A row, fitted to calibration transitions of a task or to roll-outs of it.
+
+    `particles`, `tree` and `k` are by default the task's. `calibration` up to 1 is a share of the data, above it their
+    number.
+    """
+    planned = task.corrected(seed) if row.corrected else task
+    particles, tree, here = particles or task.particles, tree or task.tree, task.seed_here(seed)
+    if not row.horizon:
+        data = task.calibration(seed, part_of(task.calibration_size, calibration))
+        return FittedRow(row, planned, planned.method(row.method, particles, tree, here, k).fit(data.X, data.Y))
+    steps, n = task.region_steps or row.planner.horizon, part_of(task.calibration_rollouts, calibration)
+    rollouts = task.rollouts(seed, "roll-outs", n, steps)
+    score = NearestParticles(k or max(1, particles // 2), task.metric)
+    trees = Tree(**(tree.get_params(deep=False) | {"per_stratum": True}))
+    ahead = HorizonCapture(planned.model_step, task.strata, task.axes, score, trees, particles, here)
+    return FittedRow(row, planned, ahead.fit(rollouts))
+
+
+def part_of(size: int, calibration: float) -> int:
+    """How many of `size` calibration data are used: a share of them up to 1, or a number."""
+    if not calibration > 0 or (calibration > 1 and calibration != int(calibration)):
+        raise CaptureError(
+            f"calibration is {calibration:g}; expected a share of the data above 0 and up to 1, or a whole number of them."
+        )
+    return max(1, round(calibration * size)) if calibration <= 1 else int(calibration)
