@@ -4,6 +4,7 @@ import sys
 import zipfile
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,16 +13,13 @@ from PIL import Image
 from capture_cp import METHODS, CaptureError, Tree, method
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
-from capture_cp.studies.board_drawing import VIEW, back_to_front, board_polygons
-from capture_cp.studies.recorded import recorded_method, recorded_region
-from capture_cp.studies.video import storyboard
+from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble.board import VIEW, Shape, back_to_front, board_polygons, board_scene
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.planner import POSITION, start_state, true_system
-from capture_cp.tasks.marble.rows import ROWS as MARBLE_ROWS
-from capture_cp.tasks.marble.scene import Shape, board_scene
 from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.peg.rows import ROWS as PEG_ROWS
 from capture_cp.tasks.peg.task import Peg, peg_tree
+from capture_cp.tasks.recorded import recorded_method, recorded_region, recorded_task
 from test_cli import refused
 
 STEPS = 4
@@ -48,7 +46,7 @@ def marble_episode(name="capture"):
     act, states, actions = true_system(cap.model), [start_state(cap.model)], rng.uniform(-0.5, 0.5, (STEPS, 2))
     for action in actions:
         states.append(act(states[-1], action, rng)[0])
-    return bare(np.array(states), actions, map="center", method=name).with_regions(cap, POSITION)
+    return bare(np.array(states), actions, task="marble", options={}, map="center", method=name).with_regions(cap, POSITION)
 
 
 @cache
@@ -60,8 +58,12 @@ def peg_episode(name="capture"):
     states, actions = [np.array([-0.012, 0.027, 0.1])], rng.uniform(-3, 3, (STEPS, 3))
     for action in actions:
         states.append(task(np.hstack([states[-1], action])[None], 1, rng)[0, 0])
-    run = bare(np.array(states), actions, task="peg", system="planar", method=name)
+    run = bare(np.array(states), actions, task="peg", options={}, map="planar", method=name)
     return cap, run.with_regions(cap, (0, 1, 2))
+
+
+def storyboard(episode):
+    return recorded_task(episode).drawing().storyboard(episode)
 
 
 def saved(folder, episode):
@@ -126,21 +128,42 @@ def test_peg_episodes_are_drawn_with_their_regions(name):
     assert recorded_region(episode, board.cap, 0).cells().tolist() == wanted.cells().tolist()
 
 
-@pytest.mark.parametrize(
-    ("recorded", "rows"), [(marble_episode, MARBLE_ROWS), (lambda: peg_episode()[1], PEG_ROWS)], ids=["marble", "peg"]
-)
-def test_rows_of_our_own_are_drawn_as_the_method_that_they_calibrate(recorded, rows):
+@pytest.mark.parametrize("recorded", [marble_episode, lambda: peg_episode()[1]], ids=["marble", "peg"])
+def test_rows_of_our_own_are_drawn_as_the_method_that_they_calibrate(recorded):
     episode = recorded()
-    wanted = storyboard(episode).cap
-    for name in rows:
+    task, wanted = recorded_task(episode), storyboard(episode).cap
+    own_rows = [name for name in task.rows if name not in METHODS]
+    assert len(own_rows) == 5
+    for name in own_rows:
         own = replace(episode, info=episode.info | {"method": name})
-        found = storyboard(own).cap if name == "capture-residual" else recorded_method(own, rows, lambda *_: wanted)
+        found = storyboard(own).cap if name == "capture-residual" else recorded_method(own, task)
         assert recorded_region(own, found, 1).cells().tolist() == recorded_region(episode, wanted, 1).cells().tolist()
+
+
+def test_a_task_that_draws_nothing_of_its_own_gets_a_film_and_figures(tmp_path, capsys):
+    task, rng = Box(true_gain=1.25), np.random.default_rng(0)
+    data = task.transitions(3000, rng)
+    caps = {name: task.method(name).fit(data.X, data.Y) for name in ("pcp", "capture")}
+    states, actions = [np.array([0.3, 0.3])], rng.uniform(-0.2, 0.2, (STEPS, 2))
+    for action in actions:
+        states.append(task.true_step(states[-1][None], action[None], rng)[0])
+    whole = bare(np.array(states), actions, task="box", options={"true_gain": 1.25}, map="box", method="capture")
+    run = whole.with_regions(caps["capture"], task.axes)
+    assert recorded_task(run) == task
+    main(["video", str(saved(tmp_path, run)), "--out", str(tmp_path / "run.gif")])
+    assert f"Video of {STEPS} steps" in capsys.readouterr().out
+    pictures = [storyboard(episode).draw(1) for episode in (whole, run)]
+    assert (pictures[0] != pictures[1]).any()
+    study, episodes = SimpleNamespace(alpha=0.1), [{"outcome": "fell", "path": run.states.tolist()}]
+    files = task.drawing().coverage_figures(study, {"box": task}, {"box": caps}, tmp_path)
+    files += task.drawing().planning_figures(study, {"box": task}, {("box", "capture"): episodes}, tmp_path)
+    assert [file.name for file in files] == ["box-spaces.png", "box-regions.png", "trajectories.png"]
+    assert all(file.stat().st_size for file in files)
 
 
 def test_an_episode_without_regions_is_drawn_without_them(tmp_path, capsys):
     whole = marble_episode()
-    file = saved(tmp_path, bare(whole.states, whole.actions, map="center", method="capture"))
+    file = saved(tmp_path, bare(whole.states, whole.actions, task="marble", options={}, map="center", method="capture"))
     main(["video", str(file), "--out", str(tmp_path / "run.gif")])
     assert "recorded without regions" in capsys.readouterr().out
 
@@ -219,9 +242,12 @@ def test_speeds_without_meaning_are_refused(capsys, run, speed):
 @pytest.mark.parametrize(
     ("info", "sentence"),
     [
-        ({}, "does not say what it is a run of"),
-        ({"map": "centre", "method": "capture"}, "Did you mean 'center'?"),
-        ({"task": "peg", "method": "capture"}, "says it is of the peg, but its states are"),
+        ({}, "expected task, options and map among them"),
+        ({"task": "marble", "options": {}, "map": "centre", "method": "capture"}, "Did you mean 'center'?"),
+        ({"task": "peg", "options": {}, "map": "planar", "method": "capture"}, "not of the peg: its states are"),
+        ({"task": "pegs", "options": {}, "map": "planar"}, "unknown task of the episode, 'pegs'"),
+        ({"task": "os:system", "options": {}, "map": "planar"}, "unknown task of the episode, 'os:system'"),
+        ({"task": "marble", "options": {"model_gain": "fast"}, "map": "center"}, "among the options of marble"),
     ],
 )
 def test_episodes_of_something_else_are_refused(info, sentence):
@@ -237,7 +263,7 @@ def test_episodes_of_something_else_are_refused(info, sentence):
         ({"thresholds": np.ones((STEPS, 5))}, "its task has 3 strata in 2 dimensions"),
         ({"particles": np.ones((STEPS, 16, 3))}, "its task has 3 strata in 2 dimensions"),
         ({"states": np.full((STEPS + 1, 6), np.nan)}, "holds NaN"),
-        ({"info": {"map": "center"}}, "unknown method of the episode, None"),
+        ({"info": {"task": "marble", "options": {}, "map": "center"}}, "unknown method of the episode, None"),
     ],
 )
 def test_contents_that_do_not_fit_are_refused(changes, sentence):

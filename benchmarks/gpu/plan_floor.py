@@ -33,11 +33,11 @@ def particle_step_instructions(pits: int) -> dict[str, int]:
     clip = 2
     # dynamics.step: position, velocity (tilt, correction, its growth, time), tilt, each on two axes; the counter
     substep = 2 * (1 + (4 + clip) + (1 + clip)) + 1
-    # zone_at: its square (subtract, multiply, compare, convert; on two axes), how far it went (4)
-    zone = 2 * 4 + 4
+    # contents_at: its square (subtract, multiply, compare, convert; on two axes), how far it went (4)
+    met = 2 * 4 + 4
     # noise on the action and its clip on two axes; is it in a pit or at the goal (two differences, two products, compare)
     around = 2 * (1 + clip) + (pits + 1) * 6
-    return {"noise": noise, "motion": around + dynamics.SUBSTEPS * (substep + zone)}
+    return {"noise": noise, "motion": around + dynamics.SUBSTEPS * (substep + met)}
 
 
 def region_instructions(sizes: Sizes) -> int:
@@ -71,7 +71,7 @@ def floor(samples: int, horizon: int, sizes: Sizes, pits: int) -> dict[str, Any]
 
 
 @cuda.jit(cache=True)
-def multiply_and_add(out, steps, by):  # type: ignore[no-untyped-def]
+def multiply_and_add(out, steps, by):
     """Nothing but multiplications and additions, CHAINS of them independent of each other."""
     i = cuda.grid(1)
     a, b, c, d = 1.0 * i, 2.0 * i, 3.0 * i, 4.0 * i

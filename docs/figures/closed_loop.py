@@ -7,11 +7,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from capture_cp.studies.online_rounds import RoundsStudy, rounds_figure
 from rich.console import Console
 
 from capture_cp.studies.online import OnlineStudy
 from capture_cp.studies.online_report import online_figure
-from capture_cp.studies.online_rounds import RoundsStudy, rounds_figure
 from figures.style import save
 
 

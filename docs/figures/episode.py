@@ -7,7 +7,6 @@ import numpy as np
 from capture_cp import Tree, method
 from capture_cp.planning import run_episode
 from capture_cp.report.movie import write_movie
-from capture_cp.studies.marble_video import MarbleStoryboard
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.planner import PLANNER, POSITION, marble_planner, start_state, true_system
 from capture_cp.tasks.marble.task import Marble
@@ -20,9 +19,9 @@ def episode_animation() -> None:
     data = task.design_transitions("grid", 2, np.random.default_rng(0))
     cap = method("capture", task, task.strata, tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
     planner = marble_planner(cap, task, PLANNER, alpha=0.1, seed=0)
-    info = {"map": "center", "method": "capture"}
+    info = {"task": "marble", "options": {}, "map": "center", "method": "capture"}
     run = run_episode(planner, true_system(task), start_state(task), 100, seed=1, info=info).with_regions(cap, POSITION)
-    board = MarbleStoryboard(run)
+    board = task.drawing().storyboard(run)
     file = IMAGES / "episode.webp"
     write_movie(file, (board.draw(step) for step in range(run.steps + 1)), board.rate / 2)
     print(f"{file.name}  {file.stat().st_size / 1000:.0f} kB: {run.outcome} in {run.steps}, {run.inside.sum()} regions held")

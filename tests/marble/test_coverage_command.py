@@ -268,9 +268,11 @@ def test_option_that_does_not_parse_is_explained(options, said, capsys):
     assert said in capsys.readouterr().err
 
 
-def test_figures_of_a_task_without_drawings_are_refused_before_the_work(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(CoverageStudy, "tests", None)
-    assert "box has no drawings" in refused(capsys, "coverage", "box", "--figures", tmp_path)
+def test_a_task_without_drawings_of_its_own_has_figures(tmp_path, capsys):
+    options = ["--calibration", "2000", "--test", "200", "--mc", "1", "--methods", "pcp", "capture"]
+    main(["coverage", "box", *options, "--figures", str(tmp_path)])
+    assert "box-regions.png" in capsys.readouterr().out
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["box-regions.png", "box-spaces.png"]
 
 
 def test_corrected_model_that_does_not_exist_is_refused_before_the_work(capsys, monkeypatch):

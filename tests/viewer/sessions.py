@@ -2,17 +2,20 @@
 
 from dataclasses import replace
 
+from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.planner import PLANNER
-from capture_cp.viewer.marble_world import MarbleWorld
 from capture_cp.viewer.session import Session
-from capture_cp.viewer.settings import MarbleView
+from capture_cp.viewer.view import View
 
-VIEW = MarbleView(map="bottom-right", planner=replace(PLANNER, samples=256), port=8731)
+VIEW = View.of(MarbleOptions(), place="bottom-right", planner=replace(PLANNER, samples=256), port=8731)
 
 
 def ready(**changes):
     """A session whose methods are calibrated."""
-    session = Session(replace(VIEW, **changes), MarbleWorld)
+    return calibrated(Session(replace(VIEW, **changes)))
+
+
+def calibrated(session):
     while session.prepare():
         pass
     return session

@@ -168,16 +168,16 @@ def test_the_action_changes_the_overlay(visit, served):
     wait_until(lambda: served.session.action[0] != before, "the action follows its slider")
 
 
-def test_menus_change_method_and_map(visit, served):
+def test_menus_change_method_and_place(visit, served):
     page, _ = visit
     click(page, "Reset")
     says(page, "by hand")
     changes(page, lambda: choose(page, "method", "pcp"), "the method")
     changes(page, lambda: choose(page, "beside", "no-strata"), "the second method")
     says(page, "pcp (left), no-strata (right)")
-    changes(page, lambda: choose(page, "map", "top-left"), "the map")
-    wait_until(lambda: served.session.world.task.map.name == "Top Left", "the map is another")
-    choose(page, "map", VIEW.map)
+    changes(page, lambda: choose(page, "place", "top-left"), "the place")
+    wait_until(lambda: served.session.task.place == "Top Left", "the place is another")
+    choose(page, "place", VIEW.place)
     choose(page, "beside", "none")
     choose(page, "method", "capture")
     wait_until(lambda: served.session.settings.method == VIEW.method, "all is as it was")
@@ -195,7 +195,7 @@ def test_dragging_the_gizmo_moves_the_marble(visit, served):
     click(page, "Reset")
     says(page, "by hand")
     before = served.session.moment().state.copy()
-    handle = served.stage._handle
+    handle = served.session.scene._handle
 
     def drag():
         """Aim at the square of the gizmo: find it by colour, wherever the camera puts it."""
@@ -246,8 +246,9 @@ def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
 
     trail, cap = session.moment().trail, session._caps[("bottom-right", "capture", 8, 16, 0)]
     steps = len(trail) - 1
+    info = {"task": "marble", "options": {}, "map": "bottom-right", "method": "capture"}
     run = Episode(session.moment().outcome, trail, np.zeros((steps, 2)), np.zeros((steps, 6, 2)), np.zeros(steps),
-                  np.zeros(steps), {"map": "bottom-right", "method": "capture"})  # fmt: skip
+                  np.zeros(steps), info)  # fmt: skip
     run.with_regions(cap, [0, 2]).save(tmp_path / "episode.npz")
     page.get_by_text("Replay", exact=True).click()
     page.locator("input[type=file]").set_input_files(tmp_path / "episode.npz")
@@ -262,14 +263,16 @@ def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
 
 def test_the_peg_has_its_page(browser, monkeypatch):
     pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
+    from capture_cp.tasks.peg.options import PegOptions
     from capture_cp.tasks.peg.planner import PLANNER
-    from capture_cp.viewer.peg_world import PegWorld
     from capture_cp.viewer.serve import open_page
-    from capture_cp.viewer.settings import PegView
+    from capture_cp.viewer.session import Session
+    from capture_cp.viewer.view import View
     from peg.calibrated import calibrated
 
-    monkeypatch.setattr(PegWorld, "calibrated", lambda world, name, settings: calibrated(name))
-    served = open_page(PegView(port=8741, planner=dataclasses.replace(PLANNER, samples=16)), Console(file=io.StringIO()))
+    monkeypatch.setattr(Session, "_calibrated", lambda session, task, name, settings: calibrated(name))
+    view = View.of(PegOptions(), port=8741, planner=dataclasses.replace(PLANNER, samples=16))
+    served = open_page(view, Console(file=io.StringIO()))
     page = browser.new_page(viewport={"width": 1200, "height": 800})
     page.goto(served.address)
     says(page, "contact:")

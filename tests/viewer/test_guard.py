@@ -14,17 +14,19 @@ from rich.console import Console
 
 from capture_cp import CaptureError
 from capture_cp.planning.episode import Episode
+from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.viewer import serve
 from capture_cp.viewer.controls import Bounds, Choices, Control, Range
-from capture_cp.viewer.guard import guarded, is_allowed, own_names
-from capture_cp.viewer.settings import MarbleView, PegView, page_controls
+from capture_cp.viewer.guard import guarded, is_allowed, is_sound, own_names
+from capture_cp.viewer.view import View, page_controls
 from viewer.sessions import VIEW, ready
 
 pytest.importorskip("viser", reason="viser is not installed (extra view)")
 
 import msgspec
 
-from capture_cp.viewer.messages import is_sound
 from viewer.visitor import move, status, visit, wait_for
 
 
@@ -145,7 +147,7 @@ def test_an_address_of_version_6_has_brackets():
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("view", [MarbleView(), PegView()])
+@pytest.mark.parametrize("view", [View.of(kind()).resolved() for kind in (Box, MarbleOptions, PegOptions)])
 def test_every_number_on_the_page_has_bounds_that_hold_its_value(view):
     for control in page_controls(view).values():
         if isinstance(control.marks, Choices) or isinstance(control.value, bool):
@@ -166,15 +168,15 @@ def test_a_whole_number_stays_whole():
         control.checked(6.5)
 
 
-def test_a_map_is_chosen_by_name_only(page, told, tmp_path):
+def test_a_place_is_chosen_by_name_only(page, told, tmp_path):
     own = tmp_path / "secret.json"
     own.write_text("what no page may see")
     before = page.session.settings
     with visit(page) as send:
         for path in (own, tmp_path / "no-such.json", "../secret"):
-            move(send, page._controls["map"], str(path))
+            move(send, page._controls["place"], str(path))
         wait_for(lambda: len(told) == 3)
-    assert all("unknown map" in sentence and "what no page" not in sentence for sentence in told)
+    assert all("unknown place" in sentence and "what no page" not in sentence for sentence in told)
     assert page.session.settings == before
 
 
@@ -221,7 +223,7 @@ def test_what_is_no_message_is_dropped(message):
 
 
 def test_what_is_beyond_a_slider_does_not_stick(page, told):
-    (dial, slider), speed = page._dials[0], page._speed_slider
+    (dial, slider), speed = page._sliders[0], page._speed_slider
     with visit(page) as send:
         wait_for(lambda: slider.value > 0)
         state, shown = page.session.state.copy(), slider.value
@@ -260,11 +262,11 @@ def test_a_recording_from_the_page_names_no_file(tmp_path):
 
     def episode(name):
         empty = np.zeros((steps, 6, 2)), np.zeros(steps), np.ones(steps)
-        return Episode("success", states, np.zeros((steps, 2)), *empty, {"map": name})
+        return Episode("success", states, np.zeros((steps, 2)), *empty, {"task": "marble", "options": {}, "map": name})
 
     for name in (str(own), ["own.json"], 3):
-        with pytest.raises(CaptureError, match="unknown map of the episode"):
-            session.open(episode(name), maps=("center",))
-    session.open(episode("bottom-right"), maps=("bottom-right",))
-    with pytest.raises(CaptureError, match=r"the episode's map is \['own.json'\]; expected a name"):
+        with pytest.raises(CaptureError, match="unknown place of the episode"):
+            session.open(episode(name), trusted=False)
+    session.open(episode("bottom-right"), trusted=False)
+    with pytest.raises(CaptureError, match="unknown map"):
         session.open(episode(["own.json"]))

@@ -3,28 +3,29 @@
 import socket
 import sys
 import threading
-from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from capture_cp import CaptureError
+from capture_cp.report.canvas import Canvas, beside, rgb
 from capture_cp.spaces.plotting import STRATA_COLOURS
-from capture_cp.viewer.canvas import Canvas, beside, rgb
+from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.viewer.controls import Choices, Range, controls_of, replaced
-from capture_cp.viewer.loop import Loop
 from capture_cp.viewer.serve import free_port
-from capture_cp.viewer.settings import MarbleView, PageSettings, PegView
-from capture_cp.viewer.words import counts_table, regions_table, status_line
+from capture_cp.viewer.texts import counts_table, regions_table, status_line
+from capture_cp.viewer.view import FIXED, View
+from capture_cp.viewer.worker import Worker
 from commands import refused
 from viewer.sessions import ready
 
 # -- controls ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("view", [MarbleView(), PegView()])
+@pytest.mark.parametrize("view", [View.of(kind()).resolved() for kind in (MarbleOptions, PegOptions)])
 def test_every_setting_of_the_command_line_has_a_control_with_help(view):
-    found = {control.path: control for control in controls_of(view, skip=[entry.name for entry in fields(PageSettings)])}
+    found = {control.path: control for control in controls_of(view, skip=FIXED)}
     assert {"method", "beside", "alpha", "k", "planner.horizon", "planner.samples", "planner.temperature"} <= set(found)
     assert all(control.help for control in found.values())
     assert isinstance(found["alpha"].marks, Range)
@@ -32,9 +33,10 @@ def test_every_setting_of_the_command_line_has_a_control_with_help(view):
 
 
 def test_a_nested_setting_is_replaced_without_touching_the_rest():
-    view = replaced(MarbleView(), "planner.horizon", 3)
+    before = View.of(MarbleOptions())
+    view = replaced(before, "planner.horizon", 3)
     assert view.planner.horizon == 3
-    assert replaced(view, "planner.horizon", 6) == MarbleView()
+    assert replaced(view, "planner.horizon", 6) == before
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
@@ -48,8 +50,8 @@ def frame():
 
 
 def test_the_picture_has_the_strata_where_they_are(frame):
-    strata = frame.world.strata
-    canvas = Canvas(strata, np.zeros(2), np.array(frame.world.task.map.size) * 1e-3, 200)
+    strata = frame.scene.task.strata
+    canvas = Canvas(strata, np.zeros(2), np.array(frame.scene.task.map.size) * 1e-3, 200)
     labels, picture = canvas.ground(np.zeros(2))
     points = canvas.points(slice(None), slice(None), np.zeros(2))
     np.testing.assert_array_equal(labels.ravel(), strata.index(points))
@@ -58,8 +60,8 @@ def test_the_picture_has_the_strata_where_they_are(frame):
 
 
 def test_painted_pixels_are_those_of_the_region_in_the_colours_of_the_figures(frame):
-    region = frame.ahead["capture"][0].region
-    canvas = Canvas(frame.world.strata, np.zeros(2), np.array(frame.world.task.map.size) * 1e-3, 200)
+    region = frame.plans["capture"][0].region
+    canvas = Canvas(frame.scene.task.strata, np.zeros(2), np.array(frame.scene.task.map.size) * 1e-3, 200)
     labels, ground = canvas.ground(np.zeros(2))
     picture = ground.copy()
     canvas.region(picture, region, np.zeros(2), 1.0)
@@ -71,7 +73,7 @@ def test_painted_pixels_are_those_of_the_region_in_the_colours_of_the_figures(fr
 
 
 def test_circles_and_dots_outside_the_picture_are_left_out(frame):
-    canvas = Canvas(frame.world.strata, np.zeros(2), np.array([0.02, 0.01]), 20)
+    canvas = Canvas(frame.scene.task.strata, np.zeros(2), np.array([0.02, 0.01]), 20)
     picture = canvas.ground(np.zeros(2))[1].copy()
     canvas.circle(picture, np.array([1.0, -1.0]), 0.01, "#000000")
     canvas.dots(picture, np.array([[1.0, 1.0], [-1.0, 0.0]]), "#000000")
@@ -79,7 +81,7 @@ def test_circles_and_dots_outside_the_picture_are_left_out(frame):
     assert beside([picture, picture], gap=4).shape == (10, 44, 3)
 
 
-def test_words_tell_method_state_and_counts():
+def test_texts_have_method_state_and_counts():
     session = ready()
     assert "press Start" in status_line(session.frame())
     assert "| capture |" in regions_table(session.frame())
@@ -92,7 +94,7 @@ def test_words_tell_method_state_and_counts():
 # -- the background ---------------------------------------------------------------------------------------------------
 
 
-def test_a_loop_survives_an_error_and_does_the_latest_work():
+def test_a_worker_survives_an_error_and_does_the_latest_work():
     done, failed, calls = threading.Event(), [], []
 
     def work():
@@ -101,15 +103,15 @@ def test_a_loop_survives_an_error_and_does_the_latest_work():
             raise CaptureError("once")
         done.set()
 
-    loop = Loop("test", work, failed.append)
-    loop.wake()
+    worker = Worker("test", work, failed.append)
+    worker.wake()
     for _ in range(100):
         if failed:
             break
         done.wait(0.05)
-    loop.wake()
+    worker.wake()
     assert done.wait(5)
-    loop.stop()
+    worker.stop()
     assert [str(error) for error in failed] == ["once"]
 
 
@@ -143,7 +145,7 @@ def test_an_unreadable_episode_is_one_sentence(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
-        ("--map", "centre", "Did you mean 'center'?"),
+        ("--place", "centre", "Did you mean 'center'?"),
         ("--port", "70000", "port is 70000"),
         ("--alpha", "1.5", "alpha is 1.5"),
         ("--beside", "pcpp", "Did you mean 'pcp'?"),

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
+from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.tasks.peg.planner import PLANNER
-from capture_cp.viewer.peg_world import PegWorld
 from capture_cp.viewer.session import Session
-from capture_cp.viewer.settings import PegView
+from capture_cp.viewer.view import View
 from peg.calibrated import calibrated
 
 pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
 
-VIEW = PegView(planner=replace(PLANNER, samples=16, horizon=4))
+VIEW = View.of(PegOptions(), planner=replace(PLANNER, samples=16, horizon=4))
 
 
 @pytest.fixture
 def session(monkeypatch):
-    monkeypatch.setattr(PegWorld, "calibrated", lambda world, name, settings: calibrated(name))
-    session = Session(VIEW, PegWorld)
+    monkeypatch.setattr(Session, "_calibrated", lambda session, task, name, settings: calibrated(name))
+    session = Session(VIEW)
     while session.prepare():
         pass
     return session
@@ -28,7 +28,7 @@ def session(monkeypatch):
 
 def test_only_the_next_step_has_a_region_and_every_step_its_particles(session):
     session.advance()
-    steps = session.frame().ahead["capture"]
+    steps = session.frame().plans["capture"]
     assert [step.region is not None for step in steps] == [True, False, False, False]
     assert all(step.cloud.shape == (8, 3) for step in steps)
     assert steps[0].cells.sum() == len(steps[0].region.cells())
@@ -39,20 +39,21 @@ def test_a_live_episode_is_counted_by_regime(session):
         session.advance()
     tally = session.frame().tallies["capture"]
     assert tally.landed.sum() == 3
-    assert len(tally.landed) == len(session.world.kinds) == 4
+    assert len(tally.landed) == len(session.task.regimes) == 4
 
 
 def test_a_peg_dragged_into_the_receptacle_is_lifted_out(session):
     session.place([0.015, -0.01, 0.3])
-    assert session.world.strata.index(session.state[None])[0] >= 0
+    assert session.task.strata.index(session.state[None])[0] >= 0
 
 
 def test_an_episode_of_a_marble_is_refused(session):
     session.advance()
     from capture_cp.planning.episode import Episode
 
-    marble = Episode("success", np.zeros((2, 6)), np.zeros((1, 2)), np.zeros((1, 6, 2)), np.zeros(1), np.zeros(1))
-    with pytest.raises(CaptureError, match="not of a peg"):
+    marble = Episode("success", np.zeros((2, 6)), np.zeros((1, 2)), np.zeros((1, 6, 2)), np.zeros(1), np.zeros(1),
+                     {"task": "peg", "options": {}, "map": "planar"})  # fmt: skip
+    with pytest.raises(CaptureError, match="not of the peg"):
         session.open(marble)
 
 

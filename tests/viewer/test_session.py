@@ -1,16 +1,22 @@
 """The session behind the page: what is shown by hand, live and in replay, and what is counted."""
 
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
 from capture_cp import CaptureError
 from capture_cp.planning.episode import Episode, episode_seeds, run_episode
-from capture_cp.tasks.marble.planner import POSITION, marble_planner, start_state, true_system
-from capture_cp.viewer.marble_world import MarbleWorld
+from capture_cp.planning.settings import PlannerSettings
+from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.marble.task import POSITION
 from capture_cp.viewer.session import Session
-from viewer.sessions import VIEW, played, ready
+from capture_cp.viewer.view import View, page_controls
+from viewer.sessions import VIEW, calibrated, played, ready
+
+SMALL = PlannerSettings(horizon=3, samples=8, temperature=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -21,33 +27,34 @@ def session():
 @pytest.fixture(scope="module")
 def recorded(session):
     """An episode as `capture plan marble` records it."""
-    world, cap = session.world, session._caps["bottom-right", "capture", 8, 16, 0]
-    noise = episode_seeds(0, world.where, 0)
-    planner = marble_planner(cap, world.task, VIEW.planner, VIEW.alpha, noise[0])
-    info = {"map": "bottom-right", "method": "capture"}
-    run = run_episode(planner, true_system(world.task), start_state(world.task), world.task.max_steps, noise[1], info)
+    task, cap = session.task, session._caps["bottom-right", "capture", 8, 16, 0]
+    noise = episode_seeds(0, task.place, 0)
+    planner = task.planner(cap, VIEW.planner, VIEW.weights, VIEW.alpha, noise[0])
+    info = {"task": "marble", "options": {}, "map": "bottom-right", "method": "capture"}
+    start = task.starts(1)[0]
+    run = run_episode(planner, task.closed_loop(start), start, task.max_steps, noise[1], info)
     return run.with_regions(cap, POSITION, VIEW.alpha)
 
 
 @pytest.fixture(autouse=True)
 def _fresh(session):
-    for name in ("map", "method", "beside", "alpha", "k", "planner"):
+    for name in ("place", "method", "beside", "alpha", "k", "planner"):
         session.change(name, getattr(replace(VIEW, beside="pcp"), name))
     session.from_here = False
     session.reset()
 
 
 def cells(frame, method="capture"):
-    return frame.ahead[method][0].region.cells()
+    return frame.plans[method][0].region.cells()
 
 
 def test_a_method_is_shown_once_it_is_calibrated():
-    session = Session(VIEW, MarbleWorld)
+    session = Session(VIEW)
     assert session.frame().waiting == ("capture",)
     assert session.prepare()
     assert not session.prepare()
     assert session.frame().waiting == ()
-    assert list(session.frame().ahead) == ["capture"]
+    assert list(session.frame().plans) == ["capture"]
 
 
 def test_calibrations_are_kept(session):
@@ -70,7 +77,7 @@ def test_the_region_follows_state_action_alpha_and_method(session):
 
 
 def test_a_marble_dragged_into_a_wall_stays_outside(session):
-    clearance = session.world.task.map.clearance
+    clearance = session.task.map.clearance
     for place in np.random.default_rng(0).uniform(-0.05, 0.15, (50, 2)):
         session.place([place[0], 0, place[1], 0, 0.5, 0])
         assert clearance(session.state[POSITION][None])[0] >= 0
@@ -95,7 +102,7 @@ def test_steps_and_episodes_are_counted(session):
 
 def test_a_plan_shows_a_cloud_and_a_region_a_step(session):
     session.advance()
-    steps = session.frame().ahead["capture"]
+    steps = session.frame().plans["capture"]
     assert len(steps) == VIEW.planner.horizon
     assert all(step.cloud.shape == (16, 2) and step.region is not None for step in steps)
 
@@ -104,7 +111,7 @@ def test_a_plan_shows_a_cloud_and_a_region_a_step(session):
 def test_every_method_has_its_regions(method):
     session = ready(method=method)
     session.advance()
-    assert len(session.frame().ahead[method]) == VIEW.planner.horizon
+    assert len(session.frame().plans[method]) == VIEW.planner.horizon
 
 
 def test_settings_changed_on_the_way_take_effect_but_are_not_counted(session):
@@ -140,25 +147,26 @@ def test_a_recording_is_shown_step_by_step(session, recorded, tmp_path):
     session.seek(4)
     frame = session.frame()
     np.testing.assert_array_equal(frame.moment.state, recorded.states[4])
-    np.testing.assert_array_equal(frame.ahead["capture"][0].cloud, recorded.particles[4])
+    np.testing.assert_array_equal(frame.plans["capture"][0].cloud, recorded.particles[4])
     assert frame.tallies["capture"].held.sum() == recorded.inside[:4].sum()
     session.seek(10_000)
     assert session.frame().moment.outcome == recorded.outcome
-    assert session.frame().ahead["capture"] == []
+    assert session.frame().plans["capture"] == []
     session.play()
     session.advance()
     assert (session.time, session.playing) == (1, True)
 
 
 def test_a_recording_of_another_map_or_task_is_refused(session, recorded):
+    elsewhere = MarbleOptions(variant=True).at("bottom-right").starts(len(recorded.states))
     with pytest.raises(CaptureError, match="recorded on another map"):
-        session.open(replace(recorded, info={"map": "center"}))
-    with pytest.raises(CaptureError, match="variant of its map"):
-        session.open(replace(recorded, info=recorded.info | {"variant": True}))
-    with pytest.raises(CaptureError, match="not of a marble"):
+        session.open(replace(recorded, info={"task": "marble", "options": {}, "map": "center"}))
+    with pytest.raises(CaptureError, match=r"recorded in 'Bottom Right \(variant\)', and this page shows 'Bottom Right'"):
+        session.open(replace(recorded, states=elsewhere, info=recorded.info | {"options": {"variant": True}}))
+    with pytest.raises(CaptureError, match="not of the marble"):
         session.open(replace(recorded, states=recorded.states[:, :3]))
     assert session.mode == "by hand"
-    assert session.settings.map == "bottom-right"
+    assert session.settings.place == "bottom-right"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +175,7 @@ def test_a_recording_of_another_map_or_task_is_refused(session, recorded):
         ("k", 17, "choose k from 1 to 16"),
         ("alpha", 0.0, "alpha is 0.0"),
         ("method", "captur", "Did you mean 'capture'"),
-        ("map", "centre", "Did you mean 'center'"),
+        ("place", "centre", "Did you mean 'center'"),
         ("planner.horizon", 0, "horizon is 0"),
         ("planner.temperature", 0.0, "temperature is 0.0"),
     ],
@@ -179,7 +187,49 @@ def test_bad_settings_are_refused_and_change_nothing(session, path, value, sente
     assert session.settings == before
 
 
-def test_another_map_is_another_world(session):
-    session.change("map", "top-left")
-    assert session.world.task.map.name == "Top Left"
+def test_another_place_has_calibrations_of_its_own(session):
+    session.change("place", "top-left")
+    assert session.task.place == "Top Left"
     assert session.frame().waiting == ("capture", "pcp")
+
+
+def test_an_episode_of_another_task_or_of_none_is_refused(session, recorded):
+    with pytest.raises(CaptureError, match="expected task, options and map among them"):
+        session.open(replace(recorded, info={}))
+    box = replace(recorded, states=recorded.states[:, :2], info={"task": "box", "options": {}, "map": "box"})
+    with pytest.raises(CaptureError, match="the episode is of the box; this page shows the marble"):
+        session.open(box)
+
+
+def test_a_task_that_shows_nothing_of_its_own_has_a_page():
+    """Regions, a live episode, pictures, sliders and a scene in 3D for the box, which has none of these."""
+    session = calibrated(Session(View.of(Box(), place="box", beside="lucca", planner=SMALL, calibration=2000)))
+    session.place([0.65, 0.45])  # in the pillar
+    assert session.task.strata.index(session.state[None])[0] >= 0
+    session.advance()
+    session.advance()
+    frame, server = session.frame(), MagicMock()
+    server.scene.add_transform_controls.return_value.position = np.zeros(3)
+    steps = frame.plans["capture"]
+    assert [step.region is not None for step in steps] == [True] * SMALL.horizon
+    assert [step.region is not None for step in frame.plans["lucca"]] == [True] + [False] * (SMALL.horizon - 1)
+    frame.scene.build(server, frame.snapshot, lambda entries, values: None)
+    frame.scene.draw(frame.snapshot)
+    (name, picture, *size), _ = server.scene.add_image.call_args
+    assert (name, size) == ("/task/space", pytest.approx([1.2, 1.2]))
+    bare = frame.scene.picture(replace(frame.snapshot, plans={}), [])
+    assert (picture != bare).any()
+    assert len(frame.scene.enlarged(frame.snapshot)) == 2
+    assert frame.scene.reading(frame.snapshot).endswith(("free", "edge", "corner"))
+    sliders = frame.scene.sliders()
+    assert [slider.label for slider in sliders] == ["x", "y", "push_x", "push_y"]
+    assert all(slider.low < slider.high for slider in sliders)
+    assert {"weights.away", "weights.patch", "k"} <= set(page_controls(session.settings))
+
+
+def test_what_is_dragged_in_the_flat_scene_is_the_configuration():
+    scene = Session(View.of(Box())).scene
+    for point in ([0.2, 0.9], [0.5, 0.5]):
+        entries, values = scene.dragged_to(np.append(scene._on_plate(np.array(point)), 0.0))
+        assert entries == [0, 1]
+        np.testing.assert_allclose(values, point)

@@ -1,4 +1,7 @@
-"""Pictures written as a video: .mp4 through imageio-ffmpeg, .webp and .gif through Pillow, which comes with matplotlib."""
+"""Films: a figure whose moving parts are drawn anew for every picture, and pictures written as a video.
+
+.mp4 is written through imageio-ffmpeg, .webp and .gif through Pillow, which comes with matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,74 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError
+from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.files import written_whole
+from capture_cp.spaces.plotting import label
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
 
 Picture = npt.NDArray[np.uint8]
 
 ENDINGS = (".mp4", ".webp", ".gif")
 #: Seconds for which the last picture stays.
 HOLD = 1.0
+DPI = 100
+
+
+class MovingFigure:
+    """A figure with a still background: what is drawn after `freeze` is gone after the next `clear`."""
+
+    def __init__(self, inches: tuple[float, float], ratios: list[float]) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        self.figure: Figure = Figure(figsize=inches, dpi=DPI, layout="constrained")
+        self.canvas: Any = FigureCanvasAgg(self.figure)
+        self.axes: list[Any] = list(self.figure.subplots(1, len(ratios), width_ratios=ratios))
+        self._heading = self.figure.suptitle(" ", fontsize=12)
+        self._still: set[Artist] = set()
+
+    def picture(self, heading: str) -> Picture:
+        """The figure as it is now under a heading, (h, w, 3)."""
+        self._heading.set_text(label(heading))
+        self.canvas.draw()
+        pixels = np.asarray(self.canvas.buffer_rgba())[:, :, :3]
+        height, width = (size - size % 2 for size in pixels.shape[:2])  # videos want even sizes
+        return np.array(pixels[:height, :width])
+
+    def freeze(self) -> None:
+        """Keep all that is drawn so far in every picture, and the panels where they are."""
+        self.canvas.draw()
+        self.figure.set_layout_engine("none")
+        self._still = set(self._artists())
+
+    def clear(self) -> None:
+        """Remove what was drawn since `freeze`."""
+        for artist in self._artists():
+            if artist not in self._still:
+                artist.remove()
+
+    def _artists(self) -> Iterable[Artist]:
+        return [artist for axis in self.axes for artist in (*axis.lines, *axis.patches, *axis.collections, *axis.images)]
+
+
+def mark_window(axis: Any, closeup: Any, middle: Floats, half: float) -> None:
+    """Show in `closeup` the square of half a side around `middle` (2,), and its outline in `axis`."""
+    from matplotlib.patches import Rectangle
+
+    x, y = (float(value) for value in middle)
+    closeup.set(xlim=(x - half, x + half), ylim=(y - half, y + half))
+    axis.add_patch(Rectangle((x - half, y - half), 2 * half, 2 * half, fill=False, ec="black", lw=1.0, zorder=6))
+
+
+# -- files ---------------------------------------------------------------------------------------------------------------
 
 
 def check_ending(file: Path) -> None:

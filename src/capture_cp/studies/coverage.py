@@ -126,8 +126,6 @@ class CoverageStudy(Study):
                 )
             if RESIDUAL in self.methods and not task.correctable:
                 task.corrected(self.seed)  # explains why not
-        if self.figures is not None and not self.sizes:
-            drawing_of(tasks)
         return tasks
 
     def tests(self, tasks: Mapping[str, Task], console: Console) -> dict[str, TestSet]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -19,6 +19,9 @@ from capture_cp.report.output import output_folder
 from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.rows import weight_options
 from capture_cp.tasks.task import Advance, Task
+
+if TYPE_CHECKING:
+    from capture_cp.tasks.drawing import Drawing
 
 Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
 Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
@@ -133,10 +136,6 @@ def advancing(progress: Progress, description: str, total: int | None) -> Advanc
     return lambda done: progress.update(bar, advance=done, visible=True)
 
 
-def drawing_of(tasks: Mapping[str, Task]) -> Any:
-    """The module that draws these tasks."""
-    task = next(iter(tasks.values()))
-    drawing = task.drawing()
-    if drawing is None:
-        raise CaptureError(f"{task.name} has no drawings; leave --figures out.")
-    return drawing
+def drawing_of(tasks: Mapping[str, Task]) -> Drawing:
+    """What draws these tasks."""
+    return next(iter(tasks.values())).drawing()

@@ -1,11 +1,11 @@
-"""`capture video`: a recorded episode as a video, board or workspace beside the configuration space."""
+"""`capture video`: a recorded episode as a video, the robot beside its configuration space."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -16,26 +16,17 @@ from capture_cp.base.files import check_writable
 from capture_cp.planning.episode import Episode
 from capture_cp.report.movie import ENDINGS, Picture, check_ending, write_movie
 from capture_cp.spaces.plotting import pyplot
-
-
-class Storyboard(Protocol):
-    """Draws an episode, picture by picture."""
-
-    #: Control steps per second.
-    rate: float
-
-    def draw(self, step: int) -> Picture:
-        """The picture (h, w, 3) of a step, 0 to T: the state, and the region of the action taken there."""
-        ...
+from capture_cp.tasks.recorded import recorded_task
+from capture_cp.tasks.registry import find_task, register_task
 
 
 @dataclass(frozen=True)
 class Video:
     """Turn a recorded episode into a video.
 
-    Record episodes with `capture plan marble --record FOLDER` or `capture plan peg --record FOLDER`. The video shows the
-    tilted board (marble only), the workspace, and the configuration space with the model's particles, the region of every
-    step by stratum, and where the robot really went. Nothing is calibrated again: the episode holds its regions.
+    Record episodes with `capture plan TASK --record FOLDER`. The video shows the workspace, if the task draws one, and the
+    configuration space with the model's particles, the region of every step by stratum, and where the robot really went.
+    Nothing is calibrated again: the episode holds its regions.
     """
 
     episode: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="An episode, .npz.", metavar="EPISODE.npz")]
@@ -43,6 +34,10 @@ class Video:
         Path | None, tyro.conf.arg(help=f"The video, {' or '.join(ENDINGS)}; by default an .mp4 beside the episode.")
     ] = None
     speed: Annotated[float, tyro.conf.arg(help="1 is real time, 0.5 half as fast.")] = 1.0
+    task: Annotated[
+        str | None,
+        tyro.conf.arg(help="The episode's task, module:object, if it is your own: no file names a module."),
+    ] = None
 
     def run(self, console: Console) -> None:
         """Draw every step and write the video."""
@@ -52,30 +47,16 @@ class Video:
         pyplot()  # missing matplotlib is reported now
         check_ending(out)
         check_writable(out)
+        if self.task is not None:
+            register_task(find_task(self.task))
         episode = Episode.load(self.episode)
-        board = storyboard(episode)
-        write_movie(out, _pictures(board, episode, console), self.speed * board.rate)
+        board = recorded_task(episode).drawing().storyboard(episode)
+
+        def pictures() -> Iterator[Picture]:
+            for step in track(range(episode.steps + 1), "drawing", console=console, transient=True):
+                yield board.draw(step)
+
+        write_movie(out, pictures(), self.speed * board.rate)
         console.print(f"Video of {episode.steps} steps, {episode.outcome}: {out}", soft_wrap=True, markup=False)
         if not len(episode.particles):
             console.print("The episode was recorded without regions: the video shows states and actions only.")
-
-
-def storyboard(episode: Episode) -> Storyboard:
-    """What draws an episode: the one of its task."""
-    if episode.info.get("task") == "peg":
-        from capture_cp.studies.peg_video import PegStoryboard
-
-        return PegStoryboard(episode)
-    if "map" in episode.info:
-        from capture_cp.studies.marble_video import MarbleStoryboard
-
-        return MarbleStoryboard(episode)
-    raise CaptureError(
-        "the episode does not say what it is a run of; videos are made of what `capture plan marble --record` and "
-        "`capture plan peg --record` write."
-    )
-
-
-def _pictures(board: Storyboard, episode: Episode, console: Console) -> Iterator[Picture]:
-    for step in track(range(episode.steps + 1), "drawing", console=console, transient=True):
-        yield board.draw(step)

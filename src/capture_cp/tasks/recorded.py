@@ -1,4 +1,7 @@
-"""Tasks of recorded episodes: what is written into an episode, and the task that is made of it again."""
+"""Recorded episodes: what is written into them of their task, the task that is made of it again, and their regions.
+
+Nothing is calibrated again: particles and thresholds are in the episode.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,14 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from capture_cp.base.checks import CaptureError, known_name
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.region import Region
+from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.episode import Episode
+from capture_cp.spaces.strata import grid_of
 from capture_cp.tasks.registry import find_task, task_names
 from capture_cp.tasks.task import Task
 
@@ -31,7 +40,44 @@ def recorded_task(episode: Episode) -> Task:
         )
     name = known_name("task of the episode,", info["task"], task_names())  # never a module that a file names
     task: Task = _options(find_task(name), info["options"]).at(str(info["map"]))
-    return task.with_correction(info.get("correction"))
+    task = task.with_correction(info.get("correction"))
+    task.check_episode(episode)
+    return task
+
+
+def recorded_method(episode: Episode, task: Task) -> Capture | None:
+    """The method of a recorded episode, not fitted; None for an episode without regions."""
+    if not len(episode.particles):
+        return None
+    row = task.rows[known_name("method of the episode,", episode.info.get("method"), task.rows)]
+    particles = max(episode.particles.shape[1], 2)  # of a Gaussian there is one, its mean
+    return task.method(row.method, particles, k=episode.info.get("k"))
+
+
+def recorded_region(episode: Episode, cap: Capture, step: int) -> Region | None:
+    """The region of an executed step, or None where the episode has none.
+
+    `cap` is the episode's method as `recorded_method` makes it; it need not be fitted, since the thresholds are in the
+    episode.
+    """
+    if step >= len(episode.particles):
+        return None
+    thresholds, prediction = episode.thresholds[step], episode.particles[step][None]
+    strata, dims = cap.strata, grid_of(cap.strata).require_grid().dims
+    if thresholds.shape != (len(strata.names),) or prediction.shape[2:] != (dims,):
+        raise CaptureError(
+            f"the episode has thresholds {episode.thresholds.shape} and particles {episode.particles.shape}; its task has "
+            f"{len(strata.names)} strata in {dims} dimensions: it was recorded with other settings or in another place."
+        )
+    score = cap.score_
+    if isinstance(score, Mahalanobis):  # of a Gaussian only the mean is recorded; its covariance follows from the input
+        gaussian = score.predict(cap.model, episode.inputs[step][None], 1, np.random.default_rng(0))
+        prediction = score.checked(gaussian, 1, 1, dims)
+    alpha = float(episode.info.get("alpha", 0.1))
+    return Region(score, prediction, thresholds, strata, dims, alpha, score.ambient)
+
+
+# -- options ----------------------------------------------------------------------------------------------------------
 
 
 def _options(kind: type[Any], given: Any) -> Any:

@@ -21,7 +21,7 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
-from capture_cp.planning.episode import System
+from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.planning.settings import PlannerSettings
@@ -31,6 +31,8 @@ from capture_cp.tasks.rows import Row, Setting, method_rows, own_rows
 
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
+    from capture_cp.tasks.drawing import Drawing
+    from capture_cp.tasks.scene import Scene
 
 #: Called with the number of transitions done, while many are simulated.
 Advance = Callable[[int], object]
@@ -72,6 +74,11 @@ class TaskOptions:
     def places(self, planning: bool = False) -> Mapping[str, Task]:
         """The tasks that a study runs over, by the names that these options give them; `planning` ends episodes at goals."""
         raise NotImplementedError
+
+    @property
+    def place_names(self) -> tuple[str, ...]:
+        """The names that these options give to places."""
+        return tuple(self.places(planning=True))
 
     def at(self, place: str) -> Task:
         """One of these tasks, as planning has it; nothing that only its true system needs is checked."""
@@ -133,7 +140,7 @@ class Task(TaskOptions):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        """What distinguishes this task from others, for the names of files: fields that make it another task."""
         kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
 
@@ -191,7 +198,7 @@ class Task(TaskOptions):
         """The approximate model: particles (n, L, dc) of the next configuration."""
         rows, ds = np.repeat(X, n_particles, axis=0), len(self.states)
         after = self.model_step(rows[:, :ds], rows[:, ds:], rng)[:, list(self.axes)]
-        return after.reshape(len(X), n_particles, len(self.axes))
+        return np.ascontiguousarray(after.reshape(len(X), n_particles, len(self.axes)))  # as compiled answers take it
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The model as a Gaussian, for LUCCa: means (n, dc) and covariances (n, dc, dc), by default of some particles."""
@@ -382,16 +389,31 @@ class Task(TaskOptions):
         """Many true systems at once, each with the noise of `closed_loop`; None if they cannot be batched."""
         return None
 
+    def check_episode(self, episode: Episode) -> None:
+        """Refuse a recorded episode that cannot be of this task."""
+        ds, da = len(self.states), len(self.actions)
+        shapes = episode.states.shape[1:], episode.actions.shape[1:], episode.plans.shape[2:]
+        if not episode.steps or shapes != ((ds,), (da,), (da,)):
+            raise CaptureError(
+                f"the episode is not of the {self.name}: its states are {episode.states.shape} and its actions "
+                f"{episode.actions.shape}; expected (T + 1, {ds}) and (T, {da}), as recorded by capture plan."
+            )
+        if not all(np.isfinite(part).all() for part in (episode.states, episode.actions, episode.plans, episode.particles)):
+            raise CaptureError("the episode holds NaN or infinite states, actions or particles; record it again.")
+
     # -- pictures -----------------------------------------------------------------------------------------------------
 
-    def drawing(self) -> Any | None:
-        """The module that draws this task, imported now; None if there is none.
+    def drawing(self) -> Drawing:
+        """What draws figures and films of this task; needs matplotlib."""
+        from capture_cp.tasks.drawing import Drawing
 
-        `coverage_figures(study, tasks, caps, folder)` draws places and regions of calibrated methods, both by place, and
-        returns the files; `figure_data(tasks, name)` returns the JSON-ready numbers behind a figure with that name.
-        `planning_figures(study, tasks, results, folder)` draws the episodes of a planning study.
-        """
-        return None
+        return Drawing(self)
+
+    def scene(self) -> Scene:
+        """What the live page shows of this task."""
+        from capture_cp.tasks.scene import Scene
+
+        return Scene(self)
 
 
 class OutcomesOnCuda(Protocol):

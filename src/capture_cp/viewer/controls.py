@@ -86,7 +86,7 @@ def number_between(name: str, value: Any, low: Number, high: Number) -> Number:
 
 
 def controls_of(
-    settings: Any, skip: Collection[str] = (), prefix: str = "", bounds: Mapping[str, Bounds] = MappingProxyType({})
+    settings: Any, skip: Collection[str] = (), prefix: str = "", bounds: Mapping[str, Range | Bounds] = MappingProxyType({})
 ) -> Iterator[Control]:
     """The numbers, switches and choices of a dataclass, nested ones included; text without choices is left out.
 

@@ -7,7 +7,6 @@ import io
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -15,9 +14,7 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.viewer.guard import guarded, holds
-from capture_cp.viewer.settings import MarbleView, View
-from capture_cp.viewer.stage import Stage
-from capture_cp.viewer.world import World
+from capture_cp.viewer.view import View
 
 HIGHEST_PORT = 65535
 
@@ -43,8 +40,7 @@ def open_page(settings: View, console: Console) -> Any:
     from capture_cp.viewer.page import Page
     from capture_cp.viewer.session import Session
 
-    world, stage = _task(settings)
-    session = Session(settings, world)
+    session = Session(settings)
     for episode in episodes.values():
         session.open(episode)
     port = free_port(settings.host, settings.port)
@@ -61,32 +57,19 @@ def open_page(settings: View, console: Console) -> Any:
         redirect_stdout(io.StringIO()),
         guarded(settings.host),
     ):  # without viser's banner: the address is printed once, by us
-        server = LocalServer(settings.host, port, label=f"capture view {settings.task}", verbose=False)
+        server = LocalServer(settings.host, port, label=f"capture view {settings.task.name}", verbose=False)
     if not holds(loopback(settings.host), server.get_port()):
         server.stop()
         raise CaptureError(
             f"the page is not served: requests of other websites could not be refused with viser {viser.__version__}; "
             "install the version that is known to work: pip install viser==1.1.1."
         )
-    return Page(server, session, stage, episodes)
+    return Page(server, session, episodes)
 
 
 def loopback(host: str) -> str:
     """A host that a page bound to `host` can be reached at from this machine."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-
-
-def _task(settings: View) -> tuple[Callable[[Any], World], type[Stage]]:
-    """The world and the stage of a task."""
-    if isinstance(settings, MarbleView):
-        from capture_cp.viewer.marble_stage import MarbleStage
-        from capture_cp.viewer.marble_world import MarbleWorld
-
-        return MarbleWorld, MarbleStage
-    from capture_cp.viewer.peg_stage import PegStage
-    from capture_cp.viewer.peg_world import PegWorld
-
-    return PegWorld, PegStage
 
 
 def free_port(host: str, wanted: int) -> int:

@@ -1,4 +1,4 @@
-"""What a page is looking at: settings, world, calibrations, the state by hand, a live episode or a recorded one.
+"""What a page is looking at: settings, task, calibrations, the state by hand, a live episode or a recorded one.
 
 Nothing here knows of a browser. Threads may call anything at any time: short changes take a lock, slow work (`prepare`,
 `advance`) is done outside it and kept only if nothing has changed in the meantime.
@@ -7,38 +7,59 @@ Nothing here knows of a browser. Threads may call anything at any time: short ch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, known_name, shortened
+from capture_cp.base.checks import CaptureError, Floats, known_name
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
+from capture_cp.conformal.groups import Tree
+from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import Episode
+from capture_cp.tasks.recorded import recorded_task
+from capture_cp.tasks.scene import Scene
+from capture_cp.tasks.task import Task
 from capture_cp.viewer.controls import replaced
-from capture_cp.viewer.frame import Frame, Tally
-from capture_cp.viewer.run import Landing, Moment, Run
-from capture_cp.viewer.settings import ALONE, View
-from capture_cp.viewer.world import World, kinds_of
+from capture_cp.viewer.live import Frame, Landing, Moment, Run, Tally, regimes_of
+from capture_cp.viewer.view import ALONE, View
+
+#: Starts that episodes go through in turn.
+STARTS = 50
 
 
 class Session:
-    """One page's subject."""
+    """One page's subject.
 
-    def __init__(self, settings: View, make_world: Callable[[Any], World]) -> None:
+    Attributes:
+        settings: what is chosen.
+        places: names of the task's places.
+        scene: what is shown of the task in the chosen place.
+    """
+
+    def __init__(self, settings: View) -> None:
         settings.check()
-        self._make_world, self._lock = make_world, RLock()
-        self._worlds: dict[tuple[Any, ...], World] = {}
+        self._lock = RLock()
+        self.settings, self.places = settings.resolved(), list(settings.task.place_names)
+        self._tasks: dict[str, Task] = {}
+        self._scenes: dict[str, Scene] = {}
         self._caps: dict[tuple[Any, ...], Capture] = {}
-        self.settings = settings
+        self._transitions: dict[str, Transitions] = {}
+        self._progress = ""
         self.playing, self.from_here, self._retune = False, False, False
         self.time, self.episode = 0, 0
         self._tallies: dict[str, Tally] = {}
         self._replay: Episode | None = None
         self._run: Run | None = None
-        self._enter_world()
+        self._enter()
+
+    @property
+    def task(self) -> Task:
+        """The task in the chosen place."""
+        return self._task(str(self.settings.place))
 
     # -- changes by a person ------------------------------------------------------------------------------------------
 
@@ -46,12 +67,11 @@ class Session:
         """Another value for one of the settings; refused as on the command line."""
         settings = replaced(self.settings, path, value)
         settings.check()
+        self._task(str(settings.place))
         with self._lock:
-            if settings.where != self.settings.where:
-                self._world(settings)
             before, self.settings = self.settings, settings
-            if settings.where != before.where:
-                self._enter_world()
+            if settings.place != before.place:
+                self._enter()
             elif path not in ("method", "beside"):
                 self._tallies.clear()
             self._retune = path != "beside"
@@ -61,7 +81,7 @@ class Session:
         with self._lock:
             wanted = _finite("state", state)
             self._by_hand()
-            self.state = self.world.placed(wanted)
+            self.state = self.scene.placed(wanted)
 
     def aim(self, action: Floats) -> None:
         """Choose the action by hand; ends what was running."""
@@ -83,12 +103,12 @@ class Session:
     def reset(self) -> None:
         """Back to the start, with counts at zero; closes a recording."""
         with self._lock:
-            self._enter_world()
+            self._enter()
 
-    def open(self, episode: Episode, maps: Collection[str] | None = None) -> None:
+    def open(self, episode: Episode, trusted: bool = True) -> None:
         """Show a recorded episode, with the method it was recorded with.
 
-        `maps` are those that it may name, by default any: a file that came from a page must not make us read others.
+        A file that came from a page is not trusted: it names a place that the page has, and must not make us read others.
         """
         planned_with = episode.info.get("method", METHODS[0])
         if planned_with not in METHODS:
@@ -97,16 +117,29 @@ class Session:
                 "capture video can show it."
             )
         with self._lock:
-            settings = self.settings
-            for name in ("map", "system", "method"):
-                if name in episode.info and hasattr(settings, name):
-                    known = maps if name == "map" else None
-                    settings = replaced(settings, name, _recorded_name(name, episode.info[name], known))
-            settings.check()
-            self._world(settings).check_episode(episode)
-            self.settings = settings
-            self._enter_world()
+            place = self._place_of(episode, trusted)
+            self.settings = replace(self.settings, place=place, method=planned_with)
+            self._enter()
             self._replay = episode
+
+    def _place_of(self, episode: Episode, trusted: bool) -> str:
+        """The place where an episode was recorded; refuses one of another task, or of a place that is not shown here."""
+        name, place = self.settings.task.name, str(episode.info.get("map", self.settings.place))
+        if not trusted:
+            known_name("place of the episode", place, self.places)
+        recorded = recorded_task(episode)
+        if recorded.name != name:
+            raise CaptureError(f"the episode is of the {recorded.name}; this page shows the {name}.")
+        shown = self._task(place) if place in self.places else recorded
+        if shown.place != recorded.place:
+            raise CaptureError(
+                f"the episode was recorded in {recorded.place!r}, and this page shows {shown.place!r} there; capture video "
+                "can show it."
+            )
+        if place not in self.places:
+            self.places.append(place)
+            self._tasks[place] = recorded
+        return place
 
     def seek(self, time: int) -> None:
         """A step of the recording."""
@@ -119,14 +152,30 @@ class Session:
     def prepare(self) -> bool:
         """Calibrate one chosen method that is not calibrated yet; False if there is none."""
         with self._lock:
-            settings, world = self.settings, self.world
+            settings, task = self.settings, self.task
             missing = [name for name in _methods(settings) if _key(settings, name) not in self._caps]
         if not missing:
             return False
-        cap = world.calibrated(missing[0], settings)
+        cap = self._calibrated(task, missing[0], settings)
         with self._lock:
             self._caps[_key(settings, missing[0])] = cap
         return True
+
+    def _calibrated(self, task: Task, name: str, settings: View) -> Capture:
+        """A method, fitted to the task's calibration transitions as the planning study does it."""
+        done, place = 0, str(settings.place)
+
+        def advance(rows: int) -> None:
+            nonlocal done
+            done += rows
+            self._progress = f", {done:,} of {settings.calibration or task.calibration_size:,} transitions"
+
+        if place not in self._transitions:
+            self._transitions[place] = task.calibration(settings.seed, settings.calibration, advance)
+        self._progress, data = "", self._transitions[place]
+        tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": settings.max_leaves}))
+        cap = task.method(name, settings.particles, tree, task.seed_here(settings.seed), settings.k)
+        return cap.fit(data.X, data.Y)
 
     def advance(self) -> None:
         """One step: of the recording, or planned and done by the true system. A finished episode gives way to the next."""
@@ -135,12 +184,12 @@ class Session:
                 self.seek(self.time + 1)
                 self.playing = self.playing and self.time < self._replay.steps
                 return
-            settings, world, run, retune = self.settings, self.world, self._run, self._retune
+            settings, task, run, retune = self.settings, self.task, self._run, self._retune
             cap = self._caps.get(_key(settings, settings.method))
         if cap is None:
             raise CaptureError(f"{settings.method} is not calibrated yet; call prepare() until it is.")
         if run is None or run.now.outcome is not None:
-            self._begin(settings, world, cap, run)
+            self._begin(settings, task, cap, run)
             return
         if retune:
             run.retune(cap, settings)
@@ -150,21 +199,21 @@ class Session:
                 self._retune = self._retune and settings is not self.settings
                 self._count(settings.method, landing, run)
 
-    def _begin(self, settings: View, world: World, cap: Capture, before: Run | None) -> None:
+    def _begin(self, settings: View, task: Task, cap: Capture, before: Run | None) -> None:
         """Plan the first step of the next episode, unless a person has changed something in the meantime."""
         episode = self.episode + (before is not None)
-        start = self.state if self.from_here else world.start(episode)
-        run = Run(world, cap, settings, start, episode)
+        start = self.state if self.from_here else task.starts(STARTS)[episode % STARTS]
+        run = Run(task, cap, settings, start, episode)
         with self._lock:
             if self._run is before and self.settings is settings:
                 self._run, self._retune, self.episode = run, False, episode
 
     def _count(self, method: str, landing: Landing, run: Run) -> None:
-        kinds = len(self.world.kinds)
-        tally = self._tallies.setdefault(method, Tally(np.zeros(kinds, np.int64), np.zeros(kinds, np.int64)))
-        if landing.kind >= 0:
-            tally.landed[landing.kind] += 1
-            tally.held[landing.kind] += landing.inside
+        none = np.zeros(len(self.task.regimes), np.int64)
+        tally = self._tallies.setdefault(method, Tally(none, none.copy()))
+        if landing.regime >= 0:
+            tally.landed[landing.regime] += 1
+            tally.held[landing.regime] += landing.inside
         if run.now.outcome is not None and run.pure:
             tally.outcomes[run.now.outcome] += 1
 
@@ -173,7 +222,7 @@ class Session:
     def frame(self) -> Frame:
         """What there is to draw now, regions included."""
         with self._lock:
-            settings, world, mode, moment = self.settings, self.world, self.mode, self._moment()
+            settings, scene, mode, moment = self.settings, self.scene, self.mode, self._moment()
             caps = {name: self._caps.get(_key(settings, name)) for name in _methods(settings)}
             tallies = {
                 name: Tally(t.landed.copy(), t.held.copy(), Counter(t.outcomes)) for name, t in self._counts().items()
@@ -181,11 +230,12 @@ class Session:
             steps = self._replay.steps if self._replay is not None else max(0, len(moment.trail) - 1)
             time, episode = self.time, self.episode
         ready = {name: cap for name, cap in caps.items() if cap is not None}
-        ahead = {
-            name: world.ahead(cap, moment.state, moment.plan, settings, moment.particles) for name, cap in ready.items()
+        plans = {
+            name: scene.ahead(cap, moment.state, moment.plan, settings.alpha, settings.seed, moment.particles)
+            for name, cap in ready.items()
         }
         waiting = tuple(name for name in caps if name not in ready)
-        return Frame(settings, world, mode, moment, ahead, waiting, tallies, time, steps, episode)
+        return Frame(settings, scene, mode, moment, plans, waiting, self._progress, tallies, time, steps, episode)
 
     def moment(self) -> Moment:
         """The state and the plan now, without regions: quick."""
@@ -216,24 +266,29 @@ class Session:
         """Counts of the live episodes; of a recording, those of its steps so far."""
         if self._replay is None or not len(self._replay.inside):
             return self._tallies if self._replay is None else {}
-        kinds, episode = len(self.world.kinds), self._replay
-        Y = episode.states[1 : self.time + 1][:, list(self.world.axes)]
-        kind = kinds_of(self.world, self.world.strata.index(Y))
-        landed, held = (np.bincount(part[part >= 0], minlength=kinds) for part in (kind, kind[episode.inside[: self.time]]))
+        regimes, episode = len(self.task.regimes), self._replay
+        found = regimes_of(self.task, episode.states[1 : self.time + 1][:, list(self.task.axes)])
+        both = found, found[episode.inside[: self.time]]
+        landed, held = (np.bincount(part[part >= 0], minlength=regimes) for part in both)
         tally = Tally(landed, held)
         tally.outcomes[episode.outcome] += self.time >= episode.steps
         return {str(episode.info.get("method", "recorded")): tally}
 
-    # -- worlds -------------------------------------------------------------------------------------------------------
+    # -- places -------------------------------------------------------------------------------------------------------
 
-    def _world(self, settings: View) -> World:
-        if settings.where not in self._worlds:
-            self._worlds[settings.where] = self._make_world(settings)
-        return self._worlds[settings.where]
+    def _task(self, place: str) -> Task:
+        """The task in a place, made when it is first asked for."""
+        if known_name("place", place, self.places) not in self._tasks:
+            self._tasks[place] = self.settings.task.at(place)
+        return self._tasks[place]
 
-    def _enter_world(self) -> None:
-        self.world = self._world(self.settings)
-        self.state, self.action = self.world.first_look()
+    def _enter(self) -> None:
+        """Begin anew in the chosen place."""
+        place, task = str(self.settings.place), self.task
+        if place not in self._scenes:
+            self._scenes[place] = task.scene()
+        self.scene = self._scenes[place]
+        self.state, self.action = self.scene.first_look()
         self._tallies, self._replay, self._run = {}, None, None
         self._retune, self.playing = False, False
         self.time = self.episode = 0
@@ -255,18 +310,9 @@ def _finite(name: str, numbers: Any) -> Floats:
     return wanted
 
 
-def _recorded_name(kind: str, given: Any, known: Collection[str] | None) -> str:
-    """What an episode says of its map, system or method, which its file may not have from us."""
-    if known is not None:
-        return known_name(f"{kind} of the episode", given, known)
-    if not isinstance(given, str):
-        raise CaptureError(f"the episode's {kind} is {shortened(repr(given))}; expected a name.")
-    return given
-
-
 def _methods(settings: View) -> list[str]:
     return [settings.method] + [settings.beside] * (settings.beside not in (ALONE, settings.method))
 
 
 def _key(settings: View, method: str) -> tuple[Any, ...]:
-    return (*settings.where, method, settings.k, settings.particles, settings.seed)
+    return (settings.place, method, settings.k, settings.particles, settings.seed)

@@ -14,8 +14,8 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, known_name
 from capture_cp.base.files import Pathlike, existing_file
 from capture_cp.tasks.marble.contact import Geometry
+from capture_cp.tasks.marble.contact_table import count_squares, look_up
 from capture_cp.tasks.marble.dynamics import clearances
-from capture_cp.tasks.marble.squares import count_squares, look_up
 
 SIDES = ("left", "right", "bottom", "top")
 MILLIMETRE = 1e-3

@@ -31,6 +31,7 @@ class MarbleOptions(TaskOptions):
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
         "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},
         "plan": {"samples": PLANNER.samples, "horizon": PLANNER.horizon},
+        "view": {"planner": PLANNER},
         "demo": {"maps": ("top-center",)},
         "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},
         "rounds": {"maps": ("bottom-left", "center-right", "top-center")},
@@ -50,6 +51,10 @@ class MarbleOptions(TaskOptions):
         if not self.maps:
             raise CaptureError("no maps are given; name at least one, or leave --maps out.")
         return {str(name): self._on(name, self.absorb or planning) for name in self.maps}
+
+    @property
+    def place_names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.maps))
 
     def at(self, place: str) -> Marble:
         return self._on(place, absorb=True)

@@ -1,94 +1,171 @@
-"""The labyrinth in three dimensions, as plain shapes that a viewer can draw: frame, tilting plate, walls, pits, marble.
-
-Lengths in metres, z up, origin at the middle of the plate's upper face. Shapes that tilt with the plate carry `tilts=True`
-and are given in the plate's own frame; `plate_rotation` turns that frame.
-"""
+"""The labyrinth on the live page: the tilting board in 3D, and its configuration space seen from above."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import Floats
-from capture_cp.tasks.marble.maps import MILLIMETRE, Map
+from capture_cp.capture.capture import Capture
+from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.report.canvas import Canvas, Picture, rgb
+from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.board import Shape, board_scene, marble_shape, plate_rotation
+from capture_cp.tasks.marble.maps import MILLIMETRE
+from capture_cp.tasks.marble.planner import position_spread
+from capture_cp.tasks.marble.task import POSITION, Marble
+from capture_cp.tasks.scene import GOAL, PARTICLE, ROBOT, TRAIL, PlanStep, Scene, Slider, Snapshot, plan_step
+from capture_cp.tasks.task import Task
 
-PLATE_THICKNESS = 4e-3
-WALL_HEIGHT = 12e-3
-FRAME_WIDTH = 10e-3
-FRAME_HEIGHT = 40e-3
-FRAME_GAP = 6e-3
-
-
-@dataclass(frozen=True)
-class Shape:
-    """One solid: a box (size x, y, z), a cylinder (radius, radius, height) or a sphere (radius thrice)."""
-
-    name: str
-    kind: Literal["box", "cylinder", "sphere"]
-    centre: tuple[float, float, float]
-    size: tuple[float, float, float]
-    colour: str
-    tilts: bool = True
-
-
-def board_scene(map: Map) -> list[Shape]:
-    """Everything that stands still on the plate, and the frame around it."""
-    width, height = (side * MILLIMETRE for side in map.size)
-    middle = np.array([width, height]) / 2
-    shapes = [Shape("plate", "box", (0, 0, -PLATE_THICKNESS / 2), (width, height, PLATE_THICKNESS), "#e8d9bd")]
-    for number, wall in enumerate(map.walls):
-        x0, y0, x1, y1 = (value * MILLIMETRE for value in wall)
-        x, y = np.array([(x0 + x1) / 2, (y0 + y1) / 2]) - middle
-        size = (x1 - x0, y1 - y0, WALL_HEIGHT)
-        shapes.append(Shape(f"wall {number}", "box", (float(x), float(y), WALL_HEIGHT / 2), size, "#8a6a45"))
-    for number, pit in enumerate(map.pits):
-        shapes.append(_disc(f"pit {number}", pit, map.pit_radius, middle, "#111111"))
-    shapes.append(_disc("goal", map.goal, map.goal_radius, middle, "#009e73"))
-    return shapes + _frame(width, height)
+#: The scene is drawn in decimetres: cameras and gizmos are made for things of about that size.
+UNIT, MM = 10.0, 1 / MILLIMETRE
+#: How far (m) above the plate flat things are drawn, in order.
+LIFT = 6e-4
+PIT = "#111111"
+#: Every which pixel of the picture is also a tile on the board.
+TILE = 3
+#: Bounds of a state's velocities and tilts.
+STATE_BOUNDS: Floats = np.array([np.inf, dynamics.MAX_SPEED, np.inf, dynamics.MAX_SPEED, *2 * [dynamics.MAX_TILT]])
 
 
-def marble_shape(map: Map, state: Floats) -> Shape:
-    """The marble of a state (x, vx, y, vy, alpha, beta), resting on the plate."""
-    radius = map.marble_radius * MILLIMETRE
-    x, y = float(state[0]), float(state[2])
-    width, height = (side * MILLIMETRE for side in map.size)
-    return Shape("marble", "sphere", (x - width / 2, y - height / 2, radius), (radius, radius, radius), "#9aa5b1")
+class MarbleScene(Scene):
+    """A board with its walls, pits, goal and marble."""
 
+    task: Marble
+    #: Everything on the plate turns with it.
+    plate = "/task/plate"
+    handle = f"{plate}/handle"
 
-def plate_rotation(state: Floats) -> Floats:
-    """Rotation (3, 3) of the plate of a state: positive alpha lowers the side of small x, positive beta that of small y.
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.size: Floats = np.array(self.task.map.size) * MILLIMETRE
 
-    That is how the marble rolls: its acceleration along x is -5/7 g alpha.
-    """
-    a, b = float(state[4]), float(state[5])
-    about_y = np.array([[np.cos(a), 0, -np.sin(a)], [0, 1, 0], [np.sin(a), 0, np.cos(a)]])
-    about_x = np.array([[1, 0, 0], [0, np.cos(b), -np.sin(b)], [0, np.sin(b), np.cos(b)]])
-    return np.asarray(about_y @ about_x)
+    # -- states and plans ---------------------------------------------------------------------------------------------
 
+    def first_look(self) -> tuple[Floats, Floats]:
+        """The marble off its start, rolling towards the middle of a tilted board: a region that can be seen."""
+        state = self.task.starts(1)[0]
+        towards = self.size / 2 - state[POSITION]
+        state[[1, 3]] = 0.2 * towards / max(float(np.linalg.norm(towards)), MILLIMETRE)
+        state[[4, 5]] = -np.sign(towards) * 0.6 * dynamics.MAX_TILT
+        return state, np.array([0.2, -0.2])
 
-def scene_records(map: Map, state: Floats) -> list[dict[str, Any]]:
-    """The whole scene of a state as JSON-ready records, each with its world position and rotation."""
-    turn = plate_rotation(state)
-    records = []
-    for shape in [*board_scene(map), marble_shape(map, state)]:
-        rotation = turn if shape.tilts else np.eye(3)
-        placed = {"position": (rotation @ np.array(shape.centre)).tolist(), "rotation": rotation.tolist()}
-        records.append(asdict(shape) | placed)
-    return records
+    def placed(self, state: Floats) -> Floats:
+        """Within the bounds, and out of the walls."""
+        bounded = np.clip(state, -STATE_BOUNDS, STATE_BOUNDS)
+        bounded[POSITION] = np.clip(bounded[POSITION], 0.0, self.size)
+        if self.task.map.clearance(bounded[POSITION][None])[0] < 0:
+            bounded[POSITION] = self.task.strata.nearest_free(bounded[POSITION][None])[0]
+        return bounded
 
+    def ahead(
+        self, cap: Capture, state: Floats, plan: Floats, alpha: float, seed: int, recorded: Floats | None = None
+    ) -> list[PlanStep]:
+        """As the planner's roll-out: a Gaussian is one marble without noise, and spreads by the linear dynamics."""
+        if not isinstance(cap.score, Mahalanobis):
+            return super().ahead(cap, state, plan, alpha, seed, recorded)
+        spread, states, steps = position_spread(len(plan), self.task.model_gain), state[None], []
+        for h, action in enumerate(plan):
+            x = np.concatenate([states[0], action])
+            states = self.task.believed_step(states, action[None], np.zeros((1, 2)))
+            cloud = np.ascontiguousarray(states[:, POSITION])
+            if h == 0 and recorded is not None and recorded.shape == cloud.shape:
+                cloud = recorded
+            prediction: Any = cloud, spread[h] ** 2 * np.eye(2)[None]
+            steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, prediction=prediction), count=h == 0))
+        return steps
 
-def _disc(name: str, point: tuple[float, float], radius: float, middle: Floats, colour: str) -> Shape:
-    x, y = np.array(point) * MILLIMETRE - middle
-    return Shape(name, "cylinder", (float(x), float(y), 2e-4), (radius * MILLIMETRE, radius * MILLIMETRE, 4e-4), colour)
+    # -- what the page offers -----------------------------------------------------------------------------------------
 
+    @property
+    def legend(self) -> Sequence[tuple[str, str]]:
+        return (*super().legend, ("pit", PIT), ("goal", GOAL))
 
-def _frame(width: float, height: float) -> list[Shape]:
-    x, y = width / 2 + FRAME_GAP + FRAME_WIDTH / 2, height / 2 + FRAME_GAP + FRAME_WIDTH / 2
-    across, along = (2 * x + FRAME_WIDTH, FRAME_WIDTH, FRAME_HEIGHT), (FRAME_WIDTH, 2 * y - FRAME_WIDTH, FRAME_HEIGHT)
-    sides = {"left": (-x, 0.0, along), "right": (x, 0.0, along), "bottom": (0.0, -y, across), "top": (0.0, y, across)}
-    low = -FRAME_HEIGHT / 4
-    return [
-        Shape(f"frame {name}", "box", (cx, cy, low), size, "#5c4630", tilts=False) for name, (cx, cy, size) in sides.items()
-    ]
+    def sliders(self) -> list[Slider]:
+        width, height = self.task.map.size
+        speed, tilt, action = dynamics.MAX_SPEED, dynamics.MAX_TILT, dynamics.MAX_ACTION
+        return [
+            Slider("x (mm)", "state", 0, 0.0, width, 0.5, MM, "Or drag the marble."),
+            Slider("y (mm)", "state", 2, 0.0, height, 0.5, MM, "Or drag the marble."),
+            Slider("velocity x (m/s)", "state", 1, -speed, speed, 0.01),
+            Slider("velocity y (m/s)", "state", 3, -speed, speed, 0.01),
+            Slider("tilt x (rad)", "state", 4, -tilt, tilt, 0.005, 1.0, "Positive lowers the left side."),
+            Slider("tilt y (rad)", "state", 5, -tilt, tilt, 0.005, 1.0, "Positive lowers the near side."),
+            Slider("action x (rad/s)", "action", 0, -action, action, 0.02, 1.0, "Speed of the motor that tilts along x."),
+            Slider("action y (rad/s)", "action", 1, -action, action, 0.02, 1.0, "Speed of the motor that tilts along y."),
+        ]
+
+    def reading(self, snapshot: Snapshot) -> str:
+        x, vx, y, vy, alpha, beta = snapshot.state
+        stratum = self.task.strata.names[int(self.task.strata.index(np.array([[x, y]]))[0])]
+        tilt = ", ".join(f"{np.degrees(part):.1f}°" for part in (alpha, beta))
+        return f"marble at ({x * MM:.1f}, {y * MM:.1f}) mm, {stratum}; {100 * np.hypot(vx, vy):.1f} cm/s; tilt {tilt}"
+
+    # -- 3D -----------------------------------------------------------------------------------------------------------
+
+    def build_solids(self, snapshot: Snapshot) -> None:
+        self._plate = self.server.scene.add_frame(self.plate, show_axes=False)
+        for shape in board_scene(self.task.map):
+            self._solid(shape, self.plate if shape.tilts else "/task")
+        self._marble = self._solid(marble_shape(self.task.map, snapshot.state), self.plate)
+
+    def _solid(self, shape: Shape, parent: str) -> Any:
+        name, colour = f"{parent}/{shape.name.replace(' ', '-')}", tuple(int(part) for part in rgb(shape.colour))
+        place = {"position": np.array(shape.centre) * UNIT, "color": colour}
+        size = np.array(shape.size) * UNIT
+        if shape.kind == "box":
+            return self.server.scene.add_box(name, dimensions=tuple(size), **place)
+        if shape.kind == "cylinder":
+            return self.server.scene.add_cylinder(name, radius=size[0], height=size[2], **place)
+        return self.server.scene.add_icosphere(name, radius=size[0], subdivisions=4, **place)
+
+    def dragged_to(self, place: Floats) -> tuple[Sequence[int], Floats]:
+        return POSITION, place[:2] / UNIT + self.size / 2
+
+    def draw(self, snapshot: Snapshot) -> None:
+        import viser.transforms as transforms
+
+        steps = snapshot.first_plan
+        place = np.array(marble_shape(self.task.map, snapshot.state).centre) * UNIT
+        self._plate.wxyz = transforms.SO3.from_matrix(plate_rotation(snapshot.state)).wxyz
+        self._marble.position = place
+        self.put_handle(place)
+        points, colours = self._tiles(snapshot)
+        self._on_board("region", points, colours, TILE * self.canvas.pitch, LIFT, "square")
+        particles = np.concatenate([step.cloud for step in steps]) if steps else np.empty((0, 2))
+        self._on_board("particles", particles, PARTICLE, 9e-4, 2 * LIFT)
+        self._on_board("trail", snapshot.trail[:, POSITION], TRAIL, 1.2e-3, 3 * LIFT)
+
+    def _tiles(self, snapshot: Snapshot) -> tuple[Floats, Floats]:
+        """Middles (n, 2) and colours (n, 3) of the pixels that regions cover, thinned out."""
+        some, rest = slice(TILE // 2, None, TILE), np.zeros(2)
+        ground = self.canvas.ground(rest)[1][some, some]
+        picture = self.painted(snapshot, snapshot.first_plan)[some, some]
+        covered = (picture != ground).any(axis=2)
+        return self.canvas.points(some, some, rest)[covered.ravel()], picture[covered].astype(np.float64)
+
+    def _on_board(self, name: str, points: Floats, colours: Any, size: float, lift: float, shape: str = "circle") -> None:
+        """Points (n, 2) of the board, so far above it."""
+        high = np.column_stack([points - self.size / 2, np.full(len(points), lift)]) * UNIT
+        self.point_cloud(f"plate/{name}", high, colours, size * UNIT, shape)
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def corners(self) -> tuple[Floats, Floats]:
+        """Those of the board."""
+        return np.zeros(2), self.size
+
+    def furnish(self, canvas: Canvas, picture: Picture, snapshot: Snapshot, steps: list[PlanStep], dot: int = 1) -> None:
+        """Draw pits, goal, the way so far, particles and the marble."""
+        map = self.task.map
+        for pit in map.pits:
+            canvas.circle(picture, np.array(pit) * MILLIMETRE, map.pit_radius * MILLIMETRE, PIT, inside=0.25)
+        canvas.circle(picture, np.array(map.goal) * MILLIMETRE, map.goal_radius * MILLIMETRE, GOAL, line=2.5)
+        canvas.dots(picture, snapshot.trail[:, POSITION], TRAIL, 2)
+        for step in reversed(steps):
+            canvas.dots(picture, step.cloud, PARTICLE, dot)
+        here = snapshot.state[POSITION][None]
+        canvas.dots(picture, here, PARTICLE, 5)
+        canvas.dots(picture, here, ROBOT, 3)

@@ -6,31 +6,33 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib import import_module
 from itertools import product
 from math import comb
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from capture_cp.base.checks import Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.batch import Systems
-from capture_cp.planning.episode import System
+from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.maps import MILLIMETRE, Map
 from capture_cp.tasks.rows import Row
 from capture_cp.tasks.task import CALIBRATION, TEST, Advance, OutcomesOnCuda, Task, TestSet
 
 if TYPE_CHECKING:
+    from capture_cp.tasks.marble.drawing import MarbleDrawing
     from capture_cp.tasks.marble.planner import MarbleWeights
+    from capture_cp.tasks.marble.scene import MarbleScene
 
 Design = Literal["grid", "random"]
 
@@ -297,7 +299,19 @@ class Marble(Task):
 
         return act
 
+    def check_episode(self, episode: Episode) -> None:
+        super().check_episode(episode)
+        if (self.map.clearance(episode.states[:, POSITION]) < -TOLERANCE).any():
+            raise CaptureError(f"the episode leads through walls of {self.map.name}; it was recorded on another map.")
+
     # -- pictures -----------------------------------------------------------------------------------------------------
 
-    def drawing(self) -> Any:
-        return import_module("capture_cp.studies.marble_figures").MarbleDrawing(self)
+    def drawing(self) -> MarbleDrawing:
+        from capture_cp.tasks.marble.drawing import MarbleDrawing
+
+        return MarbleDrawing(self)
+
+    def scene(self) -> MarbleScene:
+        from capture_cp.tasks.marble.scene import MarbleScene
+
+        return MarbleScene(self)

@@ -37,6 +37,7 @@ class PegOptions(TaskOptions):
             "max_leaves": None,
             "particles": PARTICLES,
         },
+        "view": {"planner": PLANNER, "particles": PARTICLES, "k": PARTICLES // 2, "max_leaves": None, "calibration": 20_000},
         "sensitivity": {"episodes": 20},
         "online": {"samples": PLANNER.samples},
         "rounds": {"samples": PLANNER.samples},

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -33,11 +32,13 @@ from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
 if TYPE_CHECKING:
     from capture_cp.tasks.peg.data import PegData
+    from capture_cp.tasks.peg.drawing import PegDrawing
     from capture_cp.tasks.peg.planner import PegWeights
+    from capture_cp.tasks.peg.scene import PegScene
 
 SystemName = Literal["planar", "arm"]
 
-#: The paper's particles a prediction; the k-th nearest is half of them.
+#: The paper's particles per prediction; the k-th nearest is half of them.
 PARTICLES = 8
 #: Fewest transitions in a leaf, chosen on seeds of its own.
 MIN_LEAF = 1000
@@ -120,7 +121,7 @@ class Peg(Task):
 
     @property
     def tree(self) -> Tree:
-        """One tree per stratum, because a single one need not tell fingerprints apart."""
+        """One tree per stratum, because a single one need not distinguish fingerprints."""
         return peg_tree()
 
     def on(self, device: Device) -> Peg:
@@ -264,8 +265,17 @@ class Peg(Task):
 
         return act
 
-    def drawing(self) -> Any:
-        return import_module("capture_cp.studies.peg_figures")
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    def drawing(self) -> PegDrawing:
+        from capture_cp.tasks.peg.drawing import PegDrawing
+
+        return PegDrawing(self)
+
+    def scene(self) -> PegScene:
+        from capture_cp.tasks.peg.scene import PegScene
+
+        return PegScene(self)
 
     def check_poses(self, poses: Floats) -> None:
         """Refuse poses (n, 3) outside the grid, in the receptacle or in the table."""
@@ -284,5 +294,5 @@ class Peg(Task):
 
 
 def peg_tree() -> Tree:
-    """The tree of this task's methods: one a stratum, because a single one need not tell fingerprints apart."""
+    """The tree of this task's methods: one per stratum, because a single one need not distinguish fingerprints."""
     return Tree(min_leaf=MIN_LEAF, max_leaves=None)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.contact_table import ANYTHING, NOTHING
 from capture_cp.tasks.marble.maps import MAP_NAMES, Map, load_map
-from capture_cp.tasks.marble.squares import ANYTHING, NOTHING
 from capture_cp.tasks.marble.task import Marble
 
 MM = 1e-3
@@ -19,7 +19,7 @@ MM = 1e-3
 
 def cautious(geometry):
     """The same map with squares that know nothing: every wall is looked at."""
-    return geometry._replace(zones=np.full_like(geometry.zones, ANYTHING))
+    return geometry._replace(contents=np.full_like(geometry.contents, ANYTHING))
 
 
 def compare(board: Map, n: int, seed: int) -> None:
@@ -62,7 +62,7 @@ def test_squares_give_the_contact_of_all_walls_on_any_board(walls, framed):
 def test_nothing_means_nothing(name):
     board = load_map(name)
     g = board.geometry
-    u, v = np.nonzero(g.zones == NOTHING)
+    u, v = np.nonzero(g.contents == NOTHING)
     points = g.corner + (np.stack([u, v], axis=1) + np.random.default_rng(0).random((len(u), 2))) / g.per_pitch
     assert (board.clearance(points) > 0).all()
     for x, y, radius in [*g.pits, g.goal]:
@@ -72,10 +72,10 @@ def test_nothing_means_nothing(name):
 def test_most_contact_is_looked_up():
     for name in MAP_NAMES:
         g = load_map(name).geometry
-        assert (g.zones != ANYTHING).mean() > 0.4
+        assert (g.contents != ANYTHING).mean() > 0.4
 
 
 def test_large_boards_have_squares_of_a_bounded_number():
     board = replace(load_map("center"), size=(4000.0, 3000.0), walls=((100.0, 100.0, 2000.0, 110.0),))
-    assert max(board.geometry.zones.shape) < 600
+    assert max(board.geometry.contents.shape) < 600
     compare(board, 2_000, 2)

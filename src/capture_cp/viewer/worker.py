@@ -6,15 +6,15 @@ import threading
 from collections.abc import Callable
 
 
-class Loop:
+class Worker:
     """A thread that does `work` whenever it is woken, and again by itself after as many seconds as `work` returns.
 
-    Wakes that arrive during the work count as one: what is drawn is always the latest. An error ends nothing; it is told
-    and the loop waits for the next wake.
+    Wakes that arrive during the work count as one: what is drawn is always the latest. An error ends nothing: it is
+    reported, and the thread waits for the next wake.
 
     Args:
         work: returns after how many seconds it wants to be called again, or None to wait until woken.
-        failed: told of an error in the work.
+        failed: called with an error in the work.
         pause: shortest time (s) between two calls.
     """
 
@@ -46,7 +46,7 @@ class Loop:
                 return
             try:
                 again = self._work()
-            except Exception as error:  # whatever it is, the page must live on and say so
+            except Exception as error:  # whatever it is, the page must live on and report it
                 again = None
                 self._failed(error)
             self._stop.wait(self._pause)

@@ -1,4 +1,4 @@
-"""What the marble can meet in each small square of the board, worked out once a map.
+"""What the marble can meet in each small square of the board, worked out once per map.
 
 Most contact is with flat sides of walls, where pushing out is clamping to a box. Each square knows whether that holds
 there, so that the kernels look at single walls only around corners.
@@ -24,14 +24,14 @@ MOST_SQUARES = 512  # along the longer side
 _HAIR = 1e-6
 
 
-class Squares(NamedTuple):
+class ContactTable(NamedTuple):
     """Squares of side `pitch` from `corner` on.
 
-    `zones` is `ANYTHING`, `NOTHING`, or 2 b + e: clamp to `boxes[b]`, and with e = 1 a pit or the goal may be near.
+    `contents` is `ANYTHING`, `NOTHING`, or 2 b + e: clamp to `boxes[b]`, and with e = 1 a pit or the goal may be near.
     `near[square]` to `near[square + 1]` delimits the walls in `nearby` that can touch a centre in that square.
     """
 
-    zones: npt.NDArray[np.int32]  # (rows, columns)
+    contents: npt.NDArray[np.int32]  # (rows, columns)
     boxes: Floats  # (b, 4): lowest and highest x, then y; the first holds nothing back
     near: npt.NDArray[np.int32]  # (rows * columns + 1,)
     nearby: npt.NDArray[np.int32]
@@ -49,7 +49,7 @@ def _pitch(width: float, height: float) -> float:
     return max(SMALLEST_PITCH, max(width, height) / MOST_SQUARES)
 
 
-def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Floats) -> Squares:
+def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Floats) -> ContactTable:
     """The squares of a map: `bounds` (4,) of the centre, `walls` (w, 4), `pits` (p, 3), `goal` (3,), in metres.
 
     They reach a radius beyond the bounds, which is as far as a move in one piece can lead.
@@ -71,10 +71,10 @@ def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Fl
     boxes[[0, first]] = boxes[[first, 0]]
     order = np.arange(len(boxes))
     order[[0, first]] = first, 0
-    zones = np.where(unclear, ANYTHING, 2 * order[which.reshape(-1)] + ends)
+    contents = np.where(unclear, ANYTHING, 2 * order[which.reshape(-1)] + ends)
     near = np.concatenate([[0], np.cumsum(touches.sum(axis=1))])
-    return Squares(
-        zones.reshape(shape).astype(np.int32), boxes, near.astype(np.int32), np.nonzero(touches)[1].astype(np.int32),
+    return ContactTable(
+        contents.reshape(shape).astype(np.int32), boxes, near.astype(np.int32), np.nonzero(touches)[1].astype(np.int32),
         corner, 1 / pitch,
     )  # fmt: skip
 

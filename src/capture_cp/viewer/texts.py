@@ -1,4 +1,4 @@
-"""What the page says: the status, the regions' sizes, the running counts."""
+"""Texts of the page: the status, the sizes of regions, the running counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from capture_cp.conformal.coverage import clopper_pearson
-from capture_cp.viewer.frame import Frame, Tally
+from capture_cp.viewer.live import Frame, Tally
 
 NO_GUARANTEE = "The planner chooses the states, so the guarantee of the calibration does not apply to these counts."
 
@@ -15,7 +15,7 @@ NO_GUARANTEE = "The planner chooses the states, so the guarantee of the calibrat
 def status_line(frame: Frame) -> str:
     """What is going on, in a few words."""
     if frame.waiting:
-        return f"calibrating {' and '.join(frame.waiting)}{frame.world.progress} …"
+        return f"calibrating {' and '.join(frame.waiting)}{frame.progress} …"
     if frame.mode == "by hand":
         return "by hand: move the sliders, or press Start"
     doing = "recording" if frame.mode == "replay" else f"episode {frame.episode + 1}"
@@ -27,15 +27,18 @@ def status_line(frame: Frame) -> str:
 
 
 def regions_table(frame: Frame) -> str:
-    """Cells of the first region by kind of stratum, method by method, in the order of the pictures: Markdown."""
-    shown = {name: ahead[0].cells for name, ahead in frame.ahead.items() if ahead}
+    """Cells of the first region by regime, method by method, in the order of the pictures: Markdown."""
+    shown = {name: steps[0].cells for name, steps in frame.plans.items() if steps}
     if not shown:
         return ""
-    kinds, of = frame.world.kinds, np.append(frame.world.stratum_kinds, len(frame.world.kinds))
-    lines = [f"**Region of the next step** (cells, α = {frame.settings.alpha:g})", "", _row("method", *kinds, "infeasible")]
-    lines.append(_row(*["---"] + ["--:"] * (len(kinds) + 1)))
+    regimes = frame.scene.task.regimes
+    of = np.append(frame.scene.task.stratum_regimes, len(regimes))
+    title = f"**Region of the next step** (cells, α = {frame.settings.alpha:g})"
+    lines = [title, "", _row("method", *regimes, "infeasible")]
+    lines.append(_row(*["---"] + ["--:"] * (len(regimes) + 1)))
     for name, cells in shown.items():
-        lines.append(_row(name, *(f"{int(count):,}" for count in np.bincount(of, weights=cells, minlength=len(kinds) + 1))))
+        counts = np.bincount(of, weights=cells, minlength=len(regimes) + 1)
+        lines.append(_row(name, *(f"{int(count):,}" for count in counts)))
     return "\n".join(lines)
 
 
@@ -43,15 +46,15 @@ def counts_table(frame: Frame) -> str:
     """Episodes by outcome, and executed steps that ended inside their region, method by method: Markdown."""
     if not frame.tallies:
         return ""
-    kinds = frame.world.kinds
+    regimes = frame.scene.task.regimes
     lines = ["**Counts so far**", "", _row("method", "success", "fell", "timed out")]
     lines.append(_row("---", *["--:"] * 3))
     for name, tally in frame.tallies.items():
         episodes = sum(tally.outcomes.values())
         shown = (f"{tally.outcomes[outcome]} / {episodes}" for outcome in ("success", "fell", "timed out"))
         lines.append(_row(name, *shown))
-    lines += ["", "Steps inside their region (95 % interval over all):", "", _row("method", "all", *kinds)]
-    lines.append(_row("---", *["--:"] * (len(kinds) + 1)))
+    lines += ["", "Steps inside their region (95 % interval over all):", "", _row("method", "all", *regimes)]
+    lines.append(_row("---", *["--:"] * (len(regimes) + 1)))
     lines += [_row(name, *_coverage(tally)) for name, tally in frame.tallies.items()]
     return "\n".join([*lines, "", NO_GUARANTEE])
 

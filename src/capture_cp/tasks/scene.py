@@ -1,0 +1,338 @@
+"""What the live page shows of a task: a scene in 3D, pictures of the configuration space, sliders, and plans ahead.
+
+`Scene` serves any task with a grid: its configuration space lies flat, with regions, particles and the way so far on it. A
+task that has more to show derives from it. Only `build` and what is called after it need viser (extra `view`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from capture_cp.base.checks import Floats, Ints
+from capture_cp.base.streams import stream
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.region import Region
+from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.report.canvas import Canvas, Picture, rgb
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.spaces.strata import INFEASIBLE, Strata
+from capture_cp.tasks.task import Task
+
+#: Opacity of the region of the first step of a plan, and of the last.
+NEAR, FAR = 0.85, 0.25
+#: Length of the longer side of pictures, width of the enlarged one, and how many pixels of the page its pixels are wide.
+PIXELS, ENLARGED, COARSE = 460, 156, 3
+TRAIL, PARTICLE, ROBOT, GOAL = "#555555", "#000000", "#ffffff", "#009e73"
+#: How many positions a slider has, and inputs that show between which values a state's other entries lie.
+POSITIONS, INPUTS = 200, 1000
+#: Length of the longer side of the flat space, in the unit of cameras and gizmos.
+SIDE = 1.2
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A slider for one number of the state or of the action, shown as `unit` times the number."""
+
+    label: str
+    of: str  # "state" or "action"
+    index: int
+    low: float
+    high: float
+    step: float
+    unit: float = 1.0
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One step of a plan as the model sees it.
+
+    Attributes:
+        cloud: particles (L, dc).
+        region: theirs, where the planner builds one.
+        cells: of the region of the first step, by stratum, infeasible ones last, (M + 1,).
+    """
+
+    cloud: Floats
+    region: Region | None = None
+    cells: Ints | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a scene draws.
+
+    Attributes:
+        state: (ds,).
+        trail: states so far, the present one last, (t + 1, ds).
+        plans: steps ahead with their regions, by method.
+    """
+
+    state: Floats
+    trail: Floats
+    plans: Mapping[str, list[PlanStep]]
+
+    @property
+    def first_plan(self) -> list[PlanStep]:
+        """The steps ahead by the first method."""
+        return next(iter(self.plans.values()), [])
+
+
+#: Called with the entries of the state that a person has dragged, and their new values.
+Moved = Callable[[Sequence[int], Floats], None]
+
+
+class Scene:
+    """One task on the page. Drawn by one thread only."""
+
+    #: Whether every step of a plan has a region; otherwise only the first has.
+    regions_along = True
+    #: Least height of the enlarged picture, in cells of the grid.
+    least_cells = 6.0
+    #: Where the gizmo is that the robot is dragged with, and along which axes of the scene it moves.
+    handle = "/task/handle"
+    drag_axes = (True, True, False)
+
+    def __init__(self, task: Task) -> None:
+        self.task: Any = task
+        self.grid = task.strata.require_grid()
+        self._painted: tuple[list[PlanStep], Picture] | None = None
+
+    # -- states and plans ---------------------------------------------------------------------------------------------
+
+    def first_look(self) -> tuple[Floats, Floats]:
+        """A state and an action worth looking at before anything has moved."""
+        return self.task.starts(1)[0], self.task.bounds / 2
+
+    def placed(self, state: Floats) -> Floats:
+        """The possible state nearest to what a person has asked for."""
+        axes, state = list(self.task.axes), state.copy()
+        state[axes] = np.clip(state[axes], *self.corners())
+        if self.task.strata.index(state[axes][None])[0] == INFEASIBLE:
+            free = self.grid.centre(np.flatnonzero(self.task.strata.labels != INFEASIBLE))
+            state[axes] = free[np.argmin(np.linalg.norm(free - state[axes], axis=1))]
+        return state
+
+    def ahead(
+        self, cap: Capture, state: Floats, plan: Floats, alpha: float, seed: int, recorded: Floats | None = None
+    ) -> list[PlanStep]:
+        """The steps of a plan (H, da) from a state; `recorded` particles (L, dc) take the place of the first cloud.
+
+        The noise is the same at every call, so that a picture changes only where its subject does.
+        """
+        along = self.regions_along and not isinstance(cap.score, Mahalanobis)  # whose covariance is that of one step
+        rng, states, steps = stream(seed, "picture"), np.tile(state, (cap.n_particles, 1)), []
+        for h, action in enumerate(plan):
+            x = np.concatenate([states.mean(axis=0) if h else state, action])
+            states = self.believed(states, np.tile(action, (len(states), 1)), rng)
+            cloud = np.ascontiguousarray(states[:, list(self.task.axes)])
+            if h == 0 and recorded is not None and recorded.shape == cloud.shape:
+                cloud = recorded
+            if along:
+                steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, prediction=cloud), count=h == 0))
+            else:
+                steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, rng=seed)) if h == 0 else PlanStep(cloud))
+        return steps
+
+    def believed(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Next states (n, ds) by the model of a plan."""
+        return np.asarray(self.task.model_step(states, actions, rng))
+
+    # -- what the page offers -----------------------------------------------------------------------------------------
+
+    @property
+    def legend(self) -> Sequence[tuple[str, str]]:
+        """What has a colour in the pictures, with the colour."""
+        return (*zip(self.task.strata.names, STRATA_COLOURS), ("infeasible", INFEASIBLE_COLOUR))
+
+    @property
+    def camera(self) -> tuple[Floats, Floats]:
+        """Where a camera stands at first, and what it looks at, both (3,)."""
+        return np.array([0.0, -1.15, 1.4]), np.array([0.0, -0.05, 0.0])
+
+    def sliders(self) -> list[Slider]:
+        """Sliders for the state and the action: the grid's bounds, those of random inputs, and those of actions."""
+        names, inputs = self.task.states, self.task.inputs(INPUTS, np.random.default_rng(0))[:, : len(self.task.states)]
+        low, high = inputs.min(axis=0), inputs.max(axis=0)
+        low[list(self.task.axes)], high[list(self.task.axes)] = self.corners()
+        found = [Slider(name, "state", i, *_whole(a, b)) for i, (name, a, b) in enumerate(zip(names, low, high))]
+        bounds = zip(self.task.actions, self.task.bounds)
+        return found + [Slider(name, "action", i, *_whole(-bound, bound)) for i, (name, bound) in enumerate(bounds)]
+
+    def reading(self, snapshot: Snapshot) -> str:
+        """The state in words, as Markdown."""
+        m = int(self.task.strata.index(snapshot.state[list(self.task.axes)][None])[0])
+        numbers = ", ".join(f"{name} {value:.3g}" for name, value in zip(self.task.states, snapshot.state))
+        return f"{numbers}; {'infeasible' if m == INFEASIBLE else self.task.strata.names[m]}"
+
+    # -- 3D -----------------------------------------------------------------------------------------------------------
+
+    def build(self, server: Any, snapshot: Snapshot, moved: Moved) -> None:
+        """Set up the scene on a viser server, in place of what was there."""
+        server.scene.remove_by_name("/task")
+        server.scene.add_frame("/task", show_axes=False)
+        server.scene.add_light_hemisphere("/task/sky", intensity=2.5, position=(0.0, 0.0, 3.0))
+        self.server, self.moved = server, moved
+        low, high = self.corners()
+        self.canvas = self.canvas_between(low[:2], high[:2], PIXELS)
+        self.build_solids(snapshot)
+        self._handle = server.scene.add_transform_controls(
+            self.handle, 0.22, active_axes=self.drag_axes, disable_rotations=True, depth_test=False
+        )
+        self._handle.on_update(self._dragged)
+
+    def build_solids(self, snapshot: Snapshot) -> None:
+        """Add what stands in the scene."""
+
+    def draw(self, snapshot: Snapshot) -> None:
+        """Bring the scene up to date."""
+        picture = self.picture(snapshot, snapshot.first_plan)
+        size = np.array(picture.shape[1::-1]) * self._scale() * self.canvas.pitch
+        self.server.scene.add_image("/task/space", picture, *size, format="jpeg")
+        self.put_handle(np.append(self._on_plate(snapshot.state[list(self.task.axes)][:2]), 0.0))
+
+    def put_handle(self, place: Floats) -> None:
+        """Bring the gizmo to a place (3,) of the scene."""
+        if not np.allclose(self._handle.position, place, atol=1e-6):
+            self._handle.position = place
+
+    def dragged_to(self, place: Floats) -> tuple[Sequence[int], Floats]:
+        """The entries of the state that the gizmo at a place (3,) of the scene stands for, and their values."""
+        low, high = (corner[:2] for corner in self.corners())
+        return list(self.task.axes[:2]), place[:2] / self._scale() + (low + high) / 2
+
+    def _dragged(self, event: Any) -> None:
+        if event.client is not None:
+            self.moved(*self.dragged_to(np.asarray(event.target.position)))
+
+    def _scale(self) -> float:
+        low, high = self.corners()
+        return SIDE / float((high - low)[:2].max())
+
+    def _on_plate(self, point: Floats) -> Floats:
+        low, high = (corner[:2] for corner in self.corners())
+        return (point - (low + high) / 2) * self._scale()
+
+    def point_cloud(self, name: str, points: Floats, colours: Any, size: float, shape: str = "circle") -> None:
+        """Points (n, 3) of the scene in place of those with the same name; `colours` are one or (n, 3)."""
+        path = f"/task/{name}"
+        if not len(points):
+            self.server.scene.remove_by_name(path)
+            return
+        paint = np.tile(rgb(colours), (len(points), 1)) if isinstance(colours, str) else colours
+        look = {"point_size": size, "point_shape": shape, "precision": "float32", "point_shading": "flat"}
+        self.server.scene.add_point_cloud(path, points, paint.astype(np.uint8), **look)
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    @property
+    def pictured(self) -> Strata:
+        """The strata as pictures show them."""
+        return self.task.strata  # type: ignore[no-any-return]
+
+    @property
+    def colours(self) -> Sequence[int] | None:
+        """Which of the usual colours each stratum has, (M,); None for their order."""
+        return None
+
+    def rest(self, snapshot: Snapshot) -> Floats:
+        """Which slice is shown: a configuration (dc,) whose first two entries do not matter."""
+        first = snapshot.first_plan
+        here = first[0].cloud.mean(axis=0) if first else snapshot.state[list(self.task.axes)]
+        cells = np.rint((here - self.grid.origin) / self.grid.spacing)  # a slice between cells would be the same
+        slice_ = self.grid.origin + cells * self.grid.spacing
+        slice_[:2] = 0.0
+        return np.asarray(slice_)
+
+    def picture(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
+        """The configuration space with the regions of one method."""
+        picture = self.painted(snapshot, steps).copy()
+        self.furnish(self.canvas, picture, snapshot, steps)
+        return picture
+
+    def enlarged(self, snapshot: Snapshot) -> list[Picture]:
+        """The same around the next step of all methods, one picture each; none if no method has one."""
+        plans = list(snapshot.plans.values())
+        firsts, least = [steps[0] for steps in plans if steps], self.least_cells * float(self.grid.spacing[0])
+        window = window_around(firsts, least, wide=len(plans) == 1)
+        if window is None:
+            return []
+        canvas, pictures = self.canvas_between(*window, ENLARGED), []
+        for steps in plans:
+            fine, picture = canvas.finer(paint_plan(canvas, steps, self.rest(snapshot)), COARSE)
+            self.furnish(fine, picture, snapshot, steps, dot=2)
+            pictures.append(picture)
+        return pictures
+
+    def furnish(self, canvas: Canvas, picture: Picture, snapshot: Snapshot, steps: list[PlanStep], dot: int = 1) -> None:
+        """Draw the way so far, particles and the robot, whatever slice they are in."""
+        axes = list(self.task.axes)
+        canvas.dots(picture, snapshot.trail[:, axes], TRAIL, dot)
+        for step in reversed(steps):
+            canvas.dots(picture, step.cloud, PARTICLE, dot)
+        self.furnish_goal(canvas, picture)
+        canvas.dots(picture, snapshot.state[axes][None], PARTICLE, 5)
+        canvas.dots(picture, snapshot.state[axes][None], ROBOT, 3)
+
+    def furnish_goal(self, canvas: Canvas, picture: Picture) -> None:
+        """Draw where the robot should go."""
+
+    def painted(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
+        """The strata with the regions of a plan, painted once per frame."""
+        if self._painted is None or self._painted[0] is not steps:
+            self._painted = steps, paint_plan(self.canvas, steps, self.rest(snapshot))
+        return self._painted[1]
+
+    def canvas_between(self, low: Floats, high: Floats, pixels: int) -> Canvas:
+        """A canvas for the part of the space between two corners (2,)."""
+        return Canvas(self.pictured, low, high, pixels, kinds=self.colours)
+
+    def corners(self) -> tuple[Floats, Floats]:
+        """Outer corners (dc,) of the grid."""
+        low = self.grid.origin - self.grid.spacing / 2
+        return low, low + self.grid.spacing * np.array(self.grid.shape)
+
+
+def plan_step(cap: Capture, x: Floats, cloud: Floats, region: Region, count: bool = True) -> PlanStep:
+    """A step with a region, which it has from the input x (ds + da,), and if asked for the number of its cells."""
+    cells = cap.count_cells(x[None], region.alpha, prediction=region.prediction)[0] if count else None
+    return PlanStep(cloud, region, cells)
+
+
+def paint_plan(canvas: Canvas, steps: list[PlanStep], rest: Floats) -> Picture:
+    """The strata with the regions of a plan over them, the next step's on top; `rest` (dc,) says which slice."""
+    picture = canvas.ground(rest)[1].copy()
+    strengths = np.linspace(NEAR, FAR, len(steps)) if len(steps) > 1 else [NEAR]
+    for step, strength in reversed(list(zip(steps, strengths))):
+        if step.region is not None:
+            canvas.region(picture, step.region, rest, float(strength))
+    return picture
+
+
+def window_around(firsts: list[PlanStep], least: float, wide: bool) -> tuple[Floats, Floats] | None:
+    """Corners (2,) of a window around steps, particles and regions, on the first two axes; None if there are none.
+
+    At least `least` high; as wide as high, or twice as wide.
+    """
+    if not firsts:
+        return None
+    corners = [first.cloud for first in firsts]
+    for region in (first.region for first in firsts if first.region is not None):
+        finite = region.thresholds[np.isfinite(region.thresholds)]
+        if len(finite):
+            corners += region.score.box(region.prediction, finite.max(keepdims=True), region.dims)
+    shown = np.concatenate(corners)[:, :2]
+    shown = shown[np.isfinite(shown).all(axis=1)]
+    middle, reach = (shown.min(axis=0) + shown.max(axis=0)) / 2, np.ptp(shown, axis=0)
+    half = max(least, 1.15 * float(reach.max())) / 2 * np.array([2.0 if wide else 1.0, 1.0])
+    return middle - half, middle + half
+
+
+def _whole(low: float, high: float) -> tuple[float, float, float]:
+    """Bounds of a slider that its steps lead to exactly, and its step: a round number."""
+    step = float(10.0 ** np.floor(np.log10(max(high - low, 1e-12) / POSITIONS * 2)))
+    return float(np.floor(low / step) * step), float(np.ceil(high / step) * step), step

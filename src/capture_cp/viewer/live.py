@@ -1,0 +1,143 @@
+"""A live episode, step by step, and what there is to see and has been counted at one time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from capture_cp.base.checks import Floats, Ints
+from capture_cp.base.streams import stream
+from capture_cp.capture.capture import Capture
+from capture_cp.planning.episode import TIMED_OUT, episode_seeds
+from capture_cp.planning.mppi import MPPI
+from capture_cp.spaces.strata import INFEASIBLE
+from capture_cp.tasks.scene import PlanStep, Scene, Snapshot
+from capture_cp.tasks.task import Task
+from capture_cp.viewer.view import View
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What there is to see at one time.
+
+    Attributes:
+        state: (ds,).
+        plan: actions from here on, (H, da); empty when the episode is over.
+        trail: states so far, the present one last, (t + 1, ds).
+        outcome: how the episode ended, or None.
+        plan_ms: time spent on the plan.
+        particles: recorded particles of the first step (L, dc), or None.
+    """
+
+    state: Floats
+    plan: Floats
+    trail: Floats
+    outcome: str | None = None
+    plan_ms: float | None = None
+    particles: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Landing:
+    """What a step of the true system has shown: the regime it ended in, -1 if infeasible, and whether the region held it."""
+
+    regime: int
+    inside: bool
+
+
+class Run:
+    """Plans with a calibrated method and acts on the true system; the same episodes as `run_episode`, if left alone.
+
+    Attributes:
+        now: the latest moment; replaced as a whole, so that another thread may look at any time.
+        pure: whether all steps were planned with the same settings.
+    """
+
+    def __init__(self, task: Task, cap: Capture, settings: View, start: Floats, episode: int) -> None:
+        self.task, self.cap, self.settings, self.pure = task, cap, settings, True
+        self._seed, noise = episode_seeds(settings.seed, task.place, episode)
+        self._planner = self._planner_of(cap, settings)
+        self._act, self._rng, self._particles = task.closed_loop(start), stream(noise, "system"), stream(noise, "question")
+        self._trail = [start]
+        self.now = self._think()
+
+    def retune(self, cap: Capture, settings: View) -> None:
+        """Go on with another method or other settings, from the plan so far if it is as long."""
+        planner = self._planner_of(cap, settings)
+        if planner.nominal.shape == self._planner.nominal.shape:
+            planner.nominal = self._planner.nominal
+        self.cap, self.settings, self._planner, self.pure = cap, settings, planner, False
+        self.now = self._think()
+
+    def step(self) -> Landing:
+        """Do what was planned, see where it leads, and plan again from there."""
+        before, action = self._trail[-1], self.now.plan[0]
+        after, outcome = self._act(before.copy(), action.copy(), self._rng)
+        self._trail.append(after)
+        if outcome is None and len(self._trail) > self.task.max_steps:
+            outcome = TIMED_OUT
+        Y = after[list(self.task.axes)][None]
+        inside = self.cap.contains(np.concatenate([before, action])[None], Y, self.settings.alpha, rng=self._particles)
+        landing = Landing(int(regimes_of(self.task, Y)[0]), bool(inside[0]))
+        self.now = self._think() if outcome is None else self._over(outcome)
+        return landing
+
+    def _planner_of(self, cap: Capture, settings: View) -> MPPI:
+        return self.task.planner(cap, settings.planner, settings.weights, settings.alpha, self._seed)
+
+    def _think(self) -> Moment:
+        began = perf_counter()
+        self._planner.plan(self._trail[-1])
+        spent = 1e3 * (perf_counter() - began)
+        return Moment(self._trail[-1], self._planner.nominal.copy(), np.array(self._trail), plan_ms=spent)
+
+    def _over(self, outcome: str) -> Moment:
+        return Moment(self._trail[-1], self.now.plan[:0], np.array(self._trail), outcome)
+
+
+def regimes_of(task: Task, Y: Floats) -> Ints:
+    """The regime of every configuration Y (n, dc), -1 where infeasible: (n,)."""
+    return np.append(task.stratum_regimes, INFEASIBLE)[task.strata.index(Y)]
+
+
+@dataclass
+class Tally:
+    """Running counts of one method: outcomes of episodes, and steps by the regime they ended in."""
+
+    landed: Ints
+    held: Ints
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """All that is drawn at one time.
+
+    Attributes:
+        mode: "by hand", "live" or "replay".
+        plans: steps ahead with their regions, by method; only of methods that are calibrated.
+        waiting: methods that are still being calibrated.
+        progress: how far a calibration under way has come, in words.
+        time, steps: of the replay, or of the live episode.
+    """
+
+    settings: View
+    scene: Scene
+    mode: str
+    moment: Moment
+    plans: Mapping[str, list[PlanStep]]
+    waiting: tuple[str, ...]
+    progress: str
+    tallies: Mapping[str, Tally]
+    time: int
+    steps: int
+    episode: int
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What a scene draws of it."""
+        return Snapshot(self.moment.state, self.moment.trail, self.plans)

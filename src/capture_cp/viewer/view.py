@@ -1,0 +1,108 @@
+"""Settings of the live page. One definition serves twice: flags of `capture view` and controls in the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import tyro
+from rich.console import Console
+
+from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
+from capture_cp.capture.methods import METHODS
+from capture_cp.planning.episode import Episode
+from capture_cp.planning.settings import PlannerSettings
+from capture_cp.studies.study import Study
+from capture_cp.tasks.task import PLANNER
+from capture_cp.viewer.controls import Bounds, Choices, Control, Range, controls_of
+
+#: In the place of a second method: none.
+ALONE = "none"
+
+
+@dataclass(frozen=True)
+class View(Study):
+    """A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay."""
+
+    command = "view"
+
+    place: Annotated[str | None, tyro.conf.arg(help="Which of the task's places is shown, by default the first.")] = None
+    method: Annotated[str, tyro.conf.arg(help=f"One of: {', '.join(METHODS)}."), Choices(METHODS)] = "capture"
+    beside: Annotated[
+        str, tyro.conf.arg(help=f"A second method, drawn beside the first, or {ALONE}."), Choices((ALONE, *METHODS))
+    ] = ALONE
+    alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions."), Range(0.01, 0.5, 0.01)] = 0.1
+    k: Annotated[int, tyro.conf.arg(help="Neighbour that counts, for capture and no-strata.")] = 8
+    particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves of the calibration's tree.")] = 20
+    calibration: Annotated[int | None, tyro.conf.arg(help="Calibration transitions, by default the task's number.")] = None
+    seed: Annotated[int, tyro.conf.arg(help="Same seed, same episodes as capture plan.")] = 0
+    planner: Annotated[PlannerSettings, tyro.conf.arg(name="")] = PLANNER
+    weights: Annotated[Any, tyro.conf.Suppress] = None
+    host: Annotated[str, tyro.conf.arg(help="Address to bind to; other machines cannot reach the default.")] = "127.0.0.1"
+    port: Annotated[int, tyro.conf.arg(help="Port; the next free one if it is taken.")] = 8080
+    open: Annotated[bool, tyro.conf.arg(help="Also open the page in the default browser.")] = False
+    replay: Annotated[tuple[Path, ...], tyro.conf.arg(help="Episodes to replay, files of capture plan --record.")] = ()
+
+    def resolved(self) -> Self:
+        """The same with a place, and with the task's own weights where the options have none."""
+        kind, place = self.task.weights, self.place or self.task.place_names[0]
+        given = {} if kind is None else {entry.name: getattr(self.weights, entry.name, None) for entry in fields(kind)}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return replace(self, place=place, weights=None if kind is None else kind(**chosen))
+
+    def check(self) -> None:
+        """Refuse settings that cannot be worked with."""
+        if not 1 <= whole_number("port", self.port, 1) <= 65535:
+            raise CaptureError(f"port is {self.port}; expected a whole number from 1 to 65535.")
+        failure_rate(self.alpha)
+        known_name("method", self.method, METHODS)
+        known_name("method beside", self.beside, (ALONE, *METHODS))
+        for name in ("k", "particles", "calibration"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), 1)
+        if self.k > self.particles:
+            raise CaptureError(f"k is {self.k}, of {self.particles} particles; choose k from 1 to {self.particles}.")
+        for name in ("horizon", "samples"):
+            whole_number(name, getattr(self.planner, name), 1)
+        if not self.planner.temperature > 0:
+            raise CaptureError(f"temperature is {self.planner.temperature}; expected a positive number.")
+        whole_number("seed", self.seed, 0)
+
+    def episodes(self) -> dict[str, Episode]:
+        """The episodes to replay, by the names of their files."""
+        return {file.name: Episode.load(file) for file in self.replay}
+
+    def run(self, console: Console) -> None:
+        """Serve the page until stopped."""
+        from capture_cp.viewer.serve import serve
+
+        serve(self, console)
+
+
+#: What the page does not let a person change.
+FIXED = ("task", "place", "particles", "max_leaves", "calibration", "seed", "host", "port", "open", "replay")
+
+#: Between which values the page lets the planner's numbers be chosen; the command line takes others, too.
+PLANNER_BOUNDS = {
+    "planner.horizon": Bounds(1, 60),
+    "planner.samples": Bounds(1, 65_536),
+    "planner.temperature": Bounds(0.001, 1000),
+    "planner.elites": Bounds(0, 256),
+    "planner.repeats": Bounds(1, 256),
+    "planner.iterations": Bounds(1, 16),
+}
+WEIGHT_BOUNDS = Bounds(0, 1000)
+
+
+def page_controls(view: View, places: Collection[str] = ()) -> dict[str, Control]:
+    """What the page lets a person change, by path; one of several places is a matter of choice, too."""
+    weights = () if view.weights is None else asdict(view.weights).items()
+    of_weights = {f"weights.{name}": WEIGHT_BOUNDS for name, value in weights if isinstance(value, int | float)}
+    bounds = {"k": Range(1, view.particles, 1)} | PLANNER_BOUNDS | of_weights
+    found = {control.path: control for control in controls_of(view, FIXED, bounds=bounds)}
+    if len(places) > 1:
+        found = {"place": Control("place", view.place, Choices(tuple(places)), "What is shown of the task.")} | found
+    return found
