@@ -105,7 +105,7 @@ class Params(NamedTuple):
 
 @njit(cache=True)
 def _model(p):
-    """The model's own numbers: a tuple without arrays is quicker to hand on, and one in another does not compile everywhere."""
+    """The model's own numbers; a tuple without arrays is quicker to hand on, but Python 3.12 takes none within another."""
     return ModelParams(p.half_width, p.half_length, p.hole, p.block, p.depth, p.radius, p.bound, p.noise)
 
 
