@@ -154,7 +154,7 @@ class CoverageStudy(Study):
     ) -> Iterator[dict[str, Counts]]:
         """Counts of every part, some rows of the test inputs, in their order."""
         question = Question(self.mc, self.alpha, self.volume, self.seed)
-        on_cuda = task.outcomes_on_cuda() if chosen_device(self.device) == "cuda" else None
+        on_cuda = task.outcomes_on_cuda() if chosen_device(self.device) == "cuda" and test.draw is not None else None
         if on_cuda is not None:
             from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 

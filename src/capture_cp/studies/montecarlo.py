@@ -130,12 +130,13 @@ class Question:
 def count(caps: Mapping[str, Capture], task: Task, test: TestSet, question: Question, rows: slice) -> dict[str, Counts]:
     """Counts of every calibrated method for some rows of the test inputs, which also number their noise."""
     X, regimes = test.X[rows], len(task.regimes)
+    draws = 1 if test.draw is None else question.draws  # a log has one outcome of each input
     asked = predictions(caps, task, X, question.seed, rows.start)
     totals = np.zeros((len(X), regimes))
     hits = {name: np.zeros((len(X), regimes)) for name in caps}
     step = max(1, BLOCK // len(X))
-    for first in range(0, question.draws, step):
-        Y = test.outcomes(rows, min(step, question.draws - first), first)
+    for first in range(0, draws, step):
+        Y = test.outcomes(rows, min(step, draws - first), first)
         labels = task.strata.index(Y.reshape(-1, Y.shape[-1])).reshape(Y.shape[:-1])
         landed = task.stratum_regimes[labels]
         totals += _by_regime(landed, np.ones(landed.shape, dtype=bool), regimes)
