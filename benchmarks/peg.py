@@ -14,7 +14,7 @@ from benchmarks.comparison import Comparison, limited
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.tasks.peg.cspace import codes_of_cells
-from capture_cp.tasks.peg.planner import PegRollout, peg_planner
+from capture_cp.tasks.peg.planner import peg_planner
 from capture_cp.tasks.peg.task import Peg, SystemName
 
 POSES = 5_000
@@ -38,9 +38,8 @@ def peg_comparisons(seed: int) -> Iterator[Comparison]:
     cap = _calibrated(task, seed)
     X = task.inputs(REGIONS, rng)
     particles = cap.predict(X, rng)
-    regions = PegRollout(cap, task).regions
     yield Comparison(
-        f"cells and costs of {REGIONS} first-step regions", lambda: regions(X, particles),
+        f"cells of {REGIONS} first-step regions", lambda: cap.count_cells(X, prediction=particles),
         "one Capture.region at a time", lambda: [cap.region(x, prediction=p).cells() for x, p in zip(X, particles)], 2,
     )  # fmt: skip
 

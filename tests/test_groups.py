@@ -39,7 +39,7 @@ def rng():
     return np.random.default_rng(0)
 
 
-# -- one group, one a stratum ---------------------------------------------------------------------------------------------
+# -- one group, one per stratum ---------------------------------------------------------------------------------------------
 
 
 def test_one_group_takes_every_score(examples):

@@ -16,7 +16,9 @@ import oracles
 from capture_cp import SE2, Euclidean, Grid, Mahalanobis, OneGroup, PerStratum, Tree, conformal_quantile, conformal_rank
 from capture_cp.conformal.groups import Examples, _tree_nodes
 from capture_cp.conformal.partition import ThresholdTable
+from capture_cp.conformal.scores import ParticleBox, of_particles
 from capture_cp.kernels import cells, distance, gaussian, nearest, tree
+from capture_cp.spaces.strata import GridStrata, columns_of
 
 seeds = st.integers(0, 2**32 - 1)
 ONE_TO_THREE, ONE_TO_FOUR, NONE_TO_FOUR = st.integers(1, 3), st.integers(1, 4), st.integers(0, 4)
@@ -45,8 +47,9 @@ def grids(draw, dims=ONE_TO_THREE):
     return grid, rng.integers(-1, 2, size=grid.size).astype(np.int32), rng
 
 
-def geometry(grid):
-    return grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64)
+def columns(grid, labels):
+    """The cells as kernels take them; strata 0 and 1."""
+    return columns_of(GridStrata(grid, labels, ["one", "two"]))
 
 
 # -- squared thresholds ---------------------------------------------------------------------------------------------------
@@ -134,7 +137,7 @@ def test_count_cells_equals_looking_at_every_cell(gridded, L, data):
     particles = middle + data.draw(st.sampled_from([0.0, 0.4])) * rng.normal(size=middle.shape)
     q = rng.choice([-1.0, 0.0, 0.3, 0.6, 1.5, *grid.spacing], size=(n, 3))
     box = grid.box(*Euclidean().box(particles.min(axis=1), particles.max(axis=1), q.max(axis=1)))
-    counts = nearest.count_cells(*EUCLIDEAN, k, particles, q, *box, labels, *geometry(grid))
+    counts = cells.count_cells(of_particles(*EUCLIDEAN, k, particles), q, *box, columns(grid, labels))
     for i in range(n):
         expected = oracles.count_cells(
             lambda y, i=i: oracles.kth_nearest([y], particles[i : i + 1], k, oracles.euclidean)[0],
@@ -210,8 +213,7 @@ def test_ellipsoid_cells_equal_looking_at_every_cell(gridded, data):
     score = Mahalanobis(tuple(angles))
     q = rng.choice([-1.0, 0.0, 0.5, 1.7], size=(2, 3))
     box = grid.box(*score.box(prediction, q.max(axis=1), grid.dims))
-    is_angle = np.isin(np.arange(grid.dims), list(angles))
-    counts = gaussian.count_ellipsoid_cells(prediction.mean, prediction.whiten, is_angle, q, *box, labels, *geometry(grid))
+    counts = cells.count_cells(score.regions(prediction), q, *box, columns(grid, labels))
     for i in range(2):
         expected = oracles.count_cells(
             lambda y, i=i: oracles.mahalanobis(y, prediction.mean[i], prediction.cov[i], angles),
@@ -224,17 +226,70 @@ def test_ellipsoid_cells_equal_looking_at_every_cell(gridded, data):
 
 
 @given(grids(), st.data())
-def test_box_cell_steps_through_the_box_in_order_and_wraps(gridded, data):
-    grid, _, _ = gridded
+def test_columns_of_a_box_come_in_order_and_wrap(gridded, data):
+    grid, labels, _ = gridded
     first = np.array([data.draw(st.integers(0, size - 1)) for size in grid.shape])
     extent = np.array([data.draw(st.integers(0, size)) for size in grid.shape])
-    assert cells.box_size(extent) == np.prod(extent)
-    centre = np.empty(grid.dims)
-    for t, offset in enumerate(np.ndindex(*extent)):
-        index = (first + offset) % grid.shape
-        cell = cells.box_cell(t, first, extent, *geometry(grid), centre)
-        assert cell == np.ravel_multi_index(tuple(index), grid.shape)
-        assert np.array_equal(centre, grid.centre([cell])[0])
+    found, centre = columns(grid, labels), np.empty(grid.dims)
+    assert cells.column_count(extent) == np.prod(extent[:-1])
+    for number, offset in enumerate(np.ndindex(*extent[:-1])):
+        index = (first[:-1] + offset) % grid.shape[:-1]
+        column = cells.column_at(number, first, extent, found, centre)
+        assert column == (np.ravel_multi_index(tuple(index), grid.shape[:-1]) if grid.dims > 1 else 0)
+        assert np.array_equal(centre[:-1], (grid.origin + np.append(index, 0) * grid.spacing)[:-1])
+
+
+@given(seeds, st.sampled_from(["within", "turn", "half turn"]), st.integers(1, 4), st.booleans())
+def test_cells_of_poses_equal_looking_at_every_cell(seed, axis, k, spread):
+    """SE(2): angles wrap, on a grid that is a full turn or a part of one."""
+    rng, length = np.random.default_rng(seed), 0.7
+    origin, spacing, count, periodic = {
+        "within": (-1.2, 0.3, 9, ()), "turn": (0.0, 2 * np.pi / 11, 11, (2,)), "half turn": (-np.pi, np.pi / 6, 13, ())
+    }[axis]  # fmt: skip
+    grid = Grid([0.0, -1.0, origin], [0.25, 0.3, spacing], [6, 5, count], periodic)
+    labels = rng.integers(-1, 2, size=grid.size).astype(np.int32)
+    middle = grid.centre(rng.integers(grid.size, size=2))[:, None] + np.array([0.0, 0.0, rng.choice([0, 2 * np.pi])])
+    particles = middle + (0.3 if spread else 0.0) * rng.normal(size=(2, 4, 3))
+    metric, q = SE2(length), rng.choice([-1.0, 0.0, 0.25, 0.6, 3.0], size=(2, 3))
+    box = grid.box(*metric.box(particles.min(axis=1), particles.max(axis=1), q.max(axis=1)))
+    counts = cells.count_cells(of_particles(*metric.compiled, k, particles), q, *box, columns(grid, labels))
+    for i in range(2):
+        apart = np.sort(metric.distance(grid.centre(np.arange(grid.size))[:, None], particles[i]), axis=1)[:, k - 1]
+        assume((np.abs(apart[:, None] - q[i]) > 1e-9).all() or q[i].max() <= 0)
+        inside = apart <= q[i][labels] + 1e-12 * (q[i][labels] >= 0)
+        assert counts[i].tolist() == [int((inside & (labels == m)).sum()) for m in (0, 1, -1)]
+
+
+@given(grids(), st.integers(1, 4))
+def test_cells_of_boxes_equal_looking_at_every_cell(gridded, L):
+    grid, labels, rng = gridded
+    particles = grid.centre(rng.integers(grid.size, size=2 * L)).reshape(2, L, grid.dims) + 0.1 * rng.normal(size=grid.dims)
+    q, score = rng.choice([-1.0, 0.0, 0.3, 0.6], size=(2, 3)), ParticleBox()
+    box = grid.box(*score.box(particles, q.max(axis=1), grid.dims))
+    counts = cells.count_cells(score.regions(particles), q, *box, columns(grid, labels))
+    for i in range(2):
+        low, high = particles[i].min(axis=0), particles[i].max(axis=0)
+        expected = oracles.count_cells(
+            lambda y, low=low, high=high: max(0.0, (low - y).max(), (y - high).max()),
+            *(q[i], labels, grid.origin, grid.spacing, grid.shape),
+        )
+        assert counts[i].tolist() == expected.tolist()
+
+
+@given(grids(), st.integers(1, 3))
+def test_weights_are_summed_over_the_cells_of_a_region(gridded, k):
+    grid, labels, rng = gridded
+    cloud, weights = grid.centre(rng.integers(grid.size, size=3)), rng.normal(size=grid.size).astype(np.float32)
+    limits, found = rng.choice([-1.0, 0.3, 1.5], size=3), columns(grid, labels)
+    weighed = found._replace(weights=weights.reshape(found.labels.shape))
+    counts, everything = np.zeros(3, dtype=np.int64), (np.zeros(grid.dims, dtype=np.int64), np.array(grid.shape))
+    room, unused = cells.room_for(3, k, grid.dims, grid.shape[-1]), (np.zeros((grid.dims,) * 2), np.zeros(grid.dims, bool))
+    total = cells.search(*EUCLIDEAN, k, cloud, *unused, limits, *everything, weighed, room, counts)
+    apart = ((grid.centre(np.arange(grid.size))[:, None] - cloud) ** 2).sum(axis=2)
+    inside = (apart <= limits[labels][:, None]).sum(axis=1) >= k
+    assume((np.abs(apart[..., None] - limits) > 1e-9).all())
+    assert counts.sum() == inside.sum()
+    assert total == pytest.approx(float(weights[inside].sum(dtype=float)), abs=1e-6)
 
 
 @given(seeds, st.integers(1, 4), st.sampled_from([1, 3, 20]), st.sampled_from([2, 7, None]))

@@ -34,13 +34,16 @@ def test_a_name_loads_no_learning_library(name):
 def test_every_name_is_what_type_checkers_see():
     (block,) = (node for node in ast.parse(Path(capture_cp.__file__).read_text()).body if isinstance(node, ast.If))
     seen = {name.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for name in node.names}
+    assert [seen.pop(package) for package in ("models", "planning")] == ["capture_cp"] * 2
     assert sorted(seen) == capture_cp.__all__
     for name, module in seen.items():
         assert getattr(capture_cp, name) is getattr(import_module(module), name), name
 
 
 def test_the_namespace_lists_every_name_and_no_other_exists():
-    assert {*capture_cp.__all__, "__version__"} <= set(dir(capture_cp))
+    assert {*capture_cp.__all__, "__version__", "models", "planning"} <= set(dir(capture_cp))
+    assert capture_cp.planning.MPPI
+    assert capture_cp.models.ensemble
     with pytest.raises(AttributeError, match="has no attribute 'Captures'"):
         capture_cp.Captures  # noqa: B018
     with pytest.raises(ImportError):

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import write_json
 from capture_cp.capture.capture import Capture
 from capture_cp.cuda.device import require_cuda
+from capture_cp.kernels.random import stream
 from capture_cp.planning.mppi import MPPI
 from capture_cp.tasks.peg.corrected import NO_CORRECTION
 from capture_cp.tasks.peg.cspace import codes_of_cells
 from capture_cp.tasks.peg.model import PegModel
-from capture_cp.tasks.peg.planner import PLANNER, PegRollout, PegWeights, peg_planner
+from capture_cp.tasks.peg.planner import PLANNER, peg_planner, peg_rollout
 from capture_cp.tasks.peg.task import Peg
 
 CALIBRATION = 20_000
@@ -81,31 +83,34 @@ def _model(task: Peg, inputs: int, rng: np.random.Generator) -> Measured:
 
 def _regions(task: Peg, cap: Capture, samples: int, rng: np.random.Generator) -> Measured:
     X = task.inputs(samples, rng)
-    particles = cap.predict(X, rng)
-    here, there = PegRollout(cap, task).regions, PegRollout(cap, task, device="cuda").regions
-    mine, other = there(X, particles), here(X, particles)
-    agreement = {
-        "regions with other counts": float((mine.cells != other.cells).sum()),
-        "largest relative difference in cost": float(np.abs(mine.cost / other.cost - 1.0).max()),
-        "mean cells": float(other.cells.mean()),
-    }
+    particles, strata = cap.predict(X, rng), task.strata
+    q = np.hstack([cap.thresholds(X), np.full((samples, 1), -1.0)])
+    here, there = cap.score_, cap.score_.on("cuda")
+    mine, other = (score.count_cells(particles, q, strata) for score in (there, here))
+    differing = float((mine != other).any(axis=1).sum())
+    agreement = {"regions with other counts": differing, "mean cells": float(other.sum(axis=1).mean())}
     name = f"{samples:,} first-step regions"
-    return Comparison(name, lambda: there(X, particles), "cpu", lambda: here(X, particles), 1.0), agreement
+    ours, theirs = (partial(score.count_cells, particles, q, strata) for score in (there, here))
+    return Comparison(name, ours, "cpu", theirs, 1.0), agreement
 
 
 def _plans(task: Peg, cap: Capture, samples: int, seed: int) -> Measured:
     """Plans from starts of episodes and from poses in contact, in turn."""
+    from capture_cp.planning.cuda.plans import CudaPlans
+
     settings, rng = replace(PLANNER, samples=samples), np.random.default_rng(seed)
     poses = np.vstack([task.strata.halton_starts(POSES // 2), task.strata.sample_starts(POSES // 2, rng)])
-    here, there = PegRollout(cap, task), PegRollout(cap, task, device="cuda")
-    bound = task.settings.bound
-    sequences = rng.normal(0.0, PegWeights().spread, (samples, settings.horizon, 3)).clip(-bound, bound)
-    mine, other = (np.array([f(pose, sequences, seed).sum(axis=1) for pose in poses]) for f in (there, here))
-    apart = np.abs(mine - other)
+    rollout, planner = peg_rollout(cap, task), peg_planner(cap, task, settings, seed=seed, device="cuda")
+    engine = CudaPlans(rollout, planner.on_device().settings, keep_stages=True)
+    still, apart = np.zeros((1, settings.horizon, 3)), []
+    for key, pose in enumerate(poses):
+        engine.plan(pose[None], settings.temperature, still, key)
+        costs = rollout(pose, engine.sequences[0], int(stream(np.uint64(key), 1)))
+        apart.append(np.abs(costs - engine.stages[0]).sum(axis=1))
     agreement = {
-        "largest difference in cost": float(apart.max()),
-        "sequences over 1e-6 apart": float((apart > 1e-6).sum()),
-        "sequences": float(apart.size),
+        "largest difference in cost": float(np.max(apart)),
+        "sequences over 1e-6 apart": float((np.array(apart) > 1e-6).sum()),
+        "sequences": float(np.size(apart)),
     }
 
     def planning(planner: MPPI) -> Callable[[], Any]:
@@ -116,7 +121,7 @@ def _plans(task: Peg, cap: Capture, samples: int, seed: int) -> Measured:
     return Comparison(f"plan of {samples:,} sequences", ours, "cpu", theirs, 1.0, calls=POSES), agreement
 
 
-def kernel_times(task: Peg, inputs: int, samples: int, seed: int, rounds: int) -> list[dict[str, Any]]:
+def kernel_times(task: Peg, inputs: int, seed: int, rounds: int) -> list[dict[str, Any]]:
     """Median times of kernels whose input is on the GPU already."""
     cuda = require_cuda()
     from capture_cp.cuda.arrays import blocks
@@ -128,14 +133,11 @@ def kernel_times(task: Peg, inputs: int, samples: int, seed: int, rounds: int) -
     cells = *ends, *grid.shape[1:], task.trim, task.strata.shape, codes
     X, normals = cuda.to_device(task.inputs(inputs, rng)), cuda.to_device(rng.standard_normal((inputs, PARTICLES, 3)))
     moved = X, normals, peg.moves(NO_CORRECTION), 0.0, params
-    sequences, start = rng.uniform(-3.0, 3.0, (samples, 15, 3)), task.strata.sample_starts(1, rng)[0]
-    rolled = start, sequences, PARTICLES, 1, seed, False, NO_CORRECTION, params
     jobs: dict[str, Callable[[], Any]] = {
         f"grid of {grid.size:,} cells": lambda: peg.start(peg.cell_codes, blocks(grid.size), *cells),
         f"model, {inputs * PARTICLES:,} particles": lambda: peg.start(
             peg.step_particles, blocks(inputs * PARTICLES), *moved
         ),
-        f"roll-out of {samples:,} sequences, which are copied": lambda: peg.roll_particles(*rolled),
     }
     rows = []
     for name, job in jobs.items():
@@ -166,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for job, agreement in measured(task, chosen.inputs, chosen.samples, chosen.seed):
             rows.append(job.time(chosen.rounds) | {"agreement": agreement})
             print(line(rows[-1]), flush=True)
-        kernels = kernel_times(task, chosen.inputs, chosen.samples[0], chosen.seed, chosen.rounds)
+        kernels = kernel_times(task, chosen.inputs, chosen.seed, chosen.rounds)
         for row in kernels:
             print(f"kernel: {row['kernel']}: {1e3 * row['seconds']:.3f} ms")
         if chosen.out is not None:

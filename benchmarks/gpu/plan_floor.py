@@ -71,7 +71,7 @@ def floor(samples: int, horizon: int, sizes: Sizes, pits: int) -> dict[str, Any]
 
 
 @cuda.jit(cache=True)
-def multiply_and_add(out, steps, by):  # type: ignore[no-untyped-def]
+def multiply_and_add(out, steps, by):
     """Nothing but multiplications and additions, CHAINS of them independent of each other."""
     i = cuda.grid(1)
     a, b, c, d = 1.0 * i, 2.0 * i, 3.0 * i, 4.0 * i

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
+    from capture_cp import models, planning
     from capture_cp.base.checks import CaptureError, CaptureWarning
     from capture_cp.capture.adaptive import Adaptive, AdaptiveAlpha, AdaptiveScale
     from capture_cp.capture.capture import Capture
@@ -82,6 +83,7 @@ _MODULES = {
     "spaces.strata": ("FunctionStrata", "GridStrata", "Strata", "one_stratum"),
 }
 _MODULE_OF = {name: f"capture_cp.{module}" for module, names in _MODULES.items() for name in names}
+_PACKAGES = ("models", "planning")
 
 __all__ = sorted(_MODULE_OF)
 
@@ -91,6 +93,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("capture-cp")
+    if name in _PACKAGES:
+        return import_module(f"capture_cp.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
@@ -98,4 +102,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__, *_PACKAGES, "__version__"})

@@ -45,7 +45,7 @@ STUDIES = {
     "online": Command("capture_cp.studies.online:OnlineStudy", "Regions that adapt to a system that changes.", of_task=True),
     "rounds": Command("capture_cp.studies.rounds:RoundsStudy", "Calibration on the planner's own episodes.", of_task=True),
 }
-COMMANDS = OWN | SHOWN | STUDIES | {name: Command(*brought) for name, brought in TASK_COMMANDS.items()}
+COMMANDS = OWN | SHOWN | STUDIES | {name: Command(*brought[1:]) for name, brought in TASK_COMMANDS.items()}
 
 HEADINGS = {
     "Your own robot": OWN,
@@ -103,6 +103,8 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
     if command.of_task:
         job = _study(name, command, given)
     else:
+        if name in TASK_COMMANDS and given[:1] == [TASK_COMMANDS[name][0]]:
+            given = given[1:]
         job = _parsed(_loaded(command.where), f"capture {name}", _expanded(name, given))
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, category, *_: errors.print(
@@ -131,7 +133,6 @@ def _task(name: str, given: list[str]) -> tuple[str, list[str]]:
     if "--task" in given:
         at = given.index("--task")
         if at + 1 < len(given):
-            sys.path.insert(0, os.getcwd())  # where a task of one's own is, most likely
             return given[at + 1], given[:at] + given[at + 2 :]
     if name == "demo" or (name == "view" and not given):
         return DEFAULT_TASK, given

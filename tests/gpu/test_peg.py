@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -10,16 +9,18 @@ import pytest
 from numba import config
 
 from capture_cp import CaptureError, HorizonCapture, OneGroup, Rollouts
+from capture_cp.cuda import cells
+from capture_cp.kernels.random import stream
+from capture_cp.planning.cuda.plans import CudaPlans, Settings
 from capture_cp.spaces.grid import Grid
-from capture_cp.tasks.peg import cspace, cuda_regions
+from capture_cp.tasks.peg import cspace
 from capture_cp.tasks.peg.corrected import CorrectedModel, CorrectedPeg, Correction
 from capture_cp.tasks.peg.cspace import PegStrata
-from capture_cp.tasks.peg.first_step import FirstStepRegions
 from capture_cp.tasks.peg.model import PegModel
-from capture_cp.tasks.peg.planner import PLANNER, PegRollout, PegWeights, peg_planner
+from capture_cp.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
-from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
+from peg.calibrated import NAMES, PARTICLES, PLACES, calibrated, coarse, inputs, place
 
 NANOMETRE = 1e-9
 CORRECTION = Correction(((1.4, 0.01, 0.0, 0.1), (0.0, 1.5, 0.02, 0.0), (0.0, 0.02, 1.45, 0.0)), 0.6)
@@ -29,7 +30,7 @@ FEW_CELLS = Grid.between((-0.03, -0.01, -0.7), (0.03, 0.05, 0.7), (6e-3, 6e-3, 0
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     if config.ENABLE_CUDASIM:  # every thread is one of Python
-        monkeypatch.setattr(cuda_regions, "THREADS", 32)
+        monkeypatch.setattr(cells, "THREADS", 32)
 
 
 def anywhere(n, seed=0):
@@ -90,50 +91,50 @@ def test_infeasible_inputs_are_refused():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_regions_have_the_processors_cells(name):
-    X = np.concatenate([inputs(where, 1) for where in ("corner", "flat", "mouth", "bottom")])
-    particles = TASK.model(X, PARTICLES, np.random.default_rng(0))
-    here, there = (FirstStepRegions(calibrated(name, coarse()), coarse(), device=device) for device in ("cpu", "cuda"))
-    mine, other = there(X, particles), here(X, particles)
-    np.testing.assert_array_equal(mine.cells, other.cells)
-    np.testing.assert_allclose(np.array(mine), np.array(other), rtol=1e-12)
-
-
-@pytest.mark.parametrize("infeasible", ["worst", "nothing"])
-def test_infeasible_cells_count_as_told(infeasible):
-    X, cap = inputs("flat", 2), calibrated("lucca", coarse())
-    here, there = (FirstStepRegions(cap, coarse(), infeasible=infeasible, device=device) for device in ("cpu", "cuda"))
-    np.testing.assert_allclose(np.array(there(X, None)), np.array(here(X, None)), rtol=1e-12)
-
-
-def test_whole_strata_and_regions_without_cells():
-    """Infinite thresholds take strata in whole; where there is no cell at all, the particles stand for the region."""
-    X, far = inputs("mouth", 2), np.tile([0.0, 0.09, 0.0], (2, PARTICLES, 1))
-    here, there = (FirstStepRegions(calibrated("capture", coarse()), coarse(), device=device) for device in ("cpu", "cuda"))
-    for limit in (np.inf, -1.0):
-        q = np.full((2, len(coarse().names)), -1.0)
-        q[:, 1] = limit
-        here.thresholds = there.thresholds = lambda _, q=q: q
-        np.testing.assert_allclose(np.array(there(X, far)), np.array(here(X, far)), rtol=1e-12)
-
-
-def test_regions_travel_to_other_processes():
-    X, there = inputs("corner", 1), FirstStepRegions(calibrated("capture", coarse()), coarse(), device="cuda")
-    particles = TASK.model(X, PARTICLES, np.random.default_rng(0))
-    found = there(X, particles)
-    again = pickle.loads(pickle.dumps(there))
-    np.testing.assert_array_equal(np.array(again(X, particles)), np.array(found))
+    X, cap = (
+        np.concatenate([inputs(where, 1) for where in ("corner", "flat", "mouth", "bottom")]),
+        calibrated(name, coarse()),
+    )
+    prediction = cap.predict(X, 0)
+    limits = np.where(np.isinf(cap._columns(X, 0.1, None)), -1.0, cap._columns(X, 0.1, None))
+    ours, theirs = (score.count_cells(prediction, limits, coarse()) for score in (cap.score_.on("cuda"), cap.score_))
+    np.testing.assert_array_equal(ours, theirs)
 
 
 # -- plans ----------------------------------------------------------------------------------------------------------------
 
 
+def by_both(rollout, start, samples=3, horizon=4, key=7):
+    """Stage costs (N, H) of the same sequences and noise: on the GPU, on the processor."""
+    spread, bound = 1.5 * np.eye(3), np.full(3, 3.0)
+    plans = CudaPlans(rollout, Settings(horizon, samples, spread, -bound, bound), keep_stages=True)
+    plans.plan(start[None], 0.1, np.zeros((1, horizon, 3)), key)
+    return plans.stages[0], rollout(start, plans.sequences[0], np.uint64(stream(np.uint64(key), 1)))
+
+
 @pytest.mark.parametrize("name", ["capture", "particles", "lucca"])
 @pytest.mark.parametrize("where", ["air", "mouth"])
 def test_stage_costs_are_the_processors(name, where):
-    task, cap = coarse_task(), calibrated(name, coarse())
-    sequences = np.random.default_rng(2).uniform(-3, 3, (3, 4, 3))
-    here, there = (PegRollout(cap, task, weights=PegWeights(bonuses=True), device=device) for device in ("cpu", "cuda"))
-    ours, theirs = (rollout(place(where), sequences, 7) for rollout in (there, here))
+    rollout = peg_rollout(calibrated(name, coarse()), coarse_task(), weights=PegWeights(bonuses=True))
+    ours, theirs = by_both(rollout, place(where))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("infeasible", ["worst", "nothing"])
+def test_infeasible_cells_count_as_told(infeasible):
+    rollout = peg_rollout(calibrated("lucca", coarse()), coarse_task(), weights=PegWeights(infeasible=infeasible))
+    ours, theirs = by_both(rollout, place("flat"), horizon=1)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("limit", [np.inf, -1.0])
+def test_whole_strata_and_regions_without_cells(limit):
+    """Infinite thresholds take strata in whole; where there is no cell at all, the particles stand for the region."""
+    rollout = peg_rollout(calibrated("capture", coarse()), coarse_task())
+    thresholds = np.full_like(rollout.thresholds, -1.0)
+    thresholds[1] = limit
+    rollout.thresholds = thresholds
+    ours, theirs = by_both(rollout, place("mouth"), horizon=1)
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
@@ -150,15 +151,28 @@ def test_stage_costs_of_a_corrected_model_and_a_horizon():
     rollouts = Rollouts.from_arrays(X[:, :3], np.repeat(X[:, None, 3:], 2, axis=1), poses, states=poses)
     score = task.method("capture", PARTICLES).score_
     ahead = HorizonCapture(task.model_step, coarse(), task.axes, score, OneGroup(), PARTICLES, 0).fit(rollouts)
-    sequences = rng.uniform(-3, 3, (2, 3, 3))
-    ours, theirs = (PegRollout(ahead, task, device=device)(place("corner"), sequences, 7) for device in ("cuda", "cpu"))
+    ours, theirs = by_both(peg_rollout(ahead, task), place("corner"), samples=2, horizon=3)
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
-def test_a_plan_is_the_processors():
-    task, cap, settings = coarse_task(), calibrated("capture", coarse()), replace(PLANNER, horizon=3, samples=4)
-    actions = [peg_planner(cap, task, settings, seed=5, device=device).plan(place("mouth")) for device in ("cuda", "cpu")]
-    np.testing.assert_allclose(*actions, rtol=0, atol=1e-6)
+def test_a_plan_with_elites_is_made_and_replaced_thresholds_are_used():
+    settings = replace(PLANNER, horizon=2, samples=8, elites=1, repeats=2)
+    planner = peg_planner(calibrated("capture", coarse()), coarse_task(), settings, seed=5, device="cuda")
+    actions = planner.plan(place("mouth"))
+    assert (np.abs(actions) <= 3.0).all()
+    before = planner.costs.copy()
+    planner.reset()
+    planner.rollout.thresholds = np.full_like(planner.rollout.thresholds, np.inf)
+    planner.plan(place("mouth"))
+    assert (planner.costs != before).all()
+
+
+def test_states_that_no_plan_can_start_from_are_refused():
+    planner = peg_planner(
+        calibrated("capture", coarse()), coarse_task(), replace(PLANNER, horizon=2, samples=4), device="cuda"
+    )
+    with pytest.raises(CaptureError, match="receptacle"):
+        planner.plan(np.array([0.02, 0.0, 0.0]))
 
 
 def test_a_task_on_the_device_is_the_same_task():

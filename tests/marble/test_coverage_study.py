@@ -71,7 +71,7 @@ METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
 
 @pytest.fixture(scope="module")
 def by_stratum():
-    """All six methods, their trees one a stratum, calibrated on random transitions of one map; and inputs to test on."""
+    """All six methods, their trees one per stratum, calibrated on random transitions of one map; and inputs to test on."""
     task, rng = REAL["bottom-right"], np.random.default_rng(0)
     data = task.design_transitions("random", 1, rng)
     calibration, test = slice(0, 40_000), slice(40_000, 46_000)

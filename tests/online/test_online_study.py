@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
+from capture_cp import CaptureError
 from capture_cp.cli import main
+from capture_cp.studies.online import Changing
+from capture_cp.tasks.box import Box
+from capture_cp.tasks.task import Task
 from commands import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
@@ -14,12 +19,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 
 def run(tmp_path, *arguments):
     file = tmp_path / "rows.json"
-    main(["online", *(str(argument) for argument in arguments), "--json", str(file)])
+    main([*(str(argument) for argument in arguments), "--json", str(file)])
     return json.loads(file.read_text())["rows"]
 
 
 def adapt(tmp_path, *more):
-    return run(tmp_path, "marble", "--maps", "bottom-left", "--steps", 60, "--samples", 32, *more)
+    return run(tmp_path, "online", "marble", "--maps", "bottom-left", "--steps", 60, "--samples", 32, *more)
 
 
 def test_every_mode_is_counted_before_and_after_the_change(tmp_path, capsys):
@@ -47,7 +52,7 @@ def test_the_same_seed_gives_the_same_loop_and_a_state_folder_is_read_again(tmp_
 
 def test_rounds_are_measured_by_stratum_and_step(tmp_path, capsys):
     arguments = ("--maps", "top-left", "--rounds", 1, "--episodes", 12, "--checks", 3, "--samples", 64)
-    rows = run(tmp_path, "marble-rounds", *arguments, "--figures", tmp_path)
+    rows = run(tmp_path, "rounds", "marble", *arguments, "--figures", tmp_path)
     assert {row["round"] for row in rows} == {0, 1}
     assert {(row["round"], row["kind"]) for row in rows} == {(0, "in use"), (1, "in use"), (1, "promised")}
     whole = [row for row in rows if "step" not in row and row["stratum"] == "all" and row["kind"] == "in use"]
@@ -56,21 +61,51 @@ def test_rounds_are_measured_by_stratum_and_step(tmp_path, capsys):
     assert (tmp_path / "on-policy-rounds.png").stat().st_size > 10_000
 
 
+def test_both_studies_run_on_the_box(tmp_path, capsys):
+    small = ("box", "--spacing", "0.05", "--samples", 8, "--calibration", 1500)
+    rows = run(tmp_path, "online", *small, "--steps", 30, "--modes", "fixed", "scale", "--alpha", 0.2)
+    assert {row["task"] for row in rows} == {"box"}
+    assert [row["n"] for row in rows if row["when"] == "after" and row["stratum"] == "all"] == [30, 30]
+    rows = run(tmp_path, "rounds", *small, "--rounds", 1, "--episodes", 6, "--checks", 2)
+    assert [row["n"] for row in rows if row.get("step") == 1 and row["stratum"] == "all"] == [8, 8]
+
+
+def test_the_system_changes_at_its_step_and_stays_changed():
+    box = Box(noise=0.0)
+    system, push, rng = Changing(box, box.changed(2.0, 0.0), 3), np.array([0.01, 0.0]), np.random.default_rng(0)
+    start, moves = np.array([0.2, 0.2]), []
+    for _ in range(2):  # two episodes of two steps each
+        system.begin(start)
+        state = start
+        for _ in range(2):
+            after, _ = system(state, push, rng)
+            moves.append(after[0] - state[0])
+            state = after
+    np.testing.assert_allclose(moves, [0.015, 0.015, 0.015, 0.03])
+
+
+def test_a_task_that_cannot_change_is_refused():
+    with pytest.raises(CaptureError, match="cannot change"):
+        Task.changed(Box(), 2.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("marble", "--steps", "0"), "steps is 0"),
-        (("marble", "--gain", "-1"), "gain is -1.0; expected a positive number"),
-        (("marble", "--drag", "1"), "drag is 1.0"),
-        (("marble", "--eta", "0"), "eta is 0.0"),
-        (("marble", "--maps", "centre"), "Did you mean 'center'?"),
-        (("marble", "--json", "/no/such/folder/rows.json"), "cannot write"),
-        (("marble-rounds", "--rounds", "-1"), "rounds is -1"),
-        (("marble-rounds", "--episodes", "0"), "episodes is 0"),
-        (("marble-rounds", "--methods", "captur"), "Did you mean 'capture'?"),
+        (("online", "marble", "--steps", "0"), "steps is 0"),
+        (("online", "marble", "--gain", "-1"), "gain is -1.0; expected a positive number"),
+        (("online", "marble", "--drag", "1"), "drag is 1.0"),
+        (("online", "marble", "--eta", "0"), "eta is 0.0"),
+        (("online", "marble", "--maps", "centre"), "Did you mean 'center'?"),
+        (("online", "marble", "--json", "/no/such/folder/rows.json"), "cannot write"),
+        (("online", "box", "--drag", "0.5"), "has no speed to lose"),
+        (("online", "marble", "--modes"), "no modes"),
+        (("rounds", "marble", "--rounds", "-1"), "rounds is -1"),
+        (("rounds", "marble", "--episodes", "0"), "episodes is 0"),
+        (("rounds", "marble", "--methods", "captur"), "Did you mean 'capture'?"),
     ],
 )
 def test_bad_settings_are_refused(capsys, tmp_path, monkeypatch, arguments, sentence):
     monkeypatch.chdir(tmp_path)
-    assert sentence in refused(capsys, "online", *arguments)
+    assert sentence in refused(capsys, *arguments)
     assert list(tmp_path.iterdir()) == []

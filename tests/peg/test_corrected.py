@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, Tree, method
+from capture_cp.tasks.peg import planner
 from capture_cp.tasks.peg.corrected import NO_CORRECTION, CorrectedModel, CorrectedPeg, Correction, corrected
 from capture_cp.tasks.peg.model import PegModel
-from capture_cp.tasks.peg.planner import PLANNER, PegRollout, peg_planner, roll_particles
+from capture_cp.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import PARTICLES, PLACES, TASK, calibrated, inputs, place, transitions
@@ -76,24 +77,25 @@ def test_corrected_particles_stay_feasible():
 
 
 def test_the_planner_rolls_out_the_corrected_model():
-    start, actions = place("air"), np.tile([0.0, -1.0, 0.0], (4, 3, 1))
-    clouds = [
-        roll_particles(start, actions, 400, 3, np.uint64(0), False, np.array(move), 0.5, TASK.model.params)[0]
-        for move in (NO_CORRECTION.move, GAIN)
-    ]
-    np.testing.assert_allclose(clouds[1] - start, 1.5 * (clouds[0] - start), atol=1e-12)
+    start, noise, clouds = place("air"), np.random.default_rng(0).standard_normal((4, 400)), []
+    for task in (TASK, FASTER):
+        states = np.repeat(start[:, None], 400, axis=1)
+        for _ in range(3):
+            planner.peg_step(states, np.array([0.0, -1.0, 0.0]), noise, planner._params(task, PegWeights()))
+        clouds.append(states - start[:, None])
+    np.testing.assert_allclose(clouds[1], 1.5 * clouds[0], atol=1e-12)
 
 
 def test_calibration_of_another_model_is_refused():
     X, Y = transitions()
     cap = method("capture", BOTH, TASK.strata, n_particles=PARTICLES, metric=TASK.metric, tree=Tree(per_stratum=False))
     cap.fit(X, Y)
-    assert np.isfinite(PegRollout(cap, BOTH)(place("mouth"), np.zeros((2, 3, 3)), 0)).all()
+    assert np.isfinite(peg_rollout(cap, BOTH)(place("mouth"), np.zeros((2, 3, 3)), 0)).all()
     for other in (TASK, FASTER):
         with pytest.raises(CaptureError, match="another peg"):
-            PegRollout(cap, other)
+            peg_rollout(cap, other)
     with pytest.raises(CaptureError, match="another peg"):
-        PegRollout(calibrated(), BOTH)
+        peg_rollout(calibrated(), BOTH)
 
 
 def test_a_grid_without_room_in_the_air_is_refused():

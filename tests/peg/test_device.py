@@ -1,24 +1,19 @@
-"""Choosing a device for the peg on a machine without a GPU, and what the GPU's kernels share with the processor's."""
+"""Choosing a device for the peg on a machine without a GPU."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from capture_cp.studies.peg_planning import PegPlanningStudy
-from hypothesis import given
-from hypothesis import strategies as st
 
 from capture_cp import CaptureError
 from capture_cp.cuda import device as devices
-from capture_cp.spaces.grid import Grid
 from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.peg.corrected import CorrectedModel, Correction
 from capture_cp.tasks.peg.cspace import PegStrata
-from capture_cp.tasks.peg.first_step import FirstStepRegions
 from capture_cp.tasks.peg.model import PegModel
 from capture_cp.tasks.peg.options import PegOptions
-from capture_cp.tasks.peg.planner import PegRollout
-from capture_cp.tasks.peg.region_cells import cells_between
+from capture_cp.tasks.peg.planner import peg_planner
 from capture_cp.tasks.peg.settings import PegSettings
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import TASK, calibrated, coarse, inputs
@@ -28,9 +23,8 @@ MAKERS = {
     "strata": lambda device: PegStrata(grid=coarse().grid, device=device),
     "model": lambda device: PegModel(device=device),
     "task": lambda device: Peg(device=device),
-    "regions": lambda device: FirstStepRegions(calibrated("capture", coarse()), coarse(), device=device),
-    "rollout": lambda device: PegRollout(calibrated(), TASK, device=device),
-    "planning": lambda device: PegPlanningStudy(device=device).check(),
+    "planner": lambda device: peg_planner(calibrated(), TASK, device=device),
+    "planning": lambda device: PlanningStudy.of(PegOptions(), device=device).tasks(),
     "coverage": lambda device: CoverageStudy.of(PegOptions(), device=device).checked_places(),
 }
 
@@ -47,7 +41,7 @@ def test_without_a_gpu_cuda_is_refused_in_a_sentence(what):
         MAKERS[what]("cuda")
 
 
-@pytest.mark.parametrize("what", ["strata", "model", "task", "regions", "rollout"])
+@pytest.mark.parametrize("what", ["strata", "model", "task", "planner"])
 def test_unknown_devices_are_refused(what):
     with pytest.raises(CaptureError, match="unknown device 'gpu'"):
         MAKERS[what]("gpu")
@@ -59,18 +53,6 @@ def test_auto_is_the_processor_where_there_is_no_gpu():
     assert PegStrata(grid=coarse().grid, device="auto").device == "cpu"
     np.testing.assert_array_equal(PegModel(device="auto")(X, 3, rng(0)), PegModel()(X, 3, rng(0)))
     assert Peg(device="auto") == Peg()
-
-
-@given(
-    low=st.floats(-3.0, 3.0),
-    size=st.floats(0.0, 3.0),
-    origin=st.floats(-1.0, 1.0),
-    spacing=st.floats(0.01, 0.5),
-    cells=st.integers(1, 40),
-)
-def test_cells_between_two_values_are_those_of_the_grids_box(low, size, origin, spacing, cells):
-    first, extent = Grid([origin], spacing, [cells]).box(np.array([[low]]), np.array([[low + size]]))
-    assert cells_between(low, low + size, origin, spacing, cells) == (first[0, 0], extent[0, 0])
 
 
 def test_the_gaussian_of_a_corrected_model_is_corrected():

@@ -1,38 +1,40 @@
-"""The peg planning study: its rows, its tables, and that episodes are the same however they are run."""
+"""The planning study on the peg: its rows, its tables, and that episodes are the same however they are run."""
 
 from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from capture_cp.studies.peg_planning import PegPlanningStudy
-from capture_cp.studies.peg_sensitivity import PegSensitivity
 from rich.console import Console
 
 from capture_cp import CaptureError, clopper_pearson
 from capture_cp.planning.episode import Episode
-from capture_cp.studies import paper, peg_sensitivity
+from capture_cp.studies.paper import PLANNING_METHODS, Paper
+from capture_cp.studies.planning import PlanningStudy
+from capture_cp.studies.sensitivity import SensitivityStudy, changed
 from capture_cp.tasks.peg.options import PegOptions
+from capture_cp.tasks.peg.planner import PegWeights
+from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.recorded import recorded_task
+from capture_cp.tasks.rows import Setting, weight_options
 
 pytest.importorskip("mujoco")
 
-QUICK = {
-    "system": "planar",
-    "methods": ("pcp",),
-    "episodes": 2,
-    "samples": 4,
-    "horizon": 2,
-    "calibration": 400,
-}
+QUICK = {"methods": ("pcp",), "episodes": 2, "samples": 4, "horizon": 2, "calibration": 400}
 
 
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch, tmp_path_factory):
     """Transitions are kept once for all tests here, and away from the user's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "peg-cache"))
-    monkeypatch.setattr("capture_cp.studies.peg_planning.MAX_STEPS", 3)
+    monkeypatch.setattr(Peg, "max_steps", 3)
+
+
+def planning(task=None, **changes):
+    return PlanningStudy.of(PegOptions(**(task or {})), **(QUICK | changes))
 
 
 def run(study):
@@ -41,19 +43,23 @@ def run(study):
     return text.getvalue()
 
 
+def played(study):
+    tasks = study.tasks()
+    return tasks["planar"], study.results(tasks, Console(file=io.StringIO()))
+
+
 def without_times(results):
     return [{key: value for key, value in run.items() if key != "plan_ms"} for run in results]
 
 
 def test_rows_and_tables(tmp_path):
-    study = PegPlanningStudy(**QUICK, json=tmp_path / "rows.json", record=tmp_path / "runs", figures=tmp_path / "figures")
-    text = run(study)
+    text = run(planning(json=tmp_path / "rows.json", record=tmp_path / "runs", figures=tmp_path / "figures"))
     assert "paper" in text
     assert "48" in text
     assert "In closed loop" in text
     written = json.loads((tmp_path / "rows.json").read_text())
     assert written["schema"] == 1
-    assert written["config"]["bound"] == 3.0
+    assert written["config"]["task"]["bound"] == 3.0
     (row,) = written["rows"]
     assert (row["task"], row["map"], row["method"], row["episodes"]) == ("peg", "planar", "pcp", 2)
     assert row["success"] + row["fell"] + row["timed_out"] == 1
@@ -66,52 +72,59 @@ def test_rows_and_tables(tmp_path):
     saved = Episode.load(tmp_path / "runs" / "peg-planar-pcp-001.npz")
     assert saved.info["method"] == "pcp"
     assert saved.states.shape == (4, 3)
+    assert recorded_task(saved) == Peg()
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {"peg-planar-paths.png", "peg-planar-horizon.png"}
 
 
 def test_episodes_are_the_same_again_and_from_the_state_folder(tmp_path):
-    quiet = Console(file=io.StringIO())
-    once = PegPlanningStudy(**QUICK).results(quiet)[1]["pcp"]
-    kept = PegPlanningStudy(**QUICK, state=tmp_path)
-    again = kept.results(quiet)[1]["pcp"]
-    assert without_times(once) == without_times(again)
-    assert kept.results(quiet)[1]["pcp"] == again  # read, times and all
+    once, again = played(planning())[1], played(planning(state=tmp_path))[1]
+    assert without_times(once["planar", "pcp"]) == without_times(again["planar", "pcp"])
+    assert played(planning(state=tmp_path))[1] == again  # read, times and all
 
 
 def test_all_methods_meet_the_same_start_and_noise():
-    study = PegPlanningStudy(**QUICK | {"methods": ("particles", "lucca")})
-    task, results = study.results(Console(file=io.StringIO()))
+    task, results = played(planning(methods=("particles", "lucca")))
     starts = task.strata.halton_starts(2)
     for runs in results.values():
         np.testing.assert_allclose([run["path"][0] for run in runs], starts, atol=1e-6)
 
 
 def test_paper_figures_are_those_of_table_4():
-    printed = paper.Paper.of(PegOptions)
-    assert [printed.planning("arm", name)[0] for name in paper.PLANNING_METHODS] == [14, 48, 48, 48, 20, 78]
+    printed = Paper.of(PegOptions())
+    assert [printed.planning("arm", name)[0] for name in PLANNING_METHODS] == [14, 48, 48, 48, 20, 78]
 
 
 def test_sensitivity_has_a_row_for_every_choice_and_method(tmp_path, monkeypatch):
-    choices = {"as chosen": {}, "bound 4": {"bound": 4.0}, "soft": {"frequency": 60.0}}
-    monkeypatch.setattr(peg_sensitivity, "CHOICES", choices)
-    text = run(PegSensitivity(methods=("particles",), episodes=1, calibration=100, json=tmp_path / "rows.json"))
-    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
-    assert [row["choice"] for row in rows] == list(choices)
-    assert all(choice in text for choice in choices)
+    few = {
+        "bound": Setting("bound", "largest action", (3.0, 4.0), 3.0),
+        "frequency": Setting("frequency", "controller", (60.0, None), None, none="its own"),
+        "bonuses": Setting("bonuses", "bonuses", (False, True), False),
+    }
+    monkeypatch.setattr(PegOptions, "varied", few)
+    study = SensitivityStudy.of(PegOptions(), methods=("particles",), episodes=1, calibration=100)
+    text = run(replace(study, samples=4, json=tmp_path / "rows.json"))
+    rows = [row for row in json.loads((tmp_path / "rows.json").read_text())["rows"] if row["map"] == "planar"]
+    assert [(row["setting"], row["value"]) for row in rows] == [(name, v) for name in few for v in few[name].values]
+    own = [row | {"setting": 0, "value": 0} for row in rows if row["value"] == few[row["setting"]].own]
+    assert own == [own[0]] * 3  # played once
+    assert all(setting.label in text for setting in few.values())
 
 
-@pytest.mark.parametrize("changes", peg_sensitivity.CHOICES.values())
-def test_every_choice_is_a_setting_of_the_study(changes):
-    study = PegPlanningStudy(**QUICK | changes)
-    study.check()
-    assert study.peg().settings.bound == changes.get("bound", 3.0)
+@pytest.mark.parametrize("setting", PegOptions.varied.values())
+def test_every_choice_is_a_setting_of_the_study(setting):
+    for value in setting.values:
+        study = changed(planning(weights=weight_options(PegWeights)()), setting, value)
+        (task,) = study.tasks().values()
+        assert task.settings.bound == (value if setting.option == "bound" else 3.0)
+        assert study.planned_row(task, "lucca").weights.bonuses == (setting.option == "bonuses" and value)
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"methods": ()}, {"methods": ("magic",)}, {"episodes": 0}, {"alpha": 1.0}, {"bound": -1.0}, {"width": 5.0},
-     {"frequency": 0.0}, {"temperature": 0.0}, {"system": "crane"}],
+    ("wrong", "of_task"),
+    [({"methods": ()}, {}), ({"methods": ("magic",)}, {}), ({"episodes": 0}, {}), ({"alpha": 1.0}, {}),
+     ({"temperature": 0.0}, {}), ({}, {"bound": -1.0}), ({}, {"width": 5.0}), ({}, {"frequency": 0.0}),
+     ({}, {"system": "crane"})],
 )  # fmt: skip
-def test_settings_that_cannot_be_worked_with_are_refused(wrong):
+def test_settings_that_cannot_be_worked_with_are_refused(wrong, of_task):
     with pytest.raises(CaptureError):
-        run(PegPlanningStudy(**QUICK | wrong))
+        run(planning(of_task, **wrong))

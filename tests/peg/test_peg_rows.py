@@ -7,21 +7,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from capture_cp.studies.peg_planning import PegPlanningStudy
-from capture_cp.studies.peg_rows import OURS, OWN_ROWS, PAPERS, ROWS, play
+from numba import njit
 from rich.console import Console
 
 from capture_cp import CaptureError, HorizonCapture, Rollouts
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import PerStratum
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.studies import peg_rows
-from capture_cp.tasks.peg.corrected import NO_CORRECTION
-from capture_cp.tasks.peg.first_step import FirstStepRegions
-from capture_cp.tasks.peg.planner import PegRollout, PegWeights, peg_planner, roll_particles
+from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.sums import RegionSums
+from capture_cp.studies.planning import PlanningStudy
+from capture_cp.tasks.peg import planner
+from capture_cp.tasks.peg import task as peg_task
+from capture_cp.tasks.peg.options import PegOptions
+from capture_cp.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
+from capture_cp.tasks.peg.rows import OURS, ROWS
+from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.rows import FittedRow
 from peg.calibrated import PARTICLES, TASK, calibrated, place
 
 SEED = 5
+OWN_ROWS = [name for name in ROWS if name not in METHODS]
 
 
 def model_rollouts(n, horizon, seed=0):
@@ -43,52 +49,67 @@ def ahead():
 
 
 def test_every_row_has_the_papers_budget():
-    assert list(ROWS) == [*METHODS, *OWN_ROWS]
-    assert all(ROWS[name].planner == PAPERS for name in METHODS)
+    assert tuple(ROWS)[: len(METHODS)] == METHODS
+    assert all(ROWS[name].planner == PLANNER for name in METHODS)
     assert all((row.planner.samples, row.planner.horizon) == (128, 15) for row in ROWS.values())
 
 
+@njit(cache=True)
+def tell_all(mean, action, seen, h, horizon, params):
+    """All that a cost may see, a number a step: particles of 4 steps, then cells and summed cost of two regions."""
+    if h <= 4:
+        return seen.particles[h - 1]
+    region, number = (h - 5) // (seen.cells.shape[1] + 1), (h - 5) % (seen.cells.shape[1] + 1)
+    if region >= seen.cells.shape[0]:
+        return 0.0
+    return 1.0 * seen.cells[region, number] if number < seen.cells.shape[1] else seen.sums[region]
+
+
 def test_regions_of_a_horizon_stand_for_particles(ahead):
-    weights = PegWeights(outside=2.0, caution=0.1)
-    rollout, start = PegRollout(ahead, TASK, weights=weights), place("mouth")
+    weights, start, M = PegWeights(outside=2.0, caution=0.1), place("mouth"), len(TASK.strata.names)
     actions = np.random.default_rng(0).uniform(-3, 3, size=(5, 4, 3))
-    clouds, psi = roll_particles(
-        start, actions, PARTICLES, 2, np.uint64(SEED), False, np.array(NO_CORRECTION.move), 0.0, TASK.model.params
-    )
-    found = rollout(start, actions, SEED)
-    X = np.hstack([np.tile(start, (5, 1)), actions[:, 0]])
-    one = FirstStepRegions(ahead, TASK.strata)(X, np.ascontiguousarray(clouds[:, 0]))
-    X = np.hstack([clouds[:, 0].mean(axis=1), actions[:, 1]])
-    two = FirstStepRegions(ahead, TASK.strata, step=1)(X, np.ascontiguousarray(clouds[:, 1]))
-    effort = (actions**2).sum(axis=2)
-    terms = [one.cost, psi[:, 0], two.cost, psi[:, 2], psi[:, 3]]
+    found = peg_rollout(ahead, TASK, weights=weights)(start, actions, SEED)
+    sums = RegionSums(planner._costs_of(TASK.strata, False), planner.particle_cost, planner.particle_stratum)
+    params = planner._params(TASK, weights)
+    longer = np.concatenate([actions, np.zeros((5, 2 * M + 4, 3))], axis=1)
+    told = FusedRollout(ahead, planner.peg_step, tell_all, params, None, TASK.axes, 3, sums=sums)(start, longer, SEED)
+    psi, (one, two) = told[:, :4], told[:, 4:].reshape(5, 2, M + 2).swapaxes(0, 1)
+    differ = TASK.strata.hamming_to_goal / 8
+    cost, outside = [part[:, -1] / part[:, :-1].sum(axis=1) for part in (one, two)], []
+    for part in (one, two):
+        outside.append(1 - part[:, TASK.strata.goal_stratum] / part[:, :-1].sum(axis=1))
+    hamming, effort = one[:, :M] @ differ / one[:, :M].sum(axis=1), (actions**2).sum(axis=2)
+    terms = [cost[0], psi[:, 0], cost[1], psi[:, 2], psi[:, 3]]
     total = sum(0.95**t * term for t, term in enumerate(terms)) + 0.005 * effort @ 0.95 ** np.arange(4)
-    total += 2.0 * (one.outside + 0.95 * two.outside) + 0.1 * np.maximum(one.hamming - 0.5, 0) * effort[:, 0]
+    total += 2.0 * (outside[0] + 0.95 * outside[1]) + 0.1 * np.maximum(hamming - 0.5, 0) * effort[:, 0]
     np.testing.assert_allclose(found.sum(axis=1), total, rtol=1e-12)
-    assert two.cells.mean() > one.cells.mean()  # what is farther ahead is less certain
+    assert two[:, :-1].sum() > one[:, :-1].sum()  # what is farther ahead is less certain
 
 
 def test_a_horizon_that_leaves_out_a_step_is_refused(ahead):
     other = HorizonCapture(TASK.model_step, TASK.strata, TASK.axes, ahead.score, PerStratum(), PARTICLES)
     other.fit(model_rollouts(500, 2), steps=[2])
-    with pytest.raises(CaptureError, match="from 1 on"):
-        PegRollout(other, TASK)
+    with pytest.raises(CaptureError, match="steps 1, 2, 3"):
+        peg_rollout(other, TASK)
 
 
-def test_online_adaptation_widens_regions_after_misses():
+def test_online_adaptation_widens_regions_after_misses(monkeypatch):
     cap, settings = calibrated(), replace(OURS, samples=8, horizon=2)
-    planner = peg_planner(cap, TASK, settings)
+    mppi = peg_planner(cap, TASK, settings)
     start, used = place("air"), []
 
     def far_off(state, action, rng):
-        used.append(planner.rollout.thresholds)
+        used.append(mppi.rollout.thresholds)
         return start + np.array([0.0, 0.016 * (len(used) % 2), 0.0]), None  # farther than any region reaches
 
-    run = play(ROWS["capture-online"], cap, planner, far_off, start, 4, 0.1, 0, {})
+    monkeypatch.setattr(Peg, "closed_loop", lambda task, start: far_off)
+    monkeypatch.setattr(Peg, "max_steps", 4)
+    monkeypatch.setattr(FittedRow, "planner", lambda *chosen: mppi)
+    run = FittedRow(ROWS["capture-online"], TASK, cap).play(start, 0.1, (0, 0), {})
     free = TASK.strata.names.index("free")
     assert not run.inside.any()
     assert (np.diff([q[free].min() for q in used]) > 0).all()
-    np.testing.assert_array_equal(used[0], np.maximum(peg_planner(cap, TASK, settings).rollout.thresholds, peg_rows.FLOOR))
+    np.testing.assert_array_equal(used[0], np.maximum(peg_planner(cap, TASK, settings).rollout.thresholds, TASK.cell))
     assert run.thresholds.shape == (4, len(TASK.strata.names))
 
 
@@ -96,9 +117,9 @@ def test_online_adaptation_widens_regions_after_misses():
 def test_rows_of_our_own_run_in_the_study(monkeypatch, tmp_path):
     pytest.importorskip("mujoco")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("capture_cp.studies.peg_planning.MAX_STEPS", 2)
-    monkeypatch.setattr(peg_rows, "TRAINING", 200)
-    study = PegPlanningStudy(methods=tuple(OWN_ROWS), episodes=1, samples=8, horizon=2, calibration=300)
+    monkeypatch.setattr(Peg, "max_steps", 2)
+    monkeypatch.setattr(peg_task, "TRAINING", 200)
+    study = PlanningStudy.of(PegOptions(), methods=tuple(OWN_ROWS), episodes=1, samples=8, horizon=2, calibration=300)
     text = io.StringIO()
     study.run(Console(file=text, width=200))
     assert all(name in text.getvalue() for name in OWN_ROWS)

@@ -12,25 +12,21 @@ from numba import njit
 from capture_cp import Capture, CaptureError
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import Episode, run_episode
-from capture_cp.tasks.peg.corrected import NO_CORRECTION
+from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.sums import RegionSums
+from capture_cp.tasks.peg import planner
 from capture_cp.tasks.peg.objective import insertion_costs
-from capture_cp.tasks.peg.planner import MAX_STEPS, PLANNER, SLACK, PegRollout, closed_loop, peg_planner, roll_particles
+from capture_cp.tasks.peg.planner import MAX_STEPS, PLANNER, SLACK, PegWeights, closed_loop, peg_planner, peg_rollout
 from capture_cp.tasks.peg.simulator import REACH
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, place
+from peg.test_regions import regions, telling
 
 SEED, DEFAULT = 5, PLANNER
 
 
 def sequences(n=6, horizon=4, seed=0):
     return np.random.default_rng(seed).uniform(-3, 3, size=(n, horizon, 3))
-
-
-def rolled(start, actions, seed=SEED, bonuses=False):
-    clouds, costs = roll_particles(
-        start, actions, PARTICLES, 1, np.uint64(seed), bonuses, np.array(NO_CORRECTION.move), 0.0, TASK.model.params
-    )
-    return clouds[:, 0], costs
 
 
 class GivenNoise:
@@ -61,20 +57,31 @@ def kernel_noise(seed, samples, horizon, particles):
 # -- the roll-out ---------------------------------------------------------------------------------------------------------
 
 
+@njit(cache=True)
+def tell_particles(mean, action, seen, h, horizon, params):
+    """Mean cost of the particles after every step."""
+    return seen.particles[h - 1]
+
+
+def rolled(start, actions):
+    """Mean Ψ (N, H) of the particles of the peg's roll-out."""
+    sums = RegionSums(planner._costs_of(TASK.strata, False), planner.particle_cost, planner.particle_stratum)
+    chosen = planner._params(TASK, PegWeights()), None, (0, 1, 2), 3
+    return FusedRollout(calibrated(), planner.peg_step, tell_particles, *chosen, sums=sums)(start, actions, SEED)
+
+
 @pytest.mark.parametrize("where", PLACES)
 def test_particles_follow_the_model_step_by_step(where):
     actions = sequences()
     samples, horizon, _ = actions.shape
     noise = kernel_noise(np.uint64(SEED), samples, horizon, PARTICLES)
-    first, costs = rolled(place(where), actions)
+    costs = rolled(place(where), actions)
     for i in range(samples):
         cloud = np.tile(place(where), (PARTICLES, 1))
         for h in range(horizon):
             X = np.hstack([cloud, np.tile(actions[i, h], (PARTICLES, 1))])
             cloud = TASK.model(X, 1, GivenNoise(noise[i, h][:, None]))[:, 0]
             assert costs[i, h] == pytest.approx(insertion_costs(cloud, TASK.settings).mean(), rel=1e-12)
-            if h == 0:
-                np.testing.assert_array_equal(first[i], cloud)
 
 
 def test_noise_is_standard_normal_and_differs_everywhere():
@@ -86,31 +93,33 @@ def test_noise_is_standard_normal_and_differs_everywhere():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_total_cost_is_the_papers_objective(name):
-    rollout, actions, start = PegRollout(calibrated(name), TASK), sequences(), place("mouth")
-    found = rollout(start, actions, SEED)
-    first, clouds = rolled(start, actions)
+    actions, start = sequences(), place("mouth")
+    found, psi = peg_rollout(calibrated(name), TASK)(start, actions, SEED), rolled(start, actions)
     X = np.hstack([np.tile(start, (len(actions), 1)), actions[:, 0]])
-    region, horizon = rollout.regions(X, first), actions.shape[1]
+    cells, sums = regions(telling(calibrated(name), TASK), X)
+    strata, horizon = TASK.strata, actions.shape[1]
+    differ = (strata.features != strata.features[strata.goal_stratum]).mean(axis=1)
     for i, sequence in enumerate(actions):
-        total = 0.0
+        total, everything, feasible = 0.0, cells[i].sum(), cells[i, :-1].sum()
+        outside, hamming = 1 - cells[i, strata.goal_stratum] / everything, cells[i, :-1] @ differ / feasible
         for t in range(horizon + 1):
-            psi = region.cost[i] if t == 0 else clouds[i, t - 1]
+            term = sums[i] / everything if t == 0 else psi[i, t - 1]
             action = sequence[t] if t < horizon else np.zeros(3)
-            total += 0.95**t * (psi + 0.005 * action @ action)
-        total += 20 * region.outside[i] + 0.6 * max(region.hamming[i] - 0.5, 0) * sequence[0] @ sequence[0]
+            total += 0.95**t * (term + 0.005 * action @ action)
+        total += 20 * outside + 0.6 * max(hamming - 0.5, 0) * sequence[0] @ sequence[0]
         assert found[i].sum() == pytest.approx(total, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_costs_are_finite_everywhere(name):
-    rollout = PegRollout(calibrated(name), TASK)
+    rollout = peg_rollout(calibrated(name), TASK)
     for where in PLACES:
         assert np.isfinite(rollout(place(where), sequences(), SEED)).all()
     assert np.isfinite(rollout(REACH[1] + SLACK, sequences(), SEED)).all()
 
 
 def test_costs_depend_on_the_seed_and_not_on_threads():
-    rollout, found = PegRollout(calibrated(), TASK), []
+    rollout, found = peg_rollout(calibrated(), TASK), []
     before = numba.get_num_threads()
     try:
         for threads in (1, min(2, numba.config.NUMBA_NUM_THREADS)):
@@ -123,7 +132,7 @@ def test_costs_depend_on_the_seed_and_not_on_threads():
 
 
 def test_going_down_from_the_mouth_costs_less_than_going_up():
-    rollout = PegRollout(calibrated(), TASK)
+    rollout = peg_rollout(calibrated(), TASK)
     down, up = (np.tile([0.0, z, 0.0], (32, 15, 1)) for z in (-2.0, 2.0))
     costs = [rollout(place("mouth"), actions, SEED).sum(axis=1).mean() for actions in (down, up)]
     assert costs[0] < costs[1] - 1.0
@@ -203,35 +212,35 @@ def test_hopeless_episode_times_out(planar):
         ([0.01, 0.0, 0.0], "receptacle"),
         ([0.0, 0.5, 0.0], "reach"),
         ([0.0, 0.04, 3.0], "reach"),
-        ([0.0, 0.04], "state"),
+        ([0.0, 0.04], "state of shape"),
         ([0.0, np.nan, 0.0], "state"),
     ],
 )
 def test_pose_that_no_plan_can_start_from_is_refused(state, message):
     with pytest.raises(CaptureError, match=message):
-        PegRollout(calibrated(), TASK)(np.array(state), sequences(), 0)
+        peg_rollout(calibrated(), TASK)(np.array(state), sequences(), 0)
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (4, 2, 2), (4, 2, 4)])
 def test_actions_of_another_shape_are_refused(shape):
-    with pytest.raises(CaptureError, match="sequences"):
-        PegRollout(calibrated(), TASK)(place("air"), np.zeros(shape), 0)
+    with pytest.raises(CaptureError, match="do not make up the 6 inputs"):
+        peg_rollout(calibrated(), TASK)(place("air"), np.zeros(shape), 0)
 
 
 @pytest.mark.parametrize("change", [{"bound": 4.0}, {"noise": 1.0}, {"hole_width": 9.5e-3}])
 def test_calibration_of_another_peg_is_refused(change):
     with pytest.raises(CaptureError, match="another peg"):
-        PegRollout(calibrated(), Peg(replace(TASK.settings, **change)))
+        peg_rollout(calibrated(), Peg(replace(TASK.settings, **change)))
 
 
 def test_calibration_on_other_strata_is_refused():
     with pytest.raises(CaptureError, match="another peg"):
-        PegRollout(calibrated(), Peg(trim=1.5e-3))
+        peg_rollout(calibrated(), Peg(trim=1.5e-3))
 
 
 def test_uncalibrated_predictor_is_refused():
     with pytest.raises(CaptureError, match="not calibrated"):
-        PegRollout(Capture(TASK, TASK.strata), TASK)
+        peg_rollout(Capture(TASK, TASK.strata), TASK)
 
 
 @pytest.mark.parametrize("start", [(0.0, 0.02, 0.3), (0.05, 0.04, 0.0)])

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from capture_cp.studies import reproduce
-from capture_cp.studies.reproduction import Sizes
 from capture_cp.tasks.marble import task as marble_task
+from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.peg.options import PegOptions
+from capture_cp.tasks.peg.task import Peg
+
+#: What the quick studies of each task are made with, by study.
+SIZES = {
+    MarbleOptions: {"coverage": {"mc": 2}, "plan": {"episodes": 1}},
+    PegOptions: {
+        "coverage": {"calibration": 400, "test": 300, "volume": 20},
+        "plan": {"episodes": 1, "calibration": 400},
+    },
+}
 
 
 def shrink(patch, map: Path) -> None:
     """Make `capture reproduce` tiny; `patch` sets attributes, as pytest's monkeypatch does."""
-    sizes = Sizes(2, (str(map),), 1, ("planar",), 400, 300, 20, 1)
-    patch.setattr(reproduce, "QUICK", sizes)
-    patch.setattr("capture_cp.studies.planning_rows.MAX_STEPS", 2)
-    patch.setattr("capture_cp.studies.peg_planning.MAX_STEPS", 2)
+    for options, sizes in SIZES.items():
+        printed = json.loads(options.paper.read_text(encoding="utf-8"))
+        for part in printed["reproduce"]:
+            place = {"maps": [str(map)]} if options is MarbleOptions else {"system": "planar"}
+            part["quick"] = [place | sizes[part["study"]]]
+        file = map.parent / f"paper-{options.name}.json"
+        file.write_text(json.dumps(printed), encoding="utf-8")
+        patch.setattr(options, "paper", file)
+    patch.setattr(marble_task.Marble, "max_steps", 2)
+    patch.setattr(Peg, "max_steps", 2)
     patch.setattr(marble_task, "GRID_POSITIONS", 3)  # three parts of coverage

@@ -17,6 +17,7 @@ from capture_cp.studies import backends
 from capture_cp.studies.backends import workers
 from capture_cp.studies.parts import run_parts
 from capture_cp.studies.planning import PlanningStudy
+from capture_cp.tasks.marble.options import MarbleOptions
 from marble.boards import write_map
 from reproduce.small import shrink
 
@@ -61,7 +62,8 @@ def test_results_are_the_same_on_a_cluster(backend, package, tmp_path, monkeypat
     assert tables[backend] == tables["loky"]
     assert json.loads(tables[backend])["rows"]
 
-    study = PlanningStudy(maps=(str(map),), methods=("capture",), episodes=2, samples=32, horizon=2, jobs=2)
+    options = MarbleOptions(maps=(str(map),))
+    study = PlanningStudy.of(options, methods=("capture",), episodes=2, samples=32, horizon=2, jobs=2)
     local = _episodes(study)
     with workers(backend, 2):
         assert list(run_parts(abs, list(range(-20, 0)), 2)) == [(part, -part) for part in range(-20, 0)]
@@ -70,7 +72,7 @@ def test_results_are_the_same_on_a_cluster(backend, package, tmp_path, monkeypat
 
 
 def _episodes(study):
-    results = study.results(study.checked_tasks(), Console(file=io.StringIO()))
+    results = study.results(study.tasks(), Console(file=io.StringIO()))
     return [{key: value for key, value in run.items() if key != "plan_ms"} for runs in results.values() for run in runs]
 
 

@@ -18,7 +18,8 @@ from capture_cp.cli import main
 from capture_cp.report import html
 from capture_cp.studies import coverage, reproduce
 from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.reproduction import FULL, QUICK, all_parts
+from capture_cp.studies.reproduce import all_parts
+from capture_cp.tasks.marble.maps import MAP_NAMES
 from marble.boards import write_map
 from pages import assert_self_contained, needs_browser, shown_by_browser
 from reproduce.small import shrink
@@ -119,8 +120,8 @@ from capture_cp import CaptureWarning
 from capture_cp.cli import main
 from capture_cp.studies import coverage
 from reproduce.small import shrink
-count = coverage._count_part
-coverage._count_part = lambda *given: time.sleep(600) if given[-1] == 1 else count(*given)
+count = coverage.count
+coverage.count = lambda *given: time.sleep(600) if given[-1].start == 4096 else count(*given)
 shrink(pytest.MonkeyPatch(), Path(sys.argv[1]))
 main(["reproduce", "--jobs", "1", "--only", "marble-coverage", "--out", sys.argv[2]])
 """
@@ -139,21 +140,22 @@ def test_run_goes_on_after_a_kill(small, tmp_path, monkeypatch):
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
 
-    counted, count_part = [], coverage._count_part
-    monkeypatch.setattr(coverage, "_count_part", lambda *given: counted.append(given[-1]) or count_part(*given))
+    counted, count = [], coverage.count
+    monkeypatch.setattr(coverage, "count", lambda *given: counted.append(given[-1].start) or count(*given))
     small(results, "--only", "marble-coverage")
-    assert counted == [1, 2]
+    assert counted == [4096, 8192]
     counted.clear()
     small(tmp_path / "afresh", "--only", "marble-coverage")
-    assert counted == [0, 1, 2]
+    assert counted == [0, 4096, 8192]
     assert (results / "table-5.json").read_text() == (tmp_path / "afresh" / "table-5.json").read_text()
 
 
 def test_without_mujoco_the_peg_is_skipped_with_a_sentence(small, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(reproduce, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "mujoco", None)
     small(tmp_path / "results", "--only", "peg-coverage", "peg-planning")
-    assert capsys.readouterr().out.count("the peg needs MuJoCo") == 2
-    assert "the peg needs MuJoCo" in (tmp_path / "results" / "index.html").read_text()
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("skipped: ") == said.count('pip install "capture-cp[sim]"') == 2
+    assert "skipped: " in (tmp_path / "results" / "index.html").read_text()
 
 
 def test_without_the_extra_tables_are_made_and_it_is_named(small, tmp_path, monkeypatch, capsys):
@@ -173,7 +175,7 @@ def test_without_the_extra_tables_are_made_and_it_is_named(small, tmp_path, monk
         (("--jobs", "0"), "jobs is 0"),
         (("--seed", "-1"), "seed is -1"),
         (("--backend", "spark"), "invalid choice"),
-        (("--only", "peg"), "invalid choice"),
+        (("--only", "peg-planing"), "Did you mean 'peg-planning'?"),
         (("--quick", "--full"), "--full"),
     ],
 )
@@ -190,11 +192,16 @@ def test_bad_input_is_told_before_any_work(options, sentence, tmp_path, monkeypa
 
 
 def test_full_is_the_papers_scale():
-    assert (FULL.outcomes, FULL.marble_episodes, FULL.peg_episodes) == (10_000, 30, 50)
-    assert (FULL.peg_calibration, FULL.peg_test) == (70_000, 90_000)
-    assert reproduce.Reproduce(full=True).sizes() is FULL
-    assert reproduce.Reproduce().sizes() is QUICK
+    parts = {part.name: part for part in all_parts("full", 1, 0)}
+    assert list(parts) == ["marble-coverage", "marble-planning", "peg-coverage", "peg-planning"]
+    assert [study.mc for study in parts["marble-coverage"].studies] == [10_000]
+    assert [study.task.maps for study in parts["marble-coverage"].studies] == [MAP_NAMES]
+    assert [study.episodes for study in parts["marble-planning"].studies] == [30]
+    assert [(study.calibration, study.test) for study in parts["peg-coverage"].studies] == [(70_000, 90_000)] * 2
+    assert [(study.task.system, study.episodes) for study in parts["peg-planning"].studies] == [("planar", 50), ("arm", 50)]
 
 
-def test_five_tables_come_from_four_parts():
-    assert sorted(table.number for part in all_parts(QUICK, 1, 0) for table in part.tables) == [1, 2, 3, 4, 5]
+@pytest.mark.parametrize("scale", ["quick", "full"])
+def test_five_tables_come_from_four_parts(scale):
+    tables = [table["number"] for part in all_parts(scale, 1, 0) for table in part.about["tables"]]
+    assert sorted(tables) == [1, 2, 3, 4, 5]

@@ -13,8 +13,9 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score
 from capture_cp.kernels import loop
+from capture_cp.kernels.cells import PARTICLE_BOX, room_for
 from capture_cp.kernels.gaussian import squared_limits
-from capture_cp.spaces.strata import NO_GRID, GriddedStrata, Strata
+from capture_cp.spaces.strata import NO_GRID, GriddedStrata, Strata, columns_of
 
 
 class AtOneAlpha(ABC):
@@ -120,13 +121,15 @@ class Compiled(AtOneAlpha):
         self._threads = threading.local()
         loop.prepare()
 
-    def _scratch(self) -> tuple[Floats, Ints]:
+    def _scratch(self) -> tuple[npt.NDArray[Any], ...]:
         """Room for one input's work, of the thread that asks: made when it asks first."""
         try:
             return self._threads.scratch  # type: ignore[no-any-return]
         except AttributeError:
-            dims = self.n_outputs
-            self._threads.scratch = np.empty(len(self.names) + dims), np.empty(2 * dims, dtype=np.int64)
+            assert self._grid is not None
+            room = room_for(self.n_particles, self._rule[3], self.n_outputs, self._grid[0].shape[1])
+            indices = np.empty(2 * self.n_outputs, dtype=np.int64)
+            self._threads.scratch = *room, np.empty(len(self.names) + 1), indices
             return self._threads.scratch  # type: ignore[no-any-return]
 
     def _inputs(self, X: Any) -> _Given:
@@ -163,7 +166,7 @@ def limits_and_rule(score: Score, table: ThresholdTable) -> tuple[Floats, int, f
     """The limit of every node, the rule that compares it, its length, and how many particles must pass."""
     thresholds: Floats = np.ascontiguousarray(table.arrays[0]["threshold"])
     if type(score) is ParticleBox:
-        return thresholds, loop.PARTICLE_BOX, 1.0, 1
+        return thresholds, PARTICLE_BOX, 1.0, 1
     if type(score) is NearestParticles and score.metric_.compiled is not None:
         return np.asarray(squared_limits(thresholds)), *score.metric_.compiled, int(score.k)
     raise CaptureError(
@@ -173,9 +176,7 @@ def limits_and_rule(score: Score, table: ThresholdTable) -> tuple[Floats, int, f
 
 
 def grid_arrays(strata: Strata) -> tuple[npt.NDArray[Any], ...] | None:
-    """Stratum of each cell, sizes of the strata, origin, spacing, cells and periodicity of the axes; None without a grid."""
+    """The cells of a grid, see `Columns`, and the sizes of the strata; None without a grid."""
     if not isinstance(strata, GriddedStrata) or strata.grid is None:
         return None
-    grid = strata.grid
-    periodic = np.isin(np.arange(grid.dims), grid.periodic)
-    return strata.labels, strata.sizes, grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64), periodic
+    return *columns_of(strata), strata.sizes

@@ -10,9 +10,10 @@ from numba import cuda
 from capture_cp.base.checks import CaptureError
 from capture_cp.capture.compiled import AtOneAlpha, grid_arrays, limits_and_rule
 from capture_cp.conformal.partition import ThresholdTable
-from capture_cp.conformal.scores import Score
+from capture_cp.conformal.scores import Score, of_particles
 from capture_cp.cuda import conformal
-from capture_cp.cuda.arrays import device_array, is_on_device
+from capture_cp.cuda.arrays import device_array, is_on_device, tuple_on_device
+from capture_cp.kernels.cells import Columns, Regions
 from capture_cp.spaces.strata import NO_GRID, Strata
 
 
@@ -30,12 +31,14 @@ class CompiledCuda(AtOneAlpha):
 
     def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
         limits, rule, length, k = limits_and_rule(score, table)
-        self._rule = rule, length, k
+        unused = tuple_on_device(of_particles(rule, length, k, np.empty((0, self.n_particles, self.n_outputs))))
+        self._regions = unused  # of no inputs yet
         self._tree = tuple(map(cuda.to_device, table.arrays))
         self._thresholds = cuda.to_device(np.ascontiguousarray(table.arrays[0]["threshold"]))
         self._limits = cuda.to_device(limits)
         grid = grid_arrays(strata)
-        self._grid = None if grid is None else tuple(map(cuda.to_device, grid))
+        self._columns = None if grid is None else tuple_on_device(Columns(*grid[:-1]))
+        self._sizes = None if grid is None else cuda.to_device(grid[-1])
 
     def thresholds(self, X: Any) -> Any:
         """Threshold of every input X (n, dx) in every stratum: (n, M)."""
@@ -44,8 +47,8 @@ class CompiledCuda(AtOneAlpha):
 
     def scores(self, Y: Any, particles: Any) -> Any:
         """Score of each Y[i] (dc,) under the model's particles (n, L, dc): (n,)."""
-        cloud = self._cloud(particles, None)
-        found = conformal.scores(conformal.PARTICLES, (*self._rule, cloud), self._outputs(Y, len(cloud)))
+        regions = self._of(particles, None)
+        found = conformal.scores(regions, self._outputs(Y, len(regions.clouds)))
         return _answer(found, Y, particles)
 
     def contains(self, X: Any, Y: Any, particles: Any, labels: Any) -> Any:
@@ -56,9 +59,8 @@ class CompiledCuda(AtOneAlpha):
         inputs = self._inputs(X)
         n = len(inputs)
         limits = conformal.look_up(self._tree, self._limits, inputs, len(self.names) + 1)
-        regions = (*self._rule, self._cloud(particles, n))
-        strata = device_array("labels", labels, np.int64, (n,))
-        found = conformal.within(conformal.PARTICLES, regions, self._outputs(Y, n), strata, limits)
+        regions, strata = self._of(particles, n), device_array("labels", labels, np.int64, (n,))
+        found = conformal.within(regions, self._outputs(Y, n), strata, limits)
         return _answer(found, X, Y, particles, labels)
 
     def count_cells(self, X: Any, particles: Any) -> Any:
@@ -66,18 +68,15 @@ class CompiledCuda(AtOneAlpha):
 
         `particles` (n, L, dc) are the model's. The last column, infeasible cells, is 0: regions of particles have none.
         """
-        if self._grid is None:
+        if self._columns is None:
             raise CaptureError(NO_GRID)
         inputs = self._inputs(X)
-        cloud = self._cloud(particles, len(inputs))
-        stratum_of, sizes, *geometry, periodic = self._grid
+        regions = self._of(particles, len(inputs))
         thresholds = conformal.look_up(self._tree, self._thresholds, inputs, len(self.names))
         limits = conformal.look_up(self._tree, self._limits, inputs, len(self.names) + 1)
-        reach, counts = conformal.whole_strata(sizes, limits, thresholds)
-        rule, length, _ = self._rule
-        first, extent = conformal.index_boxes(rule, length, cloud, reach, (*geometry, periodic))
-        regions, grid = (*self._rule, cloud), (stratum_of, *geometry)
-        found = conformal.count_cells(conformal.PARTICLES, regions, limits, first, extent, grid, counts)
+        reach, counts = conformal.whole_strata(self._sizes, limits, thresholds)
+        box = conformal.index_boxes(regions, reach, self._columns)
+        found = conformal.count_cells(regions, limits, *box, self._columns, counts)
         return _answer(found, X, particles)
 
     def _inputs(self, X: Any) -> Any:
@@ -86,8 +85,9 @@ class CompiledCuda(AtOneAlpha):
     def _outputs(self, Y: Any, n: int) -> Any:
         return device_array("Y", Y, np.float64, (n, self.n_outputs))
 
-    def _cloud(self, particles: Any, n: int | None) -> Any:
-        return device_array("particles", particles, np.float64, (n, self.n_particles, self.n_outputs))
+    def _of(self, particles: Any, n: int | None) -> Regions:
+        cloud = device_array("particles", particles, np.float64, (n, self.n_particles, self.n_outputs))
+        return self._regions._replace(clouds=cloud)
 
 
 def _answer(found: Any, *given: Any) -> Any:

@@ -271,7 +271,7 @@ class Fitted(Params, ABC):
     def _keep(
         self, partition: Partition, calibration: Any, steps: tuple[int, ...], n_outputs: int, data: dict[str, Any]
     ) -> Self:
-        """Take over a finished calibration; `data` tells what it came from."""
+        """Take over a finished calibration; `data` describes what it came from."""
         self.partition_, self.calibration_, self.data_ = partition, calibration, data
         self.steps_, self.n_outputs_ = steps, n_outputs
         self._asked: dict[tuple[float, bool, float | None], Floats] = {}

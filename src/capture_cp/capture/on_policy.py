@@ -77,7 +77,7 @@ def on_policy_coverage(
     inside = cap.contains(rows.X, rows.Y, alpha, labels=labels, rng=rng)
     names = list(cap.strata.names)
     at = [np.flatnonzero(rows.steps == step) for step in range(1, rows.steps.max() + 1)]
-    # a step occurs once an episode: those of different episodes are independent
+    # a step occurs once per episode: those of different episodes are independent
     steps = tuple(_coverage(alpha, names, labels[here], inside[here], None) for here in at)
     total = _coverage(alpha, names, labels, inside, rows.episodes)
     return OnPolicyCoverage(total.alpha, total.all, total.strata, total.groups, steps)

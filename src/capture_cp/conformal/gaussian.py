@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, failure_rate, finite_array
-from capture_cp.conformal.scores import Model, Score, geometry
-from capture_cp.kernels.gaussian import count_ellipsoid_cells, squared_limits, squared_mahalanobis_pairs
+from capture_cp.base.checks import Bools, CaptureError, Floats, failure_rate, finite_array
+from capture_cp.conformal.scores import Model, Score
+from capture_cp.kernels.cells import ELLIPSOID, Regions
+from capture_cp.kernels.gaussian import squared_limits, squared_mahalanobis_pairs
 from capture_cp.spaces.grid import Grid
-from capture_cp.spaces.strata import GriddedStrata
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,9 @@ class Mahalanobis(Score):
         half[:, self._is_angle(dims)] = np.inf
         return prediction.mean - half, prediction.mean + half
 
-    def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
-        grid = strata.require_grid()
-        first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
-        is_angle = self._is_angle(grid.dims)
-        counts = count_ellipsoid_cells(
-            prediction.mean, prediction.whiten, is_angle, q, first, extent, strata.labels, *geometry(grid)
-        )
-        return np.asarray(counts)
+    def regions(self, prediction: Any) -> Regions:
+        is_angle = self._is_angle(prediction.mean.shape[1])
+        return Regions(ELLIPSOID, 1.0, 1, prediction.mean[:, None], prediction.whiten, is_angle)
 
     def check(self, n_particles: int, dims: int, grid: Grid | None) -> None:
         if any(axis not in range(dims) for axis in self.angles):

@@ -14,10 +14,11 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.base.params import Params
 from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.kernels.nearest import count_cells, kth_nearest, within_pairs
+from capture_cp.kernels.cells import PARTICLE_BOX, Regions, count_cells
+from capture_cp.kernels.nearest import kth_nearest, within_pairs
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import Euclidean, Metric
-from capture_cp.spaces.strata import GriddedStrata
+from capture_cp.spaces.strata import GriddedStrata, columns_of
 
 
 class Model(Protocol):
@@ -78,11 +79,17 @@ class Score(Params, ABC):
         everywhere = np.full((len(q), dims), np.inf)
         return -everywhere, everywhere
 
+    def regions(self, prediction: Any) -> Regions | None:
+        """The regions of n predictions as the kernels take them; None for a score that only Python knows."""
+        return None
+
     def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
         """Cells within q (n, M + 1), by stratum, infeasible ones last: (n, M + 1). Negative q admits nothing."""
-        grid = strata.require_grid()
-        counts = np.zeros(q.shape, dtype=np.int64)
+        grid, regions = strata.require_grid(), self.regions(prediction)
         first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
+        if regions is not None:
+            return np.asarray(count_cells(regions, q, first, extent, columns_of(strata)))
+        counts = np.zeros(q.shape, dtype=np.int64)
         for i in range(len(q)):
             cells = grid.cells_in_box(first[i], extent[i])
             limit = q[i, strata.labels[cells]]  # label -1 picks the last column
@@ -100,7 +107,7 @@ class NearestParticles(Score):
 
     Args:
         k: which neighbour counts, from 1 to L.
-        metric: distance between configurations, Euclidean unless given.
+        metric: distance between configurations, Euclidean by default.
     """
 
     def __init__(self, k: int = 1, metric: Metric | None = None) -> None:
@@ -128,13 +135,9 @@ class NearestParticles(Score):
     def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
         return self.metric_.box(prediction.min(axis=1), prediction.max(axis=1), q)
 
-    def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
-        if self.metric_.compiled is None:
-            return super().count_cells(prediction, q, strata)
-        grid = strata.require_grid()
-        first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
-        counts = count_cells(*self.metric_.compiled, self.k, prediction, q, first, extent, strata.labels, *geometry(grid))
-        return np.asarray(counts)
+    def regions(self, prediction: Any) -> Regions | None:
+        compiled = self.metric_.compiled
+        return None if compiled is None else of_particles(*compiled, self.k, prediction)
 
     def check(self, n_particles: int, dims: int, grid: Grid | None) -> None:
         if not isinstance(self.metric_, Metric):
@@ -156,12 +159,16 @@ class ParticleBox(Score):
     def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
         return prediction.min(axis=1) - q[:, None], prediction.max(axis=1) + q[:, None]
 
+    def regions(self, prediction: Any) -> Regions | None:
+        return of_particles(PARTICLE_BOX, 1.0, 1, prediction)
+
+
+def of_particles(rule: int, length: float, k: int, particles: Any) -> Regions:
+    """Regions of particles (n, L, dc); see `capture_cp.kernels.cells`."""
+    dims = particles.shape[2]
+    return Regions(rule, length, k, particles, np.zeros((1, dims, dims)), np.zeros(dims, dtype=bool))
+
 
 def _repeated(prediction: Any, n: int) -> Any:
     """Each prediction as often as it takes to serve n rows."""
     return prediction if len(prediction) == n else prediction[np.repeat(np.arange(len(prediction)), n // len(prediction))]
-
-
-def geometry(grid: Grid) -> tuple[Floats, Floats, Ints]:
-    """Origin, spacing and shape of a grid, each (dc,), as the kernels take them."""
-    return grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64)

@@ -1,122 +1,63 @@
 """Scores, membership, thresholds and cells of regions on the GPU, by the functions that the processor uses.
 
-Arrays are on the GPU, float64 unless said otherwise, and so are the answers. Two kinds of regions have the same three
-kernels: `PARTICLES`, told by (rule, length, k, particles (n, L, dc)) with a metric or `PARTICLE_BOX` for a rule, and
-`ELLIPSOIDS`, told by (mean (n, dc), whiten (n, dc, dc), is_angle (dc,)).
+Arrays are on the GPU, by default float64, and so are the answers. Regions are those of `capture_cp.kernels.cells`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import cuda, njit
 
 from capture_cp.base.checks import CaptureError
+from capture_cp.cuda import cells
 from capture_cp.cuda.arrays import THREADS, blocks
 from capture_cp.cuda.exact import exact_kernel, launch
-from capture_cp.kernels.cells import box_cell, box_size
+from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX, Columns, Regions, index_box
 from capture_cp.kernels.distance import outside_box
 from capture_cp.kernels.gaussian import squared_mahalanobis
-from capture_cp.kernels.loop import PARTICLE_BOX, index_box, passes
+from capture_cp.kernels.loop import passes
 from capture_cp.kernels.nearest import kth_squared
 from capture_cp.kernels.tree import find_leaf
-
-#: Most numbers of a configuration whose cells are counted: a thread's own memory has a fixed size.
-MOST_DIMS = 8
-
-
-class Kernels(NamedTuple):
-    """What regions of one kind are asked: scores of pairs, membership, and cells by stratum."""
-
-    scores: Any
-    within: Any
-    cells: Any
-
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True)
-def _column(stratum, columns):  # type: ignore[no-untyped-def]
+def _column(stratum, columns):
     """The column of a stratum, the last for what is infeasible; no number leads out of the table."""
     return stratum if 0 <= stratum < columns else columns - 1
 
 
 @exact_kernel
-def _particle_scores(rule, length, k, particles, Y, out):  # type: ignore[no-untyped-def]
+def _scores(regions, Y, out):
     i = cuda.grid(1)
     if i < Y.shape[0]:
-        if rule == PARTICLE_BOX:
-            out[i] = outside_box(Y[i], particles[i])
+        cloud = regions.clouds[i]
+        if regions.rule == ELLIPSOID:
+            out[i] = math.sqrt(squared_mahalanobis(Y[i], cloud[0], regions.whiten[i], regions.is_angle))
+        elif regions.rule == PARTICLE_BOX:
+            out[i] = outside_box(Y[i], cloud)
         else:
-            out[i] = math.sqrt(kth_squared(rule, length, k, Y[i], particles[i]))
+            out[i] = math.sqrt(kth_squared(regions.rule, regions.length, regions.k, Y[i], cloud))
 
 
 @exact_kernel
-def _ellipsoid_scores(mean, whiten, is_angle, Y, out):  # type: ignore[no-untyped-def]
-    i = cuda.grid(1)
-    if i < Y.shape[0]:
-        out[i] = math.sqrt(squared_mahalanobis(Y[i], mean[i], whiten[i], is_angle))
-
-
-@exact_kernel
-def _within_particles(rule, length, k, particles, Y, labels, limits, out):  # type: ignore[no-untyped-def]
+def _within(regions, Y, labels, limits, out):
     row = cuda.grid(1)
     if row < Y.shape[0]:
         i = row // (Y.shape[0] // limits.shape[0])
-        m = _column(labels[row], limits.shape[1])
-        out[row] = limits[i, m] >= 0.0 and passes(rule, length, k, limits[i, m], Y[row], particles[i])
+        limit, cloud = limits[i, _column(labels[row], limits.shape[1])], regions.clouds[i]
+        if regions.rule == ELLIPSOID:
+            out[row] = squared_mahalanobis(Y[row], cloud[0], regions.whiten[i], regions.is_angle) <= limit
+        else:
+            out[row] = limit >= 0.0 and passes(regions.rule, regions.length, regions.k, limit, Y[row], cloud)
 
 
 @exact_kernel
-def _within_ellipsoids(mean, whiten, is_angle, Y, labels, limits, out):  # type: ignore[no-untyped-def]
-    row = cuda.grid(1)
-    if row < Y.shape[0]:
-        i = row // (Y.shape[0] // limits.shape[0])
-        m = _column(labels[row], limits.shape[1])
-        out[row] = squared_mahalanobis(Y[row], mean[i], whiten[i], is_angle) <= limits[i, m]
-
-
-@exact_kernel
-def _particle_cells(  # type: ignore[no-untyped-def]
-    rule, length, k, particles, limits, first, extent, strata, origin, spacing, shape, out
-):
-    i = cuda.blockIdx.x
-    own = cuda.local.array(MOST_DIMS, np.float64)
-    centre = own[: origin.shape[0]]
-    current, found = 0, 0
-    for t in range(cuda.threadIdx.x, box_size(extent[i]), cuda.blockDim.x):
-        m = _column(strata[box_cell(t, first[i], extent[i], origin, spacing, shape, centre)], limits.shape[1])
-        if limits[i, m] >= 0.0 and passes(rule, length, k, limits[i, m], centre, particles[i]):
-            if m != current:  # neighbours are mostly of one stratum: sums leave the thread when it changes
-                cuda.atomic.add(out, (i, current), found)
-                current, found = m, 0
-            found += 1
-    cuda.atomic.add(out, (i, current), found)
-
-
-@exact_kernel
-def _ellipsoid_cells(  # type: ignore[no-untyped-def]
-    mean, whiten, is_angle, limits, first, extent, strata, origin, spacing, shape, out
-):
-    i = cuda.blockIdx.x
-    own = cuda.local.array(MOST_DIMS, np.float64)
-    centre = own[: origin.shape[0]]
-    current, found = 0, 0
-    for t in range(cuda.threadIdx.x, box_size(extent[i]), cuda.blockDim.x):
-        m = _column(strata[box_cell(t, first[i], extent[i], origin, spacing, shape, centre)], limits.shape[1])
-        if limits[i, m] >= 0.0 and squared_mahalanobis(centre, mean[i], whiten[i], is_angle) <= limits[i, m]:
-            if m != current:
-                cuda.atomic.add(out, (i, current), found)
-                current, found = m, 0
-            found += 1
-    cuda.atomic.add(out, (i, current), found)
-
-
-@exact_kernel
-def _look_up(nodes, roots, stratum_features, values, X, out):  # type: ignore[no-untyped-def]
+def _look_up(nodes, roots, stratum_features, values, X, out):
     i = cuda.grid(1)
     if i < X.shape[0]:
         for m in range(roots.shape[0]):
@@ -126,7 +67,7 @@ def _look_up(nodes, roots, stratum_features, values, X, out):  # type: ignore[no
 
 
 @exact_kernel
-def _whole_strata(sizes, limits, thresholds, reach, counts):  # type: ignore[no-untyped-def]
+def _whole_strata(sizes, limits, thresholds, reach, counts):
     i = cuda.grid(1)
     if i < limits.shape[0]:
         reach[i] = -1.0
@@ -138,14 +79,15 @@ def _whole_strata(sizes, limits, thresholds, reach, counts):  # type: ignore[no-
 
 
 @exact_kernel
-def _index_boxes(rule, length, particles, reach, origin, spacing, shape, periodic, first, extent):  # type: ignore[no-untyped-def]
+def _index_boxes(regions, reach, columns, first, extent):
     i = cuda.grid(1)
-    if i < particles.shape[0]:
-        index_box(rule, length, reach[i], particles[i], origin, spacing, shape, periodic, first[i], extent[i])
+    if i < first.shape[0]:
+        cloud = regions.clouds[i]
+        index_box(regions.rule, regions.length, reach[i], cloud[0], cloud, columns, first[i], extent[i])
 
 
 @exact_kernel
-def _tally(labels, chosen, out):  # type: ignore[no-untyped-def]
+def _tally(labels, chosen, out):
     i = cuda.blockIdx.x
     each = labels.shape[0] // out.shape[0]
     for m in range(out.shape[1]):
@@ -157,43 +99,40 @@ def _tally(labels, chosen, out):  # type: ignore[no-untyped-def]
             cuda.atomic.add(out, (i, m), found)
 
 
-PARTICLES = Kernels(_particle_scores, _within_particles, _particle_cells)
-ELLIPSOIDS = Kernels(_ellipsoid_scores, _within_ellipsoids, _ellipsoid_cells)
-
-
 # -- what the host calls ----------------------------------------------------------------------------------------------
 
 
-def scores(kernels: Kernels, told: tuple[Any, ...], Y: Any) -> Any:
+def scores(regions: Regions, Y: Any) -> Any:
     """Score of each Y[i] (dc,): (n,)."""
     out = cuda.device_array(Y.shape[0], np.float64)
-    launch(kernels.scores, some_blocks(Y.shape[0]), *told, Y, out)
+    launch(_scores, some_blocks(Y.shape[0]), regions, Y, out)
     return out
 
 
-def within(kernels: Kernels, told: tuple[Any, ...], Y: Any, labels: Any, limits: Any, out: Any = None) -> Any:
+def within(regions: Regions, Y: Any, labels: Any, limits: Any, out: Any = None) -> Any:
     """Whether each row of Y (n * r, dc) is in its region, r rows for each in turn: bool (n * r,).
 
-    `labels` (n * r,) are the strata of Y; `limits` (n, M + 1) those of each stratum, squared unless for a box, and of what
-    is infeasible; negative ones admit nothing.
+    `labels` (n * r,) are the strata of Y; `limits` (n, M + 1) those of each stratum and of what is infeasible.
     """
     out = cuda.device_array(Y.shape[0], np.bool_) if out is None else out
-    launch(kernels.within, some_blocks(Y.shape[0]), *told, Y, labels, limits, out)
+    launch(_within, some_blocks(Y.shape[0]), regions, Y, labels, limits, out)
     return out
 
 
-def count_cells(
-    kernels: Kernels, told: tuple[Any, ...], limits: Any, first: Any, extent: Any, grid: tuple[Any, ...], out: Any = None
-) -> Any:
+def count_cells(regions: Regions, limits: Any, first: Any, extent: Any, columns: Columns, out: Any = None) -> Any:
     """Cells of each region, by stratum, infeasible ones last: int64 (n, M + 1), added to `out` if it is given.
 
-    `limits` as in `within`; `first`, `extent` (n, dc) the index boxes that hold the candidates; `grid` the strata of the
-    cells (cells,), its origin, spacing and shape (dc,).
+    `limits` as in `within`; `first`, `extent` (n, dc) the index boxes that hold the candidates.
     """
-    if first.shape[1] > MOST_DIMS:
-        raise CaptureError(f"a GPU counts cells of up to {MOST_DIMS} axes, and these have {first.shape[1]}; use the CPU.")
+    if first.shape[1] > cells.MOST_DIMS:
+        raise CaptureError(
+            f"a GPU counts cells of up to {cells.MOST_DIMS} axes, and these have {first.shape[1]}; use the CPU."
+        )
     out = zeros(limits.shape, np.int64) if out is None else out
-    launch(kernels.cells, limits.shape[0], *told, limits, first, extent, *grid, out)
+    nothing = cuda.device_array(0, np.float64)
+    launch(
+        cells.count_cells, limits.shape[0], regions, limits, first, extent, columns, out, nothing, threads=cells.THREADS
+    )  # fmt: skip
     return out
 
 
@@ -207,13 +146,11 @@ def whole_strata(sizes: Any, limits: Any, thresholds: Any) -> tuple[Any, Any]:
     return reach, counts
 
 
-def index_boxes(rule: int, length: float, particles: Any, reach: Any, grid: tuple[Any, ...]) -> tuple[Any, Any]:
-    """First index and extent, both int64 (n, dc), of the cells within `reach` (n,) of particles (n, L, dc).
-
-    `grid` is origin, spacing, shape and whether an axis is periodic, each (dc,).
-    """
-    first, extent = (cuda.device_array((particles.shape[0], particles.shape[2]), np.int64) for _ in range(2))
-    launch(_index_boxes, some_blocks(particles.shape[0]), rule, length, particles, reach, *grid, first, extent)
+def index_boxes(regions: Regions, reach: Any, columns: Columns) -> tuple[Any, Any]:
+    """First index and extent, both int64 (n, dc), of the cells within `reach` (n,) of the particles of regions."""
+    shape = regions.clouds.shape[0], regions.clouds.shape[2]
+    first, extent = (cuda.device_array(shape, np.int64) for _ in range(2))
+    launch(_index_boxes, some_blocks(shape[0]), regions, reach, columns, first, extent)
     return first, extent
 
 

@@ -1,29 +1,384 @@
-"""Stepping through the cells of an index box on a grid."""
+"""The cells of regions, counted by stratum and weighed: one search for every score, on the processor and on a GPU.
+
+Cells are looked at a column at a time: all cells that differ on the last axis only. What the other axes add to a score is
+the same for the whole column, so most columns, and most cells of the others, are passed over. A region is described by
+
+- `rule`: EUCLIDEAN or SE2, cells whose k-th nearest particle is within a limit; PARTICLE_BOX, cells no farther than a limit
+  outside the box of the particles; ELLIPSOID, cells within a Mahalanobis distance of the mean;
+- `length` and `k` of that rule, 1 where it has none; `cloud` (L, dc), its particles, or its mean, L = 1;
+- `whiten` (dc, dc), lower triangular, and `is_angle` (dc,): of ellipsoids only;
+- `limits` (M + 1,), of each stratum and last of what is infeasible: squared, save those of a box; negative admits nothing.
+"""
 
 from __future__ import annotations
 
-from numba import njit
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from capture_cp.kernels.distance import EUCLIDEAN, SE2, nearest_whole, squared_limit
+from capture_cp.kernels.parallel import parallel_kernel
+
+PARTICLE_BOX, ELLIPSOID = 2, 3
+CIRCLE = math.pi + 1e-9  # where angles go on at the other end
+FAR = 2.0**52  # cells away, as far as whole numbers are exact
+_HAIR = 1e-9  # relative; cells are passed over only where rounding cannot matter
+
+
+class Columns(NamedTuple):
+    """The cells of a grid, a row per column."""
+
+    labels: Any  # (columns, cells): stratum, -1 where infeasible
+    weights: Any  # (columns, cells): what is summed up over the cells of a region; (0, 0) for nothing
+    present: Any  # bool (columns, M): which strata a column has
+    origin: Any  # (dc,)
+    spacing: Any
+    shape: Any
+    periodic: Any
+
+
+class Regions(NamedTuple):
+    """n regions, see above."""
+
+    rule: int
+    length: float
+    k: int
+    clouds: Any  # (n, L, dc)
+    whiten: Any  # (n, dc, dc), or (1, dc, dc) where it is not looked at
+    is_angle: Any  # bool (dc,)
+
+
+class Room(NamedTuple):
+    """Room to work in, so that a search allocates nothing."""
+
+    centre: Any  # (dc,)
+    corners: Any  # (2, dc)
+    aside: Any  # (L,)
+    ends: Any  # (2, k)
+    terms: Any  # (2, cells of a column, L)
+
+
+# -- columns --------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def strata_of_columns(labels, strata):
+    """Which strata each column of `labels` (columns, cells) has: bool (columns, M)."""
+    present = np.zeros((labels.shape[0], strata), dtype=np.bool_)
+    for column in range(labels.shape[0]):
+        for cell in range(labels.shape[1]):
+            if labels[column, cell] >= 0:
+                present[column, labels[column, cell]] = True
+    return present
 
 
 @njit(cache=True, inline="always")
-def box_size(extent):  # type: ignore[no-untyped-def]
-    """Number of cells in an index box of `extent` (dc,)."""
+def column_count(extent):
+    """Columns of an index box of `extent` (dc,)."""
     total = 1
-    for axis in range(extent.shape[0]):
+    for axis in range(extent.shape[0] - 1):
         total *= extent[axis]
     return total
 
 
 @njit(cache=True, inline="always")
-def box_cell(t, first, extent, origin, spacing, shape, centre):  # type: ignore[no-untyped-def]
-    """Flat index of the t-th cell of the box; its configuration is written to `centre` (dc,). Indices wrap."""
-    cell = 0
-    stride = 1
-    for back in range(extent.shape[0]):
+def column_at(number, first, extent, columns, centre):
+    """The column that is the `number`-th of an index box; its place is written to `centre` (dc,). Indices wrap."""
+    column, stride = 0, 1
+    for back in range(1, extent.shape[0]):
         axis = extent.shape[0] - 1 - back
-        index = (first[axis] + t % extent[axis]) % shape[axis]
-        t //= extent[axis]
-        centre[axis] = origin[axis] + index * spacing[axis]
-        cell += index * stride
-        stride *= shape[axis]
-    return cell
+        index = (first[axis] + number % extent[axis]) % columns.shape[axis]
+        number //= extent[axis]
+        centre[axis] = columns.origin[axis] + index * columns.spacing[axis]
+        column += index * stride
+        stride *= columns.shape[axis]
+    return column
+
+
+@njit(cache=True, inline="always")
+def cell_at(t, first, cells):
+    """Index of the t-th cell of a column from `first` on; it wraps."""
+    index = first + t
+    return index if index < cells else index - cells
+
+
+@njit(cache=True, inline="always")
+def widest_limit(limits, present, column):
+    """The largest limit of the strata that a column may have, -1 if none of them admits anything."""
+    widest = max(limits[present.shape[1]], -1.0)
+    for m in range(present.shape[1]):
+        if present[column, m] and limits[m] > widest:
+            widest = limits[m]
+    return widest
+
+
+@njit(cache=True, inline="always")
+def cells_between(low, high, is_angle, first, extent, origin, spacing, cells):
+    """Cells of a column between two values: first and one past the last of those `extent` from `first` on.
+
+    The whole column where it wraps, or where angles go on at the other end of the circle. Infinity does no harm.
+    """
+    end = origin + spacing * (cells - 1)
+    if first + extent > cells or (is_angle and not (min(low, origin) >= -CIRCLE and max(high, end) <= CIRCLE)):
+        return 0, extent
+    start = int(math.floor(max(min((low - origin) / spacing, FAR), -FAR))) - first
+    stop = int(math.ceil(max(min((high - origin) / spacing, FAR), -FAR))) + 1 - first
+    return max(start, 0), min(stop, extent)
+
+
+@njit(cache=True, inline="always")
+def index_box(rule, length, reach, spread, cloud, columns, first, extent):
+    """First index and extent (dc,) of a box of cells that leaves out none within `reach` of `cloud` (L, dc).
+
+    `spread` (dc,) are the standard deviations of an ellipsoid.
+    """
+    for axis in range(cloud.shape[1]):
+        low, high = cloud[0, axis], cloud[0, axis]
+        for l in range(1, cloud.shape[0]):
+            low, high = min(low, cloud[l, axis]), max(high, cloud[l, axis])
+        grow = reach / length if rule == SE2 and axis == 2 else reach
+        if rule == ELLIPSOID:
+            grow = reach * spread[axis]
+        low, high = low - grow, high + grow
+        if rule == SE2 and axis == 2 and (low < -math.pi or high > math.pi):
+            low, high = -math.inf, math.inf  # the interval goes on at the other end of the circle
+        origin, spacing, size = columns.origin[axis], columns.spacing[axis], columns.shape[axis]
+        begin, end = (low - origin) / spacing, (high - origin) / spacing
+        begin, end = int(math.floor(max(begin, -FAR))), int(math.ceil(min(end, FAR)))  # infinity has no whole number
+        if columns.periodic[axis] and end - begin + 1 < size:
+            first[axis], extent[axis] = begin % size, end - begin + 1
+        elif columns.periodic[axis]:
+            first[axis], extent[axis] = 0, size
+        else:
+            begin, end = min(max(begin, 0), size), max(min(end, size - 1), -1)
+            first[axis], extent[axis] = begin, max(end - begin + 1, 0)
+
+
+# -- regions near k particles ---------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, inline="always")
+def squared_aside(cloud, l, centre):
+    """What all axes but the last add to the squared distance of particle l of a cloud (L, dc) and a column, at least."""
+    total = 0.0
+    for axis in range(cloud.shape[1] - 1):
+        step = cloud[l, axis] - centre[axis]
+        total += step * step
+    return total
+
+
+@njit(cache=True, inline="always")
+def along_term(rule, length, particle, value):
+    """What the last axis adds: the factor on the part aside, and the rest. See `squared_distance`."""
+    if rule == EUCLIDEAN:
+        return 1.0, (value - particle) * (value - particle)
+    omega = particle - value
+    omega -= 2.0 * math.pi * nearest_whole(omega / (2.0 * math.pi))
+    half = 0.5 * omega
+    stretch = half / math.sin(half) if abs(half) > 1e-4 else 1.0 + half * half / 6.0
+    return stretch, (length * omega) * (length * omega)
+
+
+@njit(cache=True, inline="always")
+def squared_apart(aside, stretch, along):
+    """Squared distance of a particle and a cell, from the column's part and the cell's."""
+    return aside * stretch * stretch + along
+
+
+@njit(cache=True, inline="always")
+def reach_along(particle, aside, widest, length):
+    """Values on the last axis between which a particle can be within squared distance `widest`, at least `aside`."""
+    reach = math.sqrt(widest - aside) / length * (1.0 + _HAIR)
+    return particle - reach, particle + reach
+
+
+@njit(cache=True)
+def _kth_ends(cloud, aside, widest, k, length, ends):
+    """Values on the last axis between which k particles can be within squared distance `widest`.
+
+    A cell within reach of k particles is above the k-th lowest beginning of their reaches and below the k-th highest end.
+    """
+    last = cloud.shape[1] - 1
+    ends[:] = math.inf
+    for l in range(cloud.shape[0]):
+        if aside[l] <= widest:
+            begin, end = reach_along(cloud[l, last], aside[l], widest, length)
+            for side in range(2):
+                value = begin if side == 0 else -end
+                j = k - 1
+                if value < ends[side, j]:
+                    while j > 0 and ends[side, j - 1] > value:
+                        ends[side, j] = ends[side, j - 1]
+                        j -= 1
+                    ends[side, j] = value
+    return ends[0, k - 1], -ends[1, k - 1]
+
+
+@njit(cache=True)
+def _near_particles(rule, length, k, cloud, limits, first, extent, columns, room, counts):
+    last, particles, infeasible = cloud.shape[1] - 1, cloud.shape[0], limits.shape[0] - 1
+    origin, spacing, cells = columns.origin[last], columns.spacing[last], columns.shape[last]
+    aside, stretch, along, total = room.aside, room.terms[0], room.terms[1], 0.0
+    for t in range(extent[last]):
+        value = origin + cell_at(t, first[last], cells) * spacing
+        for l in range(particles):
+            stretch[t, l], along[t, l] = along_term(rule, length, cloud[l, last], value)
+    for number in range(column_count(extent)):
+        column = column_at(number, first, extent, columns, room.centre)
+        widest, near = widest_limit(limits, columns.present, column), 0
+        for l in range(particles):
+            aside[l] = squared_aside(cloud, l, room.centre)
+            near += aside[l] <= widest
+        if near >= k:
+            low, high = _kth_ends(cloud, aside, widest, k, length, room.ends)
+            start, stop = cells_between(low, high, rule == SE2, first[last], extent[last], origin, spacing, cells)
+            for t in range(start, stop):
+                cell = cell_at(t, first[last], cells)
+                m = columns.labels[column, cell]
+                m = m if m >= 0 else infeasible
+                limit, inside = limits[m], 0
+                for l in range(particles):
+                    inside += squared_apart(aside[l], stretch[t, l], along[t, l]) <= limit
+                if inside >= k:
+                    counts[m] += 1
+                    if columns.weights.shape[0] > 0:
+                        total += columns.weights[column, cell]
+    return total
+
+
+# -- boxes and ellipsoids -------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, inline="always")
+def box_corners(cloud, axis):
+    """Least and most of a cloud (L, dc) on one axis; nothing is between them where a number is NaN."""
+    low, high = math.inf, -math.inf
+    for l in range(cloud.shape[0]):
+        low, high = min(low, cloud[l, axis]), max(high, cloud[l, axis])
+        if math.isnan(cloud[l, axis]):
+            return math.inf, -math.inf
+    return low, high
+
+
+@njit(cache=True, inline="always")
+def outside_corners(corners, axis, value):
+    """How far a value is outside two corners (2, dc) on one axis, negative inside."""
+    return max(corners[0, axis] - value, value - corners[1, axis])
+
+
+@njit(cache=True, inline="always")
+def whitened(whiten, is_angle, mean, centre):
+    """What W makes of a column's place: the squared length of all components but the last, and its part of that one."""
+    last, total, z = mean.shape[0] - 1, 0.0, 0.0
+    for row in range(last + 1):
+        z = 0.0
+        for axis in range(min(row + 1, last)):
+            step = centre[axis] - mean[axis]
+            if is_angle[axis]:
+                step -= 2.0 * math.pi * nearest_whole(step / (2.0 * math.pi))
+            z += whiten[row, axis] * step
+        if row < last:
+            total += z * z
+    return total, z
+
+
+@njit(cache=True, inline="always")
+def ellipsoid_apart(whiten, is_angle, mean, value, aside, turned):
+    """Squared Mahalanobis distance of a cell, from what `whitened` makes of its column and its value on the last axis."""
+    last = mean.shape[0] - 1
+    step = value - mean[last]
+    if is_angle[last]:
+        step -= 2.0 * math.pi * nearest_whole(step / (2.0 * math.pi))
+    z = turned + whiten[last, last] * step
+    return aside + z * z
+
+
+@njit(cache=True, inline="always")
+def ellipsoid_along(whiten, mean, widest, aside, turned):
+    """Values on the last axis between which a cell of a column can be within squared distance `widest`."""
+    last = mean.shape[0] - 1
+    reach = math.sqrt(widest - aside) * (1.0 + _HAIR)
+    low = mean[last] + (-turned - reach) / whiten[last, last]
+    high = mean[last] + (-turned + reach) / whiten[last, last]
+    return low, high
+
+
+@njit(cache=True)
+def _in_box_or_ellipsoid(rule, cloud, whiten, is_angle, limits, first, extent, columns, room, counts):
+    last, infeasible, mean, total = cloud.shape[1] - 1, limits.shape[0] - 1, cloud[0], 0.0
+    origin, spacing, cells = columns.origin[last], columns.spacing[last], columns.shape[last]
+    turns = rule == ELLIPSOID and is_angle[last]
+    for axis in range(last + 1):
+        room.corners[0, axis], room.corners[1, axis] = box_corners(cloud, axis)
+    for number in range(column_count(extent)):
+        column = column_at(number, first, extent, columns, room.centre)
+        widest, aside, turned = widest_limit(limits, columns.present, column), -math.inf, 0.0
+        if rule == ELLIPSOID:
+            aside, turned = whitened(whiten, is_angle, mean, room.centre)
+        else:
+            for axis in range(last):
+                aside = max(aside, outside_corners(room.corners, axis, room.centre[axis]))
+        if widest >= 0.0 and aside <= widest:
+            if rule == ELLIPSOID:
+                low, high = ellipsoid_along(whiten, mean, widest, aside, turned)
+            else:
+                low, high = room.corners[0, last] - widest, room.corners[1, last] + widest
+            start, stop = cells_between(low, high, turns, first[last], extent[last], origin, spacing, cells)
+            for t in range(start, stop):
+                cell = cell_at(t, first[last], cells)
+                m, value = columns.labels[column, cell], origin + cell * spacing
+                m = m if m >= 0 else infeasible
+                if rule == ELLIPSOID:
+                    apart = ellipsoid_apart(whiten, is_angle, mean, value, aside, turned)
+                else:
+                    apart = max(aside, outside_corners(room.corners, last, value), 0.0)
+                if apart <= limits[m]:
+                    counts[m] += 1
+                    if columns.weights.shape[0] > 0:
+                        total += columns.weights[column, cell]
+    return total
+
+
+# -- one region, and many -------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def search(rule, length, k, cloud, whiten, is_angle, limits, first, extent, columns, room, counts):
+    """Add the cells of one region to counts (M + 1,), infeasible ones last, and return their summed weights.
+
+    `first` and `extent` (dc,) are an index box that holds every candidate.
+    """
+    if rule >= PARTICLE_BOX:
+        return _in_box_or_ellipsoid(rule, cloud, whiten, is_angle, limits, first, extent, columns, room, counts)
+    return _near_particles(rule, length, k, cloud, limits, first, extent, columns, room, counts)
+
+
+@njit(cache=True)
+def room_for(particles, k, dims, cells):
+    """Room for a search of columns of so many cells."""
+    aside, ends, terms = np.empty(particles), np.empty((2, k)), np.empty((2, cells, particles))
+    return Room(np.empty(dims), np.empty((2, dims)), aside, ends, terms)
+
+
+@parallel_kernel(cache=True)
+def count_cells(regions, q, first, extent, columns):
+    """Cells of every region, by stratum: (n, M + 1), infeasible cells last.
+
+    `q` (n, M + 1) are its thresholds, negative where nothing belongs; `first`, `extent` (n, dc) hold every candidate cell.
+    """
+    n, dims = first.shape
+    counts = np.zeros(q.shape, dtype=np.int64)
+    particles, k, along = regions.clouds.shape[1], regions.k, columns.shape[dims - 1]
+    for i in prange(n):
+        limits = np.empty(q.shape[1])
+        for m in range(q.shape[1]):
+            limits[m] = q[i, m] if regions.rule == PARTICLE_BOX else squared_limit(q[i, m])
+        room = room_for(particles, k, dims, along)
+        whiten = regions.whiten[min(np.int64(i), regions.whiten.shape[0] - 1)]
+        search(
+            regions.rule, regions.length, k, regions.clouds[i], whiten, regions.is_angle, limits, first[i], extent[i],
+            columns, room, counts[i],
+        )  # fmt: skip
+    return counts

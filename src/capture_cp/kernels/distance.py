@@ -12,13 +12,13 @@ SE2 = 1
 
 
 @njit(cache=True, inline="always")
-def nearest_whole(x):  # type: ignore[no-untyped-def]
+def nearest_whole(x):
     """The whole number nearest to x, as `np.rint` finds it, which GPUs lack: beside 1.5 · 2⁵² a fraction has no room."""
     return (x + 6755399441055744.0) - 6755399441055744.0
 
 
 @njit(cache=True, inline="always")
-def squared_distance(metric, length, y, p):  # type: ignore[no-untyped-def]
+def squared_distance(metric, length, y, p):
     """Squared distance of configurations `y` and `p`, both (dc,).
 
     SE(2): with ω the wrapped angle between the poses and t the translation between them, the logarithm-map distance is
@@ -41,7 +41,7 @@ def squared_distance(metric, length, y, p):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def outside_box(y, cloud):  # type: ignore[no-untyped-def]
+def outside_box(y, cloud):
     """How far y (dc,) lies outside the bounding box of `cloud` (L, dc) along its worst axis, 0 inside."""
     farthest = 0.0
     for axis in range(y.shape[0]):
@@ -53,7 +53,7 @@ def outside_box(y, cloud):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def squared_limit(q):  # type: ignore[no-untyped-def]
+def squared_limit(q):
     """The largest t with √t ≤ q, so that `t <= squared_limit(q)` is exactly `√t <= q` in floating point."""
     if q < 0.0:
         return -1.0

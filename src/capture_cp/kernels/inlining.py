@@ -21,22 +21,22 @@ except ImportError:  # another numba, built otherwise: without these, functions 
     WithoutCopies = Compiler
 else:
 
-    @register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
+    @register_pass(mutates_CFG=True, analysis_only=False)
     class _DropCopies(FunctionPass):
         _name = "capture_cp_drop_copies"
 
         def __init__(self) -> None:
-            super().__init__()  # type: ignore[no-untyped-call]
+            super().__init__()
 
         def run_pass(self, state: Any) -> bool:
-            simplify(state.func_ir, state.typemap, state.calltypes, {})  # type: ignore[no-untyped-call]
+            simplify(state.func_ir, state.typemap, state.calltypes, {})
             return True
 
     class WithoutCopies(Compiler):  # type: ignore[no-redef]
         """Numba's own pipeline with one pass more, for `njit(pipeline_class=WithoutCopies)`."""
 
         def define_pipelines(self) -> Any:
-            pipelines = super().define_pipelines()  # type: ignore[no-untyped-call]
+            pipelines = super().define_pipelines()
             for pipeline in pipelines:
                 pipeline.add_pass_after(_DropCopies, InlineOverloads)
                 pipeline.finalize()

@@ -17,20 +17,17 @@ from typing import Any
 from numba import from_dtype, njit
 from numba.core import types
 
-from capture_cp.kernels.cells import box_cell, box_size
-from capture_cp.kernels.distance import SE2
+from capture_cp.kernels.cells import PARTICLE_BOX, Columns, Room, index_box, search
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.parallel import require_compiler
 from capture_cp.kernels.tree import NODE, find_leaf
 
-PARTICLE_BOX = 2  # a rule beside the metrics EUCLIDEAN and SE2
-FAR = 2.0**52  # cells away, as far as whole numbers are exact
 WITHOUT_MEMORY: dict[str, Any] = {"_nrt": False}
 _PREPARING = threading.Lock()
 
 
 @njit(cache=True, inline="always")
-def all_finite(values):  # type: ignore[no-untyped-def]
+def all_finite(values):
     """Whether a C-contiguous array holds neither NaN nor infinity."""
     bad = False
     for value in values.flat:
@@ -39,7 +36,7 @@ def all_finite(values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def passes(rule, length, k, limit, y, cloud):  # type: ignore[no-untyped-def]
+def passes(rule, length, k, limit, y, cloud):
     """Whether y (dc,) is within the limit of `cloud` (L, dc): squared, of k particles, or a way out of their box."""
     inside = True
     if rule == PARTICLE_BOX:
@@ -54,7 +51,7 @@ def passes(rule, length, k, limit, y, cloud):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, **WITHOUT_MEMORY)
-def thresholds_into(nodes, roots, features, shape, X, out):  # type: ignore[no-untyped-def]
+def thresholds_into(nodes, roots, features, shape, X, out):
     """Threshold of every input X (n, dx) in every stratum, into out (n, M)."""
     n, strata = X.shape[0], roots.shape[0]
     if X.shape[1] != shape[0] or out.shape != (n, strata) or not all_finite(X):
@@ -66,7 +63,7 @@ def thresholds_into(nodes, roots, features, shape, X, out):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True, **WITHOUT_MEMORY)
-def contains_into(nodes, roots, features, limits, rule, length, k, shape, X, Y, particles, labels, out):  # type: ignore[no-untyped-def]
+def contains_into(nodes, roots, features, limits, rule, length, k, shape, X, Y, particles, labels, out):
     """Whether each Y[i] (dc,) of stratum labels[i] is in the region of X[i], into out (n,); never where it is infeasible."""
     n, strata = X.shape[0], roots.shape[0]
     fits = X.shape[1] == shape[0] and Y.shape == (n, shape[2]) and particles.shape == (n, shape[1], shape[2])
@@ -86,45 +83,25 @@ def contains_into(nodes, roots, features, limits, rule, length, k, shape, X, Y, 
     return True
 
 
-@njit(cache=True, inline="always")
-def index_box(rule, length, reach, cloud, origin, spacing, cells, periodic, first, extent):  # type: ignore[no-untyped-def]
-    """First index and extent (dc,) of a box of cells that leaves out none within `reach` of `cloud` (L, dc)."""
-    for axis in range(origin.shape[0]):
-        low, high = cloud[0, axis], cloud[0, axis]
-        for l in range(1, cloud.shape[0]):
-            low, high = min(low, cloud[l, axis]), max(high, cloud[l, axis])
-        grow = reach / length if rule == SE2 and axis == 2 else reach
-        low, high = low - grow, high + grow
-        if rule == SE2 and axis == 2 and (low < -math.pi or high > math.pi):
-            low, high = -math.inf, math.inf  # the interval goes on at the other end of the circle
-        begin, end = (low - origin[axis]) / spacing[axis], (high - origin[axis]) / spacing[axis]
-        begin, end = int(math.floor(max(begin, -FAR))), int(math.ceil(min(end, FAR)))  # infinity has no whole number
-        size = cells[axis]
-        if periodic[axis] and end - begin + 1 < size:
-            first[axis], extent[axis] = begin % size, end - begin + 1
-        elif periodic[axis]:
-            first[axis], extent[axis] = 0, size
-        else:
-            begin, end = min(max(begin, 0), size), max(min(end, size - 1), -1)
-            first[axis], extent[axis] = begin, max(end - begin + 1, 0)
-
-
 @njit(cache=True, nogil=True, **WITHOUT_MEMORY)
-def count_cells_into(  # type: ignore[no-untyped-def]
+def count_cells_into(
     nodes, roots, features, limits, rule, length, k, shape,
-    stratum_of, sizes, origin, spacing, cells, periodic, numbers, indices, X, particles, out,
+    labels, weights, present, origin, spacing, cells, periodic, sizes,
+    centre, corners, aside, ends, terms, limit, indices, X, particles, out,
 ):  # fmt: skip
     """Grid cells of every region, by stratum, into out (n, M + 1), whose last column (infeasible cells) is 0.
 
-    `stratum_of` (cells,) and `sizes` (M,) are the grid's; `numbers` (M + dc,) and `indices` (2 dc,) are overwritten.
+    From `labels` on come the fields of `Columns` and the sizes (M,) of the strata; from `centre` on what is overwritten: the
+    fields of `Room`, limits (M + 1,) and indices (2 dc,).
     """
     n, strata, dims = X.shape[0], roots.shape[0], shape[2]
     if X.shape[1] != shape[0] or particles.shape != (n, shape[1], dims) or out.shape != (n, strata + 1):
         return False
     if not (all_finite(X) and all_finite(particles)):
         return False
-    limit, centre = numbers[:strata], numbers[strata:]
-    first, extent = indices[:dims], indices[dims:]
+    columns = Columns(labels, weights, present, origin, spacing, cells, periodic)
+    room, first, extent = Room(centre, corners, aside, ends, terms), indices[:dims], indices[dims:]
+    limit[strata] = -1.0
     for i in range(n):
         reach = -1.0
         out[i, strata] = 0
@@ -134,13 +111,10 @@ def count_cells_into(  # type: ignore[no-untyped-def]
             limit[m] = -1.0 if whole else limits[leaf]
             out[i, m] = sizes[m] if whole else 0
             reach = reach if whole else max(reach, nodes[leaf].threshold)
-        if reach < 0.0:
-            continue
-        index_box(rule, length, reach, particles[i], origin, spacing, cells, periodic, first, extent)
-        for t in range(box_size(extent)):
-            m = stratum_of[box_cell(t, first, extent, origin, spacing, cells, centre)]
-            if m >= 0 and limit[m] >= 0.0 and passes(rule, length, k, limit[m], centre, particles[i]):
-                out[i, m] += 1
+        if reach >= 0.0:
+            # no rule here is an ellipsoid: nothing looks at the standard deviations, the whitening and the angles
+            index_box(rule, length, reach, centre, particles[i], columns, first, extent)
+            search(rule, length, k, particles[i], corners, periodic, limit, first, extent, columns, room, out[i])
     return True
 
 
@@ -166,8 +140,10 @@ def _signatures() -> Iterator[tuple[Any, tuple[types.Type, ...]]]:
     tree = (given(from_dtype(NODE), 1), given(i4, 1), given(f8, 2))
     rule = (given(f8, 1), i8, f8, i8, given(i8, 1))
     X, Y, particles, labels = given(f8, 2), given(f8, 2), given(f8, 3), given(i8, 1)
-    grid = (given(i4, 1), given(i8, 1), given(f8, 1), given(f8, 1), given(i8, 1), given(types.boolean, 1))
-    scratch = (written(f8, 1), written(i8, 1))
+    columns = (given(i4, 2), given(types.float32, 2), given(types.boolean, 2), given(f8, 1), given(f8, 1), given(i8, 1))
+    grid = (*columns, given(types.boolean, 1), given(i8, 1))
+    room = (written(f8, 1), written(f8, 2), written(f8, 1), written(f8, 2), written(f8, 3))
+    scratch = (*room, written(f8, 1), written(i8, 1))
     yield thresholds_into, (*tree, given(i8, 1), X, written(f8, 2))
     yield contains_into, (*tree, *rule, X, Y, particles, labels, written(types.boolean, 1))
     yield count_cells_into, (*tree, *rule, *grid, *scratch, X, particles, written(i8, 2))

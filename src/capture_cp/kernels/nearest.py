@@ -11,7 +11,6 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.cells import box_cell, box_size
 from capture_cp.kernels.distance import EUCLIDEAN, squared_distance, squared_limit
 from capture_cp.kernels.parallel import parallel_kernel
 
@@ -19,7 +18,7 @@ CHUNK = 1024
 
 
 @njit(cache=True)
-def _scores(metric, length, k, Y, particles, out, start, stop):  # type: ignore[no-untyped-def]
+def _scores(metric, length, k, Y, particles, out, start, stop):
     nearest = np.empty(k)
     for i in range(start, stop):
         for j in range(k):
@@ -36,7 +35,7 @@ def _scores(metric, length, k, Y, particles, out, start, stop):  # type: ignore[
 
 
 @parallel_kernel(cache=True)
-def kth_nearest(metric, length, k, Y, particles):  # type: ignore[no-untyped-def]
+def kth_nearest(metric, length, k, Y, particles):
     """Distance of each Y[i] (dc,) to the k-th nearest of particles[i] (L, dc): (n,)."""
     n = Y.shape[0]
     out = np.empty(n)
@@ -46,7 +45,7 @@ def kth_nearest(metric, length, k, Y, particles):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def kth_squared(metric, length, k, y, cloud):  # type: ignore[no-untyped-def]
+def kth_squared(metric, length, k, y, cloud):
     """Squared distance of y (dc,) to the k-th nearest particle of `cloud` (L, dc), with no room to sort in.
 
     From one distance to the next larger one, counting equal ones: slower than keeping the k nearest, but a GPU's threads
@@ -68,7 +67,7 @@ def kth_squared(metric, length, k, y, cloud):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def enough_within(metric, length, k, limit, y, cloud):  # type: ignore[no-untyped-def]
+def enough_within(metric, length, k, limit, y, cloud):
     """Whether at least k particles of `cloud` (L, dc) lie within squared distance `limit` of y (dc,)."""
     count = 0
     if metric == EUCLIDEAN and y.shape[0] == 2:
@@ -84,7 +83,7 @@ def enough_within(metric, length, k, limit, y, cloud):  # type: ignore[no-untype
 
 
 @parallel_kernel(cache=True)
-def within_pairs(metric, length, k, Y, particles, q):  # type: ignore[no-untyped-def]
+def within_pairs(metric, length, k, Y, particles, q):
     """Whether Y[i] has its k-th nearest particle within q[i]: bool (n,). Each cloud serves equally many rows in turn."""
     n = Y.shape[0]
     rows_each = n // max(1, particles.shape[0])
@@ -93,26 +92,3 @@ def within_pairs(metric, length, k, Y, particles, q):  # type: ignore[no-untyped
         for i in range(np.int64(chunk) * CHUNK, min(n, (np.int64(chunk) + 1) * CHUNK)):
             out[i] = enough_within(metric, length, k, squared_limit(q[i]), Y[i], particles[i // rows_each])
     return out
-
-
-@parallel_kernel(cache=True)
-def count_cells(metric, length, k, particles, q, first, extent, labels, origin, spacing, shape):  # type: ignore[no-untyped-def]
-    """Cells of every region, by stratum, without listing them: (n, M + 1), infeasible cells last.
-
-    `particles` (n, L, dc); `q` (n, M + 1), negative where nothing belongs; `first`, `extent` (n, dc) the index box that
-    holds every candidate cell; `labels` (cells,) the strata of the grid's cells.
-    """
-    n, dims = first.shape
-    columns = q.shape[1]
-    counts = np.zeros((n, columns), dtype=np.int64)
-    for i in prange(n):
-        limit = np.empty(columns)
-        for m in range(columns):
-            limit[m] = squared_limit(q[i, m])
-        centre = np.empty(dims)
-        for t in range(box_size(extent[i])):
-            cell = box_cell(t, first[i], extent[i], origin, spacing, shape, centre)
-            m = labels[cell] if labels[cell] >= 0 else columns - 1
-            if limit[m] >= 0.0 and enough_within(metric, length, k, limit[m], centre, particles[i]):
-                counts[i, m] += 1
-    return counts

@@ -103,7 +103,7 @@ class ParallelKernel:
 
 
 def require_compiler() -> None:
-    """Refuse to go on where numba is told not to compile: kernels rely on what only its compiled code does."""
+    """Refuse to go on where numba is set not to compile: kernels rely on what only its compiled code does."""
     if config.DISABLE_JIT:
         raise CaptureError("NUMBA_DISABLE_JIT is set, but kernels run only if numba may compile them; unset it.")
 

@@ -22,7 +22,7 @@ SLACK = 1e-6
 
 
 @njit(cache=True)
-def squared_from_segment(px, py, ax, ay, bx, by):  # type: ignore[no-untyped-def]
+def squared_from_segment(px, py, ax, ay, bx, by):
     """Squared distance of a point to a segment."""
     ux, uy = bx - ax, by - ay
     squared = max(ux * ux + uy * uy, 1e-300)  # a segment may be a single point
@@ -32,7 +32,7 @@ def squared_from_segment(px, py, ax, ay, bx, by):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def inside(px, py, edges):  # type: ignore[no-untyped-def]
+def inside(px, py, edges):
     """Whether a point is inside the polygon of these edges (e, 4)."""
     odd = False
     for i in range(edges.shape[0]):
@@ -43,12 +43,12 @@ def inside(px, py, edges):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _side(ax, ay, bx, by, px, py):  # type: ignore[no-untyped-def]
+def _side(ax, ay, bx, by, px, py):
     return (bx - ax) * (py - ay) - (by - ay) * (px - ax)
 
 
 @njit(cache=True)
-def cross(ax, ay, bx, by, cx, cy, dx, dy):  # type: ignore[no-untyped-def]
+def cross(ax, ay, bx, by, cx, cy, dx, dy):
     """Whether two segments cross at an inner point of both."""
     one, two = _side(ax, ay, bx, by, cx, cy), _side(ax, ay, bx, by, dx, dy)
     three, four = _side(cx, cy, dx, dy, ax, ay), _side(cx, cy, dx, dy, bx, by)
@@ -56,7 +56,7 @@ def cross(ax, ay, bx, by, cx, cy, dx, dy):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def first_crossing(ring):  # type: ignore[no-untyped-def]
+def first_crossing(ring):
     """Two edges of a ring (v, 2) that cross, by the numbers of their first corners; -1, -1 if there are none."""
     n = ring.shape[0]
     for i in range(n):
@@ -69,7 +69,7 @@ def first_crossing(ring):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def overlaps(foot, edges, radius):  # type: ignore[no-untyped-def]
+def overlaps(foot, edges, radius):
     """Whether a footprint, its edges (v, 4) in place, grown by `radius`, overlaps a polygon."""
     squared = radius * radius
     for i in range(foot.shape[0]):
@@ -88,7 +88,7 @@ def overlaps(foot, edges, radius):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _corners(one, other):  # type: ignore[no-untyped-def]
+def _corners(one, other):
     """Distance of the corners of one polygon to the edges of another, the least; and of those inside it, the most."""
     least, deepest = math.inf, 0.0
     for i in range(one.shape[0]):
@@ -104,7 +104,7 @@ def _corners(one, other):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def gap(foot, edges, radius):  # type: ignore[no-untyped-def]
+def gap(foot, edges, radius):
     """Distance of a footprint, its edges (v, 4) in place, grown by `radius`, to a polygon.
 
     Negative where they overlap, by no more than the true depth: no corner inside the other can leave it by a shorter way.
@@ -116,7 +116,7 @@ def gap(foot, edges, radius):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _placed(corners, x, y):  # type: ignore[no-untyped-def]
+def _placed(corners, x, y):
     """Edges (v, 4) of the footprint with corners (v, 2) about (x, y)."""
     v = corners.shape[0]
     edges = np.empty((v, 4))
@@ -127,7 +127,7 @@ def _placed(corners, x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _contacts(x, y, corners, edges, starts, boxes, radius, tolerance):  # type: ignore[no-untyped-def]
+def _contacts(x, y, corners, edges, starts, boxes, radius, tolerance):
     """Polygons within the tolerance of a footprint, and the smallest gap."""
     count, least = 0, math.inf
     foot = _placed(corners, x, y)
@@ -140,7 +140,7 @@ def _contacts(x, y, corners, edges, starts, boxes, radius, tolerance):  # type: 
 
 
 @njit(cache=True)
-def _is_free(x, y, corners, edges, starts, boxes, radius):  # type: ignore[no-untyped-def]
+def _is_free(x, y, corners, edges, starts, boxes, radius):
     foot = _placed(corners, x, y)
     for i in range(len(starts) - 1):
         near = boxes[i, 0] <= x <= boxes[i, 2] and boxes[i, 1] <= y <= boxes[i, 3]
@@ -150,7 +150,7 @@ def _is_free(x, y, corners, edges, starts, boxes, radius):  # type: ignore[no-un
 
 
 @njit(cache=True)
-def _can_leave(x, y, corners, edges, starts, boxes, radius, reach):  # type: ignore[no-untyped-def]
+def _can_leave(x, y, corners, edges, starts, boxes, radius, reach):
     """Whether some move of up to `reach` takes the footprint off all polygons."""
     for length in range(LENGTHS, 0, -1):
         for k in range(DIRECTIONS):
@@ -161,7 +161,7 @@ def _can_leave(x, y, corners, edges, starts, boxes, radius, reach):  # type: ign
 
 
 @parallel_kernel(cache=True)
-def touched(xs, ys, corners, edges, starts, boxes, radius, tolerance):  # type: ignore[no-untyped-def]
+def touched(xs, ys, corners, edges, starts, boxes, radius, tolerance):
     """How many polygons the footprint touches at every (xs[i], ys[j]), -1 where it is deeper in than the tolerance.
 
     Args:

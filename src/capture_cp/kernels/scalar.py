@@ -1,4 +1,4 @@
-"""The smaller, the larger and the clipped, as a processor has them.
+"""The smaller, the larger and the clipped, as a processor has them, and sums by pairs.
 
 Python's `min` and `max` become calls on a GPU that take care of NaN, several instructions each; these are a comparison and a
 choice. NaN as the first argument stays NaN in `clip`.
@@ -10,19 +10,42 @@ from numba import njit
 
 
 @njit(cache=True)
-def smaller(a, b):  # type: ignore[no-untyped-def]
+def smaller(a, b):
     """The smaller of two numbers, b if they are equal."""
     return a if a < b else b
 
 
 @njit(cache=True)
-def larger(a, b):  # type: ignore[no-untyped-def]
+def larger(a, b):
     """The larger of two numbers, b if they are equal."""
     return a if a > b else b
 
 
 @njit(cache=True)
-def clip(value, low, high):  # type: ignore[no-untyped-def]
+def clip(value, low, high):
     """The number between two bounds that is nearest to a value."""
     value = low if value < low else value
     return high if value > high else value
+
+
+@njit(cache=True)
+def _every_eighth(values, first, end):
+    total = values[first]
+    for i in range(first + 8, end, 8):
+        total += values[i]
+    return total
+
+
+@njit(cache=True)
+def pairwise_sum(values):
+    """The sum of an array (n,), eight partial sums at a time: in the order of NumPy for up to 128 numbers."""
+    total, end = 0.0, values.shape[0] - values.shape[0] % 8
+    if end > 0:
+        a = _every_eighth(values, 0, end) + _every_eighth(values, 1, end)
+        b = _every_eighth(values, 2, end) + _every_eighth(values, 3, end)
+        c = _every_eighth(values, 4, end) + _every_eighth(values, 5, end)
+        d = _every_eighth(values, 6, end) + _every_eighth(values, 7, end)
+        total = (a + b) + (c + d)
+    for i in range(end, values.shape[0]):
+        total += values[i]
+    return total

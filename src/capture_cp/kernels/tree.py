@@ -13,7 +13,7 @@ NODE = np.dtype([("threshold", "f8"), ("feature", "i4"), ("left", "i4"), ("right
 
 
 @njit(cache=True, inline="always")
-def find_leaf(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-def]
+def find_leaf(nodes, root, stratum_features, m, x):
     """Leaf of input x (dx,) in stratum m; features from dx on are the stratum's own, (M, df)."""
     i = np.uint32(root)  # unsigned, so that nothing asks whether it counts from the end
     while nodes[i].feature >= 0:
@@ -25,13 +25,13 @@ def find_leaf(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, inline="always")
-def find_group(nodes, root, stratum_features, m, x):  # type: ignore[no-untyped-def]
+def find_group(nodes, root, stratum_features, m, x):
     """Group of input x (dx,) in stratum m."""
     return nodes[find_leaf(nodes, root, stratum_features, m, x)].group
 
 
 @njit(cache=True, nogil=True)
-def threshold_of(nodes, roots, stratum_features, n_inputs, x, m):  # type: ignore[no-untyped-def]
+def threshold_of(nodes, roots, stratum_features, n_inputs, x, m):
     """Conformal threshold of one input (dx,) in stratum m, from leaves whose `threshold` is that of their group.
 
     NaN where the input has another length, or there is no such stratum: looking further would read out of bounds.
@@ -42,7 +42,7 @@ def threshold_of(nodes, roots, stratum_features, n_inputs, x, m):  # type: ignor
 
 
 @parallel_kernel(cache=True)
-def groups_of(nodes, roots, stratum_features, X, m):  # type: ignore[no-untyped-def]
+def groups_of(nodes, roots, stratum_features, X, m):
     """Group of each input X[i] (dx,) in its stratum m[i]: (n,)."""
     out = np.empty(X.shape[0], dtype=np.int64)
     for i in prange(X.shape[0]):
@@ -51,7 +51,7 @@ def groups_of(nodes, roots, stratum_features, X, m):  # type: ignore[no-untyped-
 
 
 @parallel_kernel(cache=True)
-def groups_everywhere(nodes, roots, stratum_features, X):  # type: ignore[no-untyped-def]
+def groups_everywhere(nodes, roots, stratum_features, X):
     """Group of each input X[i] (dx,) in every stratum: (n, M)."""
     out = np.empty((X.shape[0], roots.shape[0]), dtype=np.int64)
     for i in prange(X.shape[0]):

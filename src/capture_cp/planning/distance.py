@@ -73,7 +73,7 @@ def _shift(region: tuple[slice, slice], dx: int, dy: int) -> tuple[slice, slice]
 
 
 @njit(cache=True, inline="always")
-def interpolate(field, origin, spacing, x, y):  # type: ignore[no-untyped-def]
+def interpolate(field, origin, spacing, x, y):
     """Bilinear value of a field (nx, ny) given at cell centres, held constant beyond the outer ones."""
     u = clip((x - origin[0]) / spacing[0], 0.0, field.shape[0] - 1.0)
     v = clip((y - origin[1]) / spacing[1], 0.0, field.shape[1] - 1.0)

@@ -1,4 +1,8 @@
-"""Hazard cells inside a region of particles: rows of them at a time, and one by one only where it must be."""
+"""Hazard cells inside a region of particles in the Euclidean metric, the shortcut of a planner's inner loop.
+
+The search of `capture_cp.kernels.cells` looks at every column within reach. Where hazards are few and regions small, as in
+most steps of most sequences, it is quicker to go through the runs of hazard cells, which are inside or outside as a whole.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,15 @@ import numpy.typing as npt
 from numba import njit
 
 from capture_cp.base.checks import Bools, Ints
+from capture_cp.capture.fitted import Fitted
+from capture_cp.kernels.cells import Columns
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.scalar import larger, smaller
 from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.strata import INFEASIBLE, NO_WEIGHTS, GridStrata, columns_of, grid_of
 
 
-class Cells(NamedTuple):
+class Runs(NamedTuple):
     """Hazard cells of a grid as runs: neighbours along the last axis that lie in one stratum."""
 
     hazard: Any  # bool (cells,)
@@ -28,10 +35,25 @@ class Cells(NamedTuple):
     spacing: Any
     per_spacing: Any  # one over the spacing: multiplying is quicker where the last digit does not matter
     shape: Any
+    periodic: Any  # bool (dc,)
     axes: Any  # (dc,): which entries of the state are the configuration
 
 
-def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints) -> Cells:
+def hazard_cells(cap: Fitted, hazard: Bools, axes: Ints, as_runs: bool) -> tuple[Runs, Columns]:
+    """Hazard cells (cells,) as runs, for the Euclidean metric, and labelled, as the search for other metrics takes them."""
+    strata = grid_of(cap.strata)
+    grid = strata.require_grid()
+    # a region that ignores the strata reaches into infeasible cells too, with the one threshold it has
+    ambient = cap.ambient_
+    labels = np.maximum(strata.labels, 0) if ambient else strata.labels
+    runs = hazard_runs(grid, labels, hazard, axes)
+    if not as_runs:
+        return runs, columns_of(GridStrata(grid, np.where(hazard, labels, INFEASIBLE), strata.names))
+    nothing = np.empty((0, 0), dtype=np.int32), NO_WEIGHTS, np.empty((0, 0), dtype=bool)
+    return runs, Columns(*nothing, grid.origin, grid.spacing, runs.shape, runs.periodic)
+
+
+def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints) -> Runs:
     """The cells where `hazard` holds and the label is a stratum, as a kernel takes them."""
     counted = np.where(hazard & (labels >= 0), labels, -1).reshape(-1, grid.shape[-1])
     rows = len(counted)
@@ -47,15 +69,16 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
     shape = np.array(grid.shape, dtype=np.int64)
     stratum = counted[row, begin].astype(np.int64)
     spacing = grid.spacing, 1.0 / grid.spacing
-    return Cells(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, axes)
+    periodic = np.isin(np.arange(grid.dims), grid.periodic)
+    return Runs(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, periodic, axes)
 
 
 @njit(cache=True, inline="always")
-def region_hazard(cloud, limits, k, cells, centre, middle, near, far):  # type: ignore[no-untyped-def]
+def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
     """Hazard cells inside the region of particles `cloud` (L, dc) with squared thresholds `limits` (M,).
 
-    How far the particles are spread about their middle tells most cells inside or outside. The last four arguments are room
-    to work in: (dc,), (dc,), (M,), (M,).
+    How far the particles are spread about their middle decides for most cells whether they are inside. The last four
+    arguments are room to work in: (dc,), (dc,), (M,), (M,).
     """
     particles, squares = cloud.shape[0], 0.0
     for axis in range(cloud.shape[1]):
@@ -78,7 +101,7 @@ def region_hazard(cloud, limits, k, cells, centre, middle, near, far):  # type: 
 
 
 @njit(cache=True)
-def kth_at_most(squares, k, particles):  # type: ignore[no-untyped-def]
+def kth_at_most(squares, k, particles):
     """What the k-th nearest particle's distance from a point is at most, and the k-th farthest's, nothing being sorted.
 
     `squares` is the sum of all squared distances: if the k-th nearest of L were farther than r, so would be L - k others,
@@ -90,7 +113,7 @@ def kth_at_most(squares, k, particles):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def sure_and_possible(limit, inner, outer):  # type: ignore[no-untyped-def]
+def sure_and_possible(limit, inner, outer):
     """Distances from the particles' middle within which every cell is inside, and beyond which none is (negative: none).
 
     A cell this near to the middle has k particles within the threshold; one outside has fewer. `inner` and `outer` bound the
@@ -101,7 +124,7 @@ def sure_and_possible(limit, inner, outer):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def runs_within(middle, furthest, cells):  # type: ignore[no-untyped-def]
+def runs_within(middle, furthest, cells):
     """The runs that may have cells within `furthest` of the middle (dc,): first, and one after the last."""
     if furthest < 0.0:
         return 0, 0
@@ -111,7 +134,7 @@ def runs_within(middle, furthest, cells):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):  # type: ignore[no-untyped-def]
+def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):
     """Cells of one run that are inside the region; arguments as in `region_hazard`."""
     last = cloud.shape[1] - 1
     m = cells.stratum[run]
@@ -139,19 +162,19 @@ def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):  # ty
 
 
 @njit(cache=True)
-def _up(place, per_spacing, begin, end):  # type: ignore[no-untyped-def]
+def _up(place, per_spacing, begin, end):
     """The first index from `begin` to `end` that is at a place or beyond; NaN and infinity do no harm."""
     return int(math.ceil(smaller(larger(place * per_spacing, 1.0 * begin), 1.0 * end)))
 
 
 @njit(cache=True)
-def _past(place, per_spacing, begin, end):  # type: ignore[no-untyped-def]
+def _past(place, per_spacing, begin, end):
     """One after the last index from `begin` to `end` that is not beyond a place."""
     return int(math.floor(smaller(larger(place * per_spacing, begin - 1.0), end - 1.0))) + 1
 
 
 @njit(cache=True, inline="always")
-def particle_hazard(cloud, cells):  # type: ignore[no-untyped-def]
+def particle_hazard(cloud, cells):
     """Particles of `cloud` (L, dc) that lie on hazard cells."""
     count = 0
     for l in range(cloud.shape[0]):
@@ -160,11 +183,13 @@ def particle_hazard(cloud, cells):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def is_on_hazard(cloud, l, cells):  # type: ignore[no-untyped-def]
+def is_on_hazard(cloud, l, cells):
     """Whether particle l of `cloud` (L, dc) lies on a hazard cell: 0 or 1."""
     cell, inside = 0, True
     for axis in range(cloud.shape[1]):
         index = math.floor((cloud[l, axis] - cells.origin[axis]) / cells.spacing[axis] + 0.5)
+        if cells.periodic[axis]:
+            index = index % cells.shape[axis]
         inside = inside and 0 <= index < cells.shape[axis]
         cell = cell * cells.shape[axis] + int(index)
     return 1 if inside and cells.hazard[cell] else 0

@@ -1,103 +1,212 @@
-"""Roll-out, thresholds, region test and cost in one kernel.
+"""Roll-out, thresholds, regions and cost in one kernel.
 
-This file is also a template: `specialise` compiles it again with the user's `step` and `stage_cost` in place of the plug-in
-imported below, so that the compiler sees them and can inline them.
+This file is also a template: `specialise` compiles it again with the user's functions in place of the plug-ins imported
+below, so that the compiler sees them and can inline them.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.distance import squared_limit
+from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX, index_box, room_for, search
+from capture_cp.kernels.distance import EUCLIDEAN, squared_limit
 from capture_cp.kernels.inlining import WithoutCopies
 from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
+from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.kernels.tree import find_group
 from capture_cp.planning.hazard import particle_hazard, region_hazard
-from capture_cp.planning.plugin import stage_cost, step
-
-
-class Calibrated(NamedTuple):
-    """A calibration, and how its region is tested."""
-
-    nodes: Any  # the partition, see kernels.tree
-    roots: Any  # (S, M): of the steps that have trees of their own; the last serves all steps after it
-    stratum_features: Any
-    thresholds: Any  # (M, J): of a group, which may be stricter in one stratum than in another
-    k: int  # at least this many particles must be near
-    count_cells: bool  # count hazard cells in the region
-    count_particles: bool  # count particles on hazard cells
-    step_scale: Any  # (H,): factor on the thresholds of each step
-
+from capture_cp.planning.plugin import particle_cost, particle_stratum, stage_cost, step
+from capture_cp.planning.records import Seen
 
 CHUNK = 8  # sequences that a thread takes at once, in one room to work in
+KERNELS = ("roll_out", "weigh")
+
+
+@njit(cache=True, inline="always")
+def _threshold(cal, h, m, x):
+    """Threshold of stratum m at step h (from 0) for an input x (dx,)."""
+    root = cal.roots[min(h, cal.roots.shape[0] - 1), m]
+    return cal.step_scale[h] * cal.thresholds[m, find_group(cal.nodes, root, cal.stratum_features, m, x)]
+
+
+@njit(cache=True, inline="always")
+def _draw(noise, key, h, pairs):
+    """The standard normals of step h, into noise (2 * pairs or more, L)."""
+    for l in range(noise.shape[1]):
+        for pair in range(pairs):
+            counter = (h * noise.shape[1] + l) * pairs + pair
+            noise[2 * pair, l], noise[2 * pair + 1, l] = normal_pair(key, counter)
+
+
+@njit(cache=True, inline="always")
+def _take_cloud(states, axes, cloud):
+    """The configurations of states (ds, L), into cloud (L, dc)."""
+    for axis in range(axes.shape[0]):
+        for l in range(states.shape[1]):
+            cloud[l, axis] = states[axes[axis], l]
+
+
+@njit(cache=True)
+def step_each(states, actions, noise, params):
+    """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L)."""
+    for i in range(states.shape[0]):
+        step(states[i], actions[i], noise[i], params)
+
+
+# -- hazard cells of every step -------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, pipeline_class=WithoutCopies)
-def _roll_out_some(  # type: ignore[no-untyped-def]
-    start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params, costs, first, stop
-):
+def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params, costs, first, stop):
     horizon, da = sequences.shape[1], sequences.shape[2]
-    ds, dc, n_strata = start.shape[0], cells.axes.shape[0], cal.roots.shape[1]
+    ds, dc, n_strata = start.shape[0], runs.axes.shape[0], cal.roots.shape[1]
     pairs = (noise_dims + 1) // 2
     states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
     cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
-    limits, near, far = np.empty(n_strata), np.empty(n_strata), np.empty(n_strata)
+    limits, near, far = np.empty(n_strata + 1), np.empty(n_strata + 1), np.empty(n_strata + 1)
     centre, middle = np.empty(dc), np.empty(dc)
+    limits[n_strata] = -1.0
+    room = room_for(n_particles, cal.k, dc, 0 if cal.rule == EUCLIDEAN else columns.shape[dc - 1])
+    indices, counts = np.empty((2, dc), dtype=np.int64), np.empty(n_strata + 1, dtype=np.int64)
     for i in range(first, stop):
         key = stream(seed, i)
         for s in range(ds):
             states[s, :] = start[s]
             mean[s] = start[s]
         for h in range(horizon):
-            action = sequences[i, h]
+            action, reach = sequences[i, h], -1.0
             x[:ds], x[ds:] = mean, action
             for m in range(n_strata):
-                root = cal.roots[min(h, cal.roots.shape[0] - 1), m]
-                q = cal.step_scale[h] * cal.thresholds[m, find_group(cal.nodes, root, cal.stratum_features, m, x)]
-                limits[m] = squared_limit(q)
-            for pair in range(pairs if draws else 0):
-                for l in range(n_particles):
-                    counter = (h * pairs + pair) * n_particles + l
-                    noise[2 * pair, l], noise[2 * pair + 1, l] = normal_pair(key, counter)
+                q = _threshold(cal, h, m, x)
+                limits[m], reach = squared_limit(q), max(reach, q)
+            if draws:
+                _draw(noise, key, h, pairs)
             step(states, action, noise, params)
             for s in range(ds):
                 mean[s] = states[s].mean()
-            for axis in range(dc):
-                for l in range(n_particles):
-                    cloud[l, axis] = states[cells.axes[axis], l]
+            _take_cloud(states, runs.axes, cloud)
             hazard = 0
-            if cal.count_cells:
-                hazard += region_hazard(cloud, limits, cal.k, cells, centre, middle, near, far)
+            if cal.count_cells and cal.rule == EUCLIDEAN:
+                hazard += region_hazard(cloud, limits, cal.k, runs, centre, middle, near, far)
+            elif cal.count_cells and reach >= 0.0:
+                counts[:] = 0
+                index_box(cal.rule, cal.length, reach, centre, cloud, columns, indices[0], indices[1])
+                search(
+                    cal.rule, cal.length, cal.k, cloud, room.corners, columns.periodic, limits, indices[0], indices[1],
+                    columns, room, counts,
+                )  # fmt: skip
+                hazard += counts.sum()
             if cal.count_particles:
-                hazard += particle_hazard(cloud, cells)
+                hazard += particle_hazard(cloud, runs)
             # a model that yields NaN must not be mended by a cost that never looks at that number
             lost = not math.isfinite(mean.sum())
             costs[i, h] = math.nan if lost else stage_cost(mean, action, hazard, h + 1, horizon, params)
 
 
-@njit(cache=True)
-def step_each(states, actions, noise, params):  # type: ignore[no-untyped-def]
-    """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L)."""
-    for i in range(states.shape[0]):
-        step(states[i], actions[i], noise[i], params)
-
-
 @parallel_kernel(cache=True)
-def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params):  # type: ignore[no-untyped-def]
+def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params):
     """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,).
 
     Particles are rolled through the model; at each step the region of (mean state, action, particles) is tested against the
-    hazard cells (Algorithm 2). Sequence i draws its noise from stream i of the seed, unless `draws` is false.
+    hazard cells (Algorithm 2), which are `runs`, or for another metric than the Euclidean the labelled cells of `columns`.
+    Sequence i draws its noise from stream i of the seed, unless `draws` is false.
     """
     samples = sequences.shape[0]
     costs = np.empty((samples, sequences.shape[1]))
     for chunk in prange((samples + CHUNK - 1) // CHUNK):
         first = chunk * CHUNK
         stop = min(samples, first + CHUNK)
-        _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, cells, params, costs, first, stop)
+        _roll_out_some(
+            start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params, costs, first, stop
+        )  # fmt: skip
+    return costs
+
+
+# -- sums over the regions of the first steps -----------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def _sum_region(h, x, states, cloud, cal, summed, columns, room, params, seen):
+    """Cells and weights of the region of step h, from an input x (dx,) and its particles, into `seen`.
+
+    A region without a cell is stood for by its particles.
+    """
+    strata, dc, reach = cal.roots.shape[1], cloud.shape[1], -1.0
+    limits, whole, indices = np.empty(strata + 1), np.zeros(strata), np.empty((2, dc), dtype=np.int64)
+    for m in range(strata):
+        q = _threshold(cal, h, m, x)
+        if q == math.inf and cal.rule != ELLIPSOID:
+            limits[m], whole[m] = -1.0, summed.totals[m]
+            seen.cells[h, m] += summed.sizes[m]
+        else:
+            limits[m] = q if cal.rule == PARTICLE_BOX else squared_limit(q)
+            reach = max(reach, q)
+    limits[strata] = limits[0] if summed.infeasible else -1.0
+    seen.sums[h] = 0.0
+    if reach >= 0.0:
+        index_box(cal.rule, cal.length, reach, summed.spread, cloud, columns, indices[0], indices[1])
+        seen.sums[h] = search(
+            cal.rule, cal.length, cal.k, cloud, summed.whiten, summed.is_angle, limits, indices[0], indices[1],
+            columns, room, seen.cells[h],
+        )  # fmt: skip
+    seen.sums[h] += pairwise_sum(whole)
+    if seen.cells[h].sum() == 0:
+        alone = np.empty(states.shape[1])
+        for l in range(states.shape[1]):
+            m = particle_stratum(states, l, params)
+            seen.cells[h, m if m >= 0 else strata] += 1
+            alone[l] = particle_cost(states, l, params)
+        seen.sums[h] = pairwise_sum(alone)
+
+
+@njit(cache=True)  # `WithoutCopies` would take writing into the arrays of `seen` for dead code
+def _weigh_one(start, sequence, n_particles, noise_dims, key, cal, axes, summed, columns, params, costs):
+    """Stage costs (H,) of one sequence (H, da)."""
+    horizon, da = sequence.shape
+    ds, dc, kept, pairs = start.shape[0], axes.shape[0], min(summed.steps, horizon), (noise_dims + 1) // 2
+    states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
+    means, x, in_region = np.empty((horizon + 1, ds)), np.empty(ds + da), 1 if cal.rule == ELLIPSOID else n_particles
+    cloud, alone, no_noise = np.empty((in_region, dc)), np.empty((ds, 1)), np.zeros((2 * pairs + 2, 1))
+    seen = Seen(np.zeros(horizon), np.zeros((kept, cal.roots.shape[1] + 1), dtype=np.int64), np.empty(kept))
+    room = room_for(in_region, cal.k, dc, columns.shape[dc - 1])
+    for s in range(ds):
+        states[s, :], means[0, s] = start[s], start[s]
+    for h in range(horizon):
+        action = sequence[h]
+        if h < kept:
+            x[:ds], x[ds:] = means[h], action
+        _draw(noise, key, h, pairs)
+        step(states, action, noise, params)
+        for s in range(ds):
+            means[h + 1, s] = states[s].mean()
+        for l in range(n_particles):
+            seen.particles[h] += particle_cost(states, l, params) / n_particles
+        if h < kept and cal.rule == ELLIPSOID:
+            alone[:, 0] = means[h]
+            step(alone, action, no_noise, params)
+            _take_cloud(alone, axes, cloud)
+            _sum_region(h, x, alone, cloud, cal, summed, columns, room, params, seen)
+        elif h < kept:
+            _take_cloud(states, axes, cloud)
+            _sum_region(h, x, states, cloud, cal, summed, columns, room, params, seen)
+    for h in range(horizon):
+        lost = not math.isfinite(means[h + 1].sum())
+        costs[h] = math.nan if lost else stage_cost(means[h + 1], sequence[h], seen, h + 1, horizon, params)
+
+
+@parallel_kernel(cache=True)
+def weigh(start, sequences, n_particles, noise_dims, seed, cal, axes, summed, columns, params):
+    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,), by a cost that sees sums over regions.
+
+    Particles and noise are those of `roll_out`; the region of a Gaussian is about the step without noise.
+    """
+    costs = np.empty((sequences.shape[0], sequences.shape[1]))
+    for i in prange(sequences.shape[0]):
+        _weigh_one(
+            start, sequences[i], n_particles, noise_dims, stream(seed, i), cal, axes, summed, columns, params, costs[i]
+        )  # fmt: skip
     return costs

@@ -1,6 +1,7 @@
-"""The two compiled functions that a fast planner is made of, in their simplest form: a point that is pushed about.
+"""The compiled functions that a fast planner is made of, in their simplest form: a point that is pushed about.
 
 Write your own with the same signatures, decorated with `numba.njit`, in a module of yours, and hand them to `FusedRollout`.
+The last two are for costs that look at the cells of regions, see `RegionSums`.
 Not cached by themselves: what they are compiled for is anybody's, and kept with the roll-out.
 """
 
@@ -10,7 +11,7 @@ from numba import njit
 
 
 @njit
-def step(states, action, noise, params):  # type: ignore[no-untyped-def]
+def step(states, action, noise, params):
     """One step of the approximate model, in place: states (ds, L) of L particles, action (da,), standard normals (dn, L).
 
     A row holds one number of all particles, so that loops over particles vectorise.
@@ -21,9 +22,21 @@ def step(states, action, noise, params):  # type: ignore[no-untyped-def]
 
 
 @njit
-def stage_cost(mean, action, hazard, h, horizon, params):  # type: ignore[no-untyped-def]
+def stage_cost(mean, action, hazard, h, horizon, params):
     """Cost of step h (1 to horizon): the particles' mean state (ds,) and the region's hazard cells."""
     away = 0.0
     for axis in range(mean.shape[0]):
         away += (mean[axis] - params.goal[axis]) ** 2
     return away + params.hazard_weight * hazard
+
+
+@njit
+def particle_cost(states, l, params):
+    """Cost of one particle, number l of those with states (ds, L)."""
+    return 0.0
+
+
+@njit
+def particle_stratum(states, l, params):
+    """Stratum of one particle, number l of those with states (ds, L); -1 where it is infeasible."""
+    return -1

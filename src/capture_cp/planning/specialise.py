@@ -6,34 +6,44 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import tempfile
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from capture_cp.base.files import cache_folder
-from capture_cp.planning import kernel
+from capture_cp.planning import kernel, plugin
 
-_PLUGIN = "from capture_cp.planning.plugin import stage_cost, step"
+#: The line of a template that imports the functions which a user's take the place of.
+_PLUGIN = re.compile(r"^from capture_cp\.planning\.plugin import .*$", re.MULTILINE)
+
+
+class Functions(NamedTuple):
+    """The numba functions of a user that a kernel is made of, see `capture_cp.planning.plugin`."""
+
+    step: Any
+    stage_cost: Any
+    particle_cost: Any = plugin.particle_cost
+    particle_stratum: Any = plugin.particle_stratum
 
 
 @cache
-def specialise(step: Any, stage_cost: Any, params: type = tuple) -> ModuleType:
-    """The module `kernel` compiled for two numba functions and the class of their parameters."""
-    return _specialised(kernel, step, stage_cost, inspect.getsource(kernel) + _told_apart(params))
+def specialise(functions: Functions, params: type = tuple) -> ModuleType:
+    """The module `kernel` compiled for a user's functions and the class of their parameters."""
+    return _specialised(kernel, functions, inspect.getsource(kernel) + _told_apart(params))
 
 
 @cache
-def specialise_cuda(step: Any, stage_cost: Any, sizes: Any, params: type = tuple) -> ModuleType:
-    """The module `cuda_rollout` compiled for two numba functions, the class of their parameters, and sizes."""
-    from capture_cp.planning.cuda import rollout as cuda_rollout
+def specialise_cuda(template: ModuleType, functions: Functions, sizes: Any, params: type = tuple) -> ModuleType:
+    """A module of kernels for a GPU compiled for a user's functions, the class of their parameters, and sizes."""
     from capture_cp.planning.cuda.layout import layout_of
 
-    source = inspect.getsource(cuda_rollout).replace(f"SIZES = {cuda_rollout.SIZES!r}", f"SIZES = {sizes!r}")
+    source = inspect.getsource(template).replace(f"SIZES = {template.SIZES!r}", f"SIZES = {sizes!r}")
     layout = f"# {layout_of(sizes)}\n"  # another one is another kernel
-    return _specialised(cuda_rollout, step, stage_cost, source + _told_apart(params) + layout)
+    return _specialised(template, functions, source + _told_apart(params) + layout)
 
 
 def _told_apart(params: type) -> str:
@@ -45,23 +55,24 @@ def _told_apart(params: type) -> str:
     return f"\n# {params.__module__} {script} {params.__qualname__} {getattr(params, '_fields', ())}\n"
 
 
-def _specialised(template: ModuleType, step: Any, stage_cost: Any, source: str) -> ModuleType:
-    """A template with two functions in it.
+def _specialised(template: ModuleType, functions: Functions, source: str) -> ModuleType:
+    """A template with a user's functions in it.
 
     Numba keeps compiled code on disk only for functions that live in a file, so a copy of the template's source with the
     user's import in it is written to a cache folder. Functions of a notebook or a script have no module to import from:
     they are compiled anew in each session.
     """
-    own = [_module_of(part) for part in (step, stage_cost)]
+    own = [_module_of(part) for part in functions]
     if None in own:
         module = ModuleType(f"{template.__name__}_in_memory")
-        vars(module).update(step=step, stage_cost=stage_cost)
-        code = source.replace(_PLUGIN, "").replace("cache=True", "cache=False")
+        vars(module).update(functions._asdict())
+        code = _PLUGIN.sub("", source).replace("cache=True", "cache=False")
         exec(compile(code, "<roll-out kernel>", "exec"), vars(module))
         return module
-    imports = "\n".join(f"from {name} import {f.__name__} as {role}" for name, f, role in
-                        zip(own, (step, stage_cost), ("step", "stage_cost")))  # fmt: skip
-    return _from_file(source.replace(_PLUGIN, imports), _fingerprint(template.roll_out, step, stage_cost))
+    parts = zip(own, functions, functions._fields)
+    imports = "\n".join(f"from {name} import {function.__name__} as {role}" for name, function, role in parts)
+    kernels = [vars(template)[name] for name in template.KERNELS]
+    return _from_file(_PLUGIN.sub(imports, source), _fingerprint(*kernels, *functions))
 
 
 def _module_of(function: Any) -> str | None:
@@ -112,7 +123,7 @@ def _from_file(source: str, fingerprint: str) -> ModuleType:
 
 
 def _written(file: Path, source: str) -> Path:
-    """The file, written whole unless it is there; its name tells its content."""
+    """The file, written whole unless it is there; its name is a digest of its content."""
     if not file.exists():
         temporary = file.with_suffix(f".{os.getpid()}.tmp")
         temporary.write_text(source, encoding="utf-8")

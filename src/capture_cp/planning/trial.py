@@ -20,11 +20,13 @@ STEPS = 4  # of the first sequence that are tried
 SIGNATURES = {
     "step": ("states", "action", "noise", "params"),
     "stage_cost": ("mean", "action", "hazard", "h", "horizon", "params"),
+    "particle_cost": ("states", "l", "params"),
+    "particle_stratum": ("states", "l", "params"),
 }
 
 
 def check_signature(role: str, function: Any) -> None:
-    """Refuse what is no compiled function, or does not take the arguments of its role, `step` or `stage_cost`."""
+    """Refuse what is no compiled function, or does not take the arguments of its role."""
     require_compiler()
     wanted = SIGNATURES[role]
     if not hasattr(function, "py_func"):
@@ -39,18 +41,20 @@ def check_signature(role: str, function: Any) -> None:
         ) from None
 
 
-def try_in_python(step: Any, stage_cost: Any, params: Any, state: Floats, actions: Floats, noise: Floats) -> None:
+def try_in_python(
+    step: Any, stage_cost: Any, params: Any, state: Floats, actions: Floats, noise: Floats, seen: Any = 0
+) -> None:
     """Call the Python versions of both functions along one sequence, and refuse what compiled code would hide.
 
-    From state (ds,) under actions (H, da) with noise (steps, dn, L). Errors other than those of indices are left to the
-    compiled functions: not all that numba compiles runs in Python.
+    From state (ds,) under actions (H, da) with noise (steps, dn, L); `seen` is what the cost sees of regions. Errors other
+    than those of indices are left to the compiled functions: not all that numba compiles runs in Python.
     """
     states = np.repeat(state[:, None], noise.shape[2], axis=1)
     with np.errstate(all="ignore"):
         for h, normals in enumerate(noise[: len(actions)]):
             try:
                 _try_step(step, states, actions[h].copy(), normals.copy(), params)
-                _try_cost(stage_cost, states.mean(axis=1), actions[h].copy(), h + 1, len(actions), params)
+                _try_cost(stage_cost, states.mean(axis=1), actions[h].copy(), seen, h + 1, len(actions), params)
             except CaptureError:
                 raise
             except Exception:
@@ -86,10 +90,10 @@ def _try_step(step: Any, states: Floats, action: Floats, noise: Floats, params: 
         raise CaptureError("step changed its action, which belongs to the planner; copy the numbers that it changes.")
 
 
-def _try_cost(stage_cost: Any, mean: Floats, action: Floats, h: int, horizon: int, params: Any) -> None:
+def _try_cost(stage_cost: Any, mean: Floats, action: Floats, seen: Any, h: int, horizon: int, params: Any) -> None:
     sizes = f"mean {mean.shape} and action {action.shape}"
     try:
-        cost = stage_cost(mean, action, 0, h, horizon, params)
+        cost = stage_cost(mean, action, seen, h, horizon, params)
     except IndexError as error:
         raise CaptureError(f"stage_cost reads beyond an array: {_place(error)}. Its arrays are {sizes}.") from error
     if not isinstance(cost, int | float | np.number | np.bool_) or isinstance(cost, np.complexfloating):

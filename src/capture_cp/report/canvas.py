@@ -32,7 +32,7 @@ class Canvas:
         low, high: corners of the window on the two axes, (2,).
         pixels: length of the longer side.
         axes: which two axes of the configuration.
-        kinds: which colour each stratum has, (M,); its own unless given.
+        kinds: which colour each stratum has, (M,); its own by default.
     """
 
     def __init__(

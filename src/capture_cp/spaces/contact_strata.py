@@ -45,12 +45,12 @@ class ContactStrata(FunctionStrata):
         model: an MJCF file, MJCF text, or an `mujoco.MjModel`.
         pairs: pairs of names, one contact each. A name is that of a geom, or of a body for all its geoms that collide. A
             list of names on either side makes a pair of each: `[("peg", ["left", "right", "floor"])]` are three.
-        coordinates: what a configuration holds: all of qpos unless given, the joints or entries of qpos listed, or what a
+        coordinates: what a configuration holds: all of qpos by default, the joints or entries of qpos listed, or what a
             function turns into qpos, (n, dc) to (n, nq).
-        reference: qpos (nq,) of what `coordinates` leave out, or the name of a keyframe; the model's qpos0 unless given.
+        reference: qpos (nq,) of what `coordinates` leave out, or the name of a keyframe; the model's qpos0 by default.
         tolerance: largest gap that counts as touching, in the model's unit of length.
-        depth: deepest overlap that is feasible, as deep as `tolerance` unless given.
-        at_most: most contacts of a combination, 2 unless given; with `seen`, any number.
+        depth: deepest overlap that is feasible, as deep as `tolerance` by default.
+        at_most: most contacts of a combination, 2 by default; with `seen`, any number.
         seen: configurations (n, dc) whose combinations of contacts become strata. Take others than those to calibrate on.
         at_least: how often a combination must be among `seen`; rarer ones are left to "other contact".
         grid: needed only for cells and volumes of regions; as many axes as a configuration has numbers.
@@ -108,7 +108,7 @@ class ContactStrata(FunctionStrata):
     def distances(self, Y: Any, within: float = np.inf) -> Floats:
         """Signed distance of every pair at configurations Y (n, dc), negative where they overlap: (n, pairs).
 
-        Beyond `within` any larger distance may be told.
+        Beyond `within` any larger distance may be returned.
         """
         qpos = self._qpos(Y)
         # one MjData a thread at a time, kept: making one takes longer than to measure hundreds of rows
@@ -179,10 +179,10 @@ class ContactStrata(FunctionStrata):
     def _qpos(self, Y: Any) -> Floats:
         """Configurations Y (n, dc) as qpos (n, nq)."""
         width = None if self._entries is None else len(self._entries)
-        Y = finite_array("Y", Y, (None, width), "(n, dc): one configuration a row")
+        Y = finite_array("Y", Y, (None, width), "(n, dc): one configuration per row")
         if self._entries is None:
             given = self.coordinates(Y)
-            return finite_array("what coordinates(Y) returned", given, (len(Y), self.model.nq), "(n, nq): a qpos a row")
+            return finite_array("what coordinates(Y) returned", given, (len(Y), self.model.nq), "(n, nq): one qpos per row")
         qpos = np.tile(self._reference, (len(Y), 1))
         qpos[:, self._entries] = Y
         return qpos
@@ -212,7 +212,9 @@ def _geom_pairs(model: Any, pairs: Any) -> dict[str, list[tuple[int, int]]]:
             _check_measurable(model, name, geoms)
             found[name] = geoms
     if len(found) > MOST_PAIRS:
-        raise CaptureError(f"{len(found)} pairs are listed; at most {MOST_PAIRS} can be told apart, so name bodies instead.")
+        raise CaptureError(
+            f"{len(found)} pairs are listed; at most {MOST_PAIRS} can be distinguished, so name bodies instead."
+        )
     return found
 
 

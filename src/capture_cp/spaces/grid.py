@@ -15,7 +15,7 @@ class Grid:
 
     Args:
         origin: configuration at the centre of cell (0, 0, ...), (dc,).
-        spacing: distance between neighbouring centres, a number or one an axis, (dc,).
+        spacing: distance between neighbouring centres, a number or one per axis, (dc,).
         shape: cells along each axis.
         periodic: axes that close on themselves, such as a full turn, with period `spacing * shape`.
     """
@@ -25,7 +25,7 @@ class Grid:
     ) -> None:
         self.origin = finite_array("grid origin", origin, (None,), "(dc,): one number an axis")
         steps = [spacing] * self.dims if np.isscalar(spacing) or np.shape(spacing) == () else spacing
-        self.spacing = finite_array("grid spacing", steps, (self.dims,), "a number, or (dc,): one an axis")
+        self.spacing = finite_array("grid spacing", steps, (self.dims,), "a number, or (dc,): one per axis")
         if len(shape) != self.dims or (self.spacing <= 0).any():
             raise CaptureError(
                 f"a grid needs a positive spacing and a cell count for each of its {self.dims} axes; "
@@ -63,7 +63,7 @@ class Grid:
 
     def cell(self, Y: Any) -> Ints:
         """Flat index of the cell that holds each configuration Y (n, dc); -1 outside the grid: (n,)."""
-        Y = finite_array("Y", Y, (None, self.dims), "(n, dc): one configuration a row")
+        Y = finite_array("Y", Y, (None, self.dims), "(n, dc): one configuration per row")
         index = np.floor((Y - self.origin) / self.spacing + 0.5)
         for axis in self.periodic:
             index[:, axis] %= self.shape[axis]

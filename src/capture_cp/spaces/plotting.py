@@ -12,7 +12,7 @@ from capture_cp.spaces.strata import GriddedStrata, grid_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Okabe and Ito's colours, told apart by colour-blind readers: strata in order, then infeasible cells of a region.
+#: Okabe and Ito's colours, which colour-blind readers can distinguish: strata in order, then infeasible cells of a region.
 STRATA_COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 INFEASIBLE_COLOUR = "#555555"
 

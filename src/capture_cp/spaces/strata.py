@@ -6,15 +6,18 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
+from capture_cp.kernels.cells import Columns, strata_of_columns
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.polygons import labelled_cells
 
 INFEASIBLE = -1
+NO_WEIGHTS = np.empty((0, 0), dtype=np.float32)
 
 #: Strata of a robot among polygons: how many of them it touches.
 CONTACTS = ("free", "edge", "corner")
@@ -48,12 +51,14 @@ class GriddedStrata:
 
     def __init__(self, names: Sequence[str], grid: Grid | None, features: Any) -> None:
         if isinstance(names, str) or not names or len(set(names)) != len(names):
-            raise CaptureError(f"strata names are {names!r}; expected a list of different names, one a stratum.")
+            raise CaptureError(f"strata names are {names!r}; expected a list of different names, one per stratum.")
         self.names = tuple(str(name) for name in names)
         self.grid = grid
         self.features = None
         if features is not None:
-            self.features = finite_array("strata features", features, (len(self.names), None), "(M, df): one row a stratum")
+            self.features = finite_array(
+                "strata features", features, (len(self.names), None), "(M, df): one row per stratum"
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.names)}; {self.grid or 'no grid'})"
@@ -143,9 +148,9 @@ class GridStrata(GriddedStrata):
             spacing: of the grid in x and y.
             radius: of a round robot, or by which a footprint is grown.
             footprint: outline of the robot at heading 0 about its reference point; configurations are then (x, y, theta).
-            headings: cells of a full turn, 72 unless given; given without a footprint, configurations are (x, y, theta) too.
+            headings: cells of a full turn, 72 by default; given without a footprint, configurations are (x, y, theta) too.
             tolerance: largest gap and depth of a contact; half the diagonal of a cell, turn included, is the least that can
-                be told, and what is taken unless given.
+                be distinguished, and what is taken by default.
             walls: whether the bounds are four walls, each an obstacle.
         """
         grid, counts = labelled_cells(obstacles, bounds, spacing, radius, footprint, headings, tolerance, walls)
@@ -224,3 +229,18 @@ def _checked_labels(labels: Any, grid: Grid, n_strata: int) -> npt.NDArray[np.in
     if array.shape not in (grid.shape, (grid.size,)):
         raise CaptureError(f"labels have shape {array.shape}; expected the grid's shape {grid.shape}.")
     return checked_index(array.ravel(), grid.size, n_strata, "labels").astype(np.int32)
+
+
+#: The cells of strata as kernels take them, kept for as long as the strata live; not in them, or files would hold them too.
+_COLUMNS: WeakKeyDictionary[GriddedStrata, Columns] = WeakKeyDictionary()
+
+
+def columns_of(strata: GriddedStrata) -> Columns:
+    """The cells of strata, column by column, as kernels take them."""
+    if strata not in _COLUMNS:
+        grid = strata.require_grid()
+        labels = strata.labels.reshape(-1, grid.shape[-1])
+        present, periodic = strata_of_columns(labels, len(strata.names)), np.isin(np.arange(grid.dims), grid.periodic)
+        shape = np.array(grid.shape, dtype=np.int64)
+        _COLUMNS[strata] = Columns(labels, NO_WEIGHTS, present, grid.origin, grid.spacing, shape, periodic)
+    return _COLUMNS[strata]

@@ -17,8 +17,9 @@ from numba import cuda
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import finite_columns, with_whole_strata
-from capture_cp.conformal.on_cuda import GridOnCuda, OnCuda, Told
+from capture_cp.conformal.on_cuda import GridOnCuda, OnCuda
 from capture_cp.cuda import conformal
+from capture_cp.kernels.cells import Regions
 from capture_cp.studies.montecarlo import Counts, Question, counts_by_method, in_regimes, predictions
 from capture_cp.tasks.task import OutcomesOnCuda, Task
 
@@ -35,7 +36,7 @@ class _Asked:
 
     score: OnCuda
     prediction: Any
-    told: Told
+    told: Regions
     q: Floats  # (n, M + 1)
     limits: Any  # (n, M + 1), as the kernels compare them
     sized: int
@@ -92,7 +93,7 @@ class CounterOnCuda:
                 conformal.tally(labels, everything, totals)
             with self.clock("membership"):
                 for regions, held in zip(asked.values(), hits):
-                    conformal.within(regions.score.kernels, regions.told, Y, labels, regions.limits, inside)
+                    conformal.within(regions.told, Y, labels, regions.limits, inside)
                     conformal.tally(labels, inside, held)
         with self.clock("volumes"):
             cells = [regions.count(self.grid) for regions in asked.values()]

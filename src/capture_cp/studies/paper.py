@@ -1,7 +1,8 @@
 """What the paper printed, to stand beside our figures: read from the file `paper.json` of a task.
 
 Its sections "coverage" and "planning" hold figures by place and method, with the names of their columns; the place "*" is
-any. Shares are in per cent.
+any. Shares are in per cent. "reproduce" lists what makes the paper's tables and figures again, see `studies.reproduce`, and
+"place_names" what pages call the places.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 #: Columns of the paper's coverage tables, in its order.
@@ -50,6 +52,16 @@ class Paper:
     def planning_columns(self) -> tuple[str, ...]:
         """Names of the figures of `planning`: outcomes in per cent, then the mean steps to success and their deviation."""
         return tuple(self.sections.get("planning", {}).get("columns", ()))
+
+    @property
+    def reproduced(self) -> Sequence[Mapping[str, Any]]:
+        """The parts of the reproduction."""
+        parts: Sequence[Mapping[str, Any]] = self.sections.get("reproduce", ())
+        return parts
+
+    def place_name(self, place: str) -> str:
+        """What a page calls a place."""
+        return str(self.sections.get("place_names", {}).get(place, Path(place).stem.replace("-", " ")))
 
     def _figure(self, section: str, place: str, method: str, column: str) -> float | None:
         figures = self._figures(section, place, method)

@@ -180,6 +180,12 @@ class PlanningStudy(Study):
         chosen = {"method": name, "episode": episode, "alpha": self.alpha, "k": self.k}
         return recorded_info(self.task, fitted.task, place) | chosen | asdict(row.planner) | weights
 
+    def figure_data(self, figure: str, console: Console) -> Any:
+        if figure.endswith("-horizon"):
+            return None
+        results = self.results(self.tasks(), console)  # every episode is in the folder `state` by now
+        return [{"map": place, "method": name, "episodes": _paths(runs)} for (place, name), runs in results.items()]
+
     # -- reporting ----------------------------------------------------------------------------------------------------
 
     def row(self, place: str, name: str, episodes: list[Any]) -> dict[str, Any]:
@@ -189,3 +195,7 @@ class PlanningStudy(Study):
     def table(self, title: str, rows: list[dict[str, Any]]) -> Any:
         """The rows of one place as a table, beside the paper's figures."""
         return planning_table(f"{title}: {self.episodes} episodes", rows, Paper.of(self.task).planning_columns)
+
+
+def _paths(runs: list[Any]) -> list[dict[str, Any]]:
+    return [{"outcome": run["outcome"], "path": run["path"]} for run in runs]

@@ -1,28 +1,38 @@
-"""The command that makes every table and figure of the paper again, with ours and the paper's figures side by side."""
+"""The command that makes every table and figure of the paper again, with ours and the paper's figures side by side.
+
+What is made is data of the tasks, the section "reproduce" of their `paper.json`: parts, each a study with its sizes at two
+scales, and the tables and figures of the paper that come of it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
-from importlib.util import find_spec
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 
-from capture_cp.base.checks import whole_number
+from capture_cp.base.checks import CaptureError, known_name, whole_number
 from capture_cp.base.files import check_writable, write_json
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import output_folder
 from capture_cp.studies.backends import BackendName, check_backend, workers
-from capture_cp.studies.figure_data import figure_data
+from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.paper import Paper
 from capture_cp.studies.parts import PartStore
-from capture_cp.studies.reproduction import FULL, QUICK, Part, PartName, Sizes, Study, all_parts
+from capture_cp.studies.planning import PlanningStudy
+from capture_cp.studies.study import Seed, Study
+from capture_cp.tasks.registry import find_task, task_names
 
-NO_MUJOCO = 'skipped: the peg needs MuJoCo; install it with: pip install "capture-cp[sim]".'
+STUDIES: Mapping[str, type[Any]] = {study.command: study for study in (CoverageStudy, PlanningStudy)}
 NOT_YET = "not made yet; run the command again without --only, or with this part in it."
 _SCALE = tyro.conf.create_mutex_group(required=False)
 
@@ -39,19 +49,23 @@ class Reproduce:
         bool, _SCALE, tyro.conf.arg(help="Small sizes, minutes (the default)."), tyro.conf.FlagCreatePairsOff
     ] = False
     full: Annotated[bool, _SCALE, tyro.conf.arg(help="The paper's sizes, hours."), tyro.conf.FlagCreatePairsOff] = False
-    only: Annotated[tuple[PartName, ...], tyro.conf.arg(help="Only these parts.")] = ()
+    only: Annotated[tuple[str, ...], tyro.conf.arg(help="Only these parts, by the names on the index page.")] = ()
     out: Annotated[Path, tyro.conf.arg(help="Folder for tables, figures and the index page.")] = Path("results")
     backend: Annotated[
         BackendName, tyro.conf.arg(help="Processes of this machine (loky), or the workers of a Dask or Ray cluster.")
     ] = "loky"
-    jobs: Annotated[int | None, tyro.conf.arg(help="Processes, one a core unless told.")] = None
-    seed: Annotated[int, tyro.conf.arg(help="Same seed, same figures.")] = 0
+    jobs: Annotated[int | None, tyro.conf.arg(help="Processes, by default one per core.")] = None
+    seed: Seed = 0
 
     def run(self, console: Console) -> None:
         """Make the parts that are missing, and the index page after each."""
         jobs = whole_number("jobs", os.cpu_count() or 1 if self.jobs is None else self.jobs, 1)
         whole_number("seed", self.seed, 0)
         check_backend(self.backend)
+        scale = "full" if self.full else "quick"
+        parts = all_parts(scale, jobs, self.seed)
+        for name in self.only:
+            known_name("part", name, [part.name for part in parts])
         folder = output_folder(self.out)
         check_writable(folder / "index.html")
         for name in ("state", "figures"):
@@ -59,44 +73,99 @@ class Reproduce:
         trouble = report_trouble()
         if trouble is not None:
             console.print(f"Tables only, no figures and no index page: {trouble}", markup=False)
-        work = Reproduction(self.sizes(), jobs, self.seed, folder, "full" if self.full else "quick", trouble is None)
+        work = Reproduction(parts, folder, scale, trouble is None)
         with workers(self.backend, jobs):
             work.make(self.only, console)
 
-    def sizes(self) -> Sizes:
-        """How large the studies are."""
-        return FULL if self.full else QUICK
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the reproduction: studies at one scale, and the tables and figures that come of them.
+
+    Attributes:
+        about: the part's entry in `paper.json`.
+        studies: its studies.
+        sizes: the settings of each study that are the scale's.
+    """
+
+    about: Mapping[str, Any]
+    studies: tuple[Study, ...]
+    sizes: tuple[Mapping[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.about["name"])
+
+    @cached_property
+    def trouble(self) -> str | None:
+        """Why this part cannot be made here, such as a package that is missing; None if it can."""
+        try:
+            for study in self.studies:
+                study.task.places()
+        except CaptureError as error:
+            return f"skipped: {error}"
+        return None
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Settings of the studies that change what they find."""
+        unimportant = Study.unimportant - {"task"}
+        return [{key: value for key, value in asdict(study).items() if key not in unimportant} for study in self.studies]
+
+    def rows_of(self, table: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those of the part's rows that belong to one of its tables."""
+        only, without = table.get("only"), table.get("without", ())
+        return [row for row in rows if (only is None or row["map"] in only) and row["map"] not in without]
+
+    def figure_of(self, file: Path) -> Mapping[str, Any]:
+        """Which of the paper's figures a file stands for."""
+        unknown = {"paper": None, "caption": file.stem}
+        return next((figure for figure in self.about["figures"] if file.stem.endswith(figure["ending"])), unknown)
+
+
+def all_parts(scale: str, jobs: int, seed: int) -> list[Part]:
+    """The parts of the reproduction at a scale, "quick" or "full", in the paper's order."""
+    parts = []
+    for options in map(find_task, task_names()):
+        for about in Paper.of(options()).reproduced:
+            sizes = tuple(about[scale])
+            parts.append(Part(about, tuple(_study(options, about["study"], size, jobs, seed) for size in sizes), sizes))
+    return parts
+
+
+def _study(options: type[Any], command: str, size: Mapping[str, Any], jobs: int, seed: int) -> Study:
+    """A study of a task; settings of its size are options of either."""
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in size.items()}
+    of_task = {key: value for key, value in given.items() if key in {entry.name for entry in fields(options)}}
+    own = {key: value for key, value in given.items() if key not in of_task}
+    study: Study = STUDIES[command].of(options(**of_task), jobs=jobs, seed=seed, **own)
+    return study
 
 
 class Reproduction:
     """The parts of one reproduction and where they are kept: a folder with tables, figures, state and index page."""
 
-    def __init__(self, sizes: Sizes, jobs: int, seed: int, folder: Path, scale: str, pictures: bool) -> None:
-        self.sizes, self.folder, self.scale, self.pictures = sizes, folder, scale, pictures
-        self.parts = all_parts(sizes, jobs, seed)
+    def __init__(self, parts: list[Part], folder: Path, scale: str, pictures: bool) -> None:
+        self.parts, self.folder, self.scale, self.pictures = parts, folder, scale, pictures
 
     def make(self, only: tuple[str, ...], console: Console) -> None:
         """Make the missing parts among `only` (all if empty), one after the other."""
         for number, part in enumerate(self.parts, start=1):
             if only and part.name not in only:
                 continue
-            heading = f"[bold]{number} of {len(self.parts)}: {part.title}[/bold]"
-            if part.needs_mujoco and find_spec("mujoco") is None:
-                console.print(heading)
-                console.print(NO_MUJOCO, markup=False)
-                continue
-            if self.finished(part) is None:
-                console.print(heading)
-                self._run(part, console)
-            else:
+            heading = f"[bold]{number} of {len(self.parts)}: {part.about['title']}[/bold]"
+            if self.finished(part) is not None:
                 console.print(f"{heading}: finished before")
-            self.write_tables(part)
-            self.write_index()
-        self.write_index()
-        if self.pictures:
-            console.print(f"Index page: {self.folder / 'index.html'}", markup=False)
-        else:
-            console.print(f"Tables: {self.folder}", markup=False)
+            else:
+                console.print(heading)
+                if part.trouble is not None:
+                    console.print(part.trouble, markup=False)
+                    continue
+                self._run(part, console)
+            self._write_tables(part)
+            self._write_index()
+        self._write_index()
+        made = f"Index page: {self.folder / 'index.html'}" if self.pictures else f"Tables: {self.folder}"
+        console.print(made, markup=False)
 
     def finished(self, part: Part) -> dict[str, Any] | None:
         """What a part left behind, if it was made with these settings and its figures are still there."""
@@ -105,50 +174,31 @@ class Reproduction:
             return None
         return found
 
-    def status(self, part: Part) -> str:
-        """Why there is nothing of a part to show."""
-        return NO_MUJOCO if part.needs_mujoco and find_spec("mujoco") is None else NOT_YET
-
-    def write_tables(self, part: Part) -> None:
-        """Each table of a finished part as a JSON file."""
-        found = self.finished(part) or {"rows": []}
-        for table in part.tables:
-            rows = [row for row in found["rows"] if table.holds(row)]
-            content = {"schema": 1, "table": table.number, "title": table.title, "scale": self.scale, "rows": rows}
-            write_json(self.folder / table.file, content | {"config": part.settings()})
-
-    def write_index(self) -> None:
-        """The index page over all parts, finished or not."""
-        if self.pictures:
-            from capture_cp.studies.reproduce_page import write_index
-
-            write_index(self)
-
     def _run(self, part: Part, console: Console) -> None:
         began = time.perf_counter()
+        state = output_folder(self.folder / "state")
         drawn = output_folder(self.folder / "figures" / part.name) if self.pictures else None
         rows: list[Any] = []
         figures: dict[str, None] = {}
-        for study in part.placed(output_folder(self.folder / "state"), drawn):
-            study.run(console)
-            assert study.json is not None  # placed above
-            rows += json.loads(study.json.read_text(encoding="utf-8"))["rows"]
-            for file in [] if drawn is None else sorted(drawn.glob("*.png")):
-                self._describe(part, study, file, console)
-                figures[str(file.relative_to(self.folder))] = None
+        for number, study in enumerate(part.studies):
+            file = state / f"{part.name}-{number}.json"
+            placed: Study = replace(study, state=state, json=file, figures=drawn)  # type: ignore[call-arg]
+            placed.run(console)
+            rows += json.loads(file.read_text(encoding="utf-8"))["rows"]
+            for picture in [] if drawn is None else sorted(drawn.glob("*.png")):
+                self._describe(part, placed, picture, console)
+                figures[str(picture.relative_to(self.folder))] = None
         self._store(part).add(0, {"rows": rows, "figures": list(figures), "seconds": time.perf_counter() - began})
 
     def _describe(self, part: Part, study: Study, file: Path, console: Console) -> None:
         """What a figure shows, as a JSON file beside it."""
-        figure = part.figure_of(file)
         content = {
             "schema": 1,
             "figure": file.name,
-            "paper": None if figure is None else figure.beside,
-            "caption": None if figure is None else figure.caption,
+            **{key: part.figure_of(file)[key] for key in ("paper", "caption")},
             "made_by": self._store(part).name,
             "config": asdict(study),
-            "data": figure_data(study, file.stem, console),
+            "data": study.figure_data(file.stem, console),
         }
         write_json(file.with_suffix(".json"), content)
 
@@ -161,4 +211,26 @@ class Reproduction:
         return figure.is_file() and made_by == self._store(part).name
 
     def _store(self, part: Part) -> PartStore:
-        return PartStore(self.folder / "state", f"reproduce-{part.name}", part.identity(self.pictures))
+        made_with = {"studies": part.settings(), "figures": self.pictures, "version": version("capture-cp")}
+        return PartStore(self.folder / "state", f"reproduce-{part.name}", made_with)
+
+    def _write_tables(self, part: Part) -> None:
+        """Each table of a finished part as a JSON file."""
+        found = self.finished(part) or {"rows": []}
+        for table in part.about["tables"]:
+            content = {"schema": 1, "table": table["number"], "title": table["title"], "scale": self.scale}
+            content |= {"rows": part.rows_of(table, found["rows"]), "config": part.settings()}
+            write_json(self.folder / table_file(table), content)
+
+    def _write_index(self) -> None:
+        """The index page over all parts, finished or not."""
+        if self.pictures:
+            from capture_cp.studies.reproduce_page import write_index
+
+            with TemporaryDirectory() as scratch:
+                write_index(self, Path(scratch))
+
+
+def table_file(table: Mapping[str, Any]) -> str:
+    """The name of the file with a table's rows."""
+    return f"table-{table['number']}.json"

@@ -2,69 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from capture_cp.report.coverage_chart import draw_coverage
-from capture_cp.report.html import embedded, settings_of, write_page
+from capture_cp.report.html import embedded, write_page
 from capture_cp.report.tables import PageTable, coverage_page_table, planning_page_table
-from capture_cp.studies.reproduction import Part
-
-if TYPE_CHECKING:
-    from capture_cp.studies.reproduce import Reproduction
-
-_NAMES = {"planar": "peg on rails", "arm": "in a Panda's hand", "all maps": "all maps"}
+from capture_cp.studies.coverage import CoverageStudy
+from capture_cp.studies.paper import Paper
+from capture_cp.studies.reproduce import NOT_YET, Part, Reproduction, table_file
 
 
-def write_index(work: Reproduction) -> None:
-    """Write the page over all parts, finished or not."""
-    with TemporaryDirectory() as scratch:
-        sections = [_section(work, part, Path(scratch)) for part in work.parts]
-        write_page(
-            work.folder / "index.html",
-            "reproduce.html",
-            scale=work.scale,
-            sizes=settings_of(work.sizes),
-            sections=sections,
-        )
+def write_index(work: Reproduction, scratch: Path) -> None:
+    """Write the page over all parts, finished or not; charts are drawn into `scratch`."""
+    sizes = {part.name: "; ".join(_words(size) for size in part.sizes) for part in work.parts}
+    sections = [_section(work, part, scratch) for part in work.parts]
+    write_page(work.folder / "index.html", "reproduce.html", scale=work.scale, sizes=sizes, sections=sections)
 
 
 def _section(work: Reproduction, part: Part, scratch: Path) -> dict[str, Any]:
     found = work.finished(part)
-    section: dict[str, Any] = {"name": part.name, "title": part.title, "tables": [], "figures": []}
+    section: dict[str, Any] = {"name": part.name, "title": part.about["title"], "tables": [], "figures": []}
     if found is None:
-        return section | {"status": work.status(part)}
-    for table in part.tables:
-        rows = [row for row in found["rows"] if table.holds(row)]
-        entry: dict[str, Any] = {"number": table.number, "title": table.title, "file": table.file, "chart": None}
-        if part.name.endswith("coverage"):
-            entry["tables"] = _by_map(rows, coverage_page_table)
-            if len(entry["tables"]) == 1 and rows:
-                chart = scratch / f"chart-{table.number}.svg"
-                draw_coverage(rows, chart)
-                entry["chart"] = embedded(chart)
-        else:
-            entry["tables"] = _by_map(rows, planning_page_table)
+        return section | {"status": part.trouble or NOT_YET}
+    for table in part.about["tables"]:
+        rows = part.rows_of(table, found["rows"])
+        entry = {"number": table["number"], "title": table["title"], "file": table_file(table), "chart": None}
+        entry["tables"] = _tables(part, rows)
+        if part.about["study"] == CoverageStudy.command and len(entry["tables"]) == 1:
+            chart = scratch / f"chart-{table['number']}.svg"
+            draw_coverage(rows, chart)
+            entry["chart"] = embedded(chart)
         section["tables"].append(entry)
     for name in found["figures"]:
-        figure = part.figure_of(Path(name))
-        section["figures"].append(
-            {
-                "picture": work.folder / name,
-                "file": name,
-                "data": str(Path(name).with_suffix(".json")),
-                "beside": figure.beside if figure else "",
-                "caption": figure.caption if figure else Path(name).stem,
-            }
-        )
+        figure, data = part.figure_of(Path(name)), str(Path(name).with_suffix(".json"))
+        about = {"beside": figure["paper"] or "", "caption": figure["caption"]}
+        section["figures"].append({"picture": work.folder / name, "file": name, "data": data} | about)
     return section | {"status": "", "seconds": found["seconds"]}
 
 
-def _by_map(rows: list[dict[str, Any]], make: Callable[[str, Sequence[dict[str, Any]]], PageTable]) -> list[PageTable]:
-    maps = dict.fromkeys(row["map"] for row in rows)
-    return [
-        make(_NAMES.get(name, Path(name).stem.replace("-", " ")), [row for row in rows if row["map"] == name])
-        for name in maps
-    ]
+def _tables(part: Part, rows: list[dict[str, Any]]) -> list[PageTable]:
+    """A table for each place."""
+    paper, tables = Paper.of(part.studies[0].task), []
+    for place in dict.fromkeys(row["map"] for row in rows):
+        title, here = paper.place_name(place), [row for row in rows if row["map"] == place]
+        if part.about["study"] == CoverageStudy.command:
+            tables.append(coverage_page_table(title, here))
+        else:
+            tables.append(planning_page_table(title, here, paper.planning_columns))
+    return tables
+
+
+def _words(size: Any) -> str:
+    return ", ".join(f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in size.items())

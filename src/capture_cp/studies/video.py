@@ -17,6 +17,7 @@ from capture_cp.planning.episode import Episode
 from capture_cp.report.movie import ENDINGS, Picture, check_ending, write_movie
 from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.recorded import recorded_task
+from capture_cp.tasks.registry import find_task, register_task
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Video:
         Path | None, tyro.conf.arg(help=f"The video, {' or '.join(ENDINGS)}; by default an .mp4 beside the episode.")
     ] = None
     speed: Annotated[float, tyro.conf.arg(help="1 is real time, 0.5 half as fast.")] = 1.0
+    task: Annotated[
+        str | None,
+        tyro.conf.arg(help="The episode's task, module:object, if it is your own: no file names a module."),
+    ] = None
 
     def run(self, console: Console) -> None:
         """Draw every step and write the video."""
@@ -42,6 +47,8 @@ class Video:
         pyplot()  # missing matplotlib is reported now
         check_ending(out)
         check_writable(out)
+        if self.task is not None:
+            register_task(find_task(self.task))
         episode = Episode.load(self.episode)
         board = recorded_task(episode).drawing().storyboard(episode)
 

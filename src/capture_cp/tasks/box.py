@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats
-from capture_cp.capture.methods import METHODS
 from capture_cp.planning.rollout import Stage
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GridStrata
@@ -59,8 +58,7 @@ class Box(Task):
     max_steps = 30
     weights = BoxWeights
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        # LUCCa's ellipsoids have no roll-out in Python
-        "plan": {"methods": tuple(name for name in METHODS if name != "lucca")},
+        **Task.defaults,
         "online": {"samples": 64},
         "rounds": {"samples": 64},
     }

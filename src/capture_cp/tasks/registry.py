@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -21,9 +23,13 @@ TASKS: dict[str, Any] = {
 #: What is shown where nobody names a task.
 DEFAULT_TASK = "marble"
 
-#: Commands that a task brings beside the studies of all tasks: `module:class`, and one line about it.
-TASK_COMMANDS: dict[str, tuple[str, str]] = {
-    "simulator": ("capture_cp.tasks.peg.simulator_study:SimulatorStudy", "How far the peg's simulator can be trusted."),
+#: Commands that a task brings beside the studies of all tasks: the task, `module:class`, and one line about it.
+TASK_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "simulator": (
+        "peg",
+        "capture_cp.tasks.peg.simulator_study:SimulatorStudy",
+        "How far the simulator can be trusted.",
+    ),
 }
 
 
@@ -33,9 +39,7 @@ def register_task(task: Any) -> Any:
     `task` is a dataclass whose fields are the task's options, and whose `places()` makes tasks of them: one derived from
     `Task`, or a class beside it.
     """
-    if not isinstance(getattr(task, "name", None), str) or not callable(getattr(task, "places", None)):
-        raise CaptureError(f"{task!r} is not a task; expected a dataclass with a name and a method places, such as a Task.")
-    TASKS[task.name] = task
+    TASKS[_checked(task).name] = task
     return task
 
 
@@ -45,9 +49,11 @@ def task_names() -> list[str]:
 
 
 def find_task(name: str) -> Any:
-    """The class of a task by its name, or by `module:object`; imported now."""
+    """The class of a task by its name, or by `module:object`; imported now, from the current folder last."""
     if ":" in name:
-        return _imported(name)
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
+        return _checked(_imported(name))
     entry = TASKS.get(name)
     if entry is None:
         found = {entry.name: entry for entry in _brought()}
@@ -67,3 +73,9 @@ def _imported(where: str) -> Any:
         raise CaptureError(
             f"the task {where!r} cannot be loaded: {error}; expected module:object, a task that can be imported."
         ) from None
+
+
+def _checked(task: Any) -> Any:
+    if not isinstance(getattr(task, "name", None), str) or not callable(getattr(task, "places", None)):
+        raise CaptureError(f"{task!r} is not a task; expected a dataclass with a name and a method places, such as a Task.")
+    return task

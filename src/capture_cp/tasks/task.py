@@ -16,7 +16,7 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
-from capture_cp.capture.methods import method
+from capture_cp.capture.methods import METHODS, method
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
@@ -111,6 +111,10 @@ class Task(TaskOptions):
             from the first executed step on.
     """
 
+    #: LUCCa's ellipsoids have no roll-out in Python, which is what `planner` plans with unless a task has its own.
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "plan": {"methods": tuple(name for name in METHODS if name != "lucca")}
+    }
     axes: ClassVar[Sequence[int]]
     states: ClassVar[tuple[str, ...]]
     actions: ClassVar[tuple[str, ...]]
@@ -136,7 +140,7 @@ class Task(TaskOptions):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this task apart from others, for the names of files: fields that make it another task."""
+        """What distinguishes this task from others, for the names of files: fields that make it another task."""
         kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
 
@@ -194,7 +198,14 @@ class Task(TaskOptions):
         """The approximate model: particles (n, L, dc) of the next configuration."""
         rows, ds = np.repeat(X, n_particles, axis=0), len(self.states)
         after = self.model_step(rows[:, :ds], rows[:, ds:], rng)[:, list(self.axes)]
-        return after.reshape(len(X), n_particles, len(self.axes))
+        return np.ascontiguousarray(after.reshape(len(X), n_particles, len(self.axes)))  # as compiled answers take it
+
+    def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
+        """The model as a Gaussian, for LUCCa: means (n, dc) and covariances (n, dc, dc), by default of some particles."""
+        cloud = self(X, 64, stream(0, "gaussian"))
+        away = cloud - cloud.mean(axis=1, keepdims=True)
+        least = (0.1 * self.cell) ** 2 * np.eye(cloud.shape[2])  # where a wall stops all particles, they do not spread
+        return cloud.mean(axis=1), np.einsum("nli,nlj->nij", away, away) / 63 + least
 
     def corrected(self, seed: int) -> Task:
         """The task with a model whose bias was learnt away from true transitions of its own."""

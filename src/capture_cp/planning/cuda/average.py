@@ -13,7 +13,7 @@ from capture_cp.planning.cuda.layout import COMBINING
 
 
 @cuda.jit(cache=True)
-def draw_sequences(plans, sampling, purpose):  # type: ignore[no-untyped-def]
+def draw_sequences(plans, sampling, purpose):
     """Perturbed action sequences within bounds, around the nominal plan."""
     row, samples, horizon, da = cuda.blockIdx.y, plans.costs.shape[1], plans.nominal.shape[1], plans.nominal.shape[2]
     n = cuda.grid(1)
@@ -35,7 +35,7 @@ def draw_sequences(plans, sampling, purpose):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True, cache=True)
-def _lowest(values):  # type: ignore[no-untyped-def]
+def _lowest(values):
     """The lowest of a block's shared values (COMBINING,), which are overwritten."""
     thread, stride = cuda.threadIdx.x, COMBINING // 2
     cuda.syncthreads()
@@ -48,7 +48,7 @@ def _lowest(values):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True, cache=True)
-def _summed(parts, slices, columns, column):  # type: ignore[no-untyped-def]
+def _summed(parts, slices, columns, column):
     """Sum of one column of a block's shared parts (slices * columns,), always in the same order."""
     value = 0.0
     for part in range(slices):
@@ -57,7 +57,7 @@ def _summed(parts, slices, columns, column):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(cache=True)
-def average_some(plans):  # type: ignore[no-untyped-def]
+def average_some(plans):
     """Sums over COMBINING sequences each, weighted by exp(-cost / λ) from the lowest of their costs."""
     row, block, thread = cuda.blockIdx.y, cuda.blockIdx.x, cuda.threadIdx.x
     samples, da = plans.sequences.shape[1], plans.sequences.shape[3]
@@ -88,7 +88,7 @@ def average_some(plans):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(cache=True)
-def average(plans):  # type: ignore[no-untyped-def]
+def average(plans):
     """The new plan from the partial sums."""
     row, thread = cuda.blockIdx.x, cuda.threadIdx.x
     da, partials = plans.nominal.shape[2], plans.partial.shape[1]
@@ -125,7 +125,7 @@ def average(plans):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(cache=True)
-def take_elites(plans, elites, repeats, again):  # type: ignore[no-untyped-def]
+def take_elites(plans, elites, repeats, again):
     """The average and the best sequences of every plan, each `repeats` times, into the sequences of `again`."""
     row, thread = cuda.blockIdx.x, cuda.threadIdx.x
     samples, horizon, da = plans.costs.shape[1], plans.nominal.shape[1], plans.nominal.shape[2]
@@ -156,7 +156,7 @@ def take_elites(plans, elites, repeats, again):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(cache=True)
-def take_best(again, repeats):  # type: ignore[no-untyped-def]
+def take_best(again, repeats):
     """The plan that cost least on fresh noise becomes the nominal one."""
     row, thread = cuda.blockIdx.x, cuda.threadIdx.x
     horizon, da = again.nominal.shape[1], again.nominal.shape[2]

@@ -24,13 +24,17 @@ class Sizes(NamedTuple):
     strata: int
 
 
-class Regions(NamedTuple):
+class DeviceRegions(NamedTuple):
     """A calibration, and how its region is tested."""
 
     nodes: Any  # the partition, see kernels.tree
     roots: Any  # (S, M): of the steps that have trees of their own; the last serves all steps after it
     stratum_features: Any
-    limits: Any  # (T, M, J): squared thresholds of each step; the last serve all steps after them
+    limits: Any  # (T, M, J): thresholds of each step as kernels compare them; the last serve all steps after them
+    thresholds: Any  # (T, M, J): the same as they are
+    axes: Any  # (dc,): which entries of the state are the configuration
+    rule: int  # see kernels.cells
+    length: float
     k: int
     count_cells: bool
     count_particles: bool
@@ -65,11 +69,25 @@ class Shared(NamedTuple):
     cloud: Any  # (STEPS, L, DC): their configurations
     x: Any  # (STEPS + 1, DS + DA): mean state before each step, and its action
     spread: Any  # (STEPS, DS): sum of squared distances from the mean
-    limits: Any  # (STEPS, M): squared thresholds
+    limits: Any  # (STEPS, M + 1): squared thresholds, and none for what is infeasible
     near: Any  # (STEPS, M): distance from the middle within which cells are inside
-    far: Any  # (STEPS, M): and beyond which none is
+    far: Any  # (STEPS, M): and beyond which none is; of another metric than the Euclidean, the thresholds
     counts: Any  # (STEPS, LANES): hazard cells that a lane has found
     costs: Any  # (STEPS,)
+
+
+class Work(NamedTuple):
+    """What the kernels that sum up regions leave to one another, of B plans, N sequences each."""
+
+    states: Any  # (B, N, H, ds, L): of the particles after each step
+    alone: Any  # (B, N, ds, 1): of a Gaussian's mean after the first step
+    particles: Any  # (B, N, H): their mean cost
+    clouds: Any  # (B * N * n, L, dc): configurations after the first steps, or a Gaussian's mean
+    limits: Any  # (B * N * n, M + 1)
+    first: Any  # (B * N * n, dc): index boxes
+    extent: Any
+    cells: Any  # (B, N, n, M + 1)
+    sums: Any  # (B, N, n)
 
 
 class Layout(NamedTuple):
@@ -96,6 +114,6 @@ def layout_of(sizes: Sizes) -> Layout:
 def _shared_bytes(sizes: Sizes, layout: Layout) -> int:
     """Bytes of the shared arrays of `roll_out`."""
     ds, da, _, particles, dc, strata = sizes
-    a_step = ds * (particles + 1) + particles * dc + ds + 3 * strata + 1
+    a_step = ds * (particles + 1) + particles * dc + ds + 3 * strata + 2
     numbers = layout.steps * a_step + (layout.steps + 1) * (ds + da)
     return layout.groups * (8 * numbers + 4 * layout.steps * layout.lanes)

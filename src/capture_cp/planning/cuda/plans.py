@@ -15,10 +15,10 @@ from capture_cp.cuda.arrays import Exchanged, blocks, tuple_on_device
 from capture_cp.cuda.graphs import Recorded
 from capture_cp.planning.agreement import PLACES
 from capture_cp.planning.cuda import average as kernels
-from capture_cp.planning.cuda.layout import COMBINING, THREADS, Plans, Sampling, layout_of
+from capture_cp.planning.cuda.layout import COMBINING, THREADS, Plans, Sampling
+from capture_cp.planning.cuda.rolls import HazardRolls, SummedRolls
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.numba_errors import COMPILING, why
-from capture_cp.planning.specialise import specialise_cuda
 
 
 class Settings(NamedTuple):
@@ -50,10 +50,7 @@ class CudaPlans:
     def __init__(self, rollout: FusedRollout, settings: Settings, rows: int = 1, keep_stages: bool = False) -> None:
         self.rollout, self.settings, self.rows = rollout, settings, rows
         parts = rollout.device_parts(settings.horizon, len(settings.low))
-        self._sizes, self._draws, self._layout = parts.sizes, parts.draws, layout_of(parts.sizes)
-        self._roll_out = specialise_cuda(parts.step, parts.stage_cost, parts.sizes, parts.params.__class__).roll_out
-        self._regions, self._cells = tuple_on_device(parts.regions), tuple_on_device(parts.cells)
-        self._params = tuple_on_device(parts.params)
+        self._sizes, self._rolls = parts.sizes, (SummedRolls if parts.summed else HazardRolls)(parts)
         self._thresholds = rollout.thresholds
         self._sampling = tuple_on_device(Sampling(settings.spread, settings.low, settings.high))
         self._plans = self._buffers(settings.samples, keep_stages)
@@ -138,26 +135,21 @@ class CudaPlans:
         for iteration in range(s.iterations):
             drawn = blocks(s.samples * s.horizon, THREADS), n
             kernels.draw_sequences[drawn, THREADS, stream](plans, self._sampling, 2 * iteration)
-            self._roll(plans, n, 2 * iteration + 1, stream)
+            self._rolls(plans, n, 2 * iteration + 1, stream)
             kernels.average_some[(plans.partial.shape[1], n), COMBINING, stream](plans)
             kernels.average[n, COMBINING, stream](plans)
         if self._again is not None:
             kernels.take_elites[n, COMBINING, stream](plans, s.elites, s.repeats, self._again)
-            self._roll(self._again, n, 2 * s.iterations, stream)
+            self._rolls(self._again, n, 2 * s.iterations, stream)
             kernels.take_best[n, COMBINING, stream](self._again, s.repeats)
         self._exchanged.down("nominal", "lowest", stream)
-
-    def _roll(self, plans: Plans, n: int, purpose: int, stream: Any) -> None:
-        lanes, groups, _ = self._layout
-        grid, block = (blocks(plans.costs.shape[1], groups), n), (lanes, groups)
-        self._roll_out[grid, block, stream](plans, purpose, self._draws, self._regions, self._cells, self._params)
 
     def _refresh_thresholds(self) -> None:
         """Take over thresholds that were replaced since the last plan, as online adaptation does."""
         if self.rollout.thresholds is not self._thresholds:
             self._thresholds = self.rollout.thresholds
             parts = self.rollout.device_parts(self.settings.horizon, self._sizes.action)
-            self._regions.limits.copy_to_device(parts.regions.limits)
+            self._rolls.refresh(parts)
 
     def _check(self, trouble: npt.NDArray[np.int64]) -> None:
         if trouble[:, 0].any():

@@ -15,6 +15,10 @@ from typing import Any
 import numpy as np
 from numba import config, cuda
 
+from capture_cp.cuda.cells import near_range
+from capture_cp.kernels.cells import cell_at, column_at, column_count, index_box, widest_limit
+from capture_cp.kernels.distance import EUCLIDEAN
+from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.tree import find_group
 from capture_cp.planning.cuda.layout import Shared, Sizes, layout_of
@@ -26,13 +30,15 @@ DS, DA, DN, PARTICLES, DC, STRATA = SIZES
 LANES, GROUPS, STEPS = layout_of(SIZES)
 PAIRS, EACH = (DN + 1) // 2, -(-PARTICLES // LANES)
 NOISE_ROWS, INPUTS, STEPS_AND_ONE = 2 * PAIRS + 2, DS + DA, STEPS + 1
+LIMITS = STRATA + 1
 PADDED = PARTICLES + 1  # so that lanes which sum up rows do not all ask the same bank of memory
+KERNELS = ("roll_out",)
 #: So many that four blocks fit on a multiprocessor, where a plan of the paper's size then runs in one go.
 FEW_REGISTERS: dict[str, Any] = {} if config.ENABLE_CUDASIM else {"max_registers": 128}
 
 
 @cuda.jit(device=True, cache=True)
-def average_particles(shared, here, lane):  # type: ignore[no-untyped-def]
+def average_particles(shared, here, lane):
     """Means of the particles after each step, and how far they are spread."""
     for item in range(lane, here * DS, LANES):
         c, s = item // DS, item % DS
@@ -46,7 +52,7 @@ def average_particles(shared, here, lane):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True, cache=True)
-def find_thresholds(shared, regions, cells, first, here, lane):  # type: ignore[no-untyped-def]
+def find_thresholds(shared, regions, first, here, lane):
     """Thresholds by the state before each step, and what they tell of cells by their distance from the middle."""
     for item in range(lane, here * STRATA, LANES):
         c, m = item // STRATA, item % STRATA
@@ -55,37 +61,77 @@ def find_thresholds(shared, regions, cells, first, here, lane):  # type: ignore[
         limit = regions.limits[min(first + c, regions.limits.shape[0] - 1), m, leaf]
         squares = 0.0
         for axis in range(DC):
-            squares += shared.spread[c, cells.axes[axis]]
-        inner, outer = kth_at_most(squares, regions.k, PARTICLES)
-        shared.limits[c, m] = limit
-        shared.near[c, m], shared.far[c, m] = sure_and_possible(limit, inner, outer)
+            squares += shared.spread[c, regions.axes[axis]]
+        shared.limits[c, m], shared.limits[c, STRATA] = limit, -1.0
+        if regions.rule == EUCLIDEAN:
+            inner, outer = kth_at_most(squares, regions.k, PARTICLES)
+            shared.near[c, m], shared.far[c, m] = sure_and_possible(limit, inner, outer)
+        else:
+            shared.far[c, m] = regions.thresholds[min(first + c, regions.thresholds.shape[0] - 1), m, leaf]
 
 
 @cuda.jit(device=True, cache=True)
-def count_hazard(shared, regions, cells, c, lane):  # type: ignore[no-untyped-def]
-    """Hazard cells in the region of one step, and particles on such cells: a lane's share, in runs of cells."""
-    count = 0
-    if regions.count_cells:
-        centre = cuda.local.array(DC, np.float64)
-        middle = cuda.local.array(DC, np.float64)
-        furthest = -1.0
-        for m in range(STRATA):
-            furthest = max(furthest, shared.far[c, m])
-        for axis in range(DC):
-            middle[axis] = shared.x[c + 1, cells.axes[axis]]
-        from_run, to_run = runs_within(middle, furthest, cells)
-        for run in range(from_run + lane, to_run, LANES):
-            count += cells_of_run(
-                run, shared.cloud[c], shared.limits[c], regions.k, cells, centre, middle, shared.near[c], shared.far[c]
-            )
-    if regions.count_particles:
-        for l in range(lane, PARTICLES, LANES):
-            count += is_on_hazard(shared.cloud[c], l, cells)
+def count_in_runs(shared, regions, runs, c, lane):
+    """Hazard cells in the region of one step in the Euclidean metric: a lane's share, in runs of cells."""
+    centre = cuda.local.array(DC, np.float64)
+    middle = cuda.local.array(DC, np.float64)
+    count, furthest = 0, -1.0
+    for m in range(STRATA):
+        furthest = max(furthest, shared.far[c, m])
+    for axis in range(DC):
+        middle[axis] = shared.x[c + 1, regions.axes[axis]]
+    from_run, to_run = runs_within(middle, furthest, runs)
+    for run in range(from_run + lane, to_run, LANES):
+        count += cells_of_run(
+            run, shared.cloud[c], shared.limits[c], regions.k, runs, centre, middle, shared.near[c], shared.far[c]
+        )
     return count
 
 
 @cuda.jit(device=True, cache=True)
-def price_steps(shared, first, here, horizon, params, lane):  # type: ignore[no-untyped-def]
+def count_in_columns(shared, regions, columns, c, lane):
+    """Hazard cells in the region of one step in another metric: a lane's share, in columns of cells."""
+    centre = cuda.local.array(DC, np.float64)
+    first = cuda.local.array(DC, np.int64)
+    extent = cuda.local.array(DC, np.int64)
+    cloud, limits, count, reach = shared.cloud[c], shared.limits[c], 0, -1.0
+    for m in range(STRATA):
+        reach = max(reach, shared.far[c, m])
+    if reach < 0.0:
+        return 0
+    index_box(regions.rule, regions.length, reach, centre, cloud, columns, first, extent)
+    for number in range(lane, column_count(extent), LANES):
+        column = column_at(number, first, extent, columns, centre)
+        widest = widest_limit(limits, columns.present, column)
+        if widest >= 0.0:
+            start, stop = near_range(
+                regions.rule, regions.length, regions.k, cloud, widest, centre, first, extent, columns
+            )  # fmt: skip
+            for t in range(start, stop):
+                cell = cell_at(t, first[DC - 1], columns.shape[DC - 1])
+                m = columns.labels[column, cell]
+                centre[DC - 1] = columns.origin[DC - 1] + cell * columns.spacing[DC - 1]
+                if m >= 0 and enough_within(regions.rule, regions.length, regions.k, limits[m], centre, cloud):
+                    count += 1
+    return count
+
+
+@cuda.jit(device=True, cache=True)
+def count_hazard(shared, regions, runs, columns, c, lane):
+    """Hazard cells in the region of one step, and particles on such cells: a lane's share."""
+    count = 0
+    if regions.count_cells and regions.rule == EUCLIDEAN:
+        count += count_in_runs(shared, regions, runs, c, lane)
+    elif regions.count_cells:
+        count += count_in_columns(shared, regions, columns, c, lane)
+    if regions.count_particles:
+        for l in range(lane, PARTICLES, LANES):
+            count += is_on_hazard(shared.cloud[c], l, runs)
+    return count
+
+
+@cuda.jit(device=True, cache=True)
+def price_steps(shared, first, here, horizon, params, lane):
     """Costs, a lane a step."""
     action = cuda.local.array(DA, np.float64)
     for c in range(lane, here, LANES):
@@ -102,7 +148,7 @@ def price_steps(shared, first, here, horizon, params, lane):  # type: ignore[no-
 
 
 @cuda.jit(cache=True, **FEW_REGISTERS)
-def roll_out(plans, purpose, draws, regions, cells, params):  # type: ignore[no-untyped-def]
+def roll_out(plans, purpose, draws, regions, runs, columns, params):
     """Costs of the sequences of every plan, under noise of streams of their own.
 
     Particles go a few steps on their own. Then lanes share out what those steps leave to do: means, thresholds, runs of
@@ -117,7 +163,7 @@ def roll_out(plans, purpose, draws, regions, cells, params):  # type: ignore[no-
     cloud = cuda.shared.array((GROUPS, STEPS, PARTICLES, DC), np.float64)
     x = cuda.shared.array((GROUPS, STEPS_AND_ONE, INPUTS), np.float64)
     spread = cuda.shared.array((GROUPS, STEPS, DS), np.float64)
-    limits = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
+    limits = cuda.shared.array((GROUPS, STEPS, LIMITS), np.float64)
     near = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
     far = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
     counts = cuda.shared.array((GROUPS, STEPS, LANES), np.int32)
@@ -150,21 +196,21 @@ def roll_out(plans, purpose, draws, regions, cells, params):  # type: ignore[no-
                 l = lane + p * LANES
                 if l < PARTICLES:
                     for pair in range(PAIRS if draws else 0):
-                        counter = (h * PAIRS + pair) * PARTICLES + l
+                        counter = (h * PARTICLES + l) * PAIRS + pair
                         noise[2 * pair, 0], noise[2 * pair + 1, 0] = normal_pair(key, counter)
                     step(states[:, p : p + 1], action, noise, params)
                     for s in range(DS):
                         shared.rows[c, s, l] = states[s, p]
                     for axis in range(DC):
-                        shared.cloud[c, l, axis] = shared.rows[c, cells.axes[axis], l]
+                        shared.cloud[c, l, axis] = shared.rows[c, regions.axes[axis], l]
         cuda.syncwarp()
         average_particles(shared, here, lane)
         cuda.syncwarp()
         if regions.count_cells:
-            find_thresholds(shared, regions, cells, first, here, lane)
+            find_thresholds(shared, regions, first, here, lane)
             cuda.syncwarp()
         for c in range(here):
-            shared.counts[c, lane] = count_hazard(shared, regions, cells, c, lane)
+            shared.counts[c, lane] = count_hazard(shared, regions, runs, columns, c, lane)
         cuda.syncwarp()
         price_steps(shared, first, here, horizon, params, lane)
         cuda.syncwarp()

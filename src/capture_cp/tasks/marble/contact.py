@@ -40,7 +40,7 @@ class Geometry(NamedTuple):
 
 
 @njit(cache=True, inline="always")
-def wall_gap(x, y, walls, w, radius):  # type: ignore[no-untyped-def]
+def wall_gap(x, y, walls, w, radius):
     """Gap between the centre and inflated wall number w (negative inside), and the outward normal: gap, nx, ny."""
     dx = x - clip(x, walls[w, 0], walls[w, 2])
     dy = y - clip(y, walls[w, 1], walls[w, 3])
@@ -63,7 +63,7 @@ def wall_gap(x, y, walls, w, radius):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def squared_gap(x, y, walls, w):  # type: ignore[no-untyped-def]
+def squared_gap(x, y, walls, w):
     """Squared distance to wall number w before inflation, 0 inside it."""
     dx = larger(larger(walls[w, 0] - x, x - walls[w, 2]), 0.0)
     dy = larger(larger(walls[w, 1] - y, y - walls[w, 3]), 0.0)
@@ -71,7 +71,7 @@ def squared_gap(x, y, walls, w):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def clearance(x, y, g):  # type: ignore[no-untyped-def]
+def clearance(x, y, g):
     """Signed distance to the nearest obstacle or side of the board; negative in collision."""
     gap = min(min(x - g.bounds[0], g.bounds[1] - x), min(y - g.bounds[2], g.bounds[3] - y))
     for w in range(g.walls.shape[0]):
@@ -80,7 +80,7 @@ def clearance(x, y, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def contents_at(x0, y0, x, y, g):  # type: ignore[no-untyped-def]
+def contents_at(x0, y0, x, y, g):
     """What a move from (x0, y0) to (x, y) can have met: the contents of the square of its end, see `ContactTable`."""
     u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
     # a move longer than the radius may have passed a thin wall
@@ -92,7 +92,7 @@ def contents_at(x0, y0, x, y, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def clamp(x, vx, low, high):  # type: ignore[no-untyped-def]
+def clamp(x, vx, low, high):
     """A coordinate held between two flat surfaces, and its speed without the part into the one it touches: x, vx."""
     # without branches: which marble touches what is as good as random, and costs more to guess than to work out
     slowest = 0.0 if x < low + TOLERANCE else -math.inf
@@ -101,14 +101,14 @@ def clamp(x, vx, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def _square(x, y, g):  # type: ignore[no-untyped-def]
+def _square(x, y, g):
     """Number of the square of a centre within bounds."""
     u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
     return np.uint32(u) * np.uint32(g.contents.shape[1]) + np.uint32(v)
 
 
 @njit(cache=True, inline="always")
-def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
+def push_out(x, y, vx, vy, g):
     """Move the centre out of everything it is in, along surface normals; drop the velocity into all that it touches.
 
     Each pass leaves the deepest wall only: the end of a wall that is buried in another has a normal that means nothing.
@@ -161,14 +161,14 @@ def push_out(x, y, vx, vy, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _along(vx, vy, nx, ny):  # type: ignore[no-untyped-def]
+def _along(vx, vy, nx, ny):
     """The velocity without its part against the normal."""
     inward = smaller(vx * nx + vy * ny, 0.0)
     return vx - inward * nx, vy - inward * ny
 
 
 @njit(cache=True)
-def last_free(x0, y0, x1, y1, g):  # type: ignore[no-untyped-def]
+def last_free(x0, y0, x1, y1, g):
     """The farthest point found free on the way from a free point (x0, y0) to (x1, y1), by bisection."""
     free, blocked = 0.0, 1.0
     for _ in range(_HALVINGS):

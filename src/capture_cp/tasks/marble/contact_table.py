@@ -1,4 +1,4 @@
-"""What the marble can meet in each small square of the board, worked out once a map.
+"""What the marble can meet in each small square of the board, worked out once per map.
 
 Most contact is with flat sides of walls, where pushing out is clamping to a box. Each square knows whether that holds
 there, so that the kernels look at single walls only around corners.

@@ -22,7 +22,7 @@ TOUCH = 2e-3  # a surface this near (m) acts on the marble
 
 
 @njit(cache=True)
-def _surface(x, y, number, g):  # type: ignore[no-untyped-def]
+def _surface(x, y, number, g):
     """Gap and normal of one surface: the four sides of the board, then the walls."""
     if number == 0:
         return x - g.bounds[0], 1.0, 0.0
@@ -36,7 +36,7 @@ def _surface(x, y, number, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def stratum_at(x, y, g):  # type: ignore[no-untyped-def]
+def stratum_at(x, y, g):
     """Free, edge (one constraint within reach) or corner (two whose normals differ); -1 in collision."""
     surfaces = 4 + g.walls.shape[0]
     nearest, nx0, ny0 = math.inf, 0.0, 0.0
@@ -59,7 +59,7 @@ def stratum_at(x, y, g):  # type: ignore[no-untyped-def]
 
 
 @parallel_kernel(cache=True)
-def _strata_of(points, g):  # type: ignore[no-untyped-def]
+def _strata_of(points, g):
     labels = np.empty(points.shape[0], dtype=np.int64)
     for i in prange(points.shape[0]):
         labels[i] = stratum_at(points[i, 0], points[i, 1], g)
@@ -67,7 +67,7 @@ def _strata_of(points, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def stratum_of(x, y, labels, origin, spacing, g):  # type: ignore[no-untyped-def]
+def stratum_of(x, y, labels, origin, spacing, g):
     """Stratum of a position: that of its cell in `labels` (rows, columns), or the exact one where the cell has none."""
     u, v = (x - origin[0]) / spacing[0] + 0.5, (y - origin[1]) / spacing[1] + 0.5
     row, column = int(math.floor(u)), int(math.floor(v))
@@ -77,7 +77,7 @@ def stratum_of(x, y, labels, origin, spacing, g):  # type: ignore[no-untyped-def
 
 
 @parallel_kernel(cache=True)
-def _indices(points, labels, origin, spacing, g):  # type: ignore[no-untyped-def]
+def _indices(points, labels, origin, spacing, g):
     out = np.empty(points.shape[0], dtype=np.int64)
     for i in prange(points.shape[0]):
         out[i] = stratum_of(points[i, 0], points[i, 1], labels, origin, spacing, g)
@@ -85,7 +85,7 @@ def _indices(points, labels, origin, spacing, g):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def _towards(points, targets, g):  # type: ignore[no-untyped-def]
+def _towards(points, targets, g):
     moved = np.empty_like(points)
     for i in range(points.shape[0]):
         moved[i] = last_free(points[i, 0], points[i, 1], targets[i, 0], targets[i, 1], g)
@@ -100,7 +100,7 @@ class MarbleStrata(GridStrata):
 
     Some maps have pockets that the marble cannot reach from its start: between walls, or beyond a wall and open only to
     the larger maze. They are part of the configuration space, since a transition there is as valid as elsewhere;
-    `reachable` tells them apart.
+    `reachable` distinguishes them.
     """
 
     def __init__(self, map: Map) -> None:
@@ -112,7 +112,7 @@ class MarbleStrata(GridStrata):
         super().__init__(grid, _strata_of(centres, map.geometry), STRATA)
 
     def index(self, Y: Floats) -> Ints:
-        Y = finite_array("Y", Y, (None, 2), "(n, 2): one position a row")
+        Y = finite_array("Y", Y, (None, 2), "(n, 2): one position per row")
         return np.asarray(_indices(Y, *self.look_up, self.map.geometry))
 
     @property

@@ -16,9 +16,7 @@ from capture_cp.tasks.marble.task import Marble
 
 
 @exact_kernel
-def _outcomes(  # type: ignore[no-untyped-def]
-    X, draws, seed, first, first_draw, gain, absorb, g, strata, origin, spacing, positions, labels
-):
+def _outcomes(X, draws, seed, first, first_draw, gain, absorb, g, strata, origin, spacing, positions, labels):
     row = cuda.grid(1)
     if row < X.shape[0] * draws:
         i = row // draws

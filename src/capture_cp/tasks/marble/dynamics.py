@@ -30,16 +30,16 @@ TRUE_GAIN = 2.0
 
 ROLLS, AT_GOAL, FELL = range(3)
 
-CHUNK = 64  # rows a thread takes at once; numba cannot always see through a loop in which `step` itself is written out
+CHUNK = 64  # rows that a thread takes at once; numba cannot always see through a loop in which `step` itself is written out
 
 
 @njit(cache=True)
-def _clip(value, bound):  # type: ignore[no-untyped-def]
+def _clip(value, bound):
     return clip(value, -bound, bound)
 
 
 @njit(cache=True, inline="always")
-def stops(x, y, g):  # type: ignore[no-untyped-def]
+def stops(x, y, g):
     """What ends the motion here: nothing, the goal or a pit."""
     for number in range(g.pits.shape[0]):
         p = np.uint32(number)
@@ -51,7 +51,7 @@ def stops(x, y, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def contact(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
+def contact(x0, y0, x, y, vx, vy, g):
     """Where a move from a free point (x0, y0) to (x, y) ends, walls considered, and the velocity then: x, y, vx, vy."""
     if larger(abs(x - x0), abs(y - y0)) <= g.radius:
         x, y, vx, vy = _arrive(x0, y0, x, y, vx, vy, g)
@@ -65,7 +65,7 @@ def contact(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def _arrive(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
+def _arrive(x0, y0, x, y, vx, vy, g):
     x1, y1, vx, vy, out_of_walls = push_out(x, y, vx, vy, g)
     if out_of_walls:
         return x1, y1, vx, vy
@@ -75,7 +75,7 @@ def _arrive(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _arrive_in_pieces(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
+def _arrive_in_pieces(x0, y0, x, y, vx, vy, g):
     """A move longer than the radius, which could pass a thin wall; with the paper's marble it never is."""
     pieces = math.ceil(max(abs(x - x0), abs(y - y0)) / g.radius)
     dx, dy = (x - x0) / pieces, (y - y0) / pieces
@@ -85,7 +85,7 @@ def _arrive_in_pieces(x0, y0, x, y, vx, vy, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):  # type: ignore[no-untyped-def]
+def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):
     """One control step of one marble under the noisy action (push0, push1): its next state, and the outcome.
 
     `extra` (ax, ay, jx, jy) is an acceleration beside that of the tilt: its mean, and how much it grows each substep. With
@@ -119,7 +119,7 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):  # ty
 
 
 @njit(cache=True, pipeline_class=WithoutCopies)
-def _step_rows(states, actions, noise, extra, gain, absorb, g, after, outcomes, start, stop):  # type: ignore[no-untyped-def]
+def _step_rows(states, actions, noise, extra, gain, absorb, g, after, outcomes, start, stop):
     for i in range(start, stop):
         x, vx, y, vy, alpha, beta, outcomes[i] = step(
             states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
@@ -130,7 +130,7 @@ def _step_rows(states, actions, noise, extra, gain, absorb, g, after, outcomes, 
 
 
 @parallel_kernel(cache=True)
-def step_all(states, actions, noise, extra, gain, absorb, g):  # type: ignore[no-untyped-def]
+def step_all(states, actions, noise, extra, gain, absorb, g):
     """A control step of every marble, `states` (n, 6), with actions, given noise (n, 2) and `extra` acceleration (n, 4).
 
     Next states (n, 6), outcomes (n,).
@@ -145,9 +145,7 @@ def step_all(states, actions, noise, extra, gain, absorb, g):  # type: ignore[no
 
 
 @njit(cache=True, pipeline_class=WithoutCopies)
-def _sample_rows(  # type: ignore[no-untyped-def]
-    states, actions, draws, seed, first, first_draw, gain, absorb, g, positions, start, stop
-):
+def _sample_rows(states, actions, draws, seed, first, first_draw, gain, absorb, g, positions, start, stop):
     for i in range(start, stop):
         key = stream(seed, first + i)
         for draw in range(draws):
@@ -160,7 +158,7 @@ def _sample_rows(  # type: ignore[no-untyped-def]
 
 
 @parallel_kernel(cache=True)
-def sample_positions(states, actions, draws, seed, first, first_draw, gain, absorb, g):  # type: ignore[no-untyped-def]
+def sample_positions(states, actions, draws, seed, first, first_draw, gain, absorb, g):
     """`draws` next positions of every marble under fresh noise: (n, draws, 2).
 
     Row i uses stream `first + i` of the seed from number `first_draw` on, so the numbers depend neither on threads nor on
@@ -176,7 +174,7 @@ def sample_positions(states, actions, draws, seed, first, first_draw, gain, abso
 
 
 @parallel_kernel(cache=True)
-def clearances(points, g):  # type: ignore[no-untyped-def]
+def clearances(points, g):
     """Signed distance of each point (n, 2) to the nearest obstacle: (n,)."""
     gaps = np.empty(points.shape[0])
     for i in prange(points.shape[0]):

@@ -57,7 +57,7 @@ class Params(NamedTuple):
 
 
 @njit(cache=True, inline="always")
-def _correction(terms, row, states, l, action):  # type: ignore[no-untyped-def]
+def _correction(terms, row, states, l, action):
     value = terms[row, 6] * action[0] + terms[row, 7] * action[1] + terms[row, 8]
     for s in range(6):
         value += terms[row, s] * states[s, l]
@@ -65,7 +65,7 @@ def _correction(terms, row, states, l, action):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def model_step(states, action, noise, params):  # type: ignore[no-untyped-def]
+def model_step(states, action, noise, params):
     """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
 
     One that has reached the goal is put at its centre: nothing is left to go, wherever on the rim it came in.
@@ -90,7 +90,7 @@ def model_step(states, action, noise, params):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def marble_cost(mean, action, hazard, h, horizon, params):  # type: ignore[no-untyped-def]
+def marble_cost(mean, action, hazard, h, horizon, params):
     """The paper's marble objective: distance of the mean particle to the goal, and pit cells in the region."""
     away = interpolate(params.field, params.origin, params.spacing, mean[0], mean[2])
     cost = params.stage_weight * away + params.pit_weight * hazard

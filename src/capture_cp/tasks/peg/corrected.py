@@ -40,7 +40,7 @@ _LENGTH, _ANGLE = float(ACTION_UNIT[0]), float(ACTION_UNIT[2])
 
 
 @njit(cache=True)
-def corrected_move(pose, action, noise, move, friction, params):  # type: ignore[no-untyped-def]
+def corrected_move(pose, action, noise, move, friction, params):
     """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta. `move` (3, 4) is a correction's."""
     a, b, c = (
         disturbed(action[0], noise[0], params),
@@ -54,7 +54,7 @@ def corrected_move(pose, action, noise, move, friction, params):  # type: ignore
 
 
 @parallel_kernel(cache=True)
-def _step_all(X, noise, move, friction, params):  # type: ignore[no-untyped-def]
+def _step_all(X, noise, move, friction, params):
     """Particles (n, L, 3) of inputs X (n, 6) under standard normals (n, L, 3)."""
     after = np.empty_like(noise)
     for i in prange(X.shape[0]):

@@ -40,14 +40,14 @@ def peg_grid() -> Grid:
 
 
 @njit(cache=True)
-def code_at(x, z, theta, trim, g):  # type: ignore[no-untyped-def]
+def code_at(x, z, theta, trim, g):
     """Fingerprint of a pose, -1 where infeasible."""
     c, s = math.cos(theta), math.sin(theta)
     return fingerprint(x, z, c, s, trim, g) if is_feasible(x, z, c, s, g) else INFEASIBLE
 
 
 @parallel_kernel(cache=True)
-def _codes_of(poses, trim, g):  # type: ignore[no-untyped-def]
+def _codes_of(poses, trim, g):
     codes = np.empty(poses.shape[0], dtype=np.int16)
     for i in prange(poses.shape[0]):
         codes[i] = code_at(poses[i, 0], poses[i, 1], poses[i, 2], trim, g)
@@ -55,7 +55,7 @@ def _codes_of(poses, trim, g):  # type: ignore[no-untyped-def]
 
 
 @parallel_kernel(cache=True)
-def codes_of_cells(origin, spacing, shape, trim, g):  # type: ignore[no-untyped-def]
+def codes_of_cells(origin, spacing, shape, trim, g):
     """Fingerprint of every cell of a grid, -1 where infeasible: (cells,)."""
     codes = np.empty(shape, dtype=np.int16)
     for row in prange(shape[0] * shape[1]):
@@ -76,13 +76,14 @@ class PegStrata(GriddedStrata):
     Args:
         settings: sizes of peg and receptacle.
         trim: length (m) by which the segment inside a tube is cut at both ends. 0 is the paper's definition, with about a
-            dozen strata; 1.5e-3 tells a peg in the hole from one that lies flush on the rim.
-        grid: cells of the space, the paper's unless given.
+            dozen strata; 1.5e-3 distinguishes a peg in the hole from one that lies flush on the rim.
+        grid: cells of the space, the paper's by default.
         device: where fingerprints are computed, "cpu", "cuda" or "auto"; a few poses are left to the processor.
 
     Attributes:
         codes: fingerprint of each stratum as a number, bit i for FEATURES[i], (M,).
         features: the same as bits, (M, 8).
+        stratum_of_code: stratum of every fingerprint, and last of what is infeasible, (257,).
     """
 
     def __init__(
@@ -100,12 +101,12 @@ class PegStrata(GriddedStrata):
             raise CaptureError(f"no pose of the {grid!r} is feasible; its axes are x, z (metres) and theta (radians).")
         names = [" ".join(np.array(FEATURES)[bits]) or "free" for bits in _bits(self.codes)]
         super().__init__(names, grid, _bits(self.codes))
-        self._stratum = _nearest_codes(self.codes)
-        self.labels = self._stratum[cells].astype(np.int32)
+        self.stratum_of_code = _nearest_codes(self.codes)
+        self.labels = self.stratum_of_code[cells].astype(np.int32)
 
     def index(self, Y: Floats) -> Ints:
         """Stratum of each pose Y (n, 3), -1 where infeasible: (n,)."""
-        return self._stratum[self.fingerprints(Y)]
+        return self.stratum_of_code[self.fingerprints(Y)]
 
     def fingerprints(self, poses: Floats) -> Codes:
         """Fingerprint of each pose (n, 3) as a number, -1 where infeasible: (n,)."""
@@ -248,7 +249,7 @@ def _regime(vertices: Bools, edges: Bools) -> str:
 def _cached_codes(grid: Grid, trim: float, shape: Shape) -> Codes:
     """Fingerprint of every cell, -1 where infeasible: (cells,); from disk if they were computed before.
 
-    The file's name tells what it was computed from, its checksum that it is whole; anything else is computed again.
+    The file's name says what it was computed from, its checksum that it is whole; anything else is computed again.
     """
     content = (grid.shape, grid.origin.tolist(), grid.spacing.tolist(), trim, tuple(shape))
     digest = hashlib.sha256(repr(content).encode())

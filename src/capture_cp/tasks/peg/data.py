@@ -59,8 +59,8 @@ def peg_data(
     Args:
         seed: same seed, same transitions.
         purpose: CALIBRATION or TEST, which never share random numbers.
-        threads: of the simulator, all cores unless told; the transitions do not depend on them.
-        folder: where to keep them, the user's cache unless given. Stopped halfway, the same call goes on from there.
+        threads: of the simulator, by default all cores; the transitions do not depend on them.
+        folder: where to keep them, by default the user's cache. Stopped halfway, the same call goes on from there.
         advance: called with the number of transitions done, a part at a time.
     """
     n, seed = whole_number("n", n, 1), whole_number("seed", seed, 0)

@@ -23,7 +23,7 @@ from capture_cp.tasks.task import Task
 if TYPE_CHECKING:
     from capture_cp.tasks.peg.film import PegStoryboard
 
-#: Okabe and Ito's colours, told apart by colour-blind readers.
+#: Okabe and Ito's colours, which colour-blind readers can distinguish.
 REGIME_COLOURS = dict(zip(REGIMES, ("#0072B2", "#E69F00", "#D55E00", "#CC79A7")))
 PEG_COLOUR, BLOCK_COLOUR, PARTICLE_COLOUR, GOAL_COLOUR = "#E69F00", "#9aa3ad", "#0072B2", "#009E73"
 STYLES = {"success": PATH_STYLES["success"], TIMED_OUT: PATH_STYLES["fell"]}

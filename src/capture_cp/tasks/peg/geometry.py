@@ -60,7 +60,7 @@ def shape_of(settings: PegSettings) -> Shape:
 
 
 @njit(cache=True)
-def vertex(i, x, z, c, s, g):  # type: ignore[no-untyped-def]
+def vertex(i, x, z, c, s, g):
     """Position of vertex i, counted from 0."""
     across = g.half_width if i == 1 or i == 2 else -g.half_width
     along = g.half_length if i >= 2 else -g.half_length
@@ -68,13 +68,13 @@ def vertex(i, x, z, c, s, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def extent(c, s, g):  # type: ignore[no-untyped-def]
+def extent(c, s, g):
     """Half width and half height of the upright box around the turned peg."""
     return abs(c) * g.half_width + abs(s) * g.half_length, abs(s) * g.half_width + abs(c) * g.half_length
 
 
 @njit(cache=True)
-def column(number, g):  # type: ignore[no-untyped-def]
+def column(number, g):
     """Left side, right side and top of a column."""
     if number == LEFT_BLOCK:
         return -g.block, -g.hole, 0.0
@@ -87,7 +87,7 @@ def column(number, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy")
-def _under_edge(ax, az, bx, bz, left, right, top):  # type: ignore[no-untyped-def]
+def _under_edge(ax, az, bx, bz, left, right, top):
     """∫ min(z - top, 0) dx along the edge from a to b, between left and right."""
     low, high = max(min(ax, bx), left), min(max(ax, bx), right)
     if high <= low:
@@ -103,7 +103,7 @@ def _under_edge(ax, az, bx, bz, left, right, top):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True)
-def _area_within(x, z, c, s, left, right, top, g):  # type: ignore[no-untyped-def]
+def _area_within(x, z, c, s, left, right, top, g):
     """Area of the peg below `top` and between left and right, by Green's theorem: -∮ min(z - top, 0) dx."""
     wide, tall = extent(c, s, g)
     if z - tall >= top or x - wide >= right or x + wide <= left:
@@ -118,7 +118,7 @@ def _area_within(x, z, c, s, left, right, top, g):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True)
-def overlap(x, z, c, s, g):  # type: ignore[no-untyped-def]
+def overlap(x, z, c, s, g):
     """Area (m²) that the peg shares with receptacle and table, exact."""
     if z - extent(c, s, g)[1] >= 0.0:
         return 0.0
@@ -128,13 +128,13 @@ def overlap(x, z, c, s, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def is_feasible(x, z, c, s, g):  # type: ignore[no-untyped-def]
+def is_feasible(x, z, c, s, g):
     """Whether a pose is in the configuration space."""
     return overlap(x, z, c, s, g) <= MAX_OVERLAP
 
 
 @parallel_kernel(cache=True)
-def overlaps(poses, g):  # type: ignore[no-untyped-def]
+def overlaps(poses, g):
     """Overlap area (m²) of each pose (n, 3): (n,)."""
     areas = np.empty(poses.shape[0])
     for i in prange(poses.shape[0]):
@@ -146,7 +146,7 @@ def overlaps(poses, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def depth_along(way, number, x, z, c, s, g):  # type: ignore[no-untyped-def]
+def depth_along(way, number, x, z, c, s, g):
     """How far the peg must go to leave a column by one way out, and the direction: depth, nx, nz; negative when apart.
 
     Separating axes: the ways out of the column's own faces move a vertex of the peg, those along the peg's faces move a
@@ -169,7 +169,7 @@ def depth_along(way, number, x, z, c, s, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def way_out(number, x, z, c, s, g):  # type: ignore[no-untyped-def]
+def way_out(number, x, z, c, s, g):
     """The shortest way out of a column, and its depth: positive exactly when the peg is in the column."""
     best, shortest = TOP, depth_along(TOP, number, x, z, c, s, g)[0]
     for way in range(1, 5):
@@ -180,7 +180,7 @@ def way_out(number, x, z, c, s, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy")
-def contact_point(way, number, x, z, c, s, g):  # type: ignore[no-untyped-def]
+def contact_point(way, number, x, z, c, s, g):
     """Where a column pushes on the peg: its corner, or the peg's vertices in it, each weighed by how deep it is.
 
     Apart, it is where they would touch first.
@@ -206,13 +206,13 @@ def contact_point(way, number, x, z, c, s, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _squared_from_point(px, pz, left, right, top):  # type: ignore[no-untyped-def]
+def _squared_from_point(px, pz, left, right, top):
     dx, dz = max(max(left - px, px - right), 0.0), max(pz - top, 0.0)
     return dx * dx + dz * dz
 
 
 @njit(cache=True, error_model="numpy")
-def _squared_from_corner(ax, az, bx, bz, px, pz):  # type: ignore[no-untyped-def]
+def _squared_from_corner(ax, az, bx, bz, px, pz):
     ux, uz = bx - ax, bz - az
     squared = max(ux * ux + uz * uz, 1e-300)  # a segment may be a single point
     t = min(max(((px - ax) * ux + (pz - az) * uz) / squared, 0.0), 1.0)
@@ -221,7 +221,7 @@ def _squared_from_corner(ax, az, bx, bz, px, pz):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, error_model="numpy")
-def segment_distance(ax, az, bx, bz, left, right, top):  # type: ignore[no-untyped-def]
+def segment_distance(ax, az, bx, bz, left, right, top):
     """Distance of the segment from a to b to a column, 0 where they meet.
 
     The nearest points of two convex bodies apart include an end of the segment or a corner of the column.
@@ -240,7 +240,7 @@ def segment_distance(ax, az, bx, bz, left, right, top):  # type: ignore[no-untyp
 
 
 @njit(cache=True)
-def _touches(ax, az, bx, bz, g):  # type: ignore[no-untyped-def]
+def _touches(ax, az, bx, bz, g):
     for number in range(3):
         left, right, top = column(number, g)
         if min(az, bz) <= top + TOUCH and segment_distance(ax, az, bx, bz, left, right, top) <= TOUCH:
@@ -249,7 +249,7 @@ def _touches(ax, az, bx, bz, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def fingerprint(x, z, c, s, trim, g):  # type: ignore[no-untyped-def]
+def fingerprint(x, z, c, s, trim, g):
     """Contact fingerprint as a number: bit i is v(i+1), bit 4 + i is e(i+1).
 
     A bit is set when the disk about the vertex, or the tube about the edge, reaches receptacle or table, or is in them.

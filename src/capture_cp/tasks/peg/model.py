@@ -1,4 +1,4 @@
-"""The approximate model of the peg: it goes where it is told, and what it meets pushes it aside without friction.
+"""The approximate model of the peg: it goes where it is sent, and what it meets pushes it aside without friction.
 
 The true system moves 1.5 times as far and rubs; the model knows of neither.
 """
@@ -52,7 +52,7 @@ def model_params(settings: PegSettings) -> ModelParams:
 
 
 @njit(cache=True)
-def _contact(number, x, z, c, s, x0, z0, c0, s0, g):  # type: ignore[no-untyped-def]
+def _contact(number, x, z, c, s, x0, z0, c0, s0, g):
     """Contact of a pose with a column: depth (negative when apart), normal nx, nz, and the arm by which it turns the peg.
 
     The column is left by the way the peg came in from the feasible pose (x0, z0): the shortest way may cut its corner.
@@ -71,7 +71,7 @@ def _contact(number, x, z, c, s, x0, z0, c0, s0, g):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, error_model="numpy")
-def _pushes(one, two, weight):  # type: ignore[no-untyped-def]
+def _pushes(one, two, weight):
     """How far to push along two contacts' normals so that the peg leaves the first and is not in the second: two lengths.
 
     The smallest motion in the metric that weighs a turn by the peg's radius, weight = 1 / radius².
@@ -86,7 +86,7 @@ def _pushes(one, two, weight):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _push_out(x, z, theta, x0, z0, theta0, g):  # type: ignore[no-untyped-def]
+def _push_out(x, z, theta, x0, z0, theta0, g):
     """An infeasible pose, come from a feasible one, moved out of its contacts: x, z, theta, and whether it is out.
 
     Each pass leaves the deepest contact, together with the one that this would drive the peg into: between two walls,
@@ -119,7 +119,7 @@ def _push_out(x, z, theta, x0, z0, theta0, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _last_feasible(x, z, theta, dx, dz, turn, g):  # type: ignore[no-untyped-def]
+def _last_feasible(x, z, theta, dx, dz, turn, g):
     """The farthest pose found feasible on the way from a feasible pose, by bisection."""
     reached, blocked = 0.0, 1.0
     for _ in range(_HALVINGS):
@@ -133,7 +133,7 @@ def _last_feasible(x, z, theta, dx, dz, turn, g):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def walk(x, z, theta, dx, dz, turn, friction, g):  # type: ignore[no-untyped-def]
+def walk(x, z, theta, dx, dz, turn, friction, g):
     """Where a displacement of a feasible pose ends, contacts considered: x, z, theta, feasible always.
 
     With friction, what pushes the peg out of a wall holds back its way along the wall, as Coulomb says.
@@ -164,13 +164,13 @@ def walk(x, z, theta, dx, dz, turn, friction, g):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, inline="always")
-def disturbed(action, noise, params):  # type: ignore[no-untyped-def]
+def disturbed(action, noise, params):
     """One component of an action with its standard normal, scaled and clipped."""
     return min(max(action + params.noise * noise, -params.bound), params.bound)
 
 
 @njit(cache=True)
-def _move(pose, action, noise, params):  # type: ignore[no-untyped-def]
+def _move(pose, action, noise, params):
     """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta."""
     dx = _LENGTH * disturbed(action[0], noise[0], params)
     dz = _LENGTH * disturbed(action[1], noise[1], params)
@@ -178,7 +178,7 @@ def _move(pose, action, noise, params):  # type: ignore[no-untyped-def]
 
 
 @parallel_kernel(cache=True)
-def _step_all(X, noise, params):  # type: ignore[no-untyped-def]
+def _step_all(X, noise, params):
     """Particles (n, L, 3) of inputs X (n, 6) under standard normals (n, L, 3)."""
     after = np.empty_like(noise)
     for i in prange(X.shape[0]):
@@ -188,7 +188,7 @@ def _step_all(X, noise, params):  # type: ignore[no-untyped-def]
 
 
 @parallel_kernel(cache=True)
-def _settle_all(poses, g):  # type: ignore[no-untyped-def]
+def _settle_all(poses, g):
     settled, out = poses.copy(), np.ones(poses.shape[0], dtype=np.bool_)
     for i in prange(poses.shape[0]):
         x, z, theta = poses[i, 0], poses[i, 1], poses[i, 2]

@@ -22,7 +22,7 @@ CENTRED, INSERTED, ENGAGED = 2.5e-3, 0.04, 0.9
 
 
 @njit(cache=True)
-def insertion_cost(x, z, theta, g):  # type: ignore[no-untyped-def]
+def insertion_cost(x, z, theta, g):
     """Ψ of a pose: -Σ 1 / (e^{ad} + b + e^{-ad}), d (m) the mean distance of the peg's keypoints to where they belong.
 
     `g` has the fields of a `Shape`. Three terms of growing sharpness pull from afar, near the hole and inside it.
@@ -40,7 +40,7 @@ def insertion_cost(x, z, theta, g):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def pose_cost(x, z, theta, bonuses, g):  # type: ignore[no-untyped-def]
+def pose_cost(x, z, theta, bonuses, g):
     """Ψ of a pose, less the suite's bonuses if asked for: 1 once the peg is engaged and 1 more when it is inserted."""
     cost = insertion_cost(x, z, theta, g)
     if bonuses:
@@ -52,7 +52,7 @@ def pose_cost(x, z, theta, bonuses, g):  # type: ignore[no-untyped-def]
 
 
 @parallel_kernel(cache=True)
-def _costs(poses, bonuses, g):  # type: ignore[no-untyped-def]
+def _costs(poses, bonuses, g):
     costs = np.empty(poses.shape[0])
     for i in prange(poses.shape[0]):
         costs[i] = pose_cost(poses[i, 0], poses[i, 1], poses[i, 2], bonuses, g)
@@ -60,7 +60,7 @@ def _costs(poses, bonuses, g):  # type: ignore[no-untyped-def]
 
 
 @parallel_kernel(cache=True)
-def _cell_costs(origin, spacing, shape, bonuses, g):  # type: ignore[no-untyped-def]
+def _cell_costs(origin, spacing, shape, bonuses, g):
     costs = np.empty(shape, dtype=np.float32)
     for i in prange(shape[0]):
         for j in range(shape[1]):

@@ -1,37 +1,56 @@
-"""Planning for the peg (Appendix B.4 of the paper): roll-out, objective, planner, and the true system in closed loop."""
+"""Planning for the peg (Appendix B.4 of the paper): its compiled model and objective, its planner, its true system.
+
+J = Σ γᵗ [Ψ̃ₜ + 0.005 ‖aₜ‖²] + 20 ρ₀ + 0.6 [h₀ - 0.5]₊ ‖a₀‖², t from 0 to H, actions in mm, mm, degrees.
+
+Ψ̃₀, ρ₀ and h₀ are taken over the region of the configuration that a₀ leads to: mean cost, share outside the goal's stratum,
+and mean share of the fingerprint's bits that differ from the goal's. Ψ̃ₜ for t ≥ 1 is taken over the particles after t steps,
+which carry on from the particles of that region. So the configuration after a₀ counts twice, as region and as particles, and
+the one after the last action is the terminal state t = H, which has no action. Its term is added to the last stage.
+
+A calibration for a horizon has regions of its first steps: the mean over the region of step t stands for Ψ̃ₜ from t = 2 on,
+and its share outside the goal's stratum is charged as ρ₀ is, discounted.
+
+Regions of the six methods: of particles, feasible cells whose k-th nearest particle is within the threshold of the cell's
+stratum; of `particles`, which has no region, feasible cells in the box of its particles; of `lucca`, cells in the ellipsoid
+of its Gaussian, infeasible ones too, as its region knows nothing of contact. Those have no fingerprint, and the paper leaves
+open what becomes of them in h₀: see `PegWeights.infeasible`. Where nothing of a region has a fingerprint, h₀ is 1.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache, partial
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numba import njit, prange
+import numpy.typing as npt
+from numba import njit
 
-from capture_cp.base.checks import CaptureError, Floats, finite_array
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
 from capture_cp.capture.fitted import Fitted
-from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.kernels.parallel import parallel_kernel
-from capture_cp.kernels.random import normal_pair, stream
+from capture_cp.cuda.device import Device
 from capture_cp.planning.episode import System
+from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
-from capture_cp.planning.rollout import Rollout
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.sums import RegionSums
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.corrected import NO_CORRECTION, Correction, corrected_move
-from capture_cp.tasks.peg.cspace import PegStrata
-from capture_cp.tasks.peg.first_step import FirstStepRegions, Infeasible, on_host
+from capture_cp.tasks.peg.cspace import FEATURES, PegStrata, code_at
 from capture_cp.tasks.peg.model import settle
-from capture_cp.tasks.peg.objective import pose_cost
+from capture_cp.tasks.peg.objective import cell_costs, pose_cost
+from capture_cp.tasks.peg.settings import ACTION_UNIT
 from capture_cp.tasks.peg.simulator import REACH, PegSystem
 from capture_cp.tasks.peg.task import Peg
 
 #: Of the paper's objective; its weights are in `PegWeights`.
 DISCOUNT, HAMMING_FREE = 0.95, 0.5
+LONGEST = 1000  # steps of a plan; what comes later would weigh nothing
 MAX_STEPS = 75
 #: The controller sends the peg no farther than REACH; inertia and contact may take it a little beyond (m, m, rad).
 SLACK: Floats = np.array([5e-3, 5e-3, 0.2])
 
+Infeasible = Literal["outside", "worst", "nothing"]
 
 #: The paper's where it gives them; the temperature is in the unit of the cost.
 PLANNER = PlannerSettings(horizon=15, samples=128, temperature=0.1, repeats=4)
@@ -61,153 +80,89 @@ class PegWeights:
     infeasible: Infeasible = "outside"
 
 
+class Params(NamedTuple):
+    """What the compiled model and cost need: the fields of `ModelParams`, flat, and the objective's."""
+
+    half_width: float
+    half_length: float
+    hole: float
+    block: float
+    depth: float
+    radius: float
+    bound: float
+    noise: float
+    move: Floats  # (3, 4), of a `Correction`
+    friction: float
+    trim: float  # of the tubes, see `PegStrata`
+    stratum_of: Ints  # (257,): stratum of every fingerprint, and last of what is infeasible
+    hamming: Floats  # (M,): share of the fingerprint's bits that differ from the goal's
+    goal: int  # stratum
+    discounts: Floats  # γᵗ
+    effort: float
+    outside: float
+    caution: float
+    bonuses: bool
+    worst: bool  # whether all bits of an infeasible cell differ from the goal's
+
+
 @njit(cache=True)
-def rolled(x, z, theta, action, key, number, move, friction, params):  # type: ignore[no-untyped-def]
-    """A pose after an action (3,), under the normals that a stream has for this number: x, z, theta."""
-    first, second = normal_pair(key, 2 * number)
-    third, _ = normal_pair(key, 2 * number + 1)
-    return corrected_move((x, z, theta), action, (first, second, third), move, friction, params)
+def peg_step(states, action, noise, params):
+    """One step of the approximate model for all particles, states (3, L)."""
+    for l in range(states.shape[1]):
+        pose, normals = (states[0, l], states[1, l], states[2, l]), (noise[0, l], noise[1, l], noise[2, l])
+        x, z, theta = corrected_move(pose, action, normals, params.move, params.friction, params)
+        states[0, l], states[1, l], states[2, l] = x, z, theta
 
 
-@parallel_kernel(cache=True)
-def roll_particles(start, sequences, n_particles, kept, seed, bonuses, move, friction, params):  # type: ignore[no-untyped-def]
-    """Particles (N, kept, L, 3) after each of the first steps of sequences (N, H, 3) from a pose (3,), and mean Ψ (N, H).
-
-    Sequence i draws its noise from stream i of the seed. `move` (3, 4) and `friction` are a `Correction`.
-    """
-    samples, horizon, _ = sequences.shape
-    clouds, costs = np.empty((samples, kept, n_particles, 3)), np.zeros((samples, horizon))
-    for i in prange(samples):
-        key = stream(seed, i)
-        states = np.empty((3, n_particles))
-        for axis in range(3):
-            states[axis, :] = start[axis]
-        for h in range(horizon):
-            for l in range(n_particles):
-                number, pose = h * n_particles + l, (states[0, l], states[1, l], states[2, l])
-                x, z, theta = rolled(*pose, sequences[i, h], key, number, move, friction, params)
-                states[0, l], states[1, l], states[2, l] = x, z, theta
-                costs[i, h] += pose_cost(x, z, theta, bonuses, params) / n_particles
-                if h < kept:
-                    clouds[i, h, l, 0], clouds[i, h, l, 1], clouds[i, h, l, 2] = x, z, theta
-    return clouds, costs
+@njit(cache=True)
+def particle_cost(states, l, params):
+    """Ψ of a particle."""
+    return pose_cost(states[0, l], states[1, l], states[2, l], params.bonuses, params)
 
 
-class PegRollout(Rollout):
-    """Stage costs of the paper's peg objective, with a region for the first step only, unless a horizon was calibrated.
-
-    J = Σ γᵗ [Ψ̃ₜ + 0.005 ‖aₜ‖²] + 20 ρ₀ + 0.6 [h₀ - 0.5]₊ ‖a₀‖², t from 0 to H, actions in mm, mm, degrees.
-
-    Ψ̃₀, ρ₀ and h₀ are taken over the region of the configuration that a₀ leads to; Ψ̃ₜ for t ≥ 1 over the particles after t
-    steps, which carry on from the particles of that region. So the configuration after a₀ counts twice, as region and as
-    particles, and the one after the last action is the terminal state t = H, which has no action. Its term is added to the
-    last stage.
-
-    A calibration for a horizon has regions of its first steps: the mean over the region of step t stands for Ψ̃ₜ from t = 2
-    on, and its share outside the goal's stratum is charged as ρ₀ is, discounted.
-
-    Args:
-        cap: predictor of the peg, calibrated by one of the six methods, or for the first steps of a horizon.
-        task: the peg, with the model that plans.
-        alpha: failure rate of the regions.
-        weights: 0.005, 20 and 0.6 are its `effort`, `outside` and `caution`.
-        device: where particles are rolled and cells looked at, "cpu", "cuda" or "auto".
-    """
-
-    def __init__(
-        self,
-        cap: Fitted,
-        task: Peg,
-        alpha: float = 0.1,
-        weights: PegWeights | None = None,
-        device: Device = "cpu",
-    ) -> None:
-        cap.check_fitted()
-        self.device = chosen_device(device)
-        strata, model = cap.strata, getattr(cap.model_, "__self__", cap.model_)
-        same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
-        if not same or getattr(model, "settings", None) != task.settings or _correction(model) != _correction(task):
-            raise CaptureError(
-                f"the calibration was made for another peg, hole, bound, noise or model than {task!r}; make one for it."
-            )
-        self.task, self.cap, self.weights = task, cap, weights or PegWeights()
-        self.bonuses = self.weights.bonuses
-        steps = cap.steps_
-        if steps != tuple(range(1, len(steps) + 1)):
-            raise CaptureError(f"regions were calibrated for steps {list(steps)}; the peg's planner needs all from 1 on.")
-        chosen = cap, task.strata, alpha, self.bonuses, self.weights.infeasible
-        self.by_step = [FirstStepRegions(*chosen, s, self.device) for s in range(len(steps))]
-        super().__init__(cap.plan_thresholds(alpha))
-
-    @property
-    def thresholds(self) -> Floats:
-        return super().thresholds
-
-    @thresholds.setter
-    def thresholds(self, given: Any) -> None:
-        Rollout.thresholds.fset(self, given)  # type: ignore[attr-defined]
-        partition = self.cap.partition_
-        table, strata = self._thresholds, np.arange(len(self._thresholds))
-        self.regions.thresholds = lambda X: np.asarray(table[strata, partition.groups_everywhere(X)])
-
-    def check(self, state: Floats) -> None:
-        self._checked(state, np.zeros((1, 1, 3)))
-
-    @property
-    def regions(self) -> FirstStepRegions:
-        """Those of the first step."""
-        return self.by_step[0]
-
-    def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
-        """Stage costs (N, H) of sequences (N, H, 3) from a pose (3,)."""
-        pose, actions = self._checked(state, sequences)
-        kept = min(len(self.by_step), actions.shape[1])
-        clouds, psi = self._roll(pose, actions, kept, seed)
-        effort = (actions**2).sum(axis=2)
-        discount = DISCOUNT ** np.arange(actions.shape[1] + 1)
-        terms, charged = np.empty((len(actions), actions.shape[1] + 1)), np.zeros(actions.shape[:2])
-        before, found = np.tile(pose, (len(actions), 1)), []
-        for s in range(kept):
-            found.append(self.by_step[s](np.hstack([before, actions[:, s]]), clouds[s]))
-            if s + 1 < kept:
-                before = on_host(clouds[s]).mean(axis=1)
-        terms[:, 1:] = on_host(psi)  # Ψ̃ₜ, t from 0 to H
-        for s, region in enumerate(found):
-            terms[:, s + 1 if s else 0] = region.cost
-            charged[:, s] = self.weights.outside * discount[s] * region.outside
-        charged[:, 0] += self.weights.caution * np.maximum(found[0].hamming - HAMMING_FREE, 0.0) * effort[:, 0]
-        costs: Floats = discount[:-1] * (terms[:, :-1] + self.weights.effort * effort) + charged
-        costs[:, -1] += discount[-1] * terms[:, -1]
-        return costs
-
-    def _roll(self, pose: Floats, actions: Floats, kept: int, seed: int) -> tuple[Any, Any]:
-        """Particles (N, L, 3) after each of the first steps, and mean Ψ (N, H) of all: where the device is."""
-        particles, correction, params = self.cap.n_particles, _correction(self.task), self.task.model.params
-        if self.device == "cuda":
-            from capture_cp.tasks.peg import cuda
-
-            return cuda.roll_particles(pose, actions, particles, kept, seed, self.bonuses, correction, params)
-        chosen = particles, kept, np.uint64(seed), self.bonuses, np.array(correction.move), correction.friction, params
-        clouds, psi = roll_particles(pose, actions, *chosen)
-        return np.ascontiguousarray(clouds.swapaxes(0, 1)), psi
-
-    def _checked(self, state: Floats, sequences: Floats) -> tuple[Floats, Floats]:
-        pose = finite_array("state", state, (3,), "(3,): x, z, theta in metres and radians")
-        actions = finite_array("sequences", sequences, (None, None, 3), "(N, H, 3): actions in mm, mm, degrees")
-        if (pose < REACH[0] - SLACK).any() or (pose > REACH[1] + SLACK).any():
-            raise CaptureError(
-                f"the state {pose.tolist()} is out of reach; expected x, z, theta (m, m, rad) between {REACH[0].tolist()} "
-                f"and {REACH[1].tolist()}."
-            )
-        if self.task.strata.index(pose[None])[0] == INFEASIBLE:
-            raise CaptureError(
-                f"the state {pose.tolist()} lies in the receptacle or the table; settle measured poses before planning."
-            )
-        return pose, actions
+@njit(cache=True)
+def particle_stratum(states, l, params):
+    """Stratum of a particle, -1 where it is infeasible."""
+    return params.stratum_of[code_at(states[0, l], states[1, l], states[2, l], params.trim, params)]
 
 
-def _correction(model: object) -> Correction:
-    return getattr(model, "correction", NO_CORRECTION)
+@njit(cache=True)
+def _region_terms(seen, s, params):
+    """Mean cost, share outside the goal's stratum, and mean share of differing bits of the region of step s, from 0."""
+    strata, fingerprints, differing = params.hamming.shape[0], 0, 0.0
+    for m in range(strata):
+        fingerprints += seen.cells[s, m]
+        differing += seen.cells[s, m] * params.hamming[m]
+    cells = fingerprints + seen.cells[s, strata]
+    if params.worst:
+        differing, fingerprints = differing + seen.cells[s, strata], cells
+    hamming = differing / fingerprints if fingerprints > 0 else 1.0
+    return seen.sums[s] / cells, 1.0 - seen.cells[s, params.goal] / cells, hamming
+
+
+@njit(cache=True)
+def _pose_term(seen, t, params):
+    """Ψ̃ₜ."""
+    if t == 0:
+        return _region_terms(seen, 0, params)[0]
+    if 1 < t <= seen.cells.shape[0]:
+        return _region_terms(seen, t - 1, params)[0]
+    return seen.particles[t - 1]
+
+
+@njit(cache=True)
+def peg_cost(mean, action, seen, h, horizon, params):
+    """The paper's peg objective: what step h, from 1, adds to it."""
+    t, effort, charged = h - 1, action[0] * action[0] + action[1] * action[1] + action[2] * action[2], 0.0
+    if t < seen.cells.shape[0]:
+        _, outside, hamming = _region_terms(seen, t, params)
+        charged = params.outside * params.discounts[t] * outside
+        if t == 0:
+            charged += params.caution * max(hamming - HAMMING_FREE, 0.0) * effort
+    cost = params.discounts[t] * (_pose_term(seen, t, params) + params.effort * effort) + charged
+    if h == horizon:
+        cost += params.discounts[h] * _pose_term(seen, h, params)
+    return cost
 
 
 def peg_planner(
@@ -223,7 +178,7 @@ def peg_planner(
     weights = weights or PegWeights()
     bound = np.full(3, task.settings.bound)
     return MPPI(
-        PegRollout(cap, task, alpha, weights, device),
+        peg_rollout(cap, task, alpha, weights),
         settings.horizon,
         settings.sampled,
         settings.temperature,
@@ -234,13 +189,91 @@ def peg_planner(
         elites=settings.elites,
         repeats=settings.repeats,
         seed=seed,
+        device=device,
     )
+
+
+def peg_rollout(cap: Fitted, task: Peg, alpha: float = 0.1, weights: PegWeights | None = None) -> FusedRollout:
+    """Stage costs of the paper's objective, with the region of the first step, or of those that `cap` was calibrated for."""
+    cap.check_fitted()
+    _check_calibration(cap, task)
+    weights = weights or PegWeights()
+    infeasible = known_name("infeasible", weights.infeasible, get_args(Infeasible))
+    return FusedRollout(
+        cap,
+        peg_step,
+        peg_cost,
+        _params(task, weights),
+        None,
+        task.axes,
+        noise_dims=3,
+        alpha=alpha,
+        sums=RegionSums(
+            _costs_of(task.strata, weights.bonuses),
+            particle_cost,
+            particle_stratum,
+            infeasible=infeasible != "nothing",
+            covariance=np.diag((task.settings.noise * ACTION_UNIT) ** 2),
+        ),
+        check=partial(_check_state, task),
+    )
+
+
+def _params(task: Peg, weights: PegWeights) -> Params:
+    strata, correction = task.strata, _correction(task)
+    return Params(
+        *task.model.params,
+        move=np.array(correction.move),
+        friction=correction.friction,
+        trim=strata.trim,
+        stratum_of=strata.stratum_of_code,
+        hamming=strata.hamming_to_goal / len(FEATURES),
+        goal=strata.goal_stratum,
+        discounts=np.asarray(DISCOUNT ** np.arange(LONGEST + 1), dtype=np.float64),
+        effort=weights.effort,
+        outside=weights.outside,
+        caution=weights.caution,
+        bonuses=weights.bonuses,
+        worst=weights.infeasible == "worst",
+    )
+
+
+@lru_cache(maxsize=2)  # all methods share one grid
+def _costs_of(strata: PegStrata, bonuses: bool) -> npt.NDArray[np.float32]:
+    return cell_costs(strata.require_grid(), strata.settings, bonuses)
+
+
+def _correction(model: object) -> Correction:
+    return getattr(model, "correction", NO_CORRECTION)
+
+
+def _check_calibration(cap: Fitted, task: Peg) -> None:
+    strata, model = cap.strata, getattr(cap.model_, "__self__", cap.model_)
+    same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
+    if not same or getattr(model, "settings", None) != task.settings or _correction(model) != _correction(task):
+        raise CaptureError(
+            f"the calibration was made for another peg, hole, bound, noise or model than {task!r}; make one for it."
+        )
+
+
+def _check_state(task: Peg, state: Floats) -> None:
+    """Refuse a pose (3,) out of reach, in the receptacle or in the table."""
+    pose = finite_array("state", state, (3,), "(3,): x, z, theta in metres and radians")
+    if (pose < REACH[0] - SLACK).any() or (pose > REACH[1] + SLACK).any():
+        raise CaptureError(
+            f"the state {pose.tolist()} is out of reach; expected x, z, theta (m, m, rad) between {REACH[0].tolist()} "
+            f"and {REACH[1].tolist()}."
+        )
+    if task.strata.index(pose[None])[0] == INFEASIBLE:
+        raise CaptureError(
+            f"the state {pose.tolist()} lies in the receptacle or the table; settle measured poses before planning."
+        )
 
 
 def closed_loop(task: Peg, system: PegSystem, start: Floats) -> System:
     """The true system, placed at a feasible pose (3,) and ready to step; the episode ends when the peg is inserted.
 
-    The simulator keeps its own state. What the planner is told is the measured pose, pushed out of the micrometres by which
+    The simulator keeps its own state. What the planner sees is the measured pose, pushed out of the micrometres by which
     contact may leave it too deep.
     """
     task.check_poses(np.asarray(start, dtype=np.float64)[None])

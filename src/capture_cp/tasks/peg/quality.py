@@ -31,7 +31,7 @@ class Measure:
 
 
 @njit(cache=True)
-def depths(poses, g):  # type: ignore[no-untyped-def]
+def depths(poses, g):
     """How deep the peg is in receptacle or table at each pose (n, 3), in metres; negative when apart: (n,)."""
     deepest = np.empty(len(poses))
     for i in range(len(poses)):

@@ -38,7 +38,7 @@ class Landing(NamedTuple):
 
 
 class PegSystem(ABC):
-    """The true system: a peg that a controller sends from where it is to where it is told, against friction and walls.
+    """The true system: a peg that a controller sends from where it is to where it is sent, against friction and walls.
 
     The controller's target is the pose at the start of the control step plus the commanded displacement, held for the
     whole step, as in the simulation suite the paper builds on: what contact has held back is not made up for later. A

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 SystemName = Literal["planar", "arm"]
 
-#: The paper's particles a prediction; the k-th nearest is half of them.
+#: The paper's particles per prediction; the k-th nearest is half of them.
 PARTICLES = 8
 #: Fewest transitions in a leaf, chosen on seeds of its own.
 MIN_LEAF = 1000
@@ -121,7 +121,7 @@ class Peg(Task):
 
     @property
     def tree(self) -> Tree:
-        """One tree per stratum, because a single one need not tell fingerprints apart."""
+        """One tree per stratum, because a single one need not distinguish fingerprints."""
         return peg_tree()
 
     def on(self, device: Device) -> Peg:
@@ -294,5 +294,5 @@ class Peg(Task):
 
 
 def peg_tree() -> Tree:
-    """The tree of this task's methods: one a stratum, because a single one need not tell fingerprints apart."""
+    """The tree of this task's methods: one per stratum, because a single one need not distinguish fingerprints."""
     return Tree(min_leaf=MIN_LEAF, max_leaves=None)

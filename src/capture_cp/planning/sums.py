@@ -1,0 +1,75 @@
+"""Sums over the cells of regions, for costs that look at more of a region than its hazard cells."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats, finite_array
+from capture_cp.capture.fitted import Fitted
+from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.kernels.cells import Columns
+from capture_cp.planning.records import Summed
+from capture_cp.spaces.strata import GriddedStrata, columns_of, grid_of
+
+
+class RegionSums(NamedTuple):
+    """What a stage cost sees in place of a number of hazard cells: the regions of the first steps, and all particles.
+
+    The third argument of `stage_cost` is then a `capture_cp.planning.records.Seen`: mean costs of the particles after every
+    step, and of the regions of the first n steps their cells by stratum and the sum of `cell_costs` over them. n is 1, or as
+    many steps as a `HorizonCapture` was calibrated for. A region without a cell is stood for by its particles. The cost is
+    asked once the whole sequence is rolled out: that of step h may look at all steps.
+
+    Args:
+        cell_costs: what is summed up, of every cell of the grid, (cells,); float32 halves what a kernel reads.
+        particle_cost, particle_stratum: numba functions as in `capture_cp.planning.plugin`.
+        infeasible: whether a region that ignores strata, as an ellipsoid does, takes in infeasible cells.
+        covariance: for Mahalanobis only, of the configuration after the first step, (dc, dc).
+    """
+
+    cell_costs: Any
+    particle_cost: Any
+    particle_stratum: Any
+    infeasible: bool = True
+    covariance: Any = None
+
+
+#: Costs of the cells of strata, and their sums over each stratum: planners are made by the hundred, of the same few.
+_TOTALS: WeakKeyDictionary[GriddedStrata, tuple[Any, Floats]] = WeakKeyDictionary()
+
+
+def summed_regions(cap: Fitted, sums: RegionSums) -> tuple[Summed, Columns]:
+    """What a kernel needs to sum up the regions of a calibration."""
+    strata = grid_of(cap.strata)
+    grid, columns = strata.require_grid(), columns_of(strata)
+    weights = np.ascontiguousarray(np.ravel(sums.cell_costs))
+    if weights.shape != (grid.size,) or weights.dtype.kind != "f":
+        raise CaptureError(
+            f"cell_costs are {weights.dtype} of {weights.size} cells; expected floats, one for each of the grid's "
+            f"{grid.size}."
+        )
+    if _TOTALS.get(strata, (None,))[0] is not sums.cell_costs:
+        totals = [weights[strata.labels == m].sum(dtype=np.float64) for m in range(len(strata.names))]
+        _TOTALS[strata] = sums.cell_costs, np.array(totals)
+    steps = len(cap.steps_)
+    infeasible = sums.infeasible and cap.ambient_
+    gaussian = _gaussian(cap.score_, sums.covariance, grid.dims)
+    weighed = columns._replace(weights=weights.reshape(columns.labels.shape))
+    return Summed(steps, infeasible, strata.sizes, _TOTALS[strata][1], *gaussian), weighed
+
+
+def _gaussian(score: Any, covariance: Any, dims: int) -> tuple[Floats, Any, Floats]:
+    """Whitening (dc, dc), which axes are angles, and standard deviations (dc,) of a Gaussian; nothing for particles."""
+    if type(score) is not Mahalanobis:
+        return np.zeros((dims, dims)), np.zeros(dims, dtype=bool), np.zeros(dims)
+    if covariance is None:
+        raise CaptureError("sums over the regions of Mahalanobis need their covariance after the first step, (dc, dc).")
+    cov = finite_array("covariance", covariance, (dims, dims), "(dc, dc): of the configuration after the first step")
+    try:
+        whiten = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(cov)))
+    except np.linalg.LinAlgError:
+        raise CaptureError("the covariance is not positive definite; add a small variance to its diagonal.") from None
+    return whiten, np.isin(np.arange(dims), list(score.angles)), np.sqrt(np.diagonal(cov))

@@ -1,0 +1,231 @@
+"""The planning study on tasks that are quick: rows, kept episodes, recordings, and the tasks made of them again."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from capture_cp import CaptureError
+from capture_cp.planning.episode import Episode
+from capture_cp.studies.planning import PlanningStudy
+from capture_cp.studies.study import Study, study_of
+from capture_cp.tasks.box import GOAL, NEAR, Box, BoxWeights
+from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.marble.planner import MarbleWeights
+from capture_cp.tasks.marble.rows import ROWS
+from capture_cp.tasks.peg.corrected import Correction
+from capture_cp.tasks.peg.options import PegOptions
+from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.recorded import recorded_info, recorded_task
+from capture_cp.tasks.registry import TASKS, register_task
+from capture_cp.tasks.rows import weight_options
+from commands import refused
+from marble.boards import write_map
+
+SMALL = {"methods": ("pcp", "capture"), "episodes": 2, "samples": 8, "horizon": 2, "calibration": 800}
+COARSE = Box(spacing=0.05)
+
+
+def run(study):
+    text = io.StringIO()
+    study.run(Console(file=text, width=160))
+    return text.getvalue()
+
+
+def quiet():
+    return Console(file=io.StringIO())
+
+
+def episode_of(info):
+    empty = np.zeros((0, 2))
+    return Episode("success", np.zeros((1, 2)), empty, np.zeros((0, 1, 2)), np.zeros(0), np.zeros(0), info)
+
+
+# -- the box: what a task needs to be planned in ----------------------------------------------------------------------
+
+
+def test_rows_tables_and_recordings_of_the_box(tmp_path, monkeypatch):
+    monkeypatch.setattr(Box, "max_steps", 3)
+    study = PlanningStudy.of(COARSE, **SMALL, json=tmp_path / "rows.json", record=tmp_path / "runs")
+    text = run(study)
+    assert "In closed loop" in text
+    assert "paper" not in text
+    written = json.loads((tmp_path / "rows.json").read_text())
+    assert written["config"]["task"]["spacing"] == 0.05
+    for row, name in zip(written["rows"], SMALL["methods"]):
+        assert (row["task"], row["map"], row["method"], row["episodes"]) == ("box", "box", name, 2)
+        assert row["success"] + row["fell"] + row["timed_out"] == 1
+        assert list(row["landed"]) == ["free", "edge", "corner"]
+        assert all(row["held"][regime] <= row["landed"][regime] for regime in row["landed"])
+        assert row["paper"] is None
+        assert row["plan_ms_median"] <= row["plan_ms_p99"]
+    saved = Episode.load(tmp_path / "runs" / "box-capture-001.npz")
+    assert saved.info["method"] == "capture"
+    assert recorded_task(saved) == COARSE
+
+
+def test_every_row_of_the_box_reaches_its_goal_or_tells_why_not():
+    study = PlanningStudy.of(COARSE, episodes=2, calibration=2000)
+    fitted = study.fit(COARSE, "capture-online")
+    runs = [study.play(fitted, "box", "capture-online", COARSE.starts(1)[0], number) for number in range(2)]
+    assert any(run.outcome == "success" for run in runs)
+    for run in runs:
+        assert (run.outcome == "success") == (np.linalg.norm(run.states[-1] - GOAL) < NEAR)
+
+
+def test_patch_is_hazardous_and_ends_episodes():
+    centres = COARSE.strata.require_grid().centre(np.flatnonzero(COARSE.hazard))
+    assert len(centres)
+    assert {COARSE.outcome(centre) for centre in centres} == {"fell"}
+    assert COARSE.outcome(COARSE.starts(1)[0]) is None
+
+
+def test_lucca_is_refused_where_there_is_no_compiled_roll_out(capsys):
+    assert "no Python roll-out" in refused(capsys, "plan", "box", "--methods", "lucca", "--episodes", 1)
+
+
+# -- a task of a stranger ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Corridor(Box):
+    """A box without a pillar, as another package may bring it."""
+
+    name = "corridor"
+    pillar: tuple[tuple[float, float], tuple[float, float]] = ((2.0, 2.1), (2.0, 2.1))
+
+
+def test_a_registered_task_is_planned_recorded_and_made_again(tmp_path, monkeypatch):
+    monkeypatch.setitem(TASKS, "corridor", None)
+    monkeypatch.setattr(Corridor, "max_steps", 2)
+    register_task(Corridor)
+    task = Corridor(spacing=0.05)
+    run(PlanningStudy.of(task, **SMALL, record=tmp_path))
+    assert recorded_task(Episode.load(tmp_path / "corridor-pcp-000.npz")) == task
+
+
+# -- choices ----------------------------------------------------------------------------------------------------------
+
+
+def test_choices_replace_a_rows_own_and_nothing_else():
+    row = ROWS["capture-residual"]
+    options = weight_options(MarbleWeights)
+    assert row.changed({"temperature": None, "horizon": None}, options()) == row
+    assert row.changed({"samples": 700}, options(pit=9.0)) == replace(
+        row, planner=replace(row.planner, samples=700), weights=replace(row.weights, pit=9.0)
+    )
+    assert ROWS["capture"].changed({}, options(count_particles=True)).weights.count_particles
+
+
+def test_weights_and_defaults_of_a_task_become_options():
+    study = study_of(PlanningStudy, Box)()
+    assert (study.task, study.weights.patch, study.methods) == (Box(), None, Box.defaults["plan"]["methods"])
+    assert BoxWeights(**{"away": 1.0, "patch": 0.05}) == Box().rows["capture"].weights
+
+
+def test_options_of_one_name_are_told_apart():
+    @dataclass(frozen=True)
+    class Noisy(Study):
+        command = "noisy"
+        noise: float = 3.0
+
+    study = study_of(Noisy, Box)(noise=4.0)
+    assert (study.noise, study.task.noise) == (4.0, Box().noise)
+
+
+# -- kept episodes ----------------------------------------------------------------------------------------------------
+
+
+def test_episodes_are_the_same_again_with_more_jobs_and_from_the_state_folder(tmp_path):
+    tasks, few = {"box": COARSE}, SMALL | {"methods": ("capture",)}
+
+    def without_times(results):
+        return [{key: value for key, value in one.items() if key != "plan_ms"} for one in results["box", "capture"]]
+
+    once = PlanningStudy.of(COARSE, **few).results(tasks, quiet())
+    kept = PlanningStudy.of(COARSE, **few, jobs=2, state=tmp_path)
+    again = kept.results(tasks, quiet())
+    assert without_times(once) == without_times(again)
+    assert kept.results(tasks, quiet()) == again  # read, times and all
+
+
+def test_kept_episodes_belong_to_their_settings_and_row(tmp_path):
+    options = MarbleOptions(maps=(str(write_map(tmp_path)), "center"))
+    study = PlanningStudy.of(options)
+    task = next(iter(study.tasks().values()))
+    kept = study._identity(task, "capture")
+    same = replace(study, episodes=7, jobs=2, methods=("pcp",), task=replace(options, maps=("center",)))
+    assert kept == same._identity(task, "capture")
+    for other in (replace(study, k=2), replace(study, temperature=0.5), replace(study, task=replace(options, absorb=True))):
+        assert kept != other._identity(task, "capture")
+    assert kept["row"] != study._identity(task, "capture-horizon")["row"]
+
+
+# -- recordings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "correction"),
+    [
+        (MarbleOptions(), "center", None),
+        (MarbleOptions(variant=True, model_gain=1.5, design="random"), "top-left", tuple((0.5,) * 9 for _ in range(4))),
+        (PegOptions(bound=4.0, width=30.0, trim=1.0), "planar", None),
+        (PegOptions(system="arm"), "arm", Correction(friction=0.25)),
+        (COARSE, "box", None),
+    ],
+)
+def test_a_recorded_task_is_the_one_that_was_recorded(options, place, correction, tmp_path):
+    task = options.at(place).with_correction(correction)
+    episode_of(recorded_info(options, task, place)).save(tmp_path / "run.npz")
+    found = recorded_task(Episode.load(tmp_path / "run.npz"))
+    assert repr(found) == repr(task)
+    assert found == task
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"task": None}, "task of the episode"),
+        ({"task": "sys:exit"}, "task of the episode"),
+        ({"options": {"colour": "red"}}, "'colour'"),
+        ({"options": {"model_gain": "much"}}, "'model_gain'"),
+        ({"options": [1, 2]}, "record it again"),
+        ({"options": {"maps": 3}}, "'maps'"),
+        ({"map": "nowhere"}, "nowhere"),
+        ({"map": 3}, "3"),
+        ({"correction": [[1.0]]}, "correction"),
+        ({"correction": "all"}, "correction"),
+    ],
+)
+def test_damaged_and_foreign_recordings_are_refused(wrong, said):
+    info = recorded_info(MarbleOptions(), MarbleOptions().at("center"), "center") | wrong
+    with pytest.raises(CaptureError, match=said):
+        recorded_task(episode_of(info))
+
+
+@pytest.mark.parametrize("entry", ["task", "options", "map"])
+def test_recordings_without_their_task_are_refused(entry):
+    info = recorded_info(MarbleOptions(), MarbleOptions().at("center"), "center")
+    del info[entry]
+    with pytest.raises(CaptureError, match="record it again"):
+        recorded_task(episode_of(info))
+
+
+@pytest.mark.parametrize("correction", [[[1.0]], "all", [[[1.0] * 4] * 3], [[[1.0] * 4] * 3, None], 7])
+def test_damaged_corrections_of_the_peg_are_refused(correction):
+    with pytest.raises(CaptureError, match="correction"):
+        Peg().with_correction(correction)
+
+
+def test_a_box_has_no_correction():
+    with pytest.raises(CaptureError, match="corrected model"):
+        COARSE.with_correction([1.0])
+
+
+def test_every_row_of_the_marble_has_the_papers_budget():
+    assert all((row.planner.samples, row.planner.horizon) == (4096, 6) for row in ROWS.values())
