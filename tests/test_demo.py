@@ -13,9 +13,9 @@ from capture_cp.base.streams import stream
 from capture_cp.cli import main
 from capture_cp.report import html
 from capture_cp.report.tables import coverage_page_table
-from capture_cp.studies import animation
 from capture_cp.studies.demo import Demo, best_rival
 from capture_cp.studies.paper import Paper
+from capture_cp.tasks.marble import drawing
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Marble
@@ -125,7 +125,7 @@ def test_transitions_are_as_many_as_asked_and_differ_by_purpose():
 
 @pytest.mark.parametrize("cells", [[], [3], [3, 4, 5], [0, 1, 7, 9, 10]])
 def test_runs_hold_every_cell_once(cells):
-    runs = animation._runs(np.array(cells, dtype=np.int64))
+    runs = drawing._runs(np.array(cells, dtype=np.int64))
     assert [cell for first, n in zip(runs[::2], runs[1::2]) for cell in range(first, first + n)] == cells
 
 

@@ -305,7 +305,7 @@ def plan_step(cap: Capture, x: Floats, cloud: Floats, region: Region, count: boo
 
 
 def paint_plan(canvas: Canvas, steps: list[PlanStep], rest: Floats) -> Picture:
-    """The strata with the regions of a plan over them, the next step's on top; `rest` (dc,) says which slice."""
+    """The strata with the regions of a plan over them, the next step's on top; `rest` (dc,) is where the slice is."""
     picture = canvas.ground(rest)[1].copy()
     strengths = np.linspace(NEAR, FAR, len(steps)) if len(steps) > 1 else [NEAR]
     for step, strength in reversed(list(zip(steps, strengths))):
