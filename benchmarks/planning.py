@@ -22,14 +22,11 @@ from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.planner import (
     PLANNER,
-    POSITION,
     Params,
     marble_params,
     marble_planner,
-    start_state,
-    true_system,
 )
-from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.marble.task import POSITION, Marble
 
 ALPHA = 0.1
 
@@ -37,7 +34,7 @@ ALPHA = 0.1
 def plan_comparisons(seed: int) -> Iterator[Comparison]:
     """A plan of the paper's size on one map, by the fused kernel and by the alternatives that are installed."""
     task, cap = calibrated("center", seed)
-    params, state = marble_params(task, dynamics.MODEL_GAIN), start_state(task)
+    params, (state,) = marble_params(task, dynamics.MODEL_GAIN), task.starts(1)
     planner = marble_planner(cap, task, PLANNER, ALPHA, seed)
     size = f"plan of {planner.samples} x {planner.horizon} x {cap.n_particles} with regions"
     slow = _with(
@@ -65,10 +62,11 @@ def _plan_times(seed: int) -> Floats:
     times = []
     for name in MAP_NAMES:
         task, cap = calibrated(name, seed)
-        planner, act = marble_planner(cap, task, PLANNER, ALPHA, seed), true_system(task)
-        planner.plan(start_state(task))
+        planner, (start,) = marble_planner(cap, task, PLANNER, ALPHA, seed), task.starts(1)
+        act = task.closed_loop(start)
+        planner.plan(start)
         planner.reset()
-        state, outcome, rng = start_state(task), None, np.random.default_rng(seed)
+        state, outcome, rng = start, None, np.random.default_rng(seed)
         for _ in range(30):
             began = time.perf_counter()
             action = planner.plan(state)

@@ -8,23 +8,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from capture_cp import Tree, method
+from capture_cp import Tree
 from capture_cp.planning import run_episode
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.planner import PLANNER, POSITION, marble_planner, start_state, true_system
-from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.tasks.recorded import recorded_info
 
-settings = replace(PLANNER, samples=int(sys.argv[1]) if len(sys.argv) > 1 else 4096)
-task = Marble(load_map("center"), absorb=True)  # pits and the goal stop the marble
+options = MarbleOptions()
+task = options.at("center")  # pits and the goal stop the marble, as they always do in planning
+data = task.calibration(seed=0)  # two transitions at each point of the paper's grid of states and actions
+cap = task.method("capture", tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
 
-data = task.design_transitions("grid", 2, np.random.default_rng(0))  # the paper's grid of states and actions
-cap = method("capture", task, task.strata, tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
-
-planner = marble_planner(cap, task, settings, alpha=0.1, seed=0)
-planner.plan(start_state(task))  # the first plan compiles
-info = {"map": "center", "method": "capture"}
-run = run_episode(planner, true_system(task), start_state(task), max_steps=100, seed=1, info=info)
-run = run.with_regions(cap, POSITION)
-print(f"{run.outcome} after {run.steps} steps, {np.median(run.plan_ms):.0f} ms a plan")
+row = task.rows["capture"]
+settings = replace(row.planner, samples=int(sys.argv[1]) if len(sys.argv) > 1 else 4096)
+planner, start = task.planner(cap, settings, row.weights, alpha=0.1, seed=0), task.starts(1)[0]
+planner.plan(start)  # the first plan compiles
+info = recorded_info(options, task, "center") | {"method": "capture"}
+run = run_episode(planner, task.closed_loop(start), start, max_steps=task.max_steps, seed=1, info=info)
+run = run.with_regions(cap, task.axes)
+print(f"{run.outcome} after {run.steps} steps, {np.median(run.plan_ms):.0f} ms per plan")
 run.save("marble.npz")
 print("now try: capture video marble.npz --out marble.gif")

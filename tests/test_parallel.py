@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numba import prange
 
-from capture_cp.kernels import parallel
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels import compiler
+from capture_cp.kernels.compiler import parallel_kernel
 
 TESTS = Path(__file__).parent
 
@@ -187,9 +187,9 @@ def test_a_kernel_is_a_numba_function_to_those_who_ask():
 
 
 def test_kernels_wait_for_each_other_only_where_they_must(monkeypatch):
-    state = parallel._Threads()
+    state = compiler._Threads()
     for library, free in (("workqueue", False), ("omp", True), ("tbb", True), (None, False)):
-        monkeypatch.setattr(parallel, "_library", lambda library=library: library)
+        monkeypatch.setattr(compiler, "_library", lambda library=library: library)
         state.settle()
         assert state.free is free
 
@@ -201,9 +201,9 @@ def test_a_forked_process_does_without_threads_only_where_it_must(monkeypatch):
         ("workqueue", "GNU", False),
         (None, "GNU", False),
     ):
-        monkeypatch.setattr(parallel, "_library", lambda library=library: library)
-        monkeypatch.setattr(parallel, "_vendor", lambda vendor=vendor: vendor)
-        state = parallel._Threads()
+        monkeypatch.setattr(compiler, "_library", lambda library=library: library)
+        monkeypatch.setattr(compiler, "_vendor", lambda vendor=vendor: vendor)
+        state = compiler._Threads()
         before = state.lock
         state.after_fork()
         state.settle()
@@ -215,4 +215,4 @@ def test_a_forked_process_does_without_threads_only_where_it_must(monkeypatch):
 def test_all_kernels_that_threads_share_are_made_in_one_place():
     source = TESTS.parent / "src" / "capture_cp"
     files = [file.name for file in source.rglob("*.py") if re.search(r"jit\(.*parallel=True", file.read_text())]
-    assert files == ["parallel.py"]
+    assert files == ["compiler.py"]

@@ -15,7 +15,7 @@ import pytest
 import capture_cp
 from capture_cp import CaptureWarning
 from capture_cp.base.files import cache_folder
-from capture_cp.kernels import cache
+from capture_cp.kernels import compiler
 
 SOURCE = Path(capture_cp.__file__).parent
 
@@ -56,7 +56,7 @@ def test_compiled_functions_run_where_they_cannot_be_kept(locked_down):
 
 @pytest.fixture
 def fresh(monkeypatch):
-    monkeypatch.setattr(cache, "_warned", False)
+    monkeypatch.setattr(compiler, "_warned", False)
 
 
 def ours(function):

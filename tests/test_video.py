@@ -16,8 +16,7 @@ from capture_cp.planning.episode import Episode
 from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble.board import VIEW, Shape, back_to_front, board_polygons, board_scene
 from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.planner import POSITION, start_state, true_system
-from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.marble.task import POSITION, Marble
 from capture_cp.tasks.peg.task import Peg, peg_tree
 from capture_cp.tasks.recorded import recorded_method, recorded_region, recorded_task
 from test_cli import refused
@@ -43,7 +42,8 @@ def bare(states, actions, **info):
 def marble_episode(name="capture"):
     """The true marble under random tilting, with the regions of a method."""
     cap, rng = marble_caps()[name], np.random.default_rng(1)
-    act, states, actions = true_system(cap.model), [start_state(cap.model)], rng.uniform(-0.5, 0.5, (STEPS, 2))
+    (start,), actions = cap.model.starts(1), rng.uniform(-0.5, 0.5, (STEPS, 2))
+    act, states = cap.model.closed_loop(start), [start]
     for action in actions:
         states.append(act(states[-1], action, rng)[0])
     return bare(np.array(states), actions, task="marble", options={}, map="center", method=name).with_regions(cap, POSITION)

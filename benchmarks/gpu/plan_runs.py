@@ -13,7 +13,7 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.tasks.marble.planner import marble_planner, start_state, true_system
+from capture_cp.tasks.marble.planner import marble_planner
 from capture_cp.tasks.marble.task import Marble
 
 
@@ -34,7 +34,8 @@ def closed_loop(name: str, settings: PlannerSettings, most: int, seed: int) -> R
     """A run on a map until it ends, or of `most` steps."""
     task, cap = calibrated(name, seed)
     planner = marble_planner(cap, task, settings, ALPHA, seed, device="cuda")
-    start, act, rng = start_state(task), true_system(task), stream(seed, "system")
+    (start,), rng = task.starts(1), stream(seed, "system")
+    act = task.closed_loop(start)
     first = seconds(lambda: planner.plan(start))
     planner.reset()
     states: list[Floats] = []

@@ -51,7 +51,7 @@ def kernel_jobs(engine: Any) -> dict[str, Callable[[Any], Any]]:
     some, threads = (engine._plans.partial.shape[1], 1), COMBINING
     jobs: dict[str, Callable[[Any], Any]] = {
         "draw_sequences": lambda on: kernels.draw_sequences[drawn, THREADS, on](plans, engine._sampling, 0),
-        "roll_out": lambda on: engine._roll(plans, 1, 1, on),
+        "roll_out": lambda on: engine._rolls(plans, 1, 1, on),
         "average_some": lambda on: kernels.average_some[some, threads, on](plans),
         "average": lambda on: kernels.average[1, threads, on](plans),
     }

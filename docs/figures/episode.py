@@ -8,8 +8,8 @@ from capture_cp import Tree, method
 from capture_cp.planning import run_episode
 from capture_cp.report.movie import write_movie
 from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.planner import PLANNER, POSITION, marble_planner, start_state, true_system
-from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.marble.planner import PLANNER, marble_planner
+from capture_cp.tasks.marble.task import POSITION, Marble
 from figures.style import IMAGES
 
 
@@ -20,7 +20,8 @@ def episode_animation() -> None:
     cap = method("capture", task, task.strata, tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
     planner = marble_planner(cap, task, PLANNER, alpha=0.1, seed=0)
     info = {"task": "marble", "options": {}, "map": "center", "method": "capture"}
-    run = run_episode(planner, true_system(task), start_state(task), 100, seed=1, info=info).with_regions(cap, POSITION)
+    (start,) = task.starts(1)
+    run = run_episode(planner, task.closed_loop(start), start, 100, seed=1, info=info).with_regions(cap, POSITION)
     board = task.drawing().storyboard(run)
     file = IMAGES / "episode.webp"
     write_movie(file, (board.draw(step) for step in range(run.steps + 1)), board.rate / 2)

@@ -96,7 +96,8 @@ def test_regions_have_the_processors_cells(name):
         calibrated(name, coarse()),
     )
     prediction = cap.predict(X, 0)
-    limits = np.where(np.isinf(cap._columns(X, 0.1, None)), -1.0, cap._columns(X, 0.1, None))
+    q = cap.cell_thresholds(X, 0.1, None)
+    limits = np.where(np.isinf(q), -1.0, q)
     ours, theirs = (score.count_cells(prediction, limits, coarse()) for score in (cap.score_.on("cuda"), cap.score_))
     np.testing.assert_array_equal(ours, theirs)
 

@@ -11,7 +11,6 @@ import pytest
 from capture_cp import CaptureError, as_step
 from capture_cp.cli import main
 from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.rollouts import marble_rollouts
 from capture_cp.tasks.peg.rollouts import peg_rollouts
 from capture_cp.tasks.peg.task import Peg
 from commands import refused
@@ -79,7 +78,7 @@ def test_bad_options_are_refused(task, options, said, capsys):
 
 
 def test_marble_actions_are_held(tmp_path):
-    rollouts = marble_rollouts(REAL["center"], 50, 5, np.random.default_rng(0), hold=2)
+    rollouts = REAL["center"].rollouts(0, "test", 50, 5, hold=2)
     a = rollouts.actions
     assert (a[:, 0] == a[:, 1]).all()
     assert (a[:, 2] == a[:, 3]).all()

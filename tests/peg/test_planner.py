@@ -16,7 +16,7 @@ from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.sums import RegionSums
 from capture_cp.tasks.peg import planner
 from capture_cp.tasks.peg.objective import insertion_costs
-from capture_cp.tasks.peg.planner import MAX_STEPS, PLANNER, SLACK, PegWeights, closed_loop, peg_planner, peg_rollout
+from capture_cp.tasks.peg.planner import PLANNER, SLACK, PegWeights, peg_planner, peg_rollout
 from capture_cp.tasks.peg.simulator import REACH
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, place
@@ -151,21 +151,16 @@ def test_planner_has_the_papers_settings():
 # -- the closed loop ------------------------------------------------------------------------------------------------------
 
 
-def episode(system, start, max_steps=MAX_STEPS, seed=0, settings=DEFAULT):
+def episode(start, max_steps=Peg.max_steps, seed=0, settings=DEFAULT):
     mppi = peg_planner(calibrated(), TASK, settings, seed=0)
-    return run_episode(mppi, closed_loop(TASK, system, start), start, max_steps, seed)
+    return run_episode(mppi, TASK.closed_loop(start), start, max_steps, seed)
 
 
 @pytest.fixture(scope="module")
-def planar():
-    pytest.importorskip("mujoco")
-    return TASK.true_system(threads=1)
-
-
-@pytest.fixture(scope="module")
-def inserted(planar):
+def inserted():
     """A successful episode from above the hole."""
-    return episode(planar, np.array([0.003, 0.03, 0.05]))
+    pytest.importorskip("mujoco")
+    return episode(np.array([0.003, 0.03, 0.05]))
 
 
 def test_planner_inserts_the_peg(inserted):
@@ -183,22 +178,23 @@ def test_planner_is_told_feasible_poses_only(inserted):
     assert (TASK.strata.index(inserted.states) >= 0).all()
 
 
-def test_episode_can_be_recorded_and_run_again(inserted, planar, tmp_path):
+def test_episode_can_be_recorded_and_run_again(inserted, tmp_path):
     inserted.save(tmp_path / "episode.npz")
     loaded = Episode.load(tmp_path / "episode.npz")
-    again = episode(planar, inserted.states[0], max_steps=5)
+    again = episode(inserted.states[0], max_steps=5)
     np.testing.assert_array_equal(loaded.states, inserted.states)
     np.testing.assert_array_equal(again.states, inserted.states[:6])
     np.testing.assert_array_equal(again.actions, inserted.actions[:5])
 
 
-def test_other_noise_leads_elsewhere(inserted, planar):
-    other = episode(planar, inserted.states[0], max_steps=2, seed=1)
+def test_other_noise_leads_elsewhere(inserted):
+    other = episode(inserted.states[0], max_steps=2, seed=1)
     assert (other.states[1] != inserted.states[1]).all()
 
 
-def test_hopeless_episode_times_out(planar):
-    run = episode(planar, place("air"), max_steps=2, settings=replace(PLANNER, samples=4, horizon=2))
+def test_hopeless_episode_times_out():
+    pytest.importorskip("mujoco")
+    run = episode(place("air"), max_steps=2, settings=replace(PLANNER, samples=4, horizon=2))
     assert (run.outcome, run.steps) == ("timed out", 2)
 
 
@@ -244,6 +240,6 @@ def test_uncalibrated_predictor_is_refused():
 
 
 @pytest.mark.parametrize("start", [(0.0, 0.02, 0.3), (0.05, 0.04, 0.0)])
-def test_closed_loop_refuses_starts_outside_the_space(planar, start):
+def test_closed_loop_refuses_starts_outside_the_space(start):
     with pytest.raises(CaptureError, match="poses lie"):
-        closed_loop(TASK, planar, np.array(start))
+        TASK.closed_loop(np.array(start))

@@ -180,12 +180,12 @@ def test_single_precision_is_let_pass():
 
 
 def test_false_alarms_are_rare(monkeypatch):
-    from capture_cp.planning import agreement, tried
+    from capture_cp.planning import agreement, trial
 
     made = rollout(calibrated())
     for seed in range(200):
         monkeypatch.setattr(agreement, "SEED", seed)
-        tried._TRIED.clear()
+        trial._TRIED.clear()
         made.tried = False
         made.try_out(np.ones(2), SEQUENCES)
 

@@ -13,16 +13,12 @@ from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import (
-    POSITION,
     marble_cost,
     marble_params,
     marble_planner,
     model_step,
-    start_state,
-    true_system,
 )
-from capture_cp.tasks.marble.rollouts import marble_rollouts
-from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.marble.task import POSITION, Marble
 from marble.boards import board
 from planning.plugins import noise_free
 
@@ -34,7 +30,7 @@ HORIZON = 4
 def ahead(k=4, particles=8, steps=None):
     groups = Tree(min_leaf=100, max_leaves=4)
     cap = HorizonCapture(ROOM.model_step, ROOM.strata, POSITION, NearestParticles(k), groups, n_particles=particles)
-    return cap.fit(marble_rollouts(ROOM, 3000, HORIZON, np.random.default_rng(0)), steps)
+    return cap.fit(ROOM.rollouts(0, "calibration", 3000, HORIZON), steps)
 
 
 def fused(cap, **options):
@@ -101,7 +97,8 @@ def test_particles_in_pits_count_beside_the_cells_of_regions():
 
 def test_an_episode_knows_the_first_steps_regions():
     planner = marble_planner(ahead(), ROOM, PlannerSettings(HORIZON, 200, 0.02, elites=3, repeats=4), 0.1, 0)
-    run = run_episode(planner, true_system(ROOM), start_state(ROOM), 30, 0).with_regions(ahead(), POSITION)
+    (start,) = ROOM.starts(1)
+    run = run_episode(planner, ROOM.closed_loop(start), start, 30, 0).with_regions(ahead(), POSITION)
     assert run.inside.shape == (run.steps,)
     assert run.thresholds.shape == (run.steps, len(ROOM.strata.names))
     assert run.particles.shape == (run.steps, 8, 2)

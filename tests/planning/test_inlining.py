@@ -11,8 +11,8 @@ from numba import njit
 from numba.core import ir_utils
 from numba.core.compiler import Compiler
 
-from capture_cp.kernels import inlining
-from capture_cp.kernels.inlining import WithoutCopies
+from capture_cp.kernels import compiler
+from capture_cp.kernels.compiler import WithoutCopies
 
 
 class Steps(NamedTuple):
@@ -71,4 +71,4 @@ def test_no_reference_is_counted(lean):
 
 def test_a_numba_without_the_parts_compiles_as_it_would(monkeypatch):
     monkeypatch.delattr(ir_utils, "simplify")
-    assert runpy.run_path(inlining.__file__)["WithoutCopies"] is Compiler
+    assert runpy.run_path(compiler.__file__)["WithoutCopies"] is Compiler

@@ -183,7 +183,7 @@ def test_distance_leads_around_pits():
 
 def test_temperature_falls_with_the_distance_left():
     mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
-    start = planner.start_state(ROOM)
+    start = ROOM.starts(1)[0]
     params = marble_params(ROOM, 1.0)
     away = planner.interpolate(params.field, params.origin, params.spacing, start[0], start[2])
     assert mppi.temperature(start) == pytest.approx(0.08 * (6 * 30 + 50) * away)
@@ -193,19 +193,19 @@ def test_temperature_falls_with_the_distance_left():
 
 
 def test_start_is_at_rest_on_a_level_board():
-    np.testing.assert_allclose(planner.start_state(ROOM), [0.015, 0, 0.015, 0, 0, 0])
+    np.testing.assert_allclose(ROOM.starts(1)[0], [0.015, 0, 0.015, 0, 0, 0])
 
 
 @pytest.mark.parametrize("name", MAP_NAMES)
 def test_start_of_every_map_is_feasible(name):
-    start = planner.start_state(REAL[name])
+    start = REAL[name].starts(1)[0]
     assert REAL[name].map.clearance(start[None, [0, 2]])[0] >= 0
 
 
 @pytest.mark.parametrize(("place", "outcome"), [((60, 20), "success"), ((20, 50), "fell"), ((40, 30), None)])
 def test_true_system_tells_goal_and_pit_apart(place, outcome):
     state = np.array([place[0] * MM, 0.0, place[1] * MM, 0.0, 0.0, 0.0])
-    after, found = planner.true_system(ROOM)(state, np.zeros(2), np.random.default_rng(0))
+    after, found = ROOM.closed_loop(state)(state, np.zeros(2), np.random.default_rng(0))
     assert found == outcome
     assert after.shape == (6,)
 
@@ -213,14 +213,14 @@ def test_true_system_tells_goal_and_pit_apart(place, outcome):
 def test_true_system_sees_a_pit_that_is_crossed_between_control_steps():
     """At full speed a control step is 30 mm: a pit of 12 mm across lies within it."""
     state = np.array([20 * MM, 0.0, 35 * MM, dynamics.MAX_SPEED, 0.0, 0.0])
-    after, outcome = planner.true_system(ROOM)(state, np.zeros(2), np.random.default_rng(0))
+    after, outcome = ROOM.closed_loop(state)(state, np.zeros(2), np.random.default_rng(0))
     assert outcome == "fell"
     assert after[2] < 56 * MM
 
 
 def test_true_system_is_the_true_dynamics():
     state, action = np.array([0.03, 0.1, 0.03, -0.1, 0.05, 0.1]), np.array([0.3, -0.2])
-    after, _ = planner.true_system(ROOM)(state, action, np.random.default_rng(7))
+    after, _ = ROOM.closed_loop(state)(state, action, np.random.default_rng(7))
     noise = dynamics.NOISE * np.random.default_rng(7).standard_normal((1, 2))
     wanted, _ = Marble(ROOM.map, absorb=True).step(state[None], action[None], noise, dynamics.TRUE_GAIN)
     np.testing.assert_array_equal(after, wanted[0])
@@ -229,7 +229,7 @@ def test_true_system_is_the_true_dynamics():
 @pytest.mark.parametrize("name", ["particles", "lucca", "capture"])
 def test_planner_with_the_true_gain_reaches_an_easy_goal(name):
     mppi = marble_planner(calibrated(name, KNOWING), KNOWING, replace(PLANNER, samples=256), 0.1, seed=0)
-    run = run_episode(mppi, planner.true_system(ROOM), planner.start_state(ROOM), 100, seed=0)
+    run = run_episode(mppi, ROOM.closed_loop(ROOM.starts(1)[0]), ROOM.starts(1)[0], 100, seed=0)
     assert run.outcome == "success"
     assert (np.abs(run.actions) <= dynamics.MAX_ACTION).all()
 
@@ -277,4 +277,4 @@ def test_model_that_is_no_number_is_told_at_its_step():
     mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
     mppi.rollout._params = mppi.rollout._params._replace(gain=np.nan)
     with pytest.raises(CaptureError, match="step 1 of 6"):
-        mppi.plan(planner.start_state(ROOM))
+        mppi.plan(ROOM.starts(1)[0])

@@ -161,8 +161,9 @@ def test_kept_episodes_belong_to_their_settings_and_row(tmp_path):
     kept = study._identity(task, "capture")
     same = replace(study, episodes=7, jobs=2, methods=("pcp",), task=replace(options, maps=("center",)))
     assert kept == same._identity(task, "capture")
-    for other in (replace(study, k=2), replace(study, temperature=0.5), replace(study, task=replace(options, absorb=True))):
+    for other in (replace(study, k=2), replace(study, temperature=0.5), replace(study, alpha=0.2)):
         assert kept != other._identity(task, "capture")
+    assert kept != study._identity(replace(task, design="random"), "capture")
     assert kept["row"] != study._identity(task, "capture-horizon")["row"]
 
 

@@ -16,7 +16,7 @@ from capture_cp import Capture, NearestParticles, OneGroup
 from capture_cp.planning import plugin
 from capture_cp.planning import specialise as module
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.specialise import specialise
+from capture_cp.planning.specialise import Functions, specialise
 from planning.plugins import push
 
 TESTS = Path(__file__).parent.parent
@@ -121,34 +121,34 @@ def test_functions_without_a_module_to_import_from_work_too(cap, cache):
 
 
 def test_same_functions_give_the_same_kernel():
-    assert specialise(plugin.step, plugin.stage_cost) is specialise(plugin.step, plugin.stage_cost)
+    assert specialise(Functions(plugin.step, plugin.stage_cost)) is specialise(Functions(plugin.step, plugin.stage_cost))
 
 
 def test_same_source_is_written_once(cache, user_files):
     one = user_files("model_same")
-    specialise(one.step, one.stage_cost)
+    specialise(Functions(one.step, one.stage_cost))
     before = kernels(cache)
     again = user_files("model_same")
     assert again.step is not one.step
-    specialise(again.step, again.stage_cost)
+    specialise(Functions(again.step, again.stage_cost))
     assert kernels(cache) == before
     assert len(before) == 1
 
 
 def test_changed_source_gives_another_kernel(cache, user_files):
     one = user_files("model_changed", factor=1.0)
-    specialise(one.step, one.stage_cost)
+    specialise(Functions(one.step, one.stage_cost))
     two = user_files("model_changed", factor=2.0)
-    specialise(two.step, two.stage_cost)
+    specialise(Functions(two.step, two.stage_cost))
     assert len(kernels(cache)) == 2
 
 
 def test_changed_helper_gives_another_kernel(cache, user_files):
     """The compiled kernel has the helper's code in it as well."""
     one = user_files("model_helped", speed=1.0)
-    specialise(one.step, one.stage_cost)
+    specialise(Functions(one.step, one.stage_cost))
     two = user_files("model_helped", speed=2.0)
-    specialise(two.step, two.stage_cost)
+    specialise(Functions(two.step, two.stage_cost))
     assert len(kernels(cache)) == 2
 
 
@@ -157,8 +157,8 @@ def test_other_functions_of_one_module_give_another_kernel(cache):
 
     specialise.cache_clear()
     try:
-        specialise(plugin.step, plugin.stage_cost)
-        specialise(plugin.step, plugins.first_number)
+        specialise(Functions(plugin.step, plugin.stage_cost))
+        specialise(Functions(plugin.step, plugins.first_number))
     finally:
         specialise.cache_clear()
     assert len(kernels(cache)) == 2
@@ -166,7 +166,7 @@ def test_other_functions_of_one_module_give_another_kernel(cache):
 
 def test_no_half_written_kernel_is_left_behind(cache, user_files):
     one = user_files("model_whole")
-    specialise(one.step, one.stage_cost)
+    specialise(Functions(one.step, one.stage_cost))
     assert {file.suffix for file in cache.iterdir()} <= {".py", ""}
 
 
@@ -174,7 +174,7 @@ def test_cache_folder_that_cannot_be_made_falls_back(tmp_path, monkeypatch, user
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     one = user_files("model_blocked")
-    assert callable(specialise(one.step, one.stage_cost).roll_out)
+    assert callable(specialise(Functions(one.step, one.stage_cost)).roll_out)
 
 
 def test_cache_folder_that_cannot_be_written_falls_back(cache, monkeypatch, user_files):
@@ -187,7 +187,7 @@ def test_cache_folder_that_cannot_be_written_falls_back(cache, monkeypatch, user
 
     one = user_files("model_readonly")
     monkeypatch.setattr(Path, "write_text", refuse)
-    assert callable(specialise(one.step, one.stage_cost).roll_out)
+    assert callable(specialise(Functions(one.step, one.stage_cost)).roll_out)
 
 
 def test_template_has_the_line_that_is_replaced():

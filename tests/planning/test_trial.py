@@ -12,7 +12,7 @@ from numba.experimental import jitclass
 from capture_cp import CaptureError
 from capture_cp.planning import plugin
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.python_twin import python_twin
+from capture_cp.planning.trial import python_twin
 from planning import plugins
 from planning.plugins import GOAL, push
 from planning.test_rollout import START, sequences

@@ -13,9 +13,8 @@ from rich.console import Console
 
 from capture_cp import CaptureError
 from capture_cp.cli import main
-from capture_cp.studies import backends
-from capture_cp.studies.backends import workers
-from capture_cp.studies.parts import run_parts
+from capture_cp.studies import parts
+from capture_cp.studies.parts import run_parts, workers
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.tasks.marble.options import MarbleOptions
 from marble.boards import write_map
@@ -41,7 +40,7 @@ def test_a_killed_worker_is_one_sentence():
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])
 def test_missing_backend_is_named_with_its_extra(backend, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    monkeypatch.setattr(parts, "find_spec", lambda name: None)
     with pytest.raises(SystemExit) as stop:
         main(["reproduce", "--backend", backend, "--out", str(tmp_path / "results")])
     assert stop.value.code == 2

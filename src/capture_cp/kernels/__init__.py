@@ -4,4 +4,4 @@ The scalar functions (`squared_distance`, `squared_limit`, `find_group`) take pl
 same source can be compiled for another target.
 """
 
-from capture_cp.kernels import cache as cache  # before any function is compiled
+from capture_cp.kernels import compiler as compiler  # before any function is compiled

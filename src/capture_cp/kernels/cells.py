@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.distance import EUCLIDEAN, SE2, nearest_whole, squared_limit
-from capture_cp.kernels.parallel import parallel_kernel
 
 PARTICLE_BOX, ELLIPSOID = 2, 3
 CIRCLE = math.pi + 1e-9  # where angles go on at the other end

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.distance import nearest_whole, squared_limit
-from capture_cp.kernels.parallel import parallel_kernel
 
 
 @njit(cache=True)

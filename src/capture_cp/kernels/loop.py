@@ -18,8 +18,8 @@ from numba import from_dtype, njit
 from numba.core import types
 
 from capture_cp.kernels.cells import PARTICLE_BOX, Columns, Room, index_box, search
+from capture_cp.kernels.compiler import require_compiler
 from capture_cp.kernels.nearest import enough_within
-from capture_cp.kernels.parallel import require_compiler
 from capture_cp.kernels.tree import NODE, find_leaf
 
 WITHOUT_MEMORY: dict[str, Any] = {"_nrt": False}

@@ -11,8 +11,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.distance import EUCLIDEAN, squared_distance, squared_limit
-from capture_cp.kernels.parallel import parallel_kernel
 
 CHUNK = 1024
 

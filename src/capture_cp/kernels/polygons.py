@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 
 #: Directions in which an overlapping footprint looks for a way out, and shares of the tolerance that it goes.
 DIRECTIONS, LENGTHS = 32, 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 
 # A leaf has feature -1 and a group; an inner node sends values up to `threshold` left, as scikit-learn does.
 # Aligned, or a GPU would read it byte by byte.

@@ -9,6 +9,7 @@ from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout, Rollout, Stage
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.sums import RegionSums
 
 __all__ = [
     "MPPI",
@@ -18,6 +19,7 @@ __all__ = [
     "FusedRollout",
     "PlannerSettings",
     "PythonRollout",
+    "RegionSums",
     "Rollout",
     "Stage",
     "System",

@@ -16,15 +16,20 @@ from capture_cp.kernels.distance import EUCLIDEAN
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning.agreement import RolledOut, check_agreement
 from capture_cp.planning.hazard import hazard_cells
-from capture_cp.planning.numba_errors import COMPILING, why
-from capture_cp.planning.python_twin import python_twin
 from capture_cp.planning.records import Calibrated, Seen, Summed
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout
-from capture_cp.planning.specialise import Functions, specialise
+from capture_cp.planning.specialise import COMPILING, Functions, specialise, why
 from capture_cp.planning.sums import RegionSums, summed_regions
-from capture_cp.planning.trial import STEPS, check_signature, stays_inside, try_in_python
-from capture_cp.planning.tried import content_key, tried_with
+from capture_cp.planning.trial import (
+    STEPS,
+    check_signature,
+    content_key,
+    python_twin,
+    stays_inside,
+    tried_with,
+    try_in_python,
+)
 from capture_cp.spaces.strata import grid_of
 
 if TYPE_CHECKING:

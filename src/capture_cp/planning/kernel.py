@@ -12,9 +12,8 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX, index_box, room_for, search
+from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.distance import EUCLIDEAN, squared_limit
-from capture_cp.kernels.inlining import WithoutCopies
-from capture_cp.kernels.parallel import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.kernels.tree import find_group
@@ -36,8 +35,8 @@ def _threshold(cal, h, m, x):
 @njit(cache=True, inline="always")
 def _draw(noise, key, h, pairs):
     """The standard normals of step h, into noise (2 * pairs or more, L)."""
-    for l in range(noise.shape[1]):
-        for pair in range(pairs):
+    for pair in range(pairs):
+        for l in range(noise.shape[1]):
             counter = (h * noise.shape[1] + l) * pairs + pair
             noise[2 * pair, l], noise[2 * pair + 1, l] = normal_pair(key, counter)
 

@@ -1,10 +1,11 @@
-"""The roll-out kernel with the user's compiled functions in it, cached on disk between runs."""
+"""The roll-out kernel with the user's compiled functions in it, cached on disk, and numba's errors in a sentence."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import inspect
+import linecache
 import os
 import re
 import sys
@@ -13,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
+
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
 from capture_cp.base.files import cache_folder
 from capture_cp.planning import kernel, plugin
@@ -129,3 +132,38 @@ def _written(file: Path, source: str) -> Path:
         temporary.write_text(source, encoding="utf-8")
         temporary.replace(file)
     return file
+
+
+# -- errors ---------------------------------------------------------------------------------------------------------------
+
+#: What compiling may raise.
+COMPILING = (NumbaError, UnsupportedBytecodeError)
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_FRAME = re.compile(r"^Failed in \w+ mode pipeline|^During: |^File |^<source|^[-^ ]*$")
+_PLACE = re.compile(r"(?:at|defined at) (?P<file>\S.*\.py|<[^>]+>) \((?P<line>\d+)\)")
+_CALLEE = re.compile(r"resolving callee type: type\(\w+\(<function (?P<name>\w+) at")
+_OURS = Path(__file__).parent
+
+
+def why(error: BaseException) -> str:
+    """The cause, and the line of the user's function that it was found in, without a full stop."""
+    text = _ESCAPES.sub("", str(error))
+    lines = [line.strip() for line in text.splitlines()]
+    cause = next((line for line in lines if line and not _FRAME.match(line)), type(error).__name__)
+    return re.sub(r"\.*( Raised from None)?$", "", cause) + _where(text)
+
+
+def _where(text: str) -> str:
+    """The innermost line of code that is not of this library, or the innermost function."""
+    for place in _PLACE.finditer(text):
+        file, line = place["file"], int(place["line"])
+        if not file.startswith("<roll-out kernel") and not _is_ours(Path(file)):
+            code = linecache.getline(file, line).strip()
+            return f", in line {line} of {file}" + (f": `{code}`" if code else "")
+    callee = _CALLEE.search(text)
+    return f", in the function {callee['name']}" if callee else ""
+
+
+def _is_ours(file: Path) -> bool:
+    return file.parent == _OURS or file.name.startswith("capture_rollout_")

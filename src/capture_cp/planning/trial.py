@@ -1,19 +1,26 @@
-"""The user's two functions tried in Python, with arrays of the exact sizes, before compiled code is trusted with them.
+"""A user's functions tried in Python, with arrays of the exact sizes, before compiled code is trusted with them.
 
-Compiled code reads beyond the end of an array without an error, and nobody sees what a step returns.
+Compiled code reads beyond the end of an array without an error, and nobody sees what a step returns. In Python, arrays check
+their indices. What has been tried with which calibration is remembered: studies make hundreds of planners of the same few.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import linecache
+import pickle
 import traceback
+import weakref
+from collections.abc import Hashable
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.kernels.parallel import require_compiler
+from capture_cp.capture.fitted import Fitted
+from capture_cp.kernels.compiler import require_compiler
 
 STEPS = 4  # of the first sequence that are tried
 
@@ -111,3 +118,85 @@ def _place(error: BaseException) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     code = linecache.getline(frame.filename, frame.lineno or 0).strip()
     return f"{error}, in line {frame.lineno} of {frame.filename}" + (f": `{code}`" if code else "")
+
+
+# -- a compiled function as plain Python, the compiled functions that it calls included -----------------------------------
+
+
+def python_twin(function: Any) -> Any:
+    """The Python function behind a numba function, which calls the Python functions behind others."""
+    return _twin(function, {})
+
+
+def _twin(value: Any, known: dict[int, Any]) -> Any:
+    """The twin of a compiled function, a module whose compiled functions are twins, or the value itself."""
+    if id(value) in known:
+        return known[id(value)]
+    if isinstance(value, ModuleType):
+        return _Module(value, known)
+    written = getattr(value, "py_func", None)
+    if not isinstance(written, FunctionType):
+        return value
+    names = dict(written.__globals__)
+    cells = tuple(CellType() for _ in written.__closure__ or ())
+    twin = FunctionType(written.__code__, names, written.__name__, written.__defaults__, cells)
+    twin.__kwdefaults__ = written.__kwdefaults__
+    known[id(value)] = twin  # before its callees, since functions may call themselves
+    for name in _names(written.__code__) & names.keys():
+        names[name] = _twin(names[name], known)
+    for cell, given in zip(cells, written.__closure__ or ()):
+        cell.cell_contents = _twin(given.cell_contents, known)
+    return twin
+
+
+def _names(code: CodeType) -> set[str]:
+    """Global names that a function, or one defined in it, may ask for."""
+    inner = (part for part in code.co_consts if isinstance(part, CodeType))
+    return set(code.co_names).union(*(_names(part) for part in inner))
+
+
+class _Module:
+    """A module whose compiled functions are twins."""
+
+    def __init__(self, module: ModuleType, known: dict[int, Any]) -> None:
+        self._module, self._known = module, known
+
+    def __getattr__(self, name: str) -> Any:
+        return _twin(getattr(self._module, name), self._known)
+
+
+# -- what has been tried --------------------------------------------------------------------------------------------------
+
+#: By the calibration's id, for as long as it lives: its model, and the keys of what was tried.
+_TRIED: dict[int, tuple[Any, set[Hashable]]] = {}
+
+
+def tried_with(cap: Fitted) -> set[Hashable]:
+    """Keys of what has been tried with a calibration and the model that it has now; add to it."""
+    model = cap.model_
+    if id(cap) not in _TRIED:
+        weakref.finalize(cap, _TRIED.pop, id(cap), None)
+    if _TRIED.get(id(cap), (None,))[0] is not model:
+        _TRIED[id(cap)] = model, set()
+    return _TRIED[id(cap)][1]
+
+
+def content_key(params: Any) -> Hashable:
+    """A key that is the same for parameters of the same content, or of this very object where that cannot be known."""
+    try:
+        return hashlib.sha256(pickle.dumps(params)).hexdigest()
+    except Exception:
+        return _Same(params)
+
+
+class _Same:
+    """A key that keeps its object alive, so that its id is not given away."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.thing is other.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
+from rich.progress import Progress
 
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
@@ -19,8 +21,9 @@ from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.planning.episode import Episode
-from capture_cp.report.html import report_trouble
+from capture_cp.report.html import report_trouble, settings_of, write_page
 from capture_cp.report.output import coverage_table, output_folder, write_rows
+from capture_cp.report.tables import coverage_page_table, draw_coverage, planning_page_table
 from capture_cp.studies.paper import Paper
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import summary
@@ -87,10 +90,8 @@ class Demo(Study):
         if trouble is not None:
             console.print(f"No report: {trouble}", markup=False)
             return
-        from capture_cp.studies.demo_page import write_demo_page
-
         with TemporaryDirectory() as scratch, progress_bar(console) as progress:
-            write_demo_page(report, self, results, Path(scratch), progress)
+            write_report(report, self, results, Path(scratch), progress)
         console.print(f"Report: {report} (one file; open it in any browser)", markup=False)
 
     def _checked_place(self) -> tuple[str, Task]:
@@ -145,3 +146,48 @@ class Demo(Study):
 def best_rival(paper: Paper, place: str) -> str:
     """The method without strata that succeeds most often in the paper's planning table."""
     return max(RIVALS, key=lambda name: (paper.planning(place, name) or (0.0,))[0])
+
+
+def write_report(report: Path, demo: Demo, results: Results, scratch: Path, progress: Progress) -> None:
+    """Draw the figures into `scratch` and write the page."""
+    task, place, paper = results.task, results.place, Paper.of(demo.task)
+    drawing: Any = task.drawing()
+    paths = {(place, name): [summary(run, task) for run in runs] for name, runs in results.episodes.items()}
+    drawings: dict[str, Callable[[Path], None]] = {
+        "spaces.svg": drawing.draw_spaces,
+        "coverage.svg": lambda file: draw_coverage(results.coverage, file),
+        "regions.png": lambda file: drawing.draw_regions(results.fitted, demo.alpha, file),
+        "paths.png": lambda file: drawing.draw_trajectories({place: task}, paths, file),
+    }
+    figures = {}
+    for name, draw in progress.track(drawings.items(), description="Drawing the report"):
+        draw(scratch / name)
+        figures[Path(name).stem] = scratch / name
+    write_page(
+        report,
+        "demo.html",
+        folder=Path(inspect.getfile(type(task))).parent,  # where a task keeps the script that plays its episodes
+        about=inspect.cleandoc(demo.task.__doc__ or "").split("\n\n")[0],
+        place=task.place,
+        strata=task.strata.names,
+        alpha=demo.alpha,
+        transitions=demo.transitions,
+        ours=OURS,
+        rival=next(iter(results.episodes)),
+        chosen=demo.rival is None and paper.planning(place, OURS) is not None,
+        coverage=coverage_page_table("Next configurations inside the region, per cent", results.coverage),
+        worst=_worst(results.coverage),
+        planning=planning_page_table(
+            f"{demo.episodes} closed-loop runs of each method", results.planning, paper.planning_columns
+        ),
+        figures=figures,
+        player=drawing.player_data(results.fitted, results.episodes),
+        settings=settings_of(demo.task) | settings_of(demo, ("task", "out", "json")),
+    )
+
+
+def _worst(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The least covered stratum of each method: its row."""
+    strata = [row for row in rows if row["stratum"] != "all" and row["n"]]
+    methods = dict.fromkeys(row["method"] for row in strata)
+    return {name: min((row for row in strata if row["method"] == name), key=lambda row: row["coverage"]) for name in methods}

@@ -1,4 +1,4 @@
-"""Long work in parts: done on any number of processes, kept on disk, continued where it stopped."""
+"""Long work in parts: done on any number of processes or on a cluster, kept on disk, continued where it stopped."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import numba
 
 from capture_cp.base.checks import CaptureError, CaptureWarning
 from capture_cp.base.files import written_whole
-from capture_cp.studies.backends import killed_workers_explained
 
 #: What a part is known by: its number, its rows.
 Named = TypeVar("Named")
+#: Processes of this machine, or the workers of a cluster, all through joblib.
+BackendName = Literal["loky", "dask", "ray"]
+_PACKAGES = {"dask": "distributed", "ray": "ray"}
 
 
 class PartStore:
@@ -108,7 +112,7 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
     """`work(part)` for every part, on `jobs` processes: pairs of part and result, in order.
 
     With one job the work stays in this process and its kernels use every core; with more, each process gets its share.
-    Inside `backends.workers` the processes are those of the cluster.
+    Inside `workers` the processes are those of the cluster.
     """
     from joblib import Parallel, delayed
     from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
@@ -143,3 +147,76 @@ def kernel_threads(threads: int | None) -> Iterator[None]:
         yield
     finally:
         numba.set_num_threads(before)
+
+
+# -- where parts run ------------------------------------------------------------------------------------------------------
+
+
+def check_backend(backend: BackendName) -> None:
+    """Refuse a backend that is not installed."""
+    package = _PACKAGES.get(backend)
+    if package is not None and find_spec(package) is None:
+        raise CaptureError(f'--backend {backend} needs {package}; install it with: pip install "capture-cp[{backend}]".')
+
+
+@contextmanager
+def workers(backend: BackendName, jobs: int) -> Iterator[None]:
+    """While the block lasts, `run_parts` uses this backend.
+
+    Dask and Ray join the cluster named by DASK_SCHEDULER_ADDRESS or RAY_ADDRESS; without one they start `jobs` workers here.
+    """
+    check_backend(backend)
+    if backend == "loky":
+        yield
+        return
+    from joblib import parallel_config
+
+    with (_dask if backend == "dask" else _ray)(jobs), parallel_config(backend=backend, n_jobs=jobs):
+        yield
+
+
+@contextmanager
+def killed_workers_explained() -> Iterator[None]:
+    """Reports a process of this machine that was killed, by the system or by a person, in one sentence."""
+    try:
+        yield
+    except BrokenExecutor:
+        raise CaptureError(
+            "a worker process was killed before its work was done, as the system does when memory runs out; give the "
+            "command again with fewer --jobs. With --state, or in capture reproduce, finished parts are kept."
+        ) from None
+
+
+@contextmanager
+def _dask(jobs: int) -> Iterator[Any]:
+    from distributed import Client
+
+    address = os.environ.get("DASK_SCHEDULER_ADDRESS")
+    # one thread per worker: compiled kernels must not be entered by two threads of one process
+    local: dict[str, Any] = {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
+    try:
+        client = Client(address) if address else Client(**local)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise CaptureError(f"no Dask cluster answers at {address or 'this machine'}: {error}.") from None
+    with client:
+        yield client
+
+
+@contextmanager
+def _ray(jobs: int) -> Iterator[None]:
+    import ray
+    from ray.util.joblib import register_ray
+
+    address = os.environ.get("RAY_ADDRESS")
+    try:
+        if address:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        else:
+            ray.init(num_cpus=jobs, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise CaptureError(f"no Ray cluster answers at {address or 'this machine'}: {error}.") from None
+    try:
+        register_ray()
+        yield
+    finally:
+        ray.shutdown()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from capture_cp.report.coverage_chart import draw_coverage
 from capture_cp.report.html import embedded, write_page
-from capture_cp.report.tables import PageTable, coverage_page_table, planning_page_table
+from capture_cp.report.tables import PageTable, coverage_page_table, draw_coverage, planning_page_table
 from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.paper import Paper
 from capture_cp.studies.reproduce import NOT_YET, Part, Reproduction, table_file

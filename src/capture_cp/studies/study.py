@@ -88,7 +88,7 @@ def study_of(study: type[Study], options: type[Any]) -> type[Any]:
     entries: list[Any] = [
         ("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=lambda: options(**of_options)))
     ]
-    for name in of_study.keys() & (changed.keys() | clashes):
+    for name in [name for name in of_study if name in changed or name in clashes]:
         kind = Annotated[kinds[name], tyro.conf.arg(name=f"{study.command}-{name}")] if name in clashes else kinds[name]
         entries.append((name, kind, field(default=changed.get(name, of_study[name].default))))
     if "weights" in of_study and options.weights is not None:

@@ -18,7 +18,7 @@ from capture_cp.planning.cuda import average as kernels
 from capture_cp.planning.cuda.layout import COMBINING, THREADS, Plans, Sampling
 from capture_cp.planning.cuda.rolls import HazardRolls, SummedRolls
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.numba_errors import COMPILING, why
+from capture_cp.planning.specialise import COMPILING, why
 
 
 class Settings(NamedTuple):

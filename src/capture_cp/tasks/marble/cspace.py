@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba import njit, prange
 
 from capture_cp.base.checks import Bools, Floats, Ints, finite_array
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GridStrata
 from capture_cp.tasks.marble.contact import TOLERANCE, last_free, wall_gap

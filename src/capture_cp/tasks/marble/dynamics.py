@@ -11,8 +11,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.inlining import WithoutCopies
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import clip, larger
 from capture_cp.tasks.marble.contact import clamp, clearance, contents_at, last_free, push_out

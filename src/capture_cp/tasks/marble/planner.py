@@ -1,8 +1,7 @@
-"""Planning for the marble (Appendix B.2 of the paper): its compiled model and cost, its planner, its true system."""
+"""Planning for the marble (Appendix B.2 of the paper): its compiled model and cost, and its planner."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,9 +13,7 @@ from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.cuda.device import Device
-from capture_cp.planning.batch import Systems
 from capture_cp.planning.distance import interpolate, traversable_distance
-from capture_cp.planning.episode import System
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
@@ -24,11 +21,7 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import MarbleStrata
-from capture_cp.tasks.marble.maps import MILLIMETRE
-from capture_cp.tasks.marble.task import Marble
-
-POSITION = [0, 2]  # the configuration within the state
-OUTCOMES = {dynamics.AT_GOAL: "success", dynamics.FELL: "fell"}
+from capture_cp.tasks.marble.task import POSITION, Marble
 
 
 class Params(NamedTuple):
@@ -215,33 +208,3 @@ def position_spread(horizon: int, gain: float) -> Floats:
         covariance = control @ covariance @ control.T + dynamics.NOISE**2 * np.outer(push, push)
         spread.append(np.sqrt(covariance[0, 0]))
     return np.array(spread)
-
-
-def true_system(task: Marble) -> System:
-    """The true marble, one control step at a time; pits and the goal end the episode within the substep."""
-    real = Marble(task.map, absorb=True)
-
-    def act(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
-        noise = dynamics.NOISE * rng.standard_normal((1, 2))
-        after, outcomes = real.step(state[None], action[None], noise, dynamics.TRUE_GAIN)
-        return after[0], OUTCOMES.get(int(outcomes[0]))
-
-    return act
-
-
-def true_systems(task: Marble) -> Systems:
-    """Many true marbles, each with the noise that `true_system` would give it."""
-    real = Marble(task.map, absorb=True)
-
-    def act(states: Floats, actions: Floats, rngs: Sequence[np.random.Generator]) -> tuple[Floats, Sequence[str | None]]:
-        noise = dynamics.NOISE * np.concatenate([rng.standard_normal((1, 2)) for rng in rngs])
-        after, outcomes = real.step(states, actions, noise, dynamics.TRUE_GAIN)
-        return after, [OUTCOMES.get(outcome) for outcome in outcomes.tolist()]
-
-    return act
-
-
-def start_state(task: Marble) -> Floats:
-    """The marble at rest at the start of its map, the board level."""
-    x, y = (value * MILLIMETRE for value in task.map.start)
-    return np.array([x, 0.0, y, 0.0, 0.0, 0.0])

@@ -11,7 +11,7 @@ from numba import njit, prange
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, shortened, whole_number
 from capture_cp.cuda.device import Device
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.tasks.peg.model import PegModel, disturbed, walk
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_cp.tasks.peg.task import Peg

@@ -16,7 +16,7 @@ from safetensors.numpy import save as serialise
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.base.files import cache_folder, written_whole
 from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
 from capture_cp.tasks.peg import geometry

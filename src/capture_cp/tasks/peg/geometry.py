@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.tasks.peg.settings import PegSettings
 
 #: Area (m²) that peg and surroundings may share in a feasible pose: simulated contacts give a little.

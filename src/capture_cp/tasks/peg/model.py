@@ -13,7 +13,7 @@ from numba import njit, prange
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.tasks.peg.geometry import (
     MAX_OVERLAP,
     TOP,

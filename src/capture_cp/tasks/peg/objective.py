@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit, prange
 
 from capture_cp.base.checks import Floats, finite_rows
-from capture_cp.kernels.parallel import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.tasks.peg.geometry import shape_of
 from capture_cp.tasks.peg.settings import PegSettings

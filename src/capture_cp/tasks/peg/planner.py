@@ -1,4 +1,4 @@
-"""Planning for the peg (Appendix B.4 of the paper): its compiled model and objective, its planner, its true system.
+"""Planning for the peg (Appendix B.4 of the paper): its compiled model and objective, and its planner.
 
 J = Σ γᵗ [Ψ̃ₜ + 0.005 ‖aₜ‖²] + 20 ρ₀ + 0.6 [h₀ - 0.5]₊ ‖a₀‖², t from 0 to H, actions in mm, mm, degrees.
 
@@ -29,7 +29,6 @@ from numba import njit
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
 from capture_cp.capture.fitted import Fitted
 from capture_cp.cuda.device import Device
-from capture_cp.planning.episode import System
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
@@ -37,16 +36,15 @@ from capture_cp.planning.sums import RegionSums
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.corrected import NO_CORRECTION, Correction, corrected_move
 from capture_cp.tasks.peg.cspace import FEATURES, PegStrata, code_at
-from capture_cp.tasks.peg.model import settle
+from capture_cp.tasks.peg.model import ModelParams
 from capture_cp.tasks.peg.objective import cell_costs, pose_cost
 from capture_cp.tasks.peg.settings import ACTION_UNIT
-from capture_cp.tasks.peg.simulator import REACH, PegSystem
+from capture_cp.tasks.peg.simulator import REACH
 from capture_cp.tasks.peg.task import Peg
 
 #: Of the paper's objective; its weights are in `PegWeights`.
 DISCOUNT, HAMMING_FREE = 0.95, 0.5
 LONGEST = 1000  # steps of a plan; what comes later would weigh nothing
-MAX_STEPS = 75
 #: The controller sends the peg no farther than REACH; inertia and contact may take it a little beyond (m, m, rad).
 SLACK: Floats = np.array([5e-3, 5e-3, 0.2])
 
@@ -106,24 +104,30 @@ class Params(NamedTuple):
 
 
 @njit(cache=True)
+def _model(p):
+    """The model's own numbers; a tuple without arrays is quicker to hand on, but Python 3.12 takes none within another."""
+    return ModelParams(p.half_width, p.half_length, p.hole, p.block, p.depth, p.radius, p.bound, p.noise)
+
+
+@njit(cache=True)
 def peg_step(states, action, noise, params):
     """One step of the approximate model for all particles, states (3, L)."""
     for l in range(states.shape[1]):
         pose, normals = (states[0, l], states[1, l], states[2, l]), (noise[0, l], noise[1, l], noise[2, l])
-        x, z, theta = corrected_move(pose, action, normals, params.move, params.friction, params)
+        x, z, theta = corrected_move(pose, action, normals, params.move, params.friction, _model(params))
         states[0, l], states[1, l], states[2, l] = x, z, theta
 
 
 @njit(cache=True)
 def particle_cost(states, l, params):
     """Ψ of a particle."""
-    return pose_cost(states[0, l], states[1, l], states[2, l], params.bonuses, params)
+    return pose_cost(states[0, l], states[1, l], states[2, l], params.bonuses, _model(params))
 
 
 @njit(cache=True)
 def particle_stratum(states, l, params):
     """Stratum of a particle, -1 where it is infeasible."""
-    return params.stratum_of[code_at(states[0, l], states[1, l], states[2, l], params.trim, params)]
+    return params.stratum_of[code_at(states[0, l], states[1, l], states[2, l], params.trim, _model(params))]
 
 
 @njit(cache=True)
@@ -268,20 +272,3 @@ def _check_state(task: Peg, state: Floats) -> None:
         raise CaptureError(
             f"the state {pose.tolist()} lies in the receptacle or the table; settle measured poses before planning."
         )
-
-
-def closed_loop(task: Peg, system: PegSystem, start: Floats) -> System:
-    """The true system, placed at a feasible pose (3,) and ready to step; the episode ends when the peg is inserted.
-
-    The simulator keeps its own state. What the planner sees is the measured pose, pushed out of the micrometres by which
-    contact may leave it too deep.
-    """
-    task.check_poses(np.asarray(start, dtype=np.float64)[None])
-    system.reset(start)
-
-    def act(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
-        measured = system.step(action, rng)[None]
-        inserted = bool(task.strata.success(measured)[0])
-        return settle(measured, task.settings)[0], "success" if inserted else None
-
-    return act
