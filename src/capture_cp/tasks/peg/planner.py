@@ -81,9 +81,16 @@ class PegWeights:
 
 
 class Params(NamedTuple):
-    """What the compiled model and cost need. A tuple without arrays, as the model's numbers are, is quicker to hand on."""
+    """What the compiled model and cost need: the fields of `ModelParams`, flat, and the objective's."""
 
-    model: ModelParams
+    half_width: float
+    half_length: float
+    hole: float
+    block: float
+    depth: float
+    radius: float
+    bound: float
+    noise: float
     move: Floats  # (3, 4), of a `Correction`
     friction: float
     trim: float  # of the tubes, see `PegStrata`
@@ -98,25 +105,35 @@ class Params(NamedTuple):
     worst: bool  # whether all bits of an infeasible cell differ from the goal's
 
 
+@njit(cache=True, inline="always")
+def _model(params):
+    """The model's numbers alone: functions hand on a tuple without arrays much quicker."""
+    return ModelParams(
+        params.half_width, params.half_length, params.hole, params.block, params.depth, params.radius, params.bound,
+        params.noise,
+    )  # fmt: skip
+
+
 @njit(cache=True)
 def peg_step(states, action, noise, params):
     """One step of the approximate model for all particles, states (3, L)."""
+    model, move, friction = _model(params), params.move, params.friction
     for l in range(states.shape[1]):
         pose, normals = (states[0, l], states[1, l], states[2, l]), (noise[0, l], noise[1, l], noise[2, l])
-        x, z, theta = corrected_move(pose, action, normals, params.move, params.friction, params.model)
+        x, z, theta = corrected_move(pose, action, normals, move, friction, model)
         states[0, l], states[1, l], states[2, l] = x, z, theta
 
 
 @njit(cache=True)
 def particle_cost(states, l, params):
     """Ψ of a particle."""
-    return pose_cost(states[0, l], states[1, l], states[2, l], params.bonuses, params.model)
+    return pose_cost(states[0, l], states[1, l], states[2, l], params.bonuses, _model(params))
 
 
 @njit(cache=True)
 def particle_stratum(states, l, params):
     """Stratum of a particle, -1 where it is infeasible."""
-    return params.stratum_of[code_at(states[0, l], states[1, l], states[2, l], params.trim, params.model)]
+    return params.stratum_of[code_at(states[0, l], states[1, l], states[2, l], params.trim, _model(params))]
 
 
 @njit(cache=True)
@@ -215,7 +232,7 @@ def peg_rollout(cap: Fitted, task: Peg, alpha: float = 0.1, weights: PegWeights 
 def _params(task: Peg, weights: PegWeights) -> Params:
     strata, correction = task.strata, _correction(task)
     return Params(
-        model=task.model.params,
+        *task.model.params,
         move=np.array(correction.move),
         friction=correction.friction,
         trim=strata.trim,
