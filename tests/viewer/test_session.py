@@ -197,7 +197,7 @@ def test_an_episode_of_another_task_or_of_none_is_refused(session, recorded):
     with pytest.raises(CaptureError, match="expected task, options and map among them"):
         session.open(replace(recorded, info={}))
     box = replace(recorded, states=recorded.states[:, :2], info={"task": "box", "options": {}, "map": "box"})
-    with pytest.raises(CaptureError, match="the episode is of the box; this page shows the marble"):
+    with pytest.raises(CaptureError, match="the episode's task is 'box'; this page shows 'marble'"):
         session.open(box)
 
 

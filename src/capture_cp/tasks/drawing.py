@@ -123,7 +123,7 @@ class Drawing:
         return [file]
 
     def figure_data(self, tasks: Mapping[str, Task], figure: str) -> Any:
-        """The JSON-ready numbers behind a figure, by its name without ending; None where its settings say it all."""
+        """The JSON-ready numbers behind a figure, by its name without ending; None where its settings are all there is."""
         return None
 
     def player_data(self, caps: Mapping[str, Capture], episodes: Mapping[str, Sequence[Episode]]) -> Any:

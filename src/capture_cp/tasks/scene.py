@@ -192,7 +192,8 @@ class Scene:
         """Bring the scene up to date."""
         picture = self.picture(snapshot, snapshot.first_plan)
         size = np.array(picture.shape[1::-1]) * self._scale() * self.canvas.pitch
-        self.server.scene.add_image("/task/space", picture, *size, format="jpeg")
+        turned = (0.0, 1.0, 0.0, 0.0)  # viser's images hang with their tops towards -y
+        self.server.scene.add_image("/task/space", picture, *size, format="jpeg", wxyz=turned)
         self.put_handle(np.append(self._on_plate(snapshot.state[list(self.task.axes)][:2]), 0.0))
 
     def put_handle(self, place: Floats) -> None:
@@ -269,17 +270,17 @@ class Scene:
         return pictures
 
     def furnish(self, canvas: Canvas, picture: Picture, snapshot: Snapshot, steps: list[PlanStep], dot: int = 1) -> None:
-        """Draw the way so far, particles and the robot, whatever slice they are in."""
+        """Draw what stands in the space, the way so far, particles and the robot, whatever slice they are in."""
         axes = list(self.task.axes)
-        canvas.dots(picture, snapshot.trail[:, axes], TRAIL, dot)
+        self.furnish_space(canvas, picture)
+        canvas.dots(picture, snapshot.trail[:, axes], TRAIL, 2)
         for step in reversed(steps):
             canvas.dots(picture, step.cloud, PARTICLE, dot)
-        self.furnish_goal(canvas, picture)
         canvas.dots(picture, snapshot.state[axes][None], PARTICLE, 5)
         canvas.dots(picture, snapshot.state[axes][None], ROBOT, 3)
 
-    def furnish_goal(self, canvas: Canvas, picture: Picture) -> None:
-        """Draw where the robot should go."""
+    def furnish_space(self, canvas: Canvas, picture: Picture) -> None:
+        """Draw what stands in the configuration space, such as a goal."""
 
     def painted(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
         """The strata with the regions of a plan, painted once per frame."""
@@ -304,7 +305,7 @@ def plan_step(cap: Capture, x: Floats, cloud: Floats, region: Region, count: boo
 
 
 def paint_plan(canvas: Canvas, steps: list[PlanStep], rest: Floats) -> Picture:
-    """The strata with the regions of a plan over them, the next step's on top; `rest` (dc,) says which slice."""
+    """The strata with the regions of a plan over them, the next step's on top; `rest` (dc,) is where the slice is."""
     picture = canvas.ground(rest)[1].copy()
     strengths = np.linspace(NEAR, FAR, len(steps)) if len(steps) > 1 else [NEAR]
     for step, strength in reversed(list(zip(steps, strengths))):

@@ -19,19 +19,11 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class Range:
-    """In a field's annotation: a slider between two bounds."""
+    """In a field's annotation: a slider between two bounds, or without a step a number field."""
 
     low: float
     high: float
-    step: float
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """A number field between two bounds."""
-
-    low: float
-    high: float
+    step: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,7 @@ class Control:
 
     path: str
     value: Any
-    marks: Range | Bounds | Choices | None
+    marks: Range | Choices | None
     help: str
 
     @property
@@ -63,7 +55,7 @@ class Control:
     @property
     def bounds(self) -> tuple[Any, Any]:
         """Between which numbers a page may choose: the control's bounds, widened to hold what was there at first."""
-        assert isinstance(self.marks, Range | Bounds)
+        assert isinstance(self.marks, Range)
         kind = type(self.value)
         return kind(min(self.marks.low, self.value)), kind(max(self.marks.high, self.value))
 
@@ -86,7 +78,7 @@ def number_between(name: str, value: Any, low: Number, high: Number) -> Number:
 
 
 def controls_of(
-    settings: Any, skip: Collection[str] = (), prefix: str = "", bounds: Mapping[str, Range | Bounds] = MappingProxyType({})
+    settings: Any, skip: Collection[str] = (), prefix: str = "", bounds: Mapping[str, Range] = MappingProxyType({})
 ) -> Iterator[Control]:
     """The numbers, switches and choices of a dataclass, nested ones included; text without choices is left out.
 
@@ -120,7 +112,7 @@ def add_control(gui: Any, control: Control, change: Change) -> Any:
         handle = gui.add_dropdown(label, control.options, initial_value=control.value, hint=hint)
     elif isinstance(control.value, bool):
         handle = gui.add_checkbox(label, control.value, hint=hint)
-    elif isinstance(control.marks, Range):
+    elif isinstance(control.marks, Range) and control.marks.step is not None:
         step = type(control.value)(control.marks.step)
         handle = gui.add_slider(label, *control.bounds, step, control.value, hint=hint)
     else:
@@ -136,7 +128,7 @@ def add_control(gui: Any, control: Control, change: Change) -> Any:
 
 
 def _described(kind: type) -> dict[str, str]:
-    """What the docstring's `Attributes:` say, by name: first sentences."""
+    """The first sentences of the docstring's `Attributes:`, by name."""
     _, _, section = (kind.__doc__ or "").partition("Attributes:")
     found = re.findall(r"^\s+(\w+): (.+(?:\n(?!\s+\w+: ).+)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()).split(". ")[0].rstrip(".") + "." for name, text in found}

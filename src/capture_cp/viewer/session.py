@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, known_name
+from capture_cp.base.checks import CaptureError, Floats, known_name, shortened
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import Tree
@@ -125,11 +125,11 @@ class Session:
     def _place_of(self, episode: Episode, trusted: bool) -> str:
         """The place where an episode was recorded; refuses one of another task, or of a place that is not shown here."""
         name, place = self.settings.task.name, str(episode.info.get("map", self.settings.place))
+        if episode.info.get("task", name) != name:
+            raise CaptureError(f"the episode's task is {shortened(repr(episode.info['task']))}; this page shows {name!r}.")
         if not trusted:
             known_name("place of the episode", place, self.places)
         recorded = recorded_task(episode)
-        if recorded.name != name:
-            raise CaptureError(f"the episode is of the {recorded.name}; this page shows the {name}.")
         shown = self._task(place) if place in self.places else recorded
         if shown.place != recorded.place:
             raise CaptureError(

@@ -16,7 +16,7 @@ from capture_cp.planning.episode import Episode
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.studies.study import Study
 from capture_cp.tasks.task import PLANNER
-from capture_cp.viewer.controls import Bounds, Choices, Control, Range, controls_of
+from capture_cp.viewer.controls import Choices, Control, Range, controls_of
 
 #: In the place of a second method: none.
 ALONE = "none"
@@ -87,14 +87,14 @@ FIXED = ("task", "place", "particles", "max_leaves", "calibration", "seed", "hos
 
 #: Between which values the page lets the planner's numbers be chosen; the command line takes others, too.
 PLANNER_BOUNDS = {
-    "planner.horizon": Bounds(1, 60),
-    "planner.samples": Bounds(1, 65_536),
-    "planner.temperature": Bounds(0.001, 1000),
-    "planner.elites": Bounds(0, 256),
-    "planner.repeats": Bounds(1, 256),
-    "planner.iterations": Bounds(1, 16),
+    "planner.horizon": Range(1, 60),
+    "planner.samples": Range(1, 65_536),
+    "planner.temperature": Range(0.001, 1000),
+    "planner.elites": Range(0, 256),
+    "planner.repeats": Range(1, 256),
+    "planner.iterations": Range(1, 16),
 }
-WEIGHT_BOUNDS = Bounds(0, 1000)
+WEIGHT_BOUNDS = Range(0, 1000)
 
 
 def page_controls(view: View, places: Collection[str] = ()) -> dict[str, Control]:

@@ -16,7 +16,7 @@ from capture_cp.tasks.marble.board import Shape, board_scene, marble_shape, plat
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.planner import position_spread
 from capture_cp.tasks.marble.task import POSITION, Marble
-from capture_cp.tasks.scene import GOAL, PARTICLE, ROBOT, TRAIL, PlanStep, Scene, Slider, Snapshot, plan_step
+from capture_cp.tasks.scene import GOAL, PARTICLE, TRAIL, PlanStep, Scene, Slider, Snapshot, plan_step
 from capture_cp.tasks.task import Task
 
 #: The scene is drawn in decimetres: cameras and gizmos are made for things of about that size.
@@ -157,15 +157,9 @@ class MarbleScene(Scene):
         """Those of the board."""
         return np.zeros(2), self.size
 
-    def furnish(self, canvas: Canvas, picture: Picture, snapshot: Snapshot, steps: list[PlanStep], dot: int = 1) -> None:
-        """Draw pits, goal, the way so far, particles and the marble."""
+    def furnish_space(self, canvas: Canvas, picture: Picture) -> None:
+        """Pits and goal."""
         map = self.task.map
         for pit in map.pits:
             canvas.circle(picture, np.array(pit) * MILLIMETRE, map.pit_radius * MILLIMETRE, PIT, inside=0.25)
         canvas.circle(picture, np.array(map.goal) * MILLIMETRE, map.goal_radius * MILLIMETRE, GOAL, line=2.5)
-        canvas.dots(picture, snapshot.trail[:, POSITION], TRAIL, 2)
-        for step in reversed(steps):
-            canvas.dots(picture, step.cloud, PARTICLE, dot)
-        here = snapshot.state[POSITION][None]
-        canvas.dots(picture, here, PARTICLE, 5)
-        canvas.dots(picture, here, ROBOT, 3)

@@ -103,18 +103,22 @@ class Params(NamedTuple):
     worst: bool  # whether all bits of an infeasible cell differ from the goal's
 
 
-@njit(cache=True)
-def _model(p):
-    """The model's own numbers; a tuple without arrays is quicker to hand on, but Python 3.12 takes none within another."""
-    return ModelParams(p.half_width, p.half_length, p.hole, p.block, p.depth, p.radius, p.bound, p.noise)
+@njit(cache=True, inline="always")
+def _model(params):
+    """The model's numbers alone: functions hand on a tuple without arrays much quicker."""
+    return ModelParams(
+        params.half_width, params.half_length, params.hole, params.block, params.depth, params.radius, params.bound,
+        params.noise,
+    )  # fmt: skip
 
 
 @njit(cache=True)
 def peg_step(states, action, noise, params):
     """One step of the approximate model for all particles, states (3, L)."""
+    model, move, friction = _model(params), params.move, params.friction
     for l in range(states.shape[1]):
         pose, normals = (states[0, l], states[1, l], states[2, l]), (noise[0, l], noise[1, l], noise[2, l])
-        x, z, theta = corrected_move(pose, action, normals, params.move, params.friction, _model(params))
+        x, z, theta = corrected_move(pose, action, normals, move, friction, model)
         states[0, l], states[1, l], states[2, l] = x, z, theta
 
 

@@ -146,7 +146,7 @@ class PegScene(Scene):
     def colours(self) -> Sequence[int]:
         return [COLOURS[regime] for regime in self.task.stratum_regimes]
 
-    def furnish_goal(self, canvas: Canvas, picture: Picture) -> None:
+    def furnish_space(self, canvas: Canvas, picture: Picture) -> None:
         canvas.dots(picture, self.task.strata.goal[None], GOAL, 4)
 
 
