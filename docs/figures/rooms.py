@@ -12,22 +12,21 @@ COLOURS = {"people": "#CC79A7", "systems": "#009E73", "method": "#E69F00", "arra
 
 #: What a layer holds, by its first room, and the colour of its band.
 SAYS = {
-    "cli": ("the command line", "people"),
-    "viewer": ("the live page", "people"),
-    "robot": ("your log: calibrate, check, size", "people"),
-    "experiments": ("studies, benchmarks, figures, reports", "people"),
-    "tasks": ("systems to try it on: box, marble, peg", "systems"),
-    "planning": ("MPPI with a region a step, episodes", "systems"),
-    "horizon": ("regions for many steps; regions that adapt", "systems"),
+    "cli": ("the command line: tasks x studies", "people"),
+    "viewer": ("the live page, for any task", "people"),
+    "logs": ("your log: calibrate, check, size", "people"),
+    "studies": ("coverage, horizon, planning, demo: each once", "people"),
+    "tasks": ("Task, and its members: box, marble, peg", "systems"),
+    "report": ("tables, charts, pages, films", "systems"),
+    "planning": ("MPPI with a region per step, episodes", "systems"),
     "models": ("models made of other things", "systems"),
-    "methods": ("the method: fit, region, contains; files", "method"),
+    "capture": ("the method: fit, region, contains; files", "method"),
+    "data": ("logged transitions and roll-outs", "method"),
     "conformal": ("arrays in, thresholds out", "arrays"),
     "spaces": ("geometry; knows nothing of coverage", "arrays"),
     "cuda": ("a GPU: arrays and kernels on it", "arrays"),
     "kernels": ("compiled loops; numbers and array rows only", "arrays"),
-    "npz": ("arrays out of files that nobody vouches for", "ground"),
-    "files": ("written whole or not at all; get_params, repr", "ground"),
-    "checks": ("every array and number, at the door", "ground"),
+    "base": ("checks, files, parameters, random streams", "ground"),
 }
 
 

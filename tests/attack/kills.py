@@ -34,7 +34,7 @@ COMMANDS = {
     "size": "size --alpha 0.05 --json rows.json",
     "calibrate": f"calibrate pushes.csv {COLUMNS} --out robot.capture --json rows.json",
     "check": f"check robot.capture new.csv {COLUMNS} --json rows.json",
-    "demo": "demo --map mine.json --transitions 500 --episodes 1 --samples 64 --out out --json rows.json",
+    "demo": "demo --maps mine.json --transitions 500 --episodes 1 --samples 64 --out out --json rows.json",
     "coverage": f"coverage marble {BOARD} --mc 2 --methods pcp capture --state state --json rows.json",
     "plan": f"plan marble {BOARD} --methods capture {SHORT} --state state --record runs --json rows.json",
     "coverage peg": "coverage peg --calibration 4000 --test 2000 --volume 20 --json rows.json",
