@@ -11,19 +11,21 @@ import pytest
 from rich.console import Console
 
 from capture_cp import CaptureError
-from capture_cp.planning.episode import Episode
+from capture_cp.planning.episode import Episode, run_episode
+from capture_cp.report.output import output_folder
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.study import Study, study_of
 from capture_cp.tasks.box import GOAL, NEAR, Box, BoxWeights
 from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.planner import MarbleWeights
 from capture_cp.tasks.marble.rows import ROWS
+from capture_cp.tasks.marble.task import Marble
 from capture_cp.tasks.peg.corrected import Correction
 from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.tasks.peg.task import Peg
 from capture_cp.tasks.recorded import recorded_info, recorded_task
 from capture_cp.tasks.registry import TASKS, register_task
-from capture_cp.tasks.rows import weight_options
+from capture_cp.tasks.rows import FittedRow, weight_options
 from commands import refused
 from marble.boards import write_map
 
@@ -165,6 +167,40 @@ def test_kept_episodes_belong_to_their_settings_and_row(tmp_path):
         assert kept != other._identity(task, "capture")
     assert kept != study._identity(replace(task, design="random"), "capture")
     assert kept["row"] != study._identity(task, "capture-horizon")["row"]
+
+
+def test_episodes_played_together_are_those_played_alone(tmp_path, monkeypatch):
+    """What a GPU does with all episodes at once, done here by the processor, one after the other."""
+    monkeypatch.setattr(Marble, "max_steps", 3)
+    options = MarbleOptions(maps=(str(write_map(tmp_path)),))
+    study = PlanningStudy.of(options, methods=("capture",), episodes=3, samples=16, horizon=2, calibration=800)
+    tasks = study.tasks()
+    alone, plan = study.results(tasks, quiet()), FittedRow.planner
+
+    def run_episodes(planner, systems, starts, max_steps, seeds, noise_seeds):
+        def system(state, action, rng):
+            after, outcomes = systems(state[None], action[None], [rng])
+            return after[0], outcomes[0]
+
+        found = zip(starts, seeds, noise_seeds)
+        return [run_episode(planner(seed), system, start, max_steps, noise) for start, seed, noise in found]
+
+    monkeypatch.setattr(FittedRow, "planner", lambda row, alpha, *_: lambda seed: plan(row, alpha, seed))
+    monkeypatch.setattr("capture_cp.tasks.rows.run_episodes", run_episodes)
+    monkeypatch.setattr("capture_cp.studies.planning.chosen_device", lambda device: device)
+    monkeypatch.setattr("capture_cp.studies.planning.TOGETHER", 2)
+    together = replace(study, device="cuda", record=output_folder(tmp_path / "runs")).results(tasks, quiet())
+    for key in ("outcome", "steps", "path", "landed"):
+        ((first,), (second,)) = ([[run[key] for run in runs] for runs in found.values()] for found in (alone, together))
+        assert first == second
+    numbers = [Episode.load(file).info["episode"] for file in sorted((tmp_path / "runs").iterdir())]
+    assert numbers == [0, 1, 2]
+
+
+def test_rows_that_adapt_cannot_be_played_together():
+    study = PlanningStudy.of(COARSE, episodes=1, calibration=800)
+    with pytest.raises(CaptureError, match="one by one"):
+        study.fit(COARSE, "capture-online").play_together(COARSE.starts(1), 0.1, [(0, 0)], [{}])
 
 
 # -- recordings -------------------------------------------------------------------------------------------------------
