@@ -164,8 +164,8 @@ class FittedRow:
         systems = self.task.closed_loops()
         if self.row.online or systems is None:
             raise CaptureError(
-                f"episodes of {self.task.name} cannot be played together, because the row adapts online or true systems cannot "
-                "be batched; play them one by one."
+                f"episodes of {self.task.name} cannot be played together, because the row adapts online or the true systems "
+                "cannot be batched; play them one by one."
             )
         planner_seeds, noise_seeds = zip(*seeds)
         planner = self.planner(alpha, 0, "cuda")
