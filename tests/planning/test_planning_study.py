@@ -43,9 +43,10 @@ def quiet():
     return Console(file=io.StringIO())
 
 
-def episode_of(info):
-    empty = np.zeros((0, 2))
-    return Episode("success", np.zeros((1, 2)), empty, np.zeros((0, 1, 2)), np.zeros(0), np.zeros(0), info)
+def episode_of(info, start, actions):
+    """One step of a recording with that information, which leads nowhere."""
+    still = np.zeros((1, actions))
+    return Episode("success", np.stack([start, start]), still, still[None], np.zeros(1), np.zeros(1), info)
 
 
 # -- the box: what a task needs to be planned in ----------------------------------------------------------------------
@@ -218,7 +219,8 @@ def test_rows_that_adapt_cannot_be_played_together():
 )
 def test_a_recorded_task_is_the_one_that_was_recorded(options, place, correction, tmp_path):
     task = options.at(place).with_correction(correction)
-    episode_of(recorded_info(options, task, place)).save(tmp_path / "run.npz")
+    run = episode_of(recorded_info(options, task, place), task.starts(1)[0], len(task.actions))
+    run.save(tmp_path / "run.npz")
     found = recorded_task(Episode.load(tmp_path / "run.npz"))
     assert repr(found) == repr(task)
     assert found == task
@@ -242,7 +244,7 @@ def test_a_recorded_task_is_the_one_that_was_recorded(options, place, correction
 def test_damaged_and_foreign_recordings_are_refused(wrong, said):
     info = recorded_info(MarbleOptions(), MarbleOptions().at("center"), "center") | wrong
     with pytest.raises(CaptureError, match=said):
-        recorded_task(episode_of(info))
+        recorded_task(episode_of(info, MarbleOptions().at("center").starts(1)[0], 2))
 
 
 @pytest.mark.parametrize("entry", ["task", "options", "map"])
@@ -250,7 +252,7 @@ def test_recordings_without_their_task_are_refused(entry):
     info = recorded_info(MarbleOptions(), MarbleOptions().at("center"), "center")
     del info[entry]
     with pytest.raises(CaptureError, match="record it again"):
-        recorded_task(episode_of(info))
+        recorded_task(episode_of(info, MarbleOptions().at("center").starts(1)[0], 2))
 
 
 @pytest.mark.parametrize("correction", [[[1.0]], "all", [[[1.0] * 4] * 3], [[[1.0] * 4] * 3, None], 7])
