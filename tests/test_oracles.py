@@ -234,7 +234,7 @@ def test_columns_of_a_box_come_in_order_and_wrap(gridded, data):
     assert cells.column_count(extent) == np.prod(extent[:-1])
     for number, offset in enumerate(np.ndindex(*extent[:-1])):
         index = (first[:-1] + offset) % grid.shape[:-1]
-        column = cells.column_at(number, first, extent, found, centre)
+        column = cells.column_at(number, first, extent, found.origin, found.spacing, found.shape, centre)
         assert column == (np.ravel_multi_index(tuple(index), grid.shape[:-1]) if grid.dims > 1 else 0)
         assert np.array_equal(centre[:-1], (grid.origin + np.append(index, 0) * grid.spacing)[:-1])
 

@@ -22,11 +22,11 @@ from capture_cp.kernels.cells import (
     column_at,
     column_count,
     ellipsoid_along,
-    ellipsoid_apart,
     outside_corners,
     reach_along,
     squared_aside,
     whitened,
+    whitened_along,
     widest_limit,
 )
 from capture_cp.kernels.distance import SE2
@@ -88,7 +88,8 @@ def _holds(regions, cloud, whiten, corners, limit, centre):
         return False
     if regions.rule == ELLIPSOID:
         aside, turned = whitened(whiten, regions.is_angle, cloud[0], centre)
-        return ellipsoid_apart(whiten, regions.is_angle, cloud[0], centre[last], aside, turned) <= limit
+        z = turned + whitened_along(whiten, regions.is_angle, cloud[0], centre[last])
+        return aside + z * z <= limit
     if regions.rule == PARTICLE_BOX:
         farthest = 0.0
         for axis in range(last + 1):
@@ -135,10 +136,11 @@ def count_cells(regions, limits, first, extent, columns, counts, sums):
     for begin in range(0, column_count(extent[i]), threads):
         starts[thread], stops[thread] = 0, 0
         if begin + thread < column_count(extent[i]):
-            column = column_at(begin + thread, first[i], extent[i], columns, places[thread, : last + 1])
+            grid, place = (columns.origin, columns.spacing, columns.shape), places[thread, : last + 1]
+            column = column_at(begin + thread, first[i], extent[i], *grid, place)
             numbers[thread], widest = column, widest_limit(limits[i], columns.present, column)
             starts[thread], stops[thread] = _range(
-                regions, cloud, whiten, corners, widest, places[thread, : last + 1], first[i], extent[i], columns
+                regions, cloud, whiten, corners, widest, place, first[i], extent[i], columns
             )
         cuda.syncthreads()
         for other in range(thread // WARP, threads, threads // WARP):

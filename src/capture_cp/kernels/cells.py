@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.compiler import parallel_kernel
+from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.distance import EUCLIDEAN, SE2, nearest_whole, squared_limit
 
 PARTICLE_BOX, ELLIPSOID = 2, 3
 CIRCLE = math.pi + 1e-9  # where angles go on at the other end
 FAR = 2.0**52  # cells away, as far as whole numbers are exact
+MANY = 64  # cells of an ellipsoid's column, above which it pays to find out which are within reach
 _HAIR = 1e-9  # relative; cells are passed over only where rounding cannot matter
 
 
@@ -84,17 +85,30 @@ def column_count(extent):
 
 
 @njit(cache=True, inline="always")
-def column_at(number, first, extent, columns, centre):
-    """The column that is the `number`-th of an index box; its place is written to `centre` (dc,). Indices wrap."""
+def column_at(number, first, extent, origin, spacing, shape, centre):
+    """The column that is the `number`-th of an index box; its place is written to `centre` (dc,). Indices wrap.
+
+    Of `Columns` it takes arrays, not the tuple: copying that would take longer than the work.
+    """
     column, stride = 0, 1
     for back in range(1, extent.shape[0]):
         axis = extent.shape[0] - 1 - back
-        index = (first[axis] + number % extent[axis]) % columns.shape[axis]
+        index = (first[axis] + number % extent[axis]) % shape[axis]
         number //= extent[axis]
-        centre[axis] = columns.origin[axis] + index * columns.spacing[axis]
+        centre[axis] = origin[axis] + index * spacing[axis]
         column += index * stride
-        stride *= columns.shape[axis]
+        stride *= shape[axis]
     return column
+
+
+@njit(cache=True, inline="always")
+def column_beside(column, b, first, origin, spacing, shape, centre):
+    """The column after `column` of an index box, b columns from where it begins on the last axis but one: no divisions."""
+    axis = first.shape[0] - 2
+    index = first[axis] + b
+    index = index if index < shape[axis] else index - shape[axis]
+    centre[axis] = origin[axis] + index * spacing[axis]
+    return column + 1 if index > 0 else column + 1 - shape[axis]
 
 
 @njit(cache=True, inline="always")
@@ -102,6 +116,15 @@ def cell_at(t, first, cells):
     """Index of the t-th cell of a column from `first` on; it wraps."""
     index = first + t
     return index if index < cells else index - cells
+
+
+@njit(cache=True, inline="always")
+def largest(limits):
+    """The largest limit of all, -1 if none admits anything."""
+    top = -1.0
+    for m in range(limits.shape[0]):
+        top = max(top, limits[m])
+    return top
 
 
 @njit(cache=True, inline="always")
@@ -170,6 +193,24 @@ def squared_aside(cloud, l, centre):
 
 
 @njit(cache=True, inline="always")
+def _near_aside(cloud, centre, limit, aside):
+    """`squared_aside` of all particles, into aside (L,), and of how many it is within a limit."""
+    near = 0
+    if cloud.shape[1] == 3:
+        # the same sum, spelt out: without the loop over axes the compiler vectorises the one over particles
+        x, y = centre[0], centre[1]
+        for l in range(cloud.shape[0]):
+            dx, dy = cloud[l, 0] - x, cloud[l, 1] - y
+            aside[l] = dx * dx + dy * dy
+    else:
+        for l in range(cloud.shape[0]):
+            aside[l] = squared_aside(cloud, l, centre)
+    for l in range(cloud.shape[0]):
+        near += aside[l] <= limit
+    return near
+
+
+@njit(cache=True, inline="always")
 def along_term(rule, length, particle, value):
     """What the last axis adds: the factor on the part aside, and the rest. See `squared_distance`."""
     if rule == EUCLIDEAN:
@@ -201,7 +242,8 @@ def _kth_ends(cloud, aside, widest, k, length, ends):
     A cell within reach of k particles is above the k-th lowest beginning of their reaches and below the k-th highest end.
     """
     last = cloud.shape[1] - 1
-    ends[:] = math.inf
+    for j in range(k):
+        ends[0, j], ends[1, j] = math.inf, math.inf
     for l in range(cloud.shape[0]):
         if aside[l] <= widest:
             begin, end = reach_along(cloud[l, last], aside[l], widest, length)
@@ -216,35 +258,42 @@ def _kth_ends(cloud, aside, widest, k, length, ends):
     return ends[0, k - 1], -ends[1, k - 1]
 
 
-@njit(cache=True)
+@njit(cache=True, pipeline_class=WithoutCopies)
 def _near_particles(rule, length, k, cloud, limits, first, extent, columns, room, counts):
-    last, particles, infeasible = cloud.shape[1] - 1, cloud.shape[0], limits.shape[0] - 1
-    origin, spacing, cells = columns.origin[last], columns.spacing[last], columns.shape[last]
-    aside, stretch, along, total = room.aside, room.terms[0], room.terms[1], 0.0
+    last, particles, total = cloud.shape[1] - 1, cloud.shape[0], 0.0
+    held, run, limit = -1, 0, limits[-1]  # label -1 is the last entry of limits and counts
+    labels, weights, present = columns.labels, columns.weights, columns.present
+    origin, spacing, shape, weighs = columns.origin, columns.spacing, columns.shape, columns.weights.shape[0] > 0
+    begin, start_at, pitch, cells = first[last], origin[last], spacing[last], shape[last]
+    centre, aside, ends, stretch, along = room.centre, room.aside, room.ends, room.terms[0], room.terms[1]
     for t in range(extent[last]):
-        value = origin + cell_at(t, first[last], cells) * spacing
+        value = start_at + cell_at(t, begin, cells) * pitch
         for l in range(particles):
             stretch[t, l], along[t, l] = along_term(rule, length, cloud[l, last], value)
+    column, b, beside = 0, 0, extent[last - 1] if last > 0 else 1
     for number in range(column_count(extent)):
-        column = column_at(number, first, extent, columns, room.centre)
-        widest, near = widest_limit(limits, columns.present, column), 0
-        for l in range(particles):
-            aside[l] = squared_aside(cloud, l, room.centre)
-            near += aside[l] <= widest
-        if near >= k:
-            low, high = _kth_ends(cloud, aside, widest, k, length, room.ends)
-            start, stop = cells_between(low, high, rule == SE2, first[last], extent[last], origin, spacing, cells)
+        if b == 0:
+            column = column_at(number, first, extent, origin, spacing, shape, centre)
+        else:
+            column = column_beside(column, b, first, origin, spacing, shape, centre)
+        b = b + 1 if b + 1 < beside else 0
+        widest = widest_limit(limits, present, column)
+        if _near_aside(cloud, centre, widest, aside) >= k:
+            low, high = _kth_ends(cloud, aside, widest, k, length, ends)
+            start, stop = cells_between(low, high, rule == SE2, begin, extent[last], start_at, pitch, cells)
             for t in range(start, stop):
-                cell = cell_at(t, first[last], cells)
-                m = columns.labels[column, cell]
-                m = m if m >= 0 else infeasible
-                limit, inside = limits[m], 0
+                cell = cell_at(t, begin, cells)
+                m, inside = labels[column, cell], 0
+                if m != held:  # neighbours mostly share a stratum: its limit and count stay in registers
+                    counts[held] += run
+                    held, run, limit = m, 0, limits[m]
                 for l in range(particles):
                     inside += squared_apart(aside[l], stretch[t, l], along[t, l]) <= limit
                 if inside >= k:
-                    counts[m] += 1
-                    if columns.weights.shape[0] > 0:
-                        total += columns.weights[column, cell]
+                    run += 1
+                    if weighs:
+                        total += weights[column, cell]
+    counts[held] += run
     return total
 
 
@@ -285,14 +334,13 @@ def whitened(whiten, is_angle, mean, centre):
 
 
 @njit(cache=True, inline="always")
-def ellipsoid_apart(whiten, is_angle, mean, value, aside, turned):
-    """Squared Mahalanobis distance of a cell, from what `whitened` makes of its column and its value on the last axis."""
+def whitened_along(whiten, is_angle, mean, value):
+    """What W makes of a value on the last axis, as its part of the last component."""
     last = mean.shape[0] - 1
     step = value - mean[last]
     if is_angle[last]:
         step -= 2.0 * math.pi * nearest_whole(step / (2.0 * math.pi))
-    z = turned + whiten[last, last] * step
-    return aside + z * z
+    return whiten[last, last] * step
 
 
 @njit(cache=True, inline="always")
@@ -305,39 +353,88 @@ def ellipsoid_along(whiten, mean, widest, aside, turned):
     return low, high
 
 
-@njit(cache=True)
-def _in_box_or_ellipsoid(rule, cloud, whiten, is_angle, limits, first, extent, columns, room, counts):
-    last, infeasible, mean, total = cloud.shape[1] - 1, limits.shape[0] - 1, cloud[0], 0.0
-    origin, spacing, cells = columns.origin[last], columns.spacing[last], columns.shape[last]
-    turns = rule == ELLIPSOID and is_angle[last]
+@njit(cache=True, pipeline_class=WithoutCopies)
+def _in_box(cloud, limits, first, extent, columns, room, counts):
+    last, total = cloud.shape[1] - 1, 0.0
+    held, run, limit = -1, 0, limits[-1]
+    labels, weights, present = columns.labels, columns.weights, columns.present
+    origin, spacing, shape, weighs = columns.origin, columns.spacing, columns.shape, columns.weights.shape[0] > 0
+    begin, start_at, pitch, cells = first[last], origin[last], spacing[last], shape[last]
+    centre, corners = room.centre, room.corners
     for axis in range(last + 1):
-        room.corners[0, axis], room.corners[1, axis] = box_corners(cloud, axis)
+        corners[0, axis], corners[1, axis] = box_corners(cloud, axis)
+    column, b, beside = 0, 0, extent[last - 1] if last > 0 else 1
     for number in range(column_count(extent)):
-        column = column_at(number, first, extent, columns, room.centre)
-        widest, aside, turned = widest_limit(limits, columns.present, column), -math.inf, 0.0
-        if rule == ELLIPSOID:
-            aside, turned = whitened(whiten, is_angle, mean, room.centre)
+        if b == 0:
+            column = column_at(number, first, extent, origin, spacing, shape, centre)
         else:
-            for axis in range(last):
-                aside = max(aside, outside_corners(room.corners, axis, room.centre[axis]))
-        if widest >= 0.0 and aside <= widest:
-            if rule == ELLIPSOID:
-                low, high = ellipsoid_along(whiten, mean, widest, aside, turned)
-            else:
-                low, high = room.corners[0, last] - widest, room.corners[1, last] + widest
-            start, stop = cells_between(low, high, turns, first[last], extent[last], origin, spacing, cells)
+            column = column_beside(column, b, first, origin, spacing, shape, centre)
+        b = b + 1 if b + 1 < beside else 0
+        widest, aside = widest_limit(limits, present, column), 0.0
+        for axis in range(last):
+            aside = max(aside, outside_corners(corners, axis, centre[axis]))
+        if aside <= widest:
+            low, high = corners[0, last] - widest, corners[1, last] + widest
+            start, stop = cells_between(
+                low, high, False, begin, extent[last], start_at, pitch, cells
+            )  # fmt: skip
             for t in range(start, stop):
-                cell = cell_at(t, first[last], cells)
-                m, value = columns.labels[column, cell], origin + cell * spacing
-                m = m if m >= 0 else infeasible
-                if rule == ELLIPSOID:
-                    apart = ellipsoid_apart(whiten, is_angle, mean, value, aside, turned)
-                else:
-                    apart = max(aside, outside_corners(room.corners, last, value), 0.0)
-                if apart <= limits[m]:
-                    counts[m] += 1
-                    if columns.weights.shape[0] > 0:
-                        total += columns.weights[column, cell]
+                cell = cell_at(t, begin, cells)
+                m = labels[column, cell]
+                if m != held:
+                    counts[held] += run
+                    held, run, limit = m, 0, limits[m]
+                if max(aside, outside_corners(corners, last, start_at + cell * pitch)) <= limit:
+                    run += 1
+                    if weighs:
+                        total += weights[column, cell]
+    counts[held] += run
+    return total
+
+
+@njit(cache=True, pipeline_class=WithoutCopies)
+def _in_ellipsoid(cloud, whiten, is_angle, limits, first, extent, columns, room, counts):
+    last, mean, total = cloud.shape[1] - 1, cloud[0], 0.0
+    held, run, limit = -1, 0, limits[-1]
+    labels, weights, present = columns.labels, columns.weights, columns.present
+    origin, spacing, shape, weighs = columns.origin, columns.spacing, columns.shape, columns.weights.shape[0] > 0
+    begin, start_at, pitch, cells = first[last], origin[last], spacing[last], shape[last]
+    centre, along, plain = room.centre, room.terms[0, :, 0], last == 2 and not (is_angle[0] or is_angle[min(last, 1)])
+    top = largest(limits)
+    for t in range(extent[last]):
+        value = start_at + cell_at(t, begin, cells) * pitch
+        along[t] = whitened_along(whiten, is_angle, mean, value)
+    column, b, beside = 0, 0, extent[last - 1] if last > 0 else 1
+    for number in range(column_count(extent)):
+        if b == 0:
+            column = column_at(number, first, extent, origin, spacing, shape, centre)
+        else:
+            column = column_beside(column, b, first, origin, spacing, shape, centre)
+        b = b + 1 if b + 1 < beside else 0
+        if plain:
+            # the same sums, spelt out: most columns are looked at for nothing else
+            dx, dy = centre[0] - mean[0], centre[1] - mean[1]
+            first_z, second_z = whiten[0, 0] * dx, whiten[1, 0] * dx + whiten[1, 1] * dy
+            aside, turned = first_z * first_z + second_z * second_z, whiten[2, 0] * dx + whiten[2, 1] * dy
+        else:
+            aside, turned = whitened(whiten, is_angle, mean, centre)
+        widest = widest_limit(limits, present, column) if aside <= top else -1.0
+        if aside <= widest:
+            start, stop = 0, extent[last]
+            if stop > MANY:
+                low, high = ellipsoid_along(whiten, mean, widest, aside, turned)
+                start, stop = cells_between(low, high, is_angle[last], begin, extent[last], start_at, pitch, cells)
+            for t in range(start, stop):
+                cell, z = cell_at(t, begin, cells), turned + along[t]
+                m = labels[column, cell]
+                if m != held:
+                    counts[held] += run
+                    held, run, limit = m, 0, limits[m]
+                if aside + z * z <= limit:
+                    run += 1
+                    if weighs:
+                        total += weights[column, cell]
+    counts[held] += run
     return total
 
 
@@ -350,8 +447,10 @@ def search(rule, length, k, cloud, whiten, is_angle, limits, first, extent, colu
 
     `first` and `extent` (dc,) are an index box that holds every candidate.
     """
-    if rule >= PARTICLE_BOX:
-        return _in_box_or_ellipsoid(rule, cloud, whiten, is_angle, limits, first, extent, columns, room, counts)
+    if rule == PARTICLE_BOX:
+        return _in_box(cloud, limits, first, extent, columns, room, counts)
+    if rule == ELLIPSOID:
+        return _in_ellipsoid(cloud, whiten, is_angle, limits, first, extent, columns, room, counts)
     return _near_particles(rule, length, k, cloud, limits, first, extent, columns, room, counts)
 
 

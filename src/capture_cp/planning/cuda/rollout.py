@@ -101,7 +101,7 @@ def count_in_columns(shared, regions, columns, c, lane):
         return 0
     index_box(regions.rule, regions.length, reach, centre, cloud, columns, first, extent)
     for number in range(lane, column_count(extent), LANES):
-        column = column_at(number, first, extent, columns, centre)
+        column = column_at(number, first, extent, columns.origin, columns.spacing, columns.shape, centre)
         widest = widest_limit(limits, columns.present, column)
         if widest >= 0.0:
             start, stop = near_range(
