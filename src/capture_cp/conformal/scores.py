@@ -85,7 +85,10 @@ class Score(Params, ABC):
 
     def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
         """Cells within q (n, M + 1), by stratum, infeasible ones last: (n, M + 1). Negative q admits nothing."""
-        grid, regions = strata.require_grid(), self.regions(prediction)
+        grid = strata.require_grid()
+        # a subclass with a score of its own does not inherit the compiled regions of another
+        own = next(kind for kind in type(self).__mro__ if "score" in vars(kind))
+        regions = self.regions(prediction) if "regions" in vars(own) else None
         first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
         if regions is not None:
             return np.asarray(count_cells(regions, q, first, extent, columns_of(strata)))
