@@ -147,6 +147,36 @@ def price_steps(shared, first, here, horizon, params, lane):
         shared.costs[c] = cost if math.isfinite(all_of_it) else math.nan
 
 
+@cuda.jit(device=True, cache=True)
+def move_particles(shared, c, states, action, noise, key, h, lane, draws, regions, params):
+    """A lane's particles one step on, which is step h of the plan and number c of those under way."""
+    for p in range(EACH):
+        l = lane + p * LANES
+        if l < PARTICLES:
+            for pair in range(PAIRS if draws else 0):
+                counter = (h * PARTICLES + l) * PAIRS + pair
+                noise[2 * pair, 0], noise[2 * pair + 1, 0] = normal_pair(key, counter)
+            step(states[:, p : p + 1], action, noise, params)
+            for s in range(DS):
+                shared.rows[c, s, l] = states[s, p]
+            for axis in range(DC):
+                shared.cloud[c, l, axis] = shared.rows[c, regions.axes[axis], l]
+
+
+@cuda.jit(device=True, cache=True)
+def add_up(plans, shared, row, i, first, here, total):
+    """The cost of a sequence with that of the steps under way; what is no number is noted, and costs infinitely much."""
+    for c in range(here):
+        cost = shared.costs[c]
+        if not math.isfinite(cost) and math.isfinite(total):
+            cuda.atomic.add(plans.trouble, (row, 0), 1)
+            cuda.atomic.min(plans.trouble, (row, 1), first + c + 1)
+        total += cost if math.isfinite(cost) else math.inf
+        if plans.stages.shape[0] > 0:
+            plans.stages[row, i, first + c] = cost
+    return total
+
+
 @cuda.jit(cache=True, **FEW_REGISTERS)
 def roll_out(plans, purpose, draws, regions, runs, columns, params):
     """Costs of the sequences of every plan, under noise of streams of their own.
@@ -192,17 +222,7 @@ def roll_out(plans, purpose, draws, regions, runs, columns, params):
                 action[a] = plans.sequences[row, i, h, a]
             for a in range(lane, DA, LANES):
                 shared.x[c, DS + a] = plans.sequences[row, i, h, a]
-            for p in range(EACH):
-                l = lane + p * LANES
-                if l < PARTICLES:
-                    for pair in range(PAIRS if draws else 0):
-                        counter = (h * PARTICLES + l) * PAIRS + pair
-                        noise[2 * pair, 0], noise[2 * pair + 1, 0] = normal_pair(key, counter)
-                    step(states[:, p : p + 1], action, noise, params)
-                    for s in range(DS):
-                        shared.rows[c, s, l] = states[s, p]
-                    for axis in range(DC):
-                        shared.cloud[c, l, axis] = shared.rows[c, regions.axes[axis], l]
+            move_particles(shared, c, states, action, noise, key, h, lane, draws, regions, params)
         cuda.syncwarp()
         average_particles(shared, here, lane)
         cuda.syncwarp()
@@ -215,14 +235,7 @@ def roll_out(plans, purpose, draws, regions, runs, columns, params):
         price_steps(shared, first, here, horizon, params, lane)
         cuda.syncwarp()
         if lane == 0 and real:
-            for c in range(here):
-                cost = shared.costs[c]
-                if not math.isfinite(cost) and math.isfinite(total):
-                    cuda.atomic.add(plans.trouble, (row, 0), 1)
-                    cuda.atomic.min(plans.trouble, (row, 1), first + c + 1)
-                total += cost if math.isfinite(cost) else math.inf
-                if plans.stages.shape[0] > 0:
-                    plans.stages[row, i, first + c] = cost
+            total = add_up(plans, shared, row, i, first, here, total)
         for s in range(lane, DS, LANES):
             shared.x[0, s] = shared.x[here, s]
         cuda.syncwarp()
