@@ -19,7 +19,7 @@ RUNS = {
     "05_six_methods": ("3000", "capture-k1"),
     "06_save_load_control_loop": ("3000", "regions held"),
     "07_planning_in_python": ("120", "arrived after"),
-    "08_marble_planner": ("512", "ms a plan"),
+    "08_marble_planner": ("512", "ms per plan"),
     "09_peg": ("2500", "free"),
     "10_two_wheels": (None, "Region(alpha=0.1: all"),
     "11_block_among_walls": ("900", "other contact"),
