@@ -136,8 +136,8 @@ def count_cells(regions, limits, first, extent, columns, counts, sums):
     for begin in range(0, column_count(extent[i]), threads):
         starts[thread], stops[thread] = 0, 0
         if begin + thread < column_count(extent[i]):
-            grid, place = (columns.origin, columns.spacing, columns.shape), places[thread, : last + 1]
-            column = column_at(begin + thread, first[i], extent[i], *grid, place)
+            place = places[thread, : last + 1]
+            column = column_at(begin + thread, first[i], extent[i], columns.origin, columns.spacing, columns.shape, place)
             numbers[thread], widest = column, widest_limit(limits[i], columns.present, column)
             starts[thread], stops[thread] = _range(
                 regions, cloud, whiten, corners, widest, place, first[i], extent[i], columns
