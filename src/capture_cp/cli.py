@@ -134,9 +134,10 @@ def _task(name: str, given: list[str]) -> tuple[str, list[str]]:
         at = given.index("--task")
         if at + 1 < len(given):
             return given[at + 1], given[:at] + given[at + 2 :]
-    if name == "demo" or (name == "view" and not given):
+    asks_help = given[:1] in (["-h"], ["--help"])
+    if name == "demo" or (name == "view" and not asks_help):
         return DEFAULT_TASK, given
-    if given and given[0] in ("-h", "--help"):
+    if asks_help:
         print(f"usage: capture {name} TASK [OPTIONS]\n\n{COMMANDS[name].summary}\n")
         print(f"Tasks: {', '.join(task_names())}, or one of your own: --task module:object.")
         print(f"`capture {name} TASK --help` lists the options.")

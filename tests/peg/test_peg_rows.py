@@ -56,7 +56,7 @@ def test_every_row_has_the_papers_budget():
 
 @njit(cache=True)
 def tell_all(mean, action, seen, h, horizon, params):
-    """All that a cost may see, a number a step: particles of 4 steps, then cells and summed cost of two regions."""
+    """All that a cost may see, one number per step: particles of 4 steps, then cells and summed cost of two regions."""
     if h <= 4:
         return seen.particles[h - 1]
     region, number = (h - 5) // (seen.cells.shape[1] + 1), (h - 5) % (seen.cells.shape[1] + 1)
