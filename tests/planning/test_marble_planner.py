@@ -15,7 +15,7 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout
 from capture_cp.tasks.marble import dynamics, planner
 from capture_cp.tasks.marble.maps import MAP_NAMES
-from capture_cp.tasks.marble.planner import PLANNER, marble_params, marble_planner, model_step, position_spread
+from capture_cp.tasks.marble.planner import PLANNER, marble_params, marble_planner, model_step
 from capture_cp.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, feasible_positions, positions_in
 from planning.plugins import guarded, noise_free
@@ -120,21 +120,14 @@ def test_fused_rollout_equals_python_on_the_marble(name):
 
 
 @pytest.mark.parametrize("gain", GAINS)
-def test_position_spread_is_that_of_the_wall_free_model(gain):
+def test_one_step_spread_is_that_of_the_wall_free_model(gain):
     n, rng = 20_000, np.random.default_rng(3)
-    params = marble_params(Marble(board(size=(600, 600))), gain)
+    task = Marble(board(size=(600, 600)), model_gain=gain)
     states = np.zeros((6, n))
     states[[0, 2]] = 0.3
-    for spread in position_spread(6, gain):
-        model_step(states, np.zeros(2), rng.standard_normal((2, n)), params)
-        # a sample deviation has the standard error σ / √(2n); twelve of them within five
-        for axis in (0, 2):
-            assert abs(states[axis].std() - spread) < 5 * spread / np.sqrt(2 * n)
-
-
-def test_position_spread_of_one_step_is_the_predicted_gaussians():
-    _, cov = ROOM.gaussian(np.zeros((1, 8)) + 0.03)
-    np.testing.assert_allclose(cov[0], position_spread(1, dynamics.MODEL_GAIN)[0] ** 2 * np.eye(2), rtol=1e-12)
+    model_step(states, np.zeros(2), rng.standard_normal((2, n)), marble_params(task, gain))
+    for axis in (0, 2):  # a sample deviation has the standard error σ / √(2n): within five of them
+        assert abs(states[axis].std() - task.one_step_spread) < 5 * task.one_step_spread / np.sqrt(2 * n)
 
 
 # -- the objective ----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def task(tmp_path):
-    (task,) = MarbleOptions(maps=(str(write_map(tmp_path)),)).places(planning=True).values()
+    (task,) = MarbleOptions(maps=(str(write_map(tmp_path)),)).places().values()
     return task
 
 

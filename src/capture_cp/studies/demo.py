@@ -102,7 +102,7 @@ class Demo(Study):
         if self.rival is not None:
             known_name("method", self.rival, METHODS)
         check_writable(self.json)
-        places = self.task.places(planning=True)
+        places = self.task.places()
         if len(places) != 1:
             raise CaptureError(f"the demo is about one place; {len(places)} are given: {', '.join(places)}.")
         ((place, task),) = places.items()

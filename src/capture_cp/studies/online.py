@@ -84,7 +84,7 @@ class OnlineStudy(Study):
 
     def tasks(self) -> dict[str, Task]:
         """The tasks by the names of their places, all settings checked."""
-        tasks = dict(self.task.places(planning=True))
+        tasks = dict(self.task.places())
         if not self.modes:
             raise CaptureError("no modes are given; name at least one, or leave --modes out.")
         for mode in self.modes:

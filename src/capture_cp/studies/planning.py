@@ -97,7 +97,7 @@ class PlanningStudy(Study):
     def tasks(self) -> dict[str, Task]:
         """The tasks by the names of their places, all settings checked."""
         device = chosen_device(self.device)
-        tasks = {place: task.on(device) for place, task in self.task.places(planning=True).items()}
+        tasks = {place: task.on(device) for place, task in self.task.places().items()}
         one = next(iter(tasks.values()))
         counts = ("episodes", "samples", "horizon", "jobs", "particles")
         check_settings(self, counts, (self.figures, self.state, self.record), one.rows)

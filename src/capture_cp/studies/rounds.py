@@ -75,7 +75,7 @@ class RoundsStudy(Study):
             console.print(f"Figure: {file}", markup=False)
 
     def _checked(self) -> dict[str, Task]:
-        tasks = dict(self.task.places(planning=True))
+        tasks = dict(self.task.places())
         whole_number("rounds", self.rounds, 0)
         whole_number("checks", self.checks, 0)
         for task in tasks.values():

@@ -42,6 +42,7 @@ class Row:
         horizon: regions calibrated for each step of the horizon, instead of one-step regions all along it.
         online: thresholds that adapt during the episode.
         corrected: a model whose bias was learnt away from transitions of its own.
+        oracle: the true system as the model, to see what planning alone can reach.
     """
 
     method: str
@@ -50,6 +51,7 @@ class Row:
     horizon: bool = False
     online: bool = False
     corrected: bool = False
+    oracle: bool = False
 
     def changed(self, planner: dict[str, Any], weights: Any = None) -> Row:
         """The row with other settings; a value of None leaves the row's own, and so does a switch that is off."""
@@ -75,9 +77,15 @@ def own_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
 
 
 def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """The same and plain CaPTURe with a corrected model."""
-    capture = {"capture": Row("capture", planner, weights)} | own_rows(planner, weights)
-    return {f"{name}-residual": replace(row, corrected=True) for name, row in capture.items()}
+    """The same and plain CaPTURe with a corrected model, and what they are compared with."""
+    names = "capture", "particles", "pcp", "no-strata"
+    plain = {name: Row(name, planner, weights) for name in names} | own_rows(planner, weights)
+    return {f"{name}-residual": replace(row, corrected=True) for name, row in plain.items()}
+
+
+def oracle_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """Bare particles of the true system."""
+    return {"particles-oracle": Row("particles", planner, weights, oracle=True)}
 
 
 @dataclass(frozen=True)
@@ -193,17 +201,21 @@ def fit_row(
     `particles`, `tree` and `k` are by default the task's. `calibration` up to 1 is a share of the data, above it their
     number.
     """
-    planned = task.corrected(seed) if row.corrected else task
+    planned = task.oracle() if row.oracle else task.corrected(seed) if row.corrected else task
+    acting = planned.in_closed_loop
     particles, tree, here = particles or task.particles, tree or task.tree, task.seed_here(seed)
     if not row.horizon:
         data = task.calibration(seed, part_of(task.calibration_size, calibration))
-        return FittedRow(row, planned, planned.method(row.method, particles, tree, here, k).fit(data.X, data.Y))
+        cap = planned.method(row.method, particles, tree, here, k).fit(data.X, data.Y)
+        cap.model = acting
+        return FittedRow(row, acting, cap)
     steps, n = task.region_steps or row.planner.horizon, part_of(task.calibration_rollouts, calibration)
     rollouts = task.rollouts(seed, "roll-outs", n, steps)
     score = NearestParticles(k or max(1, particles // 2), task.metric)
     trees = Tree(**(tree.get_params(deep=False) | {"per_stratum": True}))
     ahead = HorizonCapture(planned.model_step, task.strata, task.axes, score, trees, particles, here)
-    return FittedRow(row, planned, ahead.fit(rollouts))
+    ahead.fit(rollouts).step = acting.model_step
+    return FittedRow(row, acting, ahead)
 
 
 def part_of(size: int, calibration: float) -> int:

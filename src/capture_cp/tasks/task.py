@@ -71,18 +71,19 @@ class TaskOptions:
     weights: ClassVar[type[Any] | None] = None
     varied: ClassVar[Mapping[str, Setting]] = VARIED
 
-    def places(self, planning: bool = False) -> Mapping[str, Task]:
-        """The tasks that a study runs over, by the names that these options give them; `planning` ends episodes at goals."""
+    def places(self) -> Mapping[str, Task]:
+        """The tasks that a study runs over, by the names that these options give them."""
         raise NotImplementedError
 
     @property
     def place_names(self) -> tuple[str, ...]:
         """The names that these options give to places."""
-        return tuple(self.places(planning=True))
+        return tuple(self.places())
 
     def at(self, place: str) -> Task:
         """One of these tasks, as planning has it; nothing that only its true system needs is checked."""
-        return self.places(planning=True)[known_name("place", place, self.places(planning=True))]
+        places = self.places()
+        return places[known_name("place", place, places)]
 
     @property
     def in_paper(self) -> bool:
@@ -134,7 +135,7 @@ class Task(TaskOptions):
         """The map, hole or variant; episodes and data of two places share no random numbers."""
         return self.name
 
-    def places(self, planning: bool = False) -> Mapping[str, Task]:
+    def places(self) -> Mapping[str, Task]:
         """This task alone."""
         return {self.place: self}
 
@@ -210,6 +211,10 @@ class Task(TaskOptions):
     def corrected(self, seed: int) -> Task:
         """The task with a model whose bias was learnt away from true transitions of its own."""
         raise CaptureError(f"{self.name} has no corrected model; leave out the rows whose names end in -residual.")
+
+    def oracle(self) -> Task:
+        """The task with its true system as the model."""
+        raise CaptureError(f"{self.name} cannot plan with its true system; leave out the rows whose names end in -oracle.")
 
     def with_correction(self, correction: Any) -> Task:
         """The task with the correction of a recorded episode, read from JSON; None is the model as it is."""
@@ -367,6 +372,11 @@ class Task(TaskOptions):
     def starts(self, n: int) -> Floats:
         """States (n, ds) where the episodes of the planning study start."""
         raise NotImplementedError
+
+    @property
+    def in_closed_loop(self) -> Task:
+        """The task as planner and true system have it in closed loop, where calibration data differ from that."""
+        return self
 
     def outcome(self, state: Floats) -> str | None:
         """How an episode has ended, once it has: "success", "fell", ..."""

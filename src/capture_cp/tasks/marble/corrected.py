@@ -24,7 +24,7 @@ def corrected(task: Marble, transitions: int, rng: np.random.Generator) -> Marbl
     The correction acts as an acceleration, so walls and pits stop a corrected marble as they stop any other.
     """
     model = replace(task, absorb=False, correction=None)
-    X = model.inputs(whole_number("transitions", transitions, 100), rng)
+    X = model.inputs(whole_number("transitions", transitions, 20), rng)
     after = model.true_step(X[:, :6], X[:, 6:], rng)
     free = (np.abs(after[:, SPEEDS]) < dynamics.MAX_SPEED).all(axis=1)
     for states in (X, after):

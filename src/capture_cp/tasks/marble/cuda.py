@@ -11,19 +11,19 @@ from capture_cp.cuda.arrays import blocks, tuple_on_device
 from capture_cp.cuda.exact import exact_kernel, launch
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.tasks.marble.cspace import stratum_of
-from capture_cp.tasks.marble.dynamics import NOISE, TRUE_GAIN, step
+from capture_cp.tasks.marble.dynamics import step
 from capture_cp.tasks.marble.task import Marble
 
 
 @exact_kernel
-def _outcomes(X, draws, seed, first, first_draw, gain, absorb, g, strata, origin, spacing, positions, labels):
+def _outcomes(X, draws, seed, first, first_draw, gain, noise, absorb, g, strata, origin, spacing, positions, labels):
     row = cuda.grid(1)
     if row < X.shape[0] * draws:
         i = row // draws
         n0, n1 = normal_pair(np.uint64(stream(seed, first + i)), first_draw + row % draws)
         x, _, y, _, _, _, _ = step(
             X[i, 0], X[i, 1], X[i, 2], X[i, 3], X[i, 4], X[i, 5],
-            X[i, 6] + NOISE * n0, X[i, 7] + NOISE * n1, (0.0, 0.0, 0.0, 0.0), gain, absorb, g,
+            X[i, 6] + noise * n0, X[i, 7] + noise * n1, (0.0, 0.0, 0.0, 0.0), gain, absorb, g,
         )  # fmt: skip
         positions[row, 0], positions[row, 1] = x, y
         labels[row] = stratum_of(x, y, strata, origin, spacing, g)
@@ -33,7 +33,7 @@ class OutcomesOnCuda:
     """`Marble.outcomes` on the GPU, with the strata of what it draws."""
 
     def __init__(self, task: Marble) -> None:
-        self.absorb = task.absorb
+        self._system = task.true_gain, task.noise, task.absorb
         self._geometry = tuple_on_device(task.map.geometry)
         self._strata = tuple(cuda.to_device(np.ascontiguousarray(part)) for part in task.strata.look_up)
 
@@ -44,6 +44,6 @@ class OutcomesOnCuda:
         """
         size = blocks(X.shape[0] * draws)
         launch(
-            _outcomes, size, X, draws, seed, first, first_draw, TRUE_GAIN, self.absorb, self._geometry, *self._strata,
+            _outcomes, size, X, draws, seed, first, first_draw, *self._system, self._geometry, *self._strata,
             positions, labels,
         )  # fmt: skip

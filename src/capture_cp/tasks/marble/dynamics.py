@@ -144,20 +144,20 @@ def step_all(states, actions, noise, extra, gain, absorb, g):
 
 
 @njit(cache=True, pipeline_class=WithoutCopies)
-def _sample_rows(states, actions, draws, seed, first, first_draw, gain, absorb, g, positions, start, stop):
+def _sample_rows(states, actions, draws, seed, first, first_draw, gain, noise, absorb, g, positions, start, stop):
     for i in range(start, stop):
         key = stream(seed, first + i)
         for draw in range(draws):
             n0, n1 = normal_pair(key, first_draw + draw)
             x, _, y, _, _, _, _ = step(
                 states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
-                actions[i, 0] + NOISE * n0, actions[i, 1] + NOISE * n1, (0.0, 0.0, 0.0, 0.0), gain, absorb, g,
+                actions[i, 0] + noise * n0, actions[i, 1] + noise * n1, (0.0, 0.0, 0.0, 0.0), gain, absorb, g,
             )  # fmt: skip
             positions[i, draw, 0], positions[i, draw, 1] = x, y
 
 
 @parallel_kernel(cache=True)
-def sample_positions(states, actions, draws, seed, first, first_draw, gain, absorb, g):
+def sample_positions(states, actions, draws, seed, first, first_draw, gain, noise, absorb, g):
     """`draws` next positions of every marble under fresh noise: (n, draws, 2).
 
     Row i uses stream `first + i` of the seed from number `first_draw` on, so the numbers depend neither on threads nor on
@@ -168,7 +168,7 @@ def sample_positions(states, actions, draws, seed, first, first_draw, gain, abso
     for chunk in prange((n + CHUNK - 1) // CHUNK):
         start = chunk * CHUNK
         stop = min(n, start + CHUNK)
-        _sample_rows(states, actions, draws, seed, first, first_draw, gain, absorb, g, positions, start, stop)
+        _sample_rows(states, actions, draws, seed, first, first_draw, gain, noise, absorb, g, positions, start, stop)
     return positions
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, known_name
+from capture_cp.base.checks import CaptureError, Floats, known_name, positive_number
 from capture_cp.base.files import Pathlike, existing_file
 from capture_cp.tasks.marble.contact import Geometry
 from capture_cp.tasks.marble.contact_table import count_squares, look_up
@@ -96,6 +96,14 @@ def tuning_variant(map: Map, shift: float = 2.0) -> Map:
     )
 
 
+def with_pits(map: Map, radius: float) -> Map:
+    """The map with pits of another radius (mm): wider ones leave narrower gaps."""
+    changed = replace(map, pit_radius=positive_number("pit_radius", radius))
+    _check_geometry(map.name, changed)
+    _check_way(map.name, changed)
+    return changed
+
+
 def load_map(source: Pathlike) -> Map:
     """A map by name (one of `MAP_NAMES`) or from a JSON file, checked."""
     text = str(source)
@@ -124,11 +132,7 @@ def _parse(file: Path) -> Map:
     parsed = _Reader(file, content).map()
     _check_size(file, parsed)
     _check_geometry(file, parsed)
-    from capture_cp.tasks.marble.cspace import MarbleStrata
-
-    if not MarbleStrata(parsed).goal_is_reachable():
-        x, y = parsed.goal
-        raise CaptureError(f"map {file}, key 'goal': no way leads from the start to ({x:g}, {y:g}) between walls and pits.")
+    _check_way(file, parsed)
     return parsed
 
 
@@ -199,7 +203,7 @@ def _check_size(file: Path, parsed: Map) -> None:
         )
 
 
-def _check_geometry(file: Path, parsed: Map) -> None:
+def _check_geometry(file: Pathlike, parsed: Map) -> None:
     def refuse(key: str, reason: str) -> CaptureError:
         return CaptureError(f"map {file}, key {key!r}: {reason}.")
 
@@ -223,3 +227,11 @@ def _check_geometry(file: Path, parsed: Map) -> None:
             raise refuse("pits", f"the pit at ({x:g}, {y:g}) lies over the start")
         if np.hypot(x - parsed.goal[0], y - parsed.goal[1]) <= parsed.pit_radius:
             raise refuse("pits", f"the pit at ({x:g}, {y:g}) lies over the goal")
+
+
+def _check_way(file: Pathlike, parsed: Map) -> None:
+    from capture_cp.tasks.marble.cspace import MarbleStrata
+
+    if not MarbleStrata(parsed).goal_is_reachable():
+        x, y = parsed.goal
+        raise CaptureError(f"map {file}, key 'goal': no way leads from the start to ({x:g}, {y:g}) between walls and pits.")

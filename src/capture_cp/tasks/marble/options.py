@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from capture_cp.base.checks import CaptureError
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
+from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant, with_pits
 from capture_cp.tasks.marble.planner import PLANNER, MarbleWeights
 from capture_cp.tasks.marble.rows import SETTINGS
-from capture_cp.tasks.marble.task import Design, Marble
+from capture_cp.tasks.marble.task import LEAVES, TRAINING, Design, Marble
 from capture_cp.tasks.task import TaskOptions
 
 
@@ -30,40 +32,53 @@ class MarbleOptions(TaskOptions):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
         "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},
-        "plan": {"samples": PLANNER.samples, "horizon": PLANNER.horizon},
-        "view": {"planner": PLANNER},
+        "plan": {"samples": PLANNER.samples, "horizon": PLANNER.horizon, "max_leaves": LEAVES},
+        "view": {"planner": PLANNER, "max_leaves": LEAVES},
         "demo": {"maps": ("top-center",)},
         "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},
         "rounds": {"maps": ("bottom-left", "center-right", "top-center")},
     }
 
     maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
-    model_gain: Annotated[float, tyro.conf.arg(help="Acceleration that the model believes in; the truth is 2.")] = 1.0
-    absorb: Annotated[bool, tyro.conf.arg(help="Pits and goal stop the marble, as they always do in planning.")] = False
+    model_gain: Annotated[float, tyro.conf.arg(help="Acceleration that the model believes in.")] = 1.0
+    true_gain: Annotated[float, tyro.conf.arg(help="Acceleration of the true marble.")] = dynamics.TRUE_GAIN
+    noise: Annotated[float, tyro.conf.arg(help="Standard deviation of the noise on actions.")] = dynamics.NOISE
+    pit_radius: Annotated[float | None, tyro.conf.arg(help="Radius of all pits (mm), by default each map's own.")] = None
+    training: Annotated[int, tyro.conf.arg(help="Transitions that correct the model, in rows that have one.")] = TRAINING
+    training_drag: Annotated[float, tyro.conf.arg(help="Share of its speed lost per step in those transitions.")] = 0.0
+    absorb: Annotated[bool, tyro.conf.arg(help="Pits and goal stop the marble in calibration and test data too.")] = False
     variant: Annotated[bool, tyro.conf.arg(help="Mirrored maps with moved pits, made for choosing settings.")] = False
     design: Annotated[Design, tyro.conf.arg(help="Calibration inputs: the paper's grid, or random feasible ones.")] = "grid"
     test_design: Annotated[
         Literal["same", "grid", "random"], tyro.conf.arg(help="Test inputs: as for calibration, or one of the two.")
     ] = "same"
 
-    def places(self, planning: bool = False) -> dict[str, Marble]:
+    def places(self) -> dict[str, Marble]:
         """The maps by the names that were given."""
         if not self.maps:
             raise CaptureError("no maps are given; name at least one, or leave --maps out.")
-        return {str(name): self._on(name, self.absorb or planning) for name in self.maps}
+        return {str(name): self.at(name) for name in self.maps}
 
     @property
     def place_names(self) -> tuple[str, ...]:
         return tuple(map(str, self.maps))
 
-    def at(self, place: str) -> Marble:
-        return self._on(place, absorb=True)
-
     @property
     def in_paper(self) -> bool:
-        return not self.variant
+        asked = self.true_gain, self.noise, self.pit_radius
+        return not self.variant and asked == (dynamics.TRUE_GAIN, dynamics.NOISE, None)
 
-    def _on(self, name: str, absorb: bool) -> Marble:
-        found, test = load_map(name), None if self.test_design == "same" else self.test_design
+    def at(self, place: str) -> Marble:
+        whole_number("training", self.training, 0)
+        if not (0.0 <= self.training_drag < 1.0 and 0.0 <= self.noise < inf and 0.0 < self.true_gain < inf):
+            raise CaptureError(
+                f"true gain, noise and training drag are {self.true_gain}, {self.noise} and {self.training_drag}; expected a "
+                "positive number, one of at least 0, and a share of the speed from 0 up to but without 1."
+            )
+        found, test = load_map(place), None if self.test_design == "same" else self.test_design
         board = tuning_variant(found) if self.variant else found
-        return Marble(board, absorb, self.model_gain, design=self.design, test_design=test)
+        board = board if self.pit_radius is None else with_pits(board, self.pit_radius)
+        return Marble(
+            board, self.absorb, self.model_gain, design=self.design, test_design=test, true_gain=self.true_gain,
+            noise=self.noise, training=self.training, training_drag=self.training_drag,
+        )  # fmt: skip

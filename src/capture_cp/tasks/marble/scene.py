@@ -14,7 +14,6 @@ from capture_cp.report.canvas import Canvas, Picture, rgb
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.board import Shape, board_scene, marble_shape, plate_rotation
 from capture_cp.tasks.marble.maps import MILLIMETRE
-from capture_cp.tasks.marble.planner import position_spread
 from capture_cp.tasks.marble.task import POSITION, Marble
 from capture_cp.tasks.scene import GOAL, PARTICLE, TRAIL, PlanStep, Scene, Slider, Snapshot, plan_step
 from capture_cp.tasks.task import Task
@@ -63,17 +62,17 @@ class MarbleScene(Scene):
     def ahead(
         self, cap: Capture, state: Floats, plan: Floats, alpha: float, seed: int, recorded: Floats | None = None
     ) -> list[PlanStep]:
-        """As the planner's roll-out: a Gaussian is one marble without noise, and spreads by the linear dynamics."""
+        """As the planner's roll-out: a Gaussian is one marble without noise, with the spread of one step at every step."""
         if not isinstance(cap.score, Mahalanobis):
             return super().ahead(cap, state, plan, alpha, seed, recorded)
-        spread, states, steps = position_spread(len(plan), self.task.model_gain), state[None], []
+        covariance, states, steps = self.task.one_step_spread**2 * np.eye(2)[None], state[None], []
         for h, action in enumerate(plan):
             x = np.concatenate([states[0], action])
             states = self.task.believed_step(states, action[None], np.zeros((1, 2)))
             cloud = np.ascontiguousarray(states[:, POSITION])
             if h == 0 and recorded is not None and recorded.shape == cloud.shape:
                 cloud = recorded
-            prediction: Any = cloud, spread[h] ** 2 * np.eye(2)[None]
+            prediction: Any = cloud, covariance
             steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, prediction=prediction), count=h == 0))
         return steps
 

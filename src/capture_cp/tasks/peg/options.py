@@ -55,7 +55,7 @@ class PegOptions(TaskOptions):
     threads: Annotated[int | None, tyro.conf.arg(help="Of the simulator, by default all cores; no result changes.")] = None
     data: Annotated[Path | None, tyro.conf.arg(help="Folder that keeps transitions, by default your cache.")] = None
 
-    def places(self, planning: bool = False) -> dict[str, Peg]:
+    def places(self) -> dict[str, Peg]:
         """The peg, by the name of its true system; a missing MuJoCo and impossible sizes are refused now."""
         task = self.at(self.system)
         task.true_system()
