@@ -72,8 +72,8 @@ class MarbleOptions(TaskOptions):
         whole_number("training", self.training, 0)
         if not (0.0 <= self.training_drag < 1.0 and 0.0 <= self.noise < inf and 0.0 < self.true_gain < inf):
             raise CaptureError(
-                f"true gain, noise and training drag are {self.true_gain}, {self.noise} and {self.training_drag}; expected a "
-                "positive number, one of at least 0, and a share of the speed from 0 up to but without 1."
+                f"true gain, noise and training drag are {self.true_gain}, {self.noise} and {self.training_drag}; expected "
+                "a positive number, one of at least 0, and a share of the speed from 0 up to but without 1."
             )
         found, test = load_map(place), None if self.test_design == "same" else self.test_design
         board = tuning_variant(found) if self.variant else found

@@ -111,8 +111,8 @@ class MarbleWeights:
 
 
 #: The paper's where it gives them. The temperature is a share of what standing still would cost: the paper's 0.2 leaves the
-#: unit of cost open, and with any fixed one, a plan that is careful far from the goal cannot tell millimetres near it. It was
-#: chosen on the six maps and confirmed on their mirrored variants.
+#: unit of cost open, and with any fixed one, a plan that is careful far from the goal cannot tell millimetres near it.
+#: The share was chosen on the six maps and confirmed on their mirrored variants.
 PLANNER = PlannerSettings(horizon=6, samples=4096, temperature=0.04)
 
 
