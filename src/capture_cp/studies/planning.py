@@ -29,13 +29,15 @@ from capture_cp.studies.study import (
     Seed,
     StateFolder,
     Study,
+    advancing,
     check_settings,
     drawing_of,
     progress_bar,
 )
+from capture_cp.tasks.practice import practised
 from capture_cp.tasks.recorded import recorded_info
 from capture_cp.tasks.rows import FittedRow, Row, fit_row, part_of
-from capture_cp.tasks.task import PLANNER, Task
+from capture_cp.tasks.task import PLANNER, Advance, Task
 
 TOGETHER = 1000  # episodes planned at once on a GPU, about half a gigabyte there
 
@@ -111,11 +113,14 @@ class PlanningStudy(Study):
         chosen = {key: getattr(self, key) for key in ("horizon", "samples", "temperature")}
         return task.rows[name].changed(chosen, self.weights)
 
-    def fit(self, task: Task, name: str) -> FittedRow:
-        """A row of the table, calibrated in this place."""
+    def fit(self, task: Task, name: str, practising: Advance | None = None) -> FittedRow:
+        """A row of the table, calibrated in this place; `practising` is called with every run of practice."""
         tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": self.max_leaves}))
         chosen = self.particles, tree, self.k, self.calibration
-        return fit_row(self.planned_row(task, name), task, self.seed, *chosen)
+        fitted = fit_row(self.planned_row(task, name), task, self.seed, *chosen)
+        if not fitted.row.practice:
+            return fitted
+        return practised(fitted, self.alpha, self.seed, chosen_device(self.device), practising)
 
     def play(self, fitted: FittedRow, place: str, name: str, start: Floats, episode: int) -> Episode:
         """One closed-loop run of a calibrated row from a state (ds,), and the regions of its executed steps."""
@@ -132,16 +137,19 @@ class PlanningStudy(Study):
             for place, task in tasks.items():
                 for name in self.methods:
                     progress.update(bar, description=f"{task.place}: {name}")
-                    results[place, name] = self._summaries(task, place, name, partial(progress.advance, bar))
+                    practising = advancing(progress, "practice", task.rows[name].practice)
+                    results[place, name] = self._summaries(task, place, name, partial(progress.advance, bar), practising)
         return results
 
-    def _summaries(self, task: Task, place: str, name: str, advance: Callable[[int], object]) -> list[Any]:
+    def _summaries(
+        self, task: Task, place: str, name: str, advance: Callable[[int], object], practising: Advance
+    ) -> list[Any]:
         store = PartStore(self.state, f"plan-{task.slug}-{name}", self._identity(task, name))
         done = store.load()
         missing = [episode for episode in range(self.episodes) if episode not in done]
         advance(self.episodes - len(missing))
         if missing:
-            for episode, result in self._episodes(self.fit(task, name), place, name, missing):
+            for episode, result in self._episodes(self.fit(task, name, practising), place, name, missing):
                 done[episode] = result
                 store.add(episode, result)
                 advance(1)

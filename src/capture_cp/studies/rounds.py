@@ -13,24 +13,22 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from capture_cp.base.checks import whole_number
+from capture_cp.base.checks import Floats, failure_rate, whole_number
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.on_policy import Round, executed, on_policy_rounds
+from capture_cp.capture.on_policy import Round, on_policy_rounds
 from capture_cp.conformal.coverage import Coverage, CoverageRow
-from capture_cp.conformal.groups import Tree
-from capture_cp.planning.episode import Episode, run_episode
+from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.planning.episode import Episode
 from capture_cp.report.output import output_folder, write_rows
 from capture_cp.spaces.plotting import pyplot
 from capture_cp.studies.parts import run_parts
 from capture_cp.studies.study import Calibration, FigureFolder, Jobs, RowsFile, Seed, Study, check_settings
+from capture_cp.tasks.practice import on_episodes, play_from, played
 from capture_cp.tasks.rows import FittedRow, fit_row, part_of
 from capture_cp.tasks.task import Task
 
 #: Steps of the episode from here on are shown together with those before the next.
 STEP_BINS = (1, 4, 8, 12, 16, 24)
-#: Of calibrations on episodes, some thousand steps at most: few leaves, most episodes left for the thresholds, and a
-#: promise by stratum.
-TREE = Tree(partition_share=0.3, min_leaf=100)
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,10 @@ class RoundsStudy(Study):
     samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan; the planning study may have more.")] = 1024
     calibration: Calibration = 1.0
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
+    charged_alpha: Annotated[
+        float | None, tyro.conf.arg(help="That of the regions that the planner is charged for, by default the same.")
+    ] = None
+    device: Annotated[Device, tyro.conf.arg(help="Where plans are computed, as in capture plan.")] = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
     json: RowsFile = None
@@ -78,6 +80,8 @@ class RoundsStudy(Study):
         tasks = dict(self.task.places())
         whole_number("rounds", self.rounds, 0)
         whole_number("checks", self.checks, 0)
+        if self.charged_alpha is not None:
+            failure_rate(self.charged_alpha)
         for task in tasks.values():
             part_of(task.calibration_size, self.calibration)
         check_settings(self, ("episodes", "samples", "jobs"), (self.figures,))
@@ -88,21 +92,17 @@ class RoundsStudy(Study):
         first, here = fit_row(row, task, self.seed, calibration=self.calibration), task.seed_here(self.seed)
         assert isinstance(first.cap, Capture)
 
-        def fit(episodes: Sequence[Episode]) -> Capture:
-            rows = executed(episodes, task.axes)
-            return task.method(name, tree=TREE, seed=here).fit(rows.X, rows.Y, episodes=rows.episodes)
-
         sizes = self.rounds, self.episodes, self.checks
+        fit = partial(on_episodes, first.task, first.cap)
         return on_policy_rounds(first.cap, partial(self._play, first), fit, task.axes, *sizes, self.alpha, here)
 
     def _play(self, first: FittedRow, cap: Capture, seeds: list[int]) -> list[Episode]:
-        work = partial(self._episode, replace(first, cap=cap), seeds)
+        fitted, device = replace(first, cap=cap), chosen_device(self.device)
+        charged = self.alpha if self.charged_alpha is None else self.charged_alpha
+        if device != "cpu" and first.task.closed_loops() is not None:
+            return played(fitted, seeds, charged, device)
+        work = partial(_run, fitted, fitted.task.starts(len(seeds)), seeds, charged)
         return [run for _, run in run_parts(work, range(len(seeds)), self.jobs)]
-
-    def _episode(self, fitted: FittedRow, seeds: list[int], part: int) -> Episode:
-        seed, task = seeds[part], fitted.task
-        start = task.starts(len(seeds))[part]
-        return run_episode(fitted.planner(self.alpha, seed), task.closed_loop(start), start, task.max_steps, seed)
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
@@ -142,6 +142,11 @@ class RoundsStudy(Study):
                 yield from one.promised.rows(**labels, kind="promised")
             for step, coverage in enumerate(one.in_use.steps, start=1):
                 yield from coverage.rows(**labels, kind="in use", step=step)
+
+
+def _run(fitted: FittedRow, starts: Floats, seeds: list[int], alpha: float, part: int) -> Episode:
+    """The run of one of these seeds."""
+    return play_from(fitted, starts[part], seeds[part], alpha)
 
 
 def _binned(steps: Sequence[Coverage]) -> Iterator[tuple[str, tuple[float, int]]]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Step size of rows that adapt online: large, since an episode has a few dozen steps.
 RATE = 0.5
+#: Runs of practice: enough for a finite threshold in a stratum that takes one step in fifty.
+PRACTICE = 500
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Row:
         online: thresholds that adapt during the episode.
         corrected: a model whose bias was learnt away from transitions of its own.
         oracle: the true system as the model, to see what planning alone can reach.
+        practice: closed-loop runs on which the regions of executed steps are calibrated, see `capture_cp.tasks.practice`;
+            none leaves the regions that the planner is charged for.
     """
 
     method: str
@@ -52,6 +56,7 @@ class Row:
     online: bool = False
     corrected: bool = False
     oracle: bool = False
+    practice: int = 0
 
     def changed(self, planner: dict[str, Any], weights: Any = None) -> Row:
         """The row with other settings; a value of None leaves the row's own, and so does a switch that is off."""
@@ -71,9 +76,13 @@ def method_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]
 
 
 def own_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """CaPTURe with regions for each step of the horizon, and with regions that adapt."""
+    """CaPTURe with regions that hold where the planner goes, for each step of the horizon, and that adapt."""
     capture = Row("capture", planner, weights)
-    return {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
+    return {
+        "capture-on-policy": replace(capture, practice=PRACTICE),
+        "capture-horizon": replace(capture, horizon=True),
+        "capture-online": replace(capture, online=True),
+    }
 
 
 def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
@@ -133,12 +142,19 @@ class FittedRow:
     Attributes:
         row: how it plans.
         task: the task, with the model that plans.
-        cap: its calibration.
+        cap: the calibration whose regions the planner is charged for.
+        promise: the calibration of executed steps where the row has practised, None where it is the same.
     """
 
     row: Row
     task: Task
     cap: Fitted
+    promise: Capture | None = None
+
+    @property
+    def executed(self) -> Fitted:
+        """The calibration whose regions executed steps have."""
+        return self.cap if self.promise is None else self.promise
 
     def planner(self, alpha: float = 0.1, seed: int = 0, device: Device = "cpu") -> MPPI:
         """What the row plans with."""
@@ -153,7 +169,7 @@ class FittedRow:
         planner.plan(start)  # compiles what is not yet compiled, so that no plan is timed with it
         if not self.row.online:
             run = run_episode(planner, system, start, self.task.max_steps, noise_seed, info)
-            return run.with_regions(self.cap, axes, alpha, noise_seed)
+            return run.with_regions(self.executed, axes, alpha, noise_seed)
         cap = self._one_step()
         adaptive = AdaptiveScale(cap, alpha, eta=RATE, floor=self.task.cell, never_smaller=True)
         adapting = Adapting(system, cap, axes, stream(noise_seed, "adapting"), adaptive)
@@ -178,7 +194,7 @@ class FittedRow:
         planner_seeds, noise_seeds = zip(*seeds)
         planner = self.planner(alpha, 0, "cuda")
         runs = run_episodes(planner, systems, starts, self.task.max_steps, planner_seeds, noise_seeds)
-        runs = with_regions(runs, self.cap, self.task.axes, alpha, noise_seeds[0])
+        runs = with_regions(runs, self.executed, self.task.axes, alpha, noise_seeds[0])
         return [replace(run, info=info) for run, info in zip(runs, infos)]
 
     def _one_step(self) -> Capture:

@@ -391,6 +391,10 @@ class Task(TaskOptions):
 
         return act
 
+    def practice_file(self, row: Row) -> Path | None:
+        """A saved calibration on practice runs of a row with seed 0 and this task's own settings, where one is at hand."""
+        return None
+
     def changed(self, gain: float, drag: float) -> Task:
         """The task once its true system has changed: moves are `gain` times as large, and `drag` of its speed is lost."""
         raise CaptureError(f"the true system of {self.name} cannot change; the online study needs a task with `changed`.")

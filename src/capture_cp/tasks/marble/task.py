@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
 from math import comb
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -25,7 +26,7 @@ from capture_cp.planning.settings import PlannerSettings
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import MarbleStrata
-from capture_cp.tasks.marble.maps import MILLIMETRE, Map
+from capture_cp.tasks.marble.maps import MAP_NAMES, MILLIMETRE, Map, load_map
 from capture_cp.tasks.rows import Row
 from capture_cp.tasks.task import CALIBRATION, TEST, Advance, OutcomesOnCuda, Task, TestSet
 
@@ -297,6 +298,12 @@ class Marble(Task):
     def in_closed_loop(self) -> Marble:
         """The same with pits and a goal that stop the marble."""
         return replace(self, absorb=True)
+
+    def practice_file(self, row: Row) -> Path | None:
+        file = Path(__file__).with_name("practice") / f"{self.slug}.capture"
+        if row != self.rows["capture-on-policy"] or self.slug not in MAP_NAMES or not file.is_file():
+            return None
+        return file if self.in_closed_loop == Marble(load_map(self.slug)).in_closed_loop else None
 
     def changed(self, gain: float, drag: float) -> Marble:
         return replace(self, true_gain=gain * self.true_gain, drag=drag)

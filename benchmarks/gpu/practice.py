@@ -1,0 +1,83 @@
+"""How often regions hold where the marble's planner goes, after practice, on a GPU: python -m benchmarks.gpu.practice.
+
+For every map and seed, the row `capture-on-policy` practises and is then measured in fresh runs, beside the regions of the
+paper's grid in the same runs. `--save FOLDER` keeps the calibrations of seed 0, which the package brings along in
+src/capture_cp/tasks/marble/practice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.arguments import at_least_one, result_file
+from capture_cp.base.checks import CaptureError
+from capture_cp.base.files import write_json
+from capture_cp.base.streams import derived_seed
+from capture_cp.capture.on_policy import on_policy_coverage
+from capture_cp.cuda.device import require_cuda
+from capture_cp.planning.episode import with_regions
+from capture_cp.studies.planning_rows import planning_row, summary
+from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
+from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.practice import on_episodes, played
+from capture_cp.tasks.rows import fit_row
+
+ALPHA = 0.1
+
+
+def measured(name: str, seed: int, runs: int, save: Path | None) -> list[dict[str, Any]]:
+    """Rows of one map and seed: of the regions that the planner is charged for, and of those after practice."""
+    task = Marble(load_map(name))
+    fitted = fit_row(task.rows["capture-on-policy"], task, seed)
+    acting = fitted.task
+
+    def play(purpose: str, n: int) -> Any:
+        return played(fitted, [derived_seed(seed, purpose, acting.place, run) for run in range(n)], ALPHA, "cuda")
+
+    promise = on_episodes(acting, fitted.cap, play("practice", fitted.row.practice))  # type: ignore[arg-type]
+    if save is not None and seed == 0:
+        promise.save(save / f"{name}.capture")
+    fresh, rows = play("fresh", runs), []
+    for kind, cap in (("capture", fitted.cap), ("capture-on-policy", promise)):
+        executed = [replace(run, info={}) for run in with_regions(fresh, cap, acting.axes, ALPHA, seed)]
+        row = planning_row(task.name, name, kind, [summary(run, acting) for run in executed])
+        by_episode = on_policy_coverage(cap, fresh, acting.axes, ALPHA, seed)  # type: ignore[arg-type]
+        shares = {one.name: [one.coverage, *one.ci95, one.n] for one in (by_episode.all, *by_episode.strata)}
+        thresholds = [float(q) for q in cap.group_thresholds(ALPHA)]
+        rows.append(row | {"seed": seed, "coverage": shares, "thresholds": thresholds})
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Practise and measure, print two lines per map and seed, and write them all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--maps", nargs="+", default=MAP_NAMES)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--episodes", type=at_least_one, default=1000)
+    parser.add_argument("--save", type=Path)
+    parser.add_argument("--out", type=result_file)
+    given = parser.parse_args(arguments)
+    found: list[dict[str, Any]] = []
+    try:
+        require_cuda()
+        for name, seed in product(given.maps, given.seeds):
+            for row in measured(name, seed, given.episodes, given.save):
+                found.append(row)
+                held = {key: f"{100 * row['held'][key] / max(1, n):.1f} of {n:,}" for key, n in row["landed"].items()}
+                print(f"{name:13} {seed:3} {row['method']:18} success {100 * row['success']:5.1f} %, {held}", flush=True)
+            if given.out is not None:
+                write_json(given.out, {"rows": found})
+    except CaptureError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Practice: closed-loop runs of a planner, on which the regions of its executed steps are calibrated.
+
+The planner keeps what it is charged for, so that practice does not change where it goes. New runs are then exchangeable with
+those of practice, and a random step of one lies in its region with probability at least 1 - alpha, by stratum too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.streams import derived_seed
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.on_policy import executed
+from capture_cp.conformal.groups import PerStratum
+from capture_cp.cuda.device import Device
+from capture_cp.planning.batch import run_episodes
+from capture_cp.planning.episode import Episode, run_episode
+from capture_cp.tasks.rows import FittedRow
+from capture_cp.tasks.task import Advance, Task
+
+TOGETHER = 1000  # runs planned at once on a GPU
+
+
+def practised(
+    fitted: FittedRow, alpha: float = 0.1, seed: int = 0, device: Device = "cpu", advance: Advance | None = None
+) -> FittedRow:
+    """A row whose regions of executed steps are calibrated on `row.practice` runs of its own.
+
+    Nothing is played where the calibration is at hand, see `Task.practice_file`.
+    """
+    if not isinstance(fitted.cap, Capture):
+        raise CaptureError(
+            "executed steps calibrate one-step regions; use a row without regions for each step of a horizon."
+        )
+    ready = ready_promise(fitted, alpha, seed)
+    if ready is not None:
+        return replace(fitted, promise=ready)
+    seeds = [derived_seed(seed, "practice", fitted.task.place, run) for run in range(fitted.row.practice)]
+    runs = played(fitted, seeds, alpha, device, advance)
+    return replace(fitted, promise=on_episodes(fitted.task, fitted.cap, runs))
+
+
+def ready_promise(fitted: FittedRow, alpha: float, seed: int) -> Capture | None:
+    """The saved calibration on practice runs of this very row, if there is one."""
+    cap, task, file = fitted.cap, fitted.task, fitted.task.practice_file(fitted.row)
+    if file is None or (alpha, seed) != (0.1, 0) or cap.groups != task.tree or cap.data_["rows"] != task.calibration_size:
+        return None
+    promise = Capture.load(file, model=task, strata=task.strata)
+    return promise if (promise.score_, promise.n_particles) == (cap.score_, cap.n_particles) else None
+
+
+def on_episodes(task: Task, like: Capture, runs: Sequence[Episode]) -> Capture:
+    """The method `like`, with one threshold per stratum from the executed steps of whole episodes."""
+    rows = executed(runs, task.axes)
+    cap = Capture(**(like.get_params(deep=False) | {"model": task, "groups": PerStratum()}))
+    return cap.fit(rows.X, rows.Y, episodes=rows.episodes)
+
+
+def played(
+    fitted: FittedRow, seeds: Sequence[int], alpha: float = 0.1, device: Device = "cpu", advance: Advance | None = None
+) -> list[Episode]:
+    """One closed-loop run per seed, from the task's starts in turn; on a GPU all are planned together where they can be."""
+    starts, done = fitted.task.starts(len(seeds)), advance or (lambda runs: None)
+    systems, runs = None if device == "cpu" else fitted.task.closed_loops(), list[Episode]()
+    if systems is None:
+        for start, seed in zip(starts, seeds):
+            runs.append(play_from(fitted, start, seed, alpha, device))
+            done(1)
+        return runs
+    planner = fitted.planner(alpha, 0, device)
+    for first in range(0, len(seeds), TOGETHER):
+        some = slice(first, first + TOGETHER)
+        runs += run_episodes(planner, systems, starts[some], fitted.task.max_steps, seeds[some], seeds[some])
+        done(len(runs) - first)
+    return runs
+
+
+def play_from(fitted: FittedRow, start: Floats, seed: int, alpha: float = 0.1, device: Device = "cpu") -> Episode:
+    """One closed-loop run from a state (ds,)."""
+    task = fitted.task
+    return run_episode(fitted.planner(alpha, seed, device), task.closed_loop(start), start, task.max_steps, seed)
