@@ -142,7 +142,9 @@ def _different_sums(caps: dict[str, Capture], task: Marble, X: Floats, draws: in
 def _counts(caps: dict[str, Capture], task: Marble, X: Floats, mc: int, **clock: Any) -> dict[str, Counts]:
     from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 
-    counter = CounterOnCuda(caps, task, task.outcomes_on_cuda(), Question(mc, ALPHA), **clock)
+    outcomes = task.outcomes_on_cuda()
+    assert outcomes is not None  # the marble has no drag here
+    counter = CounterOnCuda(caps, task, outcomes, Question(mc, ALPHA), **clock)
     return _sum(counter.parts(X, task.test_parts(len(X))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ from capture_cp.studies.paper import Paper
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import summary
 from capture_cp.studies.study import RowsFile, Seed, Study, progress_bar
-from capture_cp.tasks.rows import FittedRow
+from capture_cp.tasks.practice import ready_promise
 from capture_cp.tasks.task import CALIBRATION, TEST, Task
 
 OURS = "capture"
@@ -113,7 +113,7 @@ class Demo(Study):
         console.print(coverage_table(f"{task.place}: coverage by where it ends up", coverage, OURS))
         rival = self.rival or best_rival(Paper.of(self.task), place)
         study = self._study((rival, OURS))
-        episodes = {name: self._plan(study, fitted[name], task, place, name, console) for name in study.methods}
+        episodes = {name: self._plan(study, task, place, name, console) for name in study.methods}
         summaries = {name: [summary(run, task) for run in runs] for name, runs in episodes.items()}
         planning = [study.row(place, name, found) for name, found in summaries.items()]
         console.print(study.table(task.place, planning))
@@ -134,10 +134,10 @@ class Demo(Study):
         shared = {name: getattr(self, name) for name in ("episodes", "samples", "alpha", "particles", "seed")}
         return PlanningStudy.of(self.task, methods=methods, **shared)
 
-    def _plan(
-        self, study: PlanningStudy, cap: Capture, task: Task, place: str, name: str, console: Console
-    ) -> list[Episode]:
-        fitted, starts = FittedRow(study.planned_row(task, name), task, cap), task.starts(self.episodes)
+    def _plan(self, study: PlanningStudy, task: Task, place: str, name: str, console: Console) -> list[Episode]:
+        """Episodes of a row of the planning study; executed steps have the regions after practice, where there are any."""
+        fitted, starts = study.fit(task, name), task.starts(self.episodes)
+        fitted = replace(fitted, promise=ready_promise(fitted, self.seed))
         with progress_bar(console) as progress:
             numbers = progress.track(range(self.episodes), description=f"Planning with {name}")
             return [study.play(fitted, place, name, starts[episode], episode) for episode in numbers]

@@ -13,7 +13,7 @@ from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.on_policy import executed
-from capture_cp.conformal.groups import PerStratum
+from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.cuda.device import Device
 from capture_cp.planning.batch import run_episodes
 from capture_cp.planning.episode import Episode, run_episode
@@ -31,10 +31,8 @@ def practised(
     Nothing is played where the calibration is at hand, see `Task.practice_file`.
     """
     if not isinstance(fitted.cap, Capture):
-        raise CaptureError(
-            "executed steps calibrate one-step regions; use a row without regions for each step of a horizon."
-        )
-    ready = ready_promise(fitted, alpha, seed)
+        raise CaptureError("executed steps calibrate one-step regions; use a row without regions for a horizon.")
+    ready = ready_promise(fitted, seed) if alpha == 0.1 else None
     if ready is not None:
         return replace(fitted, promise=ready)
     seeds = [derived_seed(seed, "practice", fitted.task.place, run) for run in range(fitted.row.practice)]
@@ -42,19 +40,24 @@ def practised(
     return replace(fitted, promise=on_episodes(fitted.task, fitted.cap, runs))
 
 
-def ready_promise(fitted: FittedRow, alpha: float, seed: int) -> Capture | None:
-    """The saved calibration on practice runs of this very row, if there is one."""
+def ready_promise(fitted: FittedRow, seed: int) -> Capture | None:
+    """The saved calibration on practice runs of this very row at alpha = 0.1, if there is one."""
     cap, task, file = fitted.cap, fitted.task, fitted.task.practice_file(fitted.row)
-    if file is None or (alpha, seed) != (0.1, 0) or cap.groups != task.tree or cap.data_["rows"] != task.calibration_size:
+    if file is None or seed != 0 or cap.groups != task.tree or cap.data_["rows"] != task.calibration_size:
         return None
     promise = Capture.load(file, model=task, strata=task.strata)
     return promise if (promise.score_, promise.n_particles) == (cap.score_, cap.n_particles) else None
 
 
 def on_episodes(task: Task, like: Capture, runs: Sequence[Episode]) -> Capture:
-    """The method `like`, with one threshold per stratum from the executed steps of whole episodes."""
-    rows = executed(runs, task.axes)
-    cap = Capture(**(like.get_params(deep=False) | {"model": task, "groups": PerStratum()}))
+    """The method `like`, calibrated on the executed steps of whole episodes, which are too few for a tree.
+
+    One threshold per stratum takes its place, or a single one where it did not know the strata.
+    """
+    groups, rows = like.groups_, executed(runs, task.axes)
+    if isinstance(groups, Tree):
+        groups = OneGroup() if groups.stratum_input == "none" else PerStratum()
+    cap = Capture(**(like.get_params(deep=False) | {"model": task, "groups": groups}))
     return cap.fit(rows.X, rows.Y, episodes=rows.episodes)
 
 

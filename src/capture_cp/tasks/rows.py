@@ -218,20 +218,23 @@ def fit_row(
     number.
     """
     planned = task.oracle() if row.oracle else task.corrected(seed) if row.corrected else task
-    acting = planned.in_closed_loop
     particles, tree, here = particles or task.particles, tree or task.tree, task.seed_here(seed)
     if not row.horizon:
         data = task.calibration(seed, part_of(task.calibration_size, calibration))
-        cap = planned.method(row.method, particles, tree, here, k).fit(data.X, data.Y)
-        cap.model = acting
-        return FittedRow(row, acting, cap)
+        return acting_row(row, planned, planned.method(row.method, particles, tree, here, k).fit(data.X, data.Y))
     steps, n = task.region_steps or row.planner.horizon, part_of(task.calibration_rollouts, calibration)
     rollouts = task.rollouts(seed, "roll-outs", n, steps)
     score = NearestParticles(k or max(1, particles // 2), task.metric)
     trees = Tree(**(tree.get_params(deep=False) | {"per_stratum": True}))
     ahead = HorizonCapture(planned.model_step, task.strata, task.axes, score, trees, particles, here)
-    ahead.fit(rollouts).step = acting.model_step
-    return FittedRow(row, acting, ahead)
+    ahead.fit(rollouts).step = planned.in_closed_loop.model_step
+    return FittedRow(row, planned.in_closed_loop, ahead)
+
+
+def acting_row(row: Row, task: Task, cap: Capture) -> FittedRow:
+    """A row with its calibration, whose model is from now on asked in closed loop."""
+    cap.model = task.in_closed_loop
+    return FittedRow(row, task.in_closed_loop, cap)
 
 
 def part_of(size: int, calibration: float) -> int:

@@ -11,10 +11,10 @@ import numpy as np
 
 from capture_cp.base.checks import Floats, Ints
 from capture_cp.base.streams import stream
-from capture_cp.capture.capture import Capture
 from capture_cp.planning.episode import TIMED_OUT, episode_seeds
 from capture_cp.planning.mppi import MPPI
 from capture_cp.spaces.strata import INFEASIBLE
+from capture_cp.tasks.rows import FittedRow
 from capture_cp.tasks.scene import PlanStep, Scene, Snapshot
 from capture_cp.tasks.task import Task
 from capture_cp.viewer.view import View
@@ -57,20 +57,21 @@ class Run:
         pure: whether all steps were planned with the same settings.
     """
 
-    def __init__(self, task: Task, cap: Capture, settings: View, start: Floats, episode: int) -> None:
-        self.task, self.cap, self.settings, self.pure = task, cap, settings, True
+    def __init__(self, fitted: FittedRow, settings: View, start: Floats, episode: int) -> None:
+        self.fitted, self.settings, self.pure = fitted, settings, True
+        self.task = task = fitted.task
         self._seed, noise = episode_seeds(settings.seed, task.place, episode)
-        self._planner = self._planner_of(cap, settings)
+        self._planner = self._planner_of(fitted, settings)
         self._act, self._rng, self._particles = task.closed_loop(start), stream(noise, "system"), stream(noise, "question")
         self._trail = [start]
         self.now = self._think()
 
-    def retune(self, cap: Capture, settings: View) -> None:
+    def retune(self, fitted: FittedRow, settings: View) -> None:
         """Go on with another method or other settings, from the plan so far if it is as long."""
-        planner = self._planner_of(cap, settings)
+        planner = self._planner_of(fitted, settings)
         if planner.nominal.shape == self._planner.nominal.shape:
             planner.nominal = self._planner.nominal
-        self.cap, self.settings, self._planner, self.pure = cap, settings, planner, False
+        self.fitted, self.settings, self._planner, self.pure = fitted, settings, planner, False
         self.now = self._think()
 
     def step(self) -> Landing:
@@ -81,13 +82,15 @@ class Run:
         if outcome is None and len(self._trail) > self.task.max_steps:
             outcome = TIMED_OUT
         Y = after[list(self.task.axes)][None]
-        inside = self.cap.contains(np.concatenate([before, action])[None], Y, self.settings.alpha, rng=self._particles)
-        landing = Landing(int(regimes_of(self.task, Y)[0]), bool(inside[0]))
+        found = self.fitted.executed.executed_regions(
+            before[None], action[None], Y, self.settings.alpha, rng=self._particles
+        )
+        landing = Landing(int(regimes_of(self.task, Y)[0]), bool(found.inside[0]))
         self.now = self._think() if outcome is None else self._over(outcome)
         return landing
 
-    def _planner_of(self, cap: Capture, settings: View) -> MPPI:
-        return self.task.planner(cap, settings.planner, settings.weights, settings.alpha, self._seed)
+    def _planner_of(self, fitted: FittedRow, settings: View) -> MPPI:
+        return fitted.task.planner(fitted.cap, settings.planner, settings.weights, settings.alpha, self._seed)
 
     def _think(self) -> Moment:
         began = perf_counter()

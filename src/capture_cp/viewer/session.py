@@ -20,8 +20,10 @@ from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import Tree
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import Episode
+from capture_cp.tasks.practice import ready_promise
 from capture_cp.tasks.recorded import recorded_task
-from capture_cp.tasks.scene import Scene
+from capture_cp.tasks.rows import FittedRow, acting_row
+from capture_cp.tasks.scene import PlanStep, Scene, plan_step
 from capture_cp.tasks.task import Task
 from capture_cp.viewer.controls import replaced
 from capture_cp.viewer.live import Frame, Landing, Moment, Run, Tally, regimes_of
@@ -46,7 +48,7 @@ class Session:
         self.settings, self.places = settings.resolved(), list(settings.task.place_names)
         self._tasks: dict[str, Task] = {}
         self._scenes: dict[str, Scene] = {}
-        self._caps: dict[tuple[Any, ...], Capture] = {}
+        self._rows: dict[tuple[Any, ...], FittedRow] = {}
         self._transitions: dict[str, Transitions] = {}
         self._progress = ""
         self.playing, self.from_here, self._retune = False, False, False
@@ -153,16 +155,19 @@ class Session:
         """Calibrate one chosen method that is not calibrated yet; False if there is none."""
         with self._lock:
             settings, task = self.settings, self.task
-            missing = [name for name in _methods(settings) if _key(settings, name) not in self._caps]
+            missing = [name for name in _methods(settings) if _key(settings, name) not in self._rows]
         if not missing:
             return False
-        cap = self._calibrated(task, missing[0], settings)
+        fitted = self._calibrated(task, missing[0], settings)
         with self._lock:
-            self._caps[_key(settings, missing[0])] = cap
+            self._rows[_key(settings, missing[0])] = fitted
         return True
 
-    def _calibrated(self, task: Task, name: str, settings: View) -> Capture:
-        """A method, fitted to the task's calibration transitions as the planning study does it."""
+    def _calibrated(self, task: Task, name: str, settings: View) -> FittedRow:
+        """A method, fitted to the task's calibration transitions as the planning study does it.
+
+        Regions of executed steps are those after practice, where a calibration on practice runs is at hand.
+        """
         done, place = 0, str(settings.place)
 
         def advance(rows: int) -> None:
@@ -175,7 +180,8 @@ class Session:
         self._progress, data = "", self._transitions[place]
         tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": settings.max_leaves}))
         cap = task.method(name, settings.particles, tree, task.seed_here(settings.seed), settings.k)
-        return cap.fit(data.X, data.Y)
+        fitted = acting_row(task.rows[name], task, cap.fit(data.X, data.Y))
+        return replace(fitted, promise=ready_promise(fitted, settings.seed))
 
     def advance(self) -> None:
         """One step: of the recording, or planned and done by the true system. A finished episode gives way to the next."""
@@ -184,26 +190,26 @@ class Session:
                 self.seek(self.time + 1)
                 self.playing = self.playing and self.time < self._replay.steps
                 return
-            settings, task, run, retune = self.settings, self.task, self._run, self._retune
-            cap = self._caps.get(_key(settings, settings.method))
-        if cap is None:
+            settings, run, retune = self.settings, self._run, self._retune
+            fitted = self._rows.get(_key(settings, settings.method))
+        if fitted is None:
             raise CaptureError(f"{settings.method} is not calibrated yet; call prepare() until it is.")
         if run is None or run.now.outcome is not None:
-            self._begin(settings, task, cap, run)
+            self._begin(settings, fitted, run)
             return
         if retune:
-            run.retune(cap, settings)
+            run.retune(fitted, settings)
         landing = run.step()
         with self._lock:
             if self._run is run:
                 self._retune = self._retune and settings is not self.settings
                 self._count(settings.method, landing, run)
 
-    def _begin(self, settings: View, task: Task, cap: Capture, before: Run | None) -> None:
+    def _begin(self, settings: View, fitted: FittedRow, before: Run | None) -> None:
         """Plan the first step of the next episode, unless a person has changed something in the meantime."""
         episode = self.episode + (before is not None)
-        start = self.state if self.from_here else task.starts(STARTS)[episode % STARTS]
-        run = Run(task, cap, settings, start, episode)
+        start = self.state if self.from_here else fitted.task.starts(STARTS)[episode % STARTS]
+        run = Run(fitted, settings, start, episode)
         with self._lock:
             if self._run is before and self.settings is settings:
                 self._run, self._retune, self.episode = run, False, episode
@@ -223,19 +229,28 @@ class Session:
         """What there is to draw now, regions included."""
         with self._lock:
             settings, scene, mode, moment = self.settings, self.scene, self.mode, self._moment()
-            caps = {name: self._caps.get(_key(settings, name)) for name in _methods(settings)}
+            rows = {name: self._rows.get(_key(settings, name)) for name in _methods(settings)}
             tallies = {
                 name: Tally(t.landed.copy(), t.held.copy(), Counter(t.outcomes)) for name, t in self._counts().items()
             }
             steps = self._replay.steps if self._replay is not None else max(0, len(moment.trail) - 1)
             time, episode = self.time, self.episode
-        ready = {name: cap for name, cap in caps.items() if cap is not None}
-        plans = {
-            name: scene.ahead(cap, moment.state, moment.plan, settings.alpha, settings.seed, moment.particles)
-            for name, cap in ready.items()
-        }
-        waiting = tuple(name for name in caps if name not in ready)
+        ready = {name: fitted for name, fitted in rows.items() if fitted is not None}
+        plans = {name: self._ahead(scene, fitted, moment, settings) for name, fitted in ready.items()}
+        waiting = tuple(name for name in rows if name not in ready)
         return Frame(settings, scene, mode, moment, plans, waiting, self._progress, tallies, time, steps, episode)
+
+    def _ahead(self, scene: Scene, fitted: FittedRow, moment: Moment, settings: View) -> list[PlanStep]:
+        """The steps of the plan: the first with the region of an executed step, the others as the planner is charged."""
+        seen = moment.state, moment.plan, settings.alpha, settings.seed, moment.particles
+        assert isinstance(fitted.cap, Capture)  # the page's methods have one-step regions
+        steps = scene.ahead(fitted.cap, *seen)
+        promise = fitted.promise
+        if promise is None or not steps:
+            return steps
+        x, cloud = np.concatenate([moment.state, moment.plan[0]]), steps[0].cloud
+        region = promise.region(x, settings.alpha, prediction=cloud)
+        return [plan_step(promise, x, cloud, region), *steps[1:]]
 
     def moment(self) -> Moment:
         """The state and the plan now, without regions: quick."""

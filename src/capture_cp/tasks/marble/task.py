@@ -301,7 +301,7 @@ class Marble(Task):
 
     def practice_file(self, row: Row) -> Path | None:
         file = Path(__file__).with_name("practice") / f"{self.slug}.capture"
-        if row != self.rows["capture-on-policy"] or self.slug not in MAP_NAMES or not file.is_file():
+        if replace(row, practice=0) != self.rows["capture"] or self.slug not in MAP_NAMES or not file.is_file():
             return None
         return file if self.in_closed_loop == Marble(load_map(self.slug)).in_closed_loop else None
 
