@@ -6,7 +6,7 @@
 import sys
 
 from figures.choosing import alpha_study, leaf_study, neighbour_study, size_study
-from figures.closed_loop import closed_loop_picture, rounds_picture
+from figures.closed_loop import closed_loop_picture
 from figures.episode import episode_animation
 from figures.episodes import episodes_picture
 from figures.examples import block_picture, panda_picture, wheels_picture
@@ -34,7 +34,6 @@ PICTURES = {
     "episodes": episodes_picture,
     "horizon": horizon_picture,
     "closed-loop": closed_loop_picture,
-    "on-policy-rounds": rounds_picture,
     "choosing-k": neighbour_study,
     "choosing-alpha": alpha_study,
     "choosing-leaf": leaf_study,

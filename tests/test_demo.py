@@ -47,7 +47,7 @@ def test_rows_of_coverage_and_planning(made):
 
 
 def test_calibration_can_be_loaded(made):
-    task = Marble(load_map("top-center"), absorb=True)
+    task = Marble(load_map("top-center"))
     cap = Capture.load(made / "top-center.capture", model=task, strata=task.strata)
     assert cap.region(task.design_inputs("grid", np.random.default_rng(0))[0], alpha=0.1).volume() >= 0
 

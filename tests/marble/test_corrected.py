@@ -78,5 +78,5 @@ def test_coverage_stays_and_regions_shrink():
 def test_a_calibration_of_another_correction_is_refused():
     log = PLAIN.design_transitions("random", 1, np.random.default_rng(9))
     cap = method("capture", PLAIN, PLAIN.strata).fit(log.X[:3000], log.Y[:3000])
-    with pytest.raises(CaptureError, match="another correction"):
+    with pytest.raises(CaptureError, match="another noise or correction"):
         marble_planner(cap, LEARNT, PLANNER, 0.1, 0)

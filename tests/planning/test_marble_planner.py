@@ -179,7 +179,7 @@ def test_temperature_falls_with_the_distance_left():
     start = ROOM.starts(1)[0]
     params = marble_params(ROOM, 1.0)
     away = planner.interpolate(params.field, params.origin, params.spacing, start[0], start[2])
-    assert mppi.temperature(start) == pytest.approx(0.08 * (6 * 30 + 50) * away)
+    assert mppi.temperature(start) == pytest.approx(0.04 * (6 * 30 + 50) * away)
     there = start.copy()
     there[[0, 2]] = np.array(ROOM.map.goal) * MM
     assert 0 < mppi.temperature(there) < 0.1 * mppi.temperature(start)

@@ -32,7 +32,7 @@ ALL = [(task, name) for task, options in OPTIONS.items() for name in options.var
 @pytest.fixture
 def quick(monkeypatch):
     """Little data and short episodes."""
-    for name, value in {"calibration_rollouts": 800, "max_steps": 3}.items():
+    for name, value in {"calibration_rollouts": 2000, "max_steps": 3}.items():
         monkeypatch.setattr(Marble, name, value)
 
 
@@ -95,7 +95,7 @@ def test_the_study_takes_every_value(name, tmp_path):
 
 
 def test_all_of_the_data_are_the_data_as_they_were(task):
-    data, tree = task.calibration(0), Tree(per_stratum=False, max_leaves=20)
+    data, tree = task.calibration(0), Tree(per_stratum=False, max_leaves=7)
     plain = method("capture", task, task.strata, n_particles=4, tree=tree, seed=task.seed_here(0)).fit(data.X, data.Y)
     found = fit_row(ROWS["capture"], task, 0, 4).cap
     np.testing.assert_array_equal(found.thresholds(data.X), plain.thresholds(data.X))

@@ -244,7 +244,7 @@ def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
     played(session)
     from capture_cp.planning.episode import Episode
 
-    trail, cap = session.moment().trail, session._caps[("bottom-right", "capture", 8, 16, 0)]
+    trail, cap = session.moment().trail, session._rows[("bottom-right", "capture", 8, 16, 0)].executed
     steps = len(trail) - 1
     info = {"task": "marble", "options": {}, "map": "bottom-right", "method": "capture"}
     run = Episode(session.moment().outcome, trail, np.zeros((steps, 2)), np.zeros((steps, 6, 2)), np.zeros(steps),
@@ -266,11 +266,14 @@ def test_the_peg_has_its_page(browser, monkeypatch):
     from capture_cp.tasks.peg.options import PegOptions
     from capture_cp.tasks.peg.planner import PLANNER
     from capture_cp.viewer.serve import open_page
+    from capture_cp.tasks.rows import acting_row
     from capture_cp.viewer.session import Session
     from capture_cp.viewer.view import View
     from peg.calibrated import calibrated
 
-    monkeypatch.setattr(Session, "_calibrated", lambda session, task, name, settings: calibrated(name))
+    monkeypatch.setattr(
+        Session, "_calibrated", lambda session, task, name, settings: acting_row(task.rows[name], task, calibrated(name))
+    )
     view = View.of(PegOptions(), port=8741, planner=dataclasses.replace(PLANNER, samples=16))
     served = open_page(view, Console(file=io.StringIO()))
     page = browser.new_page(viewport={"width": 1200, "height": 800})

@@ -8,6 +8,7 @@ import pytest
 from capture_cp import CaptureError
 from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.tasks.peg.planner import PLANNER
+from capture_cp.tasks.rows import acting_row
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.view import View
 from peg.calibrated import calibrated
@@ -19,7 +20,9 @@ VIEW = View.of(PegOptions(), planner=replace(PLANNER, samples=16, horizon=4))
 
 @pytest.fixture
 def session(monkeypatch):
-    monkeypatch.setattr(Session, "_calibrated", lambda session, task, name, settings: calibrated(name))
+    monkeypatch.setattr(
+        Session, "_calibrated", lambda session, task, name, settings: acting_row(task.rows[name], task, calibrated(name))
+    )
     session = Session(VIEW)
     while session.prepare():
         pass

@@ -27,13 +27,14 @@ def session():
 @pytest.fixture(scope="module")
 def recorded(session):
     """An episode as `capture plan marble` records it."""
-    task, cap = session.task, session._caps["bottom-right", "capture", 8, 16, 0]
+    fitted = session._rows["bottom-right", "capture", 8, 16, 0]
+    task, cap = fitted.task, fitted.cap
     noise = episode_seeds(0, task.place, 0)
     planner = task.planner(cap, VIEW.planner, VIEW.weights, VIEW.alpha, noise[0])
     info = {"task": "marble", "options": {}, "map": "bottom-right", "method": "capture"}
     start = task.starts(1)[0]
     run = run_episode(planner, task.closed_loop(start), start, task.max_steps, noise[1], info)
-    return run.with_regions(cap, POSITION, VIEW.alpha)
+    return run.with_regions(fitted.executed, POSITION, VIEW.alpha)
 
 
 @pytest.fixture(autouse=True)

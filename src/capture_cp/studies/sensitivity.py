@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, known_name
+from capture_cp.cuda.device import Device
 from capture_cp.report.output import output_folder, share_with_interval, write_rows
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import covered, successes
@@ -39,6 +40,7 @@ class SensitivityStudy(Study):
     episodes: Annotated[int, tyro.conf.arg(help="Closed-loop runs per place, method and value.")] = 10
     samples: Annotated[int | None, tyro.conf.arg(help="Action sequences per plan, by default as in planning.")] = None
     calibration: Calibration = 1.0
+    device: Annotated[Device, tyro.conf.arg(help="Where plans are computed, as in capture plan.")] = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
     state: StateFolder = None
@@ -73,7 +75,7 @@ class SensitivityStudy(Study):
         return names
 
     def _study(self) -> PlanningStudy:
-        shared = ("methods", "episodes", "calibration", "jobs", "seed", "state", "json", "figures")
+        shared = ("methods", "episodes", "calibration", "device", "jobs", "seed", "state", "json", "figures")
         chosen = {name: getattr(self, name) for name in shared}
         if self.samples is not None:
             chosen["samples"] = self.samples

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.capture.methods import METHODS
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant, with_pits
 from capture_cp.tasks.marble.planner import PLANNER, MarbleWeights
@@ -32,7 +33,12 @@ class MarbleOptions(TaskOptions):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
         "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},
-        "plan": {"samples": PLANNER.samples, "horizon": PLANNER.horizon, "max_leaves": LEAVES},
+        "plan": {
+            "methods": (*METHODS, "capture-on-policy"),
+            "samples": PLANNER.samples,
+            "horizon": PLANNER.horizon,
+            "max_leaves": LEAVES,
+        },
         "view": {"planner": PLANNER, "max_leaves": LEAVES},
         "demo": {"maps": ("top-center",)},
         "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from capture_cp.tasks.marble.planner import PLANNER, MarbleWeights
+from capture_cp.tasks.marble.task import LEAVES
 from capture_cp.tasks.rows import Row, Setting, corrected_rows, method_rows, oracle_rows, own_rows
 from capture_cp.tasks.task import VARIED
 
@@ -19,4 +20,7 @@ ROWS: dict[str, Row] = (
     | oracle_rows(OURS, OUR_WEIGHTS)
 )
 
-SETTINGS = VARIED | {"horizon": Setting("horizon", "steps of the horizon", (4, 6, 8, 10), 6)}
+SETTINGS = VARIED | {
+    "leaves": Setting("max_leaves", "most leaves per tree", (5, 7, 9, 20, 80), LEAVES),
+    "horizon": Setting("horizon", "steps of the horizon", (4, 6, 8, 10), 6),
+}
