@@ -265,8 +265,8 @@ def test_the_peg_has_its_page(browser, monkeypatch):
     pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
     from capture_cp.tasks.peg.options import PegOptions
     from capture_cp.tasks.peg.planner import PLANNER
-    from capture_cp.viewer.serve import open_page
     from capture_cp.tasks.rows import acting_row
+    from capture_cp.viewer.serve import open_page
     from capture_cp.viewer.session import Session
     from capture_cp.viewer.view import View
     from peg.calibrated import calibrated
