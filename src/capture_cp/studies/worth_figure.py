@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from capture_cp.conformal.coverage import clopper_pearson
@@ -15,6 +16,7 @@ from capture_cp.tasks.rows import Axis
 MARKERS, STYLES = "osD^vP*", ("-", "-", "-", "-", (0, (5, 1.5)), "--", ":")
 COLOURS = ("#555555", *STRATA_COLOURS)
 APART = 0.06
+WIDTH = 28  # letters of a label below a panel
 SHARES = {"success": "success, %", "fell": "fell, %"}
 
 
@@ -34,9 +36,9 @@ def draw_worth(rows: Rows, axes: Mapping[str, Axis], file: Path) -> None:
             _draw_axis(panel, axes[name], share, methods, here)
         line[0].set_ylabel(f"{label(planner)}\n{SHARES[share]}")
     for panel, name in zip(panels[-1], names):
-        panel.set_xlabel(label(axes[name].label), fontsize=9)
+        panel.set_xlabel(fill(label(axes[name].label), WIDTH), fontsize=9)
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside upper center", ncols=max(3, len(names) + 1), frameon=False, fontsize=9)
     figure.savefig(file, dpi=120)
     plt.close(figure)
 
@@ -45,7 +47,7 @@ def _draw_axis(panel: Any, axis: Axis, share: str, methods: list[str], rows: Row
     """One panel: the planning study's own value, and one line per row with exact 95 % intervals."""
     spots = {value: number for number, value in enumerate(axis.values)}
     if axis.own in spots:
-        panel.axvspan(spots[axis.own] - 0.35, spots[axis.own] + 0.35, color="#eeeeee", lw=0, label="own value of the task")
+        panel.axvspan(spots[axis.own] - 0.35, spots[axis.own] + 0.35, color="#eeeeee", lw=0, label="the task's own value")
     for m, method in enumerate(methods):
         own = [row for row in rows if row["method"] == method]
         at = [spots[row["value"]] + APART * (m - (len(methods) - 1) / 2) for row in own]
@@ -59,6 +61,7 @@ def _draw_axis(panel: Any, axis: Axis, share: str, methods: list[str], rows: Row
         look = {"color": COLOURS[m % len(COLOURS)], "marker": MARKERS[m % len(MARKERS)], "ls": STYLES[m % len(STYLES)]}
         panel.errorbar(at, shares, reach, lw=1.3, elinewidth=0.8, markersize=4, label=label(method), **look)
     panel.set(xticks=range(len(spots)), xticklabels=[axis.shown(value) for value in axis.values])
-    panel.set(xlim=(-0.5, len(spots) - 0.5), ylim=(-3, 103), yticks=(0, 50, 100))
+    panel.set(xlim=(-0.5, len(spots) - 0.5), ylim=(-4, 106), yticks=(0, 50, 100))
+    panel.tick_params(labelsize=8)
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)

@@ -42,7 +42,9 @@ WORTH = Worth(
             "true_gain", "true acceleration, times the model's", (1.0, 1.5, 2.0, 2.5, 3.0), dynamics.TRUE_GAIN
         ),
         "noise": Axis("noise", "noise on actions", (0.0125, 0.025, 0.05, 0.1, 0.2), dynamics.NOISE),
-        "pit_radius": Axis("pit_radius", "pit radius, mm (gap at Center: 15.6 less)", (8.0, 10.0, 12.0, 13.0, 14.0), 12.0),
+        "pit_radius": Axis(
+            "pit_radius", "pit radius, mm (gap at Center: 15.6 minus it)", (8.0, 10.0, 12.0, 13.0, 14.0), 12.0
+        ),
     },
     planners={
         "averaging": replace(ROWS["capture"], weights=OUR_WEIGHTS),
