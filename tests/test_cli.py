@@ -20,6 +20,11 @@ def test_version_is_told(capsys):
     assert capsys.readouterr().out.strip() == f"capture-cp {__version__}"
 
 
+def test_it_runs_as_a_module_where_no_script_is_installed():
+    run = subprocess.run([sys.executable, "-m", "capture_cp.cli", "--version"], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == f"capture-cp {__version__}"
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

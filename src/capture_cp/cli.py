@@ -42,6 +42,7 @@ STUDIES = {
     "sensitivity": Command(
         "capture_cp.studies.sensitivity:SensitivityStudy", "Planning when one setting differs.", of_task=True
     ),
+    "worth": Command("capture_cp.studies.worth:WorthStudy", "When regions help a planner, and when not.", of_task=True),
     "online": Command("capture_cp.studies.online:OnlineStudy", "Regions that adapt to a system that changes.", of_task=True),
     "rounds": Command("capture_cp.studies.rounds:RoundsStudy", "Calibration on the planner's own episodes.", of_task=True),
 }
@@ -178,3 +179,7 @@ def _sentence(error: Exception) -> str:
         return f"the system refuses: {error.strerror}{file}. {where}"
     words = " ".join(f"{type(error).__name__}: {error}".split())
     return f"this should not have happened: {shortened(words, 500)}. {where}"
+
+
+if __name__ == "__main__":  # python -m capture_cp.cli, where no script is installed
+    main()

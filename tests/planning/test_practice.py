@@ -68,7 +68,13 @@ def test_regions_hold_where_the_planner_goes():
 
 @pytest.mark.parametrize(
     ("name", "groups"),
-    [("capture", PerStratum), ("capture-k1", PerStratum), ("no-strata", OneGroup), ("pcp", OneGroup), ("particles", Uncalibrated)],
+    [
+        ("capture", PerStratum),
+        ("capture-k1", PerStratum),
+        ("no-strata", OneGroup),
+        ("pcp", OneGroup),
+        ("particles", Uncalibrated),
+    ],
 )
 def test_a_method_stays_what_it_is(name, groups):
     row, runs = fitted(name), played(fitted(), range(5))

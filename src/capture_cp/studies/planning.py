@@ -98,7 +98,8 @@ class PlanningStudy(Study):
 
     def tasks(self) -> dict[str, Task]:
         """The tasks by the names of their places, all settings checked."""
-        device = chosen_device(self.device)
+        finished = self.device == "cuda" and self.state is not None  # may be read without a GPU, see `_summaries`
+        device = chosen_device("auto" if finished else self.device)
         tasks = {place: task.on(device) for place, task in self.task.places().items()}
         one = next(iter(tasks.values()))
         counts = ("episodes", "samples", "horizon", "jobs", "particles")
@@ -142,13 +143,14 @@ class PlanningStudy(Study):
         return results
 
     def _summaries(
-        self, task: Task, place: str, name: str, advance: Callable[[int], object], practising: Advance
+        self, task: Task, place: str, name: str, advance: Callable[[int], object], practising: Advance | None = None
     ) -> list[Any]:
         store = PartStore(self.state, f"plan-{task.slug}-{name}", self._identity(task, name))
         done = store.load()
         missing = [episode for episode in range(self.episodes) if episode not in done]
         advance(self.episodes - len(missing))
         if missing:
+            chosen_device(self.device)  # a missing GPU is reported before the row is calibrated
             for episode, result in self._episodes(self.fit(task, name, practising), place, name, missing):
                 done[episode] = result
                 store.add(episode, result)
@@ -156,7 +158,7 @@ class PlanningStudy(Study):
         return [done[episode] for episode in range(self.episodes)]
 
     def _identity(self, task: Task, name: str) -> dict[str, Any]:
-        device = "cpu" if chosen_device(self.device) == "cpu" else "cuda"  # which has other random numbers
+        device = "cuda" if self.device == "cuda" else chosen_device(self.device)  # which have different random numbers
         return self.identity(task) | {"row": repr(self.planned_row(task, name)), "device": device}
 
     def _episodes(self, fitted: FittedRow, place: str, name: str, wanted: list[int]) -> Iterator[tuple[int, Any]]:

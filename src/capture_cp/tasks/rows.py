@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -122,6 +122,32 @@ class Setting:
         if value is None:
             return self.none
         return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Axis(Setting):
+    """A setting of the task along which the study of when regions help makes the model wrong.
+
+    Attributes, beside those of `Setting`:
+        corrected: whether the model is corrected along this axis; otherwise it is the model as it is.
+        as_is: the value with which a corrected model is the model as it is.
+    """
+
+    corrected: bool = False
+    as_is: Any = None
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What the study of when regions help varies in a task.
+
+    Attributes:
+        axes: by name.
+        planners: by name, rows whose planner and weights all compared rows take, so that only their regions differ.
+    """
+
+    axes: Mapping[str, Axis]
+    planners: Mapping[str, Row]
 
 
 def weight_options(weights: type[Any]) -> type[Any]:

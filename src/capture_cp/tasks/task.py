@@ -27,7 +27,7 @@ from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import Euclidean, Metric
 from capture_cp.spaces.strata import GriddedStrata
-from capture_cp.tasks.rows import Row, Setting, method_rows, own_rows
+from capture_cp.tasks.rows import Row, Setting, Worth, method_rows, own_rows
 
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
@@ -62,6 +62,7 @@ class TaskOptions:
         everywhere: name of the rows that add up all places.
         weights: class of the weights of the planner's objective, a dataclass; its fields become options.
         varied: what the sensitivity study varies, by name.
+        worth: what the study of when regions help varies; None where there is nothing for it.
     """
 
     name: ClassVar[str]
@@ -70,6 +71,7 @@ class TaskOptions:
     everywhere: ClassVar[str] = "all places"
     weights: ClassVar[type[Any] | None] = None
     varied: ClassVar[Mapping[str, Setting]] = VARIED
+    worth: ClassVar[Worth | None] = None
 
     def places(self) -> Mapping[str, Task]:
         """The tasks that a study runs over, by the names that these options give them."""

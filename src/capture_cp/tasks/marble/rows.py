@@ -1,12 +1,13 @@
-"""The rows of the marble's planning table, and what its sensitivity study varies."""
+"""The rows of the marble's planning table, and what is varied to see what they depend on."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import PLANNER, MarbleWeights
-from capture_cp.tasks.marble.task import LEAVES
-from capture_cp.tasks.rows import Row, Setting, corrected_rows, method_rows, oracle_rows, own_rows
+from capture_cp.tasks.marble.task import LEAVES, TRAINING
+from capture_cp.tasks.rows import Axis, Row, Setting, Worth, corrected_rows, method_rows, oracle_rows, own_rows
 from capture_cp.tasks.task import VARIED
 
 #: Chosen on mirrored maps with moved pits, for the row that has everything. Rows on the model as it is keep the paper's, so
@@ -24,3 +25,32 @@ SETTINGS = VARIED | {
     "leaves": Setting("max_leaves", "most leaves per tree", (5, 7, 9, 20, 80), LEAVES),
     "horizon": Setting("horizon", "steps of the horizon", (4, 6, 8, 10), 6),
 }
+
+#: Two that a correction can learn, or cannot, and three of the model as it is. The narrowest gap, at Center, is 15.6 mm less
+#: the radius of the pits. Particles in pits count with either planner, as they do in the oracle's row.
+WORTH = Worth(
+    axes={
+        "training": Axis(
+            "training",
+            "transitions that correct the model",
+            (0, 50, 200, 1_000, TRAINING),
+            TRAINING,
+            corrected=True,
+            as_is=0,
+        ),
+        "training_drag": Axis(
+            "training_drag", "drag where the model was corrected", (0.0, 0.05, 0.15, 0.3), 0.0, corrected=True
+        ),
+        "true_gain": Axis(
+            "true_gain", "true acceleration, times the model's", (1.0, 1.5, 2.0, 2.5, 3.0), dynamics.TRUE_GAIN
+        ),
+        "noise": Axis("noise", "noise on actions", (0.0125, 0.025, 0.05, 0.1, 0.2), dynamics.NOISE),
+        "pit_radius": Axis(
+            "pit_radius", "pit radius, mm (gap at Center: 15.6 minus it)", (8.0, 10.0, 12.0, 13.0, 14.0), 12.0
+        ),
+    },
+    planners={
+        "averaging": replace(ROWS["capture"], weights=OUR_WEIGHTS),
+        "second-look": ROWS["capture-residual"],
+    },
+)
