@@ -88,6 +88,7 @@ def test_a_loaded_calibration_answers_as_the_saved_one(fitted, fresh, path, load
         {"score": Mahalanobis(np.array([1]))},
         {"groups": PerStratum()},
         {"groups": Tree(min_leaf=40, prune=True, max_leaves=None)},
+        {"groups": Tree(min_leaf=40, max_depth=np.int64(2))},
         {"score": None, "groups": None},
     ],
     ids=str,

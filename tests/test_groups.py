@@ -113,6 +113,32 @@ def test_max_leaves_is_a_limit_for_each_tree(examples, max_leaves):
     assert each.n_groups == 3 * max_leaves
 
 
+def depths(parts):
+    """Splits between root and deepest leaf, for the tree of each stratum."""
+
+    def below(node):
+        here = parts.nodes[node]
+        return 0 if here["feature"] < 0 else 1 + max(below(here["left"]), below(here["right"]))
+
+    return [below(root) for root in parts.roots]
+
+
+@pytest.mark.parametrize("prune", [False, True])
+@pytest.mark.parametrize("max_leaves", [20, None])
+@pytest.mark.parametrize("max_depth", [1, 2, 3])
+def test_max_depth_is_a_limit_for_each_tree(examples, max_depth, max_leaves, prune):
+    settings = {"min_leaf": 5, "max_leaves": max_leaves, "prune": prune}
+    for per_stratum in (False, True):
+        parts, _ = Tree(**settings, per_stratum=per_stratum, max_depth=max_depth).split(examples, rng())
+        assert 0 < max(depths(parts)) <= max_depth
+        assert prune or max(depths(parts)) == max_depth  # without the limit they would be deeper
+
+
+def test_a_depth_that_no_tree_reaches_changes_nothing(examples):
+    free, bounded = (Tree(min_leaf=50, max_depth=depth).split(examples, rng())[0] for depth in (None, 100))
+    assert np.array_equal(free.nodes, bounded.nodes)
+
+
 def test_per_stratum_trees_share_no_group(examples):
     parts, _ = Tree(min_leaf=50).split(examples, rng())
     groups = [set(column) for column in parts.groups_everywhere(examples.X).T]
@@ -191,6 +217,9 @@ def test_trees_grow_from_the_smallest_data_sets(examples, n, prune):
         ({"min_leaf": 0}, "min_leaf is 0; expected a whole number of at least 1"),
         ({"min_leaf": 2.5}, "min_leaf is 2.5"),
         ({"max_leaves": 0}, "max_leaves is 0"),
+        ({"max_depth": 0}, "max_depth is 0; expected a whole number of at least 1"),
+        ({"max_depth": 2.5}, "max_depth is 2.5"),
+        ({"max_depth": True}, "max_depth is True"),
         ({"stratum_input": "lable"}, "unknown stratum_input 'lable'.*Did you mean 'label'"),
     ],
     ids=str,

@@ -211,8 +211,9 @@ def test_coverage_is_marginally_between_its_bounds(pool, distinct, n, splits):
         Tree(min_leaf=20),
         Tree(min_leaf=20, per_stratum=False),
         Tree(min_leaf=20, per_stratum=False, stratum_input="none", partition_share=0.5),
+        Tree(min_leaf=5, max_leaves=None, max_depth=2),
     ],
-    ids=["tree a stratum", "scalar label", "blind"],
+    ids=["tree a stratum", "scalar label", "blind", "depth 2"],
 )
 def test_coverage_is_right_in_the_leaves(pool, distinct, groups):
     p = {}

@@ -293,7 +293,7 @@ PARTS = [
     PerStratum(),
     Uncalibrated(0.5),
     Tree(),
-    Tree(per_stratum=False, min_leaf=7, prune=True, stratum_input="label", max_leaves=None),
+    Tree(per_stratum=False, min_leaf=7, prune=True, stratum_input="label", max_leaves=None, max_depth=8),
 ]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
-from capture_cp import CaptureError, CaptureWarning
+from capture_cp import CaptureError, CaptureWarning, Tree
 from capture_cp.cli import main
 from capture_cp.studies import coverage as study_module
 from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.parts import PartStore, run_parts
+from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble import task as marble_task
 from capture_cp.tasks.marble.options import MarbleOptions
 from commands import refused
@@ -177,6 +179,7 @@ def test_finished_study_is_not_done_again(run, tmp_path, monkeypatch):
         ("--particles", 8),
         ("--min-leaf", 300),
         ("--max-leaves", 3),
+        ("--max-depth", 8),
         ("--absorb",),
     ],
     ids=lambda options: options[0],
@@ -193,6 +196,12 @@ def identity(changes, **more):
     own = {key: value for key, value in changes.items() if key not in vars(options)}
     (task,) = options.places().values()
     return CoverageStudy.of(options, **own, **more).identity(task)
+
+
+def test_limits_of_leaves_reach_the_tree():
+    study = CoverageStudy.of(Box(spacing=0.05), methods=("capture",), min_leaf=50, max_leaves=None, max_depth=2)
+    cap = study.fit(study.task, study.task.transitions(800, np.random.default_rng(0)))["capture"]
+    assert cap.groups == Tree(min_leaf=50, max_leaves=None, max_depth=2, stratum_input="label")
 
 
 def test_jobs_and_outputs_do_reuse_parts(tmp_path):
@@ -234,6 +243,7 @@ def test_row_of_all_maps_holds_every_outcome(tmp_path, small_design):
         (["--particles", "0"], "particles is 0"),
         (["--min-leaf", "0"], "min_leaf is 0"),
         (["--max-leaves", "0"], "max_leaves is 0"),
+        (["--max-depth", "0"], "max_depth is 0"),
         (["--seed", "-1"], "seed is -1"),
         (["--seed", str(2**64)], "seed"),
         (["--sizes", "0"], "sizes is 0"),

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from capture_cp import CaptureError, clopper_pearson
+from capture_cp import CaptureError, Tree, clopper_pearson
+from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
 from capture_cp.studies.paper import PLANNING_METHODS, Paper
 from capture_cp.studies.planning import PlanningStudy
@@ -74,6 +75,19 @@ def test_rows_and_tables(tmp_path):
     assert saved.states.shape == (4, 3)
     assert recorded_task(saved) == Peg()
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {"peg-planar-paths.png", "peg-planar-horizon.png"}
+
+
+def test_the_run_that_the_papers_page_names_is_one_command(tmp_path):
+    page = {"--bound": 2, "--friction": 0.1, "--min-leaf": 200, "--max-depth": 8}
+    few = {"--methods": "pcp", "--episodes": 1, "--samples": 4, "--horizon": 2, "--calibration": 400}
+    options = [str(word) for entry in (page | few).items() for word in entry]
+    main(["plan", "peg", *options, "--json", str(tmp_path / "rows.json")])
+    written = json.loads((tmp_path / "rows.json").read_text())["config"]
+    assert (written["task"]["bound"], written["task"]["friction"]) == (2.0, 0.1)
+    assert (written["min_leaf"], written["max_depth"], written["max_leaves"]) == (200, 8, None)
+    study = planning({"bound": 2.0, "friction": 0.1}, min_leaf=200, max_depth=8)
+    cap = study.fit(study.tasks()["planar"], "capture").cap
+    assert cap.groups == Tree(min_leaf=200, max_leaves=None, max_depth=8)
 
 
 def test_episodes_are_the_same_again_and_from_the_state_folder(tmp_path):

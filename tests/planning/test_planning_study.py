@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from capture_cp import CaptureError
+from capture_cp import CaptureError, Tree
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.report.output import output_folder
 from capture_cp.studies.planning import PlanningStudy
@@ -131,6 +131,18 @@ def test_weights_and_defaults_of_a_task_become_options():
     assert BoxWeights(**{"away": 1.0, "patch": 0.05}) == Box().rows["capture"].weights
 
 
+def test_limits_of_leaves_replace_those_of_the_tasks_tree_and_nothing_else():
+    few = SMALL | {"methods": ("capture",), "max_leaves": None}
+    own, limited = PlanningStudy.of(COARSE, **few), PlanningStudy.of(COARSE, **few, min_leaf=50, max_depth=2)
+    assert own.fit(COARSE, "capture").cap.groups == Tree(max_leaves=None)
+    assert limited.fit(COARSE, "capture").cap.groups == Tree(max_leaves=None, min_leaf=50, max_depth=2)
+
+
+@pytest.mark.parametrize(("option", "name"), [("--min-leaf", "min_leaf"), ("--max-depth", "max_depth")])
+def test_limits_of_leaves_are_checked_before_anything_is_played(option, name, capsys):
+    assert f"{name} is 0; expected a whole number of at least 1" in refused(capsys, "plan", "box", option, 0)
+
+
 def test_options_of_one_name_are_told_apart():
     @dataclass(frozen=True)
     class Noisy(Study):
@@ -164,8 +176,8 @@ def test_kept_episodes_belong_to_their_settings_and_row(tmp_path):
     kept = study._identity(task, "capture")
     same = replace(study, episodes=7, jobs=2, methods=("pcp",), task=replace(options, maps=("center",)))
     assert kept == same._identity(task, "capture")
-    for other in (replace(study, k=2), replace(study, temperature=0.5), replace(study, alpha=0.2)):
-        assert kept != other._identity(task, "capture")
+    for change in ({"k": 2}, {"temperature": 0.5}, {"alpha": 0.2}, {"min_leaf": 200}, {"max_depth": 8}):
+        assert kept != replace(study, **change)._identity(task, "capture")
     assert kept != study._identity(replace(task, design="random"), "capture")
     assert kept["row"] != study._identity(task, "capture-horizon")["row"]
 

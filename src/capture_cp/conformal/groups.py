@@ -98,6 +98,7 @@ class Tree(Groups):
         min_leaf: fewest partition examples in a leaf; where rows are steps of episodes, episodes, each step being its
             share of one.
         max_leaves: most leaves of a tree, None for no limit.
+        max_depth: most splits between the root of a tree and a leaf, None for no limit.
         prune: choose the tree's size by cost-complexity pruning, validated on a third of the partition examples.
         stratum_input: what a single tree sees of the stratum: "label" (its number, as in the paper), "features" (those
             the strata bring), "auto" (features where there are any), or "none".
@@ -109,6 +110,7 @@ class Tree(Groups):
         partition_share: float = 0.7,
         min_leaf: int = 300,
         max_leaves: int | None = 20,
+        max_depth: int | None = None,
         prune: bool = False,
         stratum_input: StratumInput = "auto",
     ) -> None:
@@ -116,6 +118,7 @@ class Tree(Groups):
         self.partition_share = partition_share
         self.min_leaf = min_leaf
         self.max_leaves = max_leaves
+        self.max_depth = max_depth
         self.prune = prune
         self.stratum_input = stratum_input
 
@@ -178,7 +181,8 @@ class Tree(Groups):
                 if weights is None
                 else {"min_weight_fraction_leaf": min(0.5, leaf / weights.sum())}
             )
-            return DecisionTreeRegressor(max_leaf_nodes=self.max_leaves, random_state=seed, ccp_alpha=penalty, **size)
+            most = {"max_leaf_nodes": self.max_leaves, "max_depth": self.max_depth}
+            return DecisionTreeRegressor(random_state=seed, ccp_alpha=penalty, **most, **size)
 
         seed = int(rng.integers(2**31))
         if not self.prune or len(scores) < 6:
@@ -205,6 +209,8 @@ class Tree(Groups):
         whole_number("min_leaf", self.min_leaf, 1)
         if self.max_leaves is not None:
             whole_number("max_leaves", self.max_leaves, 1)
+        if self.max_depth is not None:
+            whole_number("max_depth", self.max_depth, 1)
         known_name("stratum_input", self.stratum_input, get_args(StratumInput))
 
 

@@ -73,6 +73,7 @@ class CoverageStudy(Study):
     ] = "per-stratum"
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions in a leaf while the tree grows.")] = 300
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree.")] = 20
+    max_depth: Annotated[int | None, tyro.conf.arg(help="Most splits between a tree's root and a leaf.")] = None
     particles: Annotated[int, tyro.conf.arg(help="Particles L; the k-th nearest is L/2, or 1 for capture-k1 and pcp.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
     device: Annotated[
@@ -111,7 +112,7 @@ class CoverageStudy(Study):
     def checked_places(self) -> dict[str, Task]:
         """The tasks by place, all settings checked."""
         chosen_device(self.device)
-        optional = [name for name in ("calibration", "test") if getattr(self, name) is not None]
+        optional = [name for name in ("calibration", "test", "max_depth") if getattr(self, name) is not None]
         counts = ("mc", "jobs", "particles", "min_leaf", *optional)
         check_settings(self, counts, (self.figures, self.state), (*METHODS, RESIDUAL))
         for size in self.sizes:
@@ -144,6 +145,7 @@ class CoverageStudy(Study):
             per_stratum=self.tree == "per-stratum",
             min_leaf=self.min_leaf,
             max_leaves=self.max_leaves,
+            max_depth=self.max_depth,
             stratum_input="features" if self.tree == "features" else "label",
         )
         device: Device = "cpu" if _draws_on_cuda(task) else self.device

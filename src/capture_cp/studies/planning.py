@@ -66,6 +66,12 @@ class PlanningStudy(Study):
     temperature: Annotated[float | None, tyro.conf.arg(help="MPPI's lambda, by default each row's own.")] = None
     weights: Annotated[Any, tyro.conf.Suppress] = None
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree of a calibration.")] = 20
+    min_leaf: Annotated[
+        int | None, tyro.conf.arg(help="Fewest transitions in a leaf, by default as in the task's tree.")
+    ] = None
+    max_depth: Annotated[
+        int | None, tyro.conf.arg(help="Most splits between a tree's root and a leaf, by default as in the task's tree.")
+    ] = None
     particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
     k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts, by default L/2.")] = None
     calibration: Calibration = 1.0
@@ -102,7 +108,7 @@ class PlanningStudy(Study):
         device = chosen_device("auto" if finished else self.device)
         tasks = {place: task.on(device) for place, task in self.task.places().items()}
         one = next(iter(tasks.values()))
-        counts = ("episodes", "samples", "horizon", "jobs", "particles")
+        counts = ("episodes", "samples", "horizon", "jobs", "particles", *self._leaf_limits())
         check_settings(self, counts, (self.figures, self.state, self.record), one.rows)
         if self.k is not None and whole_number("k", self.k, 1) > self.particles:
             raise CaptureError(f"k is {self.k}; expected a number from 1 to the {self.particles} particles.")
@@ -116,12 +122,17 @@ class PlanningStudy(Study):
 
     def fit(self, task: Task, name: str, practising: Advance | None = None) -> FittedRow:
         """A row of the table, calibrated in this place; `practising` is called with every run of practice."""
-        tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": self.max_leaves}))
+        tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": self.max_leaves} | self._leaf_limits()))
         chosen = self.particles, tree, self.k, self.calibration
         fitted = fit_row(self.planned_row(task, name), task, self.seed, *chosen)
         if not fitted.row.practice:
             return fitted
         return practised(fitted, self.alpha, self.seed, chosen_device(self.device), practising)
+
+    def _leaf_limits(self) -> dict[str, int]:
+        """Settings of the tree that differ from the task's own."""
+        chosen = {"min_leaf": self.min_leaf, "max_depth": self.max_depth}
+        return {name: value for name, value in chosen.items() if value is not None}
 
     def play(self, fitted: FittedRow, place: str, name: str, start: Floats, episode: int) -> Episode:
         """One closed-loop run of a calibrated row from a state (ds,), and the regions of its executed steps."""
