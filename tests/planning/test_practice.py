@@ -36,7 +36,7 @@ def fitted(name="capture", practice=300):
 
 @cache
 def after_practice():
-    return practised(fitted(), seed=SEED)
+    return practised(fitted(), ROOM, seed=SEED)
 
 
 def test_pits_are_floor_in_calibration_data_and_traps_in_closed_loop():
@@ -86,12 +86,12 @@ def test_a_method_stays_what_it_is(name, groups):
 
 def test_regions_of_a_horizon_cannot_practise():
     with pytest.raises(CaptureError, match="one-step regions"):
-        practised(fitted("capture-horizon"), seed=SEED)
+        practised(fitted("capture-horizon"), ROOM, seed=SEED)
 
 
 def test_every_run_is_reported():
     done = []
-    practised(fitted(practice=3), seed=SEED, advance=done.append)
+    practised(fitted(practice=3), ROOM, seed=SEED, advance=done.append)
     assert done == [1, 1, 1]
 
 
@@ -102,11 +102,11 @@ def test_every_run_is_reported():
 def test_every_map_has_its_practice(name):
     task = Marble(load_map(name))
     row = fit_row(task.rows["capture-on-policy"], task, 0)
-    promise = ready_promise(row, 0)
+    promise = ready_promise(row, task, 0)
     assert promise.data_["episodes"] == row.row.practice
     finite = np.isfinite(promise.group_thresholds(0.1))
     assert finite[:2].all()  # free and edge; corners are rare on one of the maps
-    assert practised(row).promise.fingerprint() == promise.fingerprint()
+    assert practised(row, task).promise.fingerprint() == promise.fingerprint()
 
 
 def test_other_settings_practise_themselves():
@@ -114,9 +114,10 @@ def test_other_settings_practise_themselves():
     assert task.practice_file(task.rows["capture"]) == task.practice_file(task.rows["capture-on-policy"]) is not None
     assert task.practice_file(task.rows["pcp"]) is None
     assert task.practice_file(task.rows["capture"].changed({"samples": 512})) is None
-    for other in (replace(task, noise=0.1), replace(task, true_gain=1.5), Marble(tuning_variant(task.map))):
+    changes = {"noise": 0.1}, {"true_gain": 1.5}, {"absorb": True}, {"design": "random"}, {"map": tuning_variant(task.map)}
+    for other in (replace(task, **change) for change in changes):
         assert other.practice_file(task.rows["capture"]) is None
     row = fit_row(task.rows["capture-on-policy"], task, 0)
-    assert ready_promise(row, 1) is None
-    assert ready_promise(fit_row(row.row, task, 0, k=4), 0) is None
-    assert ready_promise(fit_row(row.row, task, 0, calibration=0.5), 0) is None
+    assert ready_promise(row, task, 1) is None
+    assert ready_promise(fit_row(row.row, task, 0, k=4), task, 0) is None
+    assert ready_promise(fit_row(row.row, task, 0, calibration=0.5), task, 0) is None

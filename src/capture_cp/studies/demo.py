@@ -137,7 +137,7 @@ class Demo(Study):
     def _plan(self, study: PlanningStudy, task: Task, place: str, name: str, console: Console) -> list[Episode]:
         """Episodes of a row of the planning study; executed steps have the regions after practice, where there are any."""
         fitted, starts = study.fit(task, name), task.starts(self.episodes)
-        fitted = replace(fitted, promise=ready_promise(fitted, self.seed))
+        fitted = replace(fitted, promise=ready_promise(fitted, task, self.seed))
         with progress_bar(console) as progress:
             numbers = progress.track(range(self.episodes), description=f"Planning with {name}")
             return [study.play(fitted, place, name, starts[episode], episode) for episode in numbers]

@@ -127,7 +127,7 @@ class PlanningStudy(Study):
         fitted = fit_row(self.planned_row(task, name), task, self.seed, *chosen)
         if not fitted.row.practice:
             return fitted
-        return practised(fitted, self.alpha, self.seed, chosen_device(self.device), practising)
+        return practised(fitted, task, self.alpha, self.seed, chosen_device(self.device), practising)
 
     def _leaf_limits(self) -> dict[str, int]:
         """Settings of the tree that differ from the task's own."""

@@ -24,15 +24,20 @@ TOGETHER = 1000  # runs planned at once on a GPU
 
 
 def practised(
-    fitted: FittedRow, alpha: float = 0.1, seed: int = 0, device: Device = "cpu", advance: Advance | None = None
+    fitted: FittedRow,
+    task: Task,
+    alpha: float = 0.1,
+    seed: int = 0,
+    device: Device = "cpu",
+    advance: Advance | None = None,
 ) -> FittedRow:
     """A row whose regions of executed steps are calibrated on `row.practice` runs of its own.
 
-    Nothing is played where the calibration is at hand, see `Task.practice_file`.
+    `task` is what the row was fitted to. Nothing is played where the calibration is at hand, see `Task.practice_file`.
     """
     if not isinstance(fitted.cap, Capture):
         raise CaptureError("executed steps calibrate one-step regions; use a row without regions for a horizon.")
-    ready = ready_promise(fitted, seed) if alpha == 0.1 else None
+    ready = ready_promise(fitted, task, seed) if alpha == 0.1 else None
     if ready is not None:
         return replace(fitted, promise=ready)
     seeds = [derived_seed(seed, "practice", fitted.task.place, run) for run in range(fitted.row.practice)]
@@ -40,12 +45,12 @@ def practised(
     return replace(fitted, promise=on_episodes(fitted.task, fitted.cap, runs))
 
 
-def ready_promise(fitted: FittedRow, seed: int) -> Capture | None:
-    """The saved calibration on practice runs of this very row at alpha = 0.1, if there is one."""
-    cap, task, file = fitted.cap, fitted.task, fitted.task.practice_file(fitted.row)
+def ready_promise(fitted: FittedRow, task: Task, seed: int) -> Capture | None:
+    """The saved calibration on practice runs of this very row, fitted to `task`, at alpha = 0.1; None if there is none."""
+    cap, file = fitted.cap, task.practice_file(fitted.row)
     if file is None or seed != 0 or cap.groups != task.tree or cap.data_["rows"] != task.calibration_size:
         return None
-    promise = Capture.load(file, model=task, strata=task.strata)
+    promise = Capture.load(file, model=fitted.task, strata=task.strata)
     return promise if (promise.score_, promise.n_particles) == (cap.score_, cap.n_particles) else None
 
 

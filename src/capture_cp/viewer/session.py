@@ -181,7 +181,7 @@ class Session:
         tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": settings.max_leaves}))
         cap = task.method(name, settings.particles, tree, task.seed_here(settings.seed), settings.k)
         fitted = acting_row(task.rows[name], task, cap.fit(data.X, data.Y))
-        return replace(fitted, promise=ready_promise(fitted, settings.seed))
+        return replace(fitted, promise=ready_promise(fitted, task, settings.seed))
 
     def advance(self) -> None:
         """One step: of the recording, or planned and done by the true system. A finished episode gives way to the next."""

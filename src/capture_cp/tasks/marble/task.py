@@ -303,7 +303,7 @@ class Marble(Task):
         file = Path(__file__).with_name("practice") / f"{self.slug}.capture"
         if replace(row, practice=0) != self.rows["capture"] or self.slug not in MAP_NAMES or not file.is_file():
             return None
-        return file if self.in_closed_loop == Marble(load_map(self.slug)).in_closed_loop else None
+        return file if self.design == "grid" and self == Marble(load_map(self.slug)) else None
 
     def changed(self, gain: float, drag: float) -> Marble:
         return replace(self, true_gain=gain * self.true_gain, drag=drag)
