@@ -103,9 +103,8 @@ def test_every_map_has_its_practice(name):
     task = Marble(load_map(name))
     row = fit_row(task.rows["capture-on-policy"], task, 0)
     promise = ready_promise(row, task, 0)
-    assert promise.data_["episodes"] == row.row.practice
-    finite = np.isfinite(promise.group_thresholds(0.1))
-    assert finite[:2].all()  # free and edge; corners are rare on one of the maps
+    assert promise.data_["episodes"] >= row.row.practice
+    assert np.isfinite(promise.group_thresholds(0.1)).all()
     assert practised(row, task).promise.fingerprint() == promise.fingerprint()
 
 
