@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ def measured(name: str, seed: int, runs: int, save: Path | None) -> list[dict[st
         promise.save(save / f"{name}.capture")
     fresh, rows = play("fresh", runs), []
     for kind, cap in (("capture", fitted.cap), ("capture-on-policy", promise)):
-        executed = [replace(run, info={}) for run in with_regions(fresh, cap, acting.axes, ALPHA, seed)]
+        executed = with_regions(fresh, cap, acting.axes, ALPHA, seed)
         row = planning_row(task.name, name, kind, [summary(run, acting) for run in executed])
         by_episode = on_policy_coverage(cap, fresh, acting.axes, ALPHA, seed)  # type: ignore[arg-type]
         shares = {one.name: [one.coverage, *one.ci95, one.n] for one in (by_episode.all, *by_episode.strata)}

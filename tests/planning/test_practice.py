@@ -9,8 +9,10 @@ import pytest
 from capture_cp import CaptureError, OneGroup, PerStratum
 from capture_cp.capture.on_policy import on_policy_coverage
 from capture_cp.conformal.groups import Uncalibrated
+from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.peg.rows import ROWS as PEG_ROWS
 from capture_cp.tasks.practice import on_episodes, played, practised, ready_promise
 from capture_cp.tasks.rows import fit_row
 from marble.boards import board
@@ -87,6 +89,11 @@ def test_a_method_stays_what_it_is(name, groups):
 def test_regions_of_a_horizon_cannot_practise():
     with pytest.raises(CaptureError, match="one-step regions"):
         practised(fitted("capture-horizon"), ROOM, seed=SEED)
+
+
+@pytest.mark.parametrize("rows", [ROOM.rows, Box().rows, PEG_ROWS], ids=["marble", "box", "peg"])
+def test_a_row_that_practises_plans_as_the_method_does(rows):
+    assert replace(rows["capture-on-policy"], practice=0) == rows["capture"]
 
 
 def test_every_run_is_reported():

@@ -34,12 +34,10 @@ from capture_cp.studies.study import (
     drawing_of,
     progress_bar,
 )
-from capture_cp.tasks.practice import practised
+from capture_cp.tasks.practice import TOGETHER, practised
 from capture_cp.tasks.recorded import recorded_info
 from capture_cp.tasks.rows import FittedRow, Row, fit_row, part_of
 from capture_cp.tasks.task import PLANNER, Advance, Task
-
-TOGETHER = 1000  # episodes planned at once on a GPU, about half a gigabyte there
 
 #: Summaries of episodes by place and row.
 Results = Mapping[tuple[str, str], list[Any]]

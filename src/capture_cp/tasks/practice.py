@@ -20,7 +20,7 @@ from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.tasks.rows import FittedRow
 from capture_cp.tasks.task import Advance, Task
 
-TOGETHER = 1000  # runs planned at once on a GPU
+TOGETHER = 1000  # runs planned at once on a GPU, about half a gigabyte there
 
 
 def practised(

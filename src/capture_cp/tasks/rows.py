@@ -75,20 +75,22 @@ def method_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]
     return {name: Row(name, planner, weights) for name in METHODS}
 
 
+def practice_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """CaPTURe with regions of executed steps that hold where the planner goes."""
+    return {"capture-on-policy": Row("capture", planner, weights, practice=PRACTICE)}
+
+
 def own_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """CaPTURe with regions that hold where the planner goes, for each step of the horizon, and that adapt."""
+    """CaPTURe with regions for each step of the horizon, and with regions that adapt."""
     capture = Row("capture", planner, weights)
-    return {
-        "capture-on-policy": replace(capture, practice=PRACTICE),
-        "capture-horizon": replace(capture, horizon=True),
-        "capture-online": replace(capture, online=True),
-    }
+    return {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
 
 
 def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
     """The same and plain CaPTURe with a corrected model, and what they are compared with."""
     names = "capture", "particles", "pcp", "no-strata"
-    plain = {name: Row(name, planner, weights) for name in names} | own_rows(planner, weights)
+    plain = {name: Row(name, planner, weights) for name in names}
+    plain |= practice_rows(planner, weights) | own_rows(planner, weights)
     return {f"{name}-residual": replace(row, corrected=True) for name, row in plain.items()}
 
 

@@ -27,7 +27,7 @@ from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import Euclidean, Metric
 from capture_cp.spaces.strata import GriddedStrata
-from capture_cp.tasks.rows import Row, Setting, Worth, method_rows, own_rows
+from capture_cp.tasks.rows import Row, Setting, Worth, method_rows, own_rows, practice_rows
 
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
@@ -332,7 +332,7 @@ class Task(TaskOptions):
     def rows(self) -> Mapping[str, Row]:
         """How each row of the planning table plans, by name."""
         weights = None if self.weights is None else self.weights()
-        return method_rows(PLANNER, weights) | own_rows(PLANNER, weights)
+        return method_rows(PLANNER, weights) | practice_rows(PLANNER, weights) | own_rows(PLANNER, weights)
 
     @property
     def hazard(self) -> Bools:

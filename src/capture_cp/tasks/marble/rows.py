@@ -7,7 +7,17 @@ from dataclasses import replace
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import PLANNER, MarbleWeights
 from capture_cp.tasks.marble.task import LEAVES, TRAINING
-from capture_cp.tasks.rows import Axis, Row, Setting, Worth, corrected_rows, method_rows, oracle_rows, own_rows
+from capture_cp.tasks.rows import (
+    Axis,
+    Row,
+    Setting,
+    Worth,
+    corrected_rows,
+    method_rows,
+    oracle_rows,
+    own_rows,
+    practice_rows,
+)
 from capture_cp.tasks.task import VARIED
 
 #: Chosen on mirrored maps with moved pits, for the row that has everything. Rows on the model as it is keep the paper's, so
@@ -16,6 +26,7 @@ OURS, OUR_WEIGHTS = replace(PLANNER, temperature=0.02, elites=31), MarbleWeights
 
 ROWS: dict[str, Row] = (
     method_rows(PLANNER, MarbleWeights())
+    | practice_rows(PLANNER, MarbleWeights())
     | own_rows(PLANNER, MarbleWeights())
     | corrected_rows(OURS, OUR_WEIGHTS)
     | oracle_rows(OURS, OUR_WEIGHTS)

@@ -6,12 +6,17 @@ from dataclasses import replace
 from math import inf
 
 from capture_cp.tasks.peg.planner import PLANNER, PegWeights
-from capture_cp.tasks.rows import Row, Setting, corrected_rows, method_rows, own_rows
+from capture_cp.tasks.rows import Row, Setting, corrected_rows, method_rows, own_rows, practice_rows
 
 #: Chosen on random starts, for the row with the corrected model.
 OURS, OUR_WEIGHTS = replace(PLANNER, temperature=0.03), PegWeights(effort=0.002, outside=2.0, caution=0.0)
 
-ROWS: dict[str, Row] = method_rows(PLANNER, PegWeights()) | own_rows(OURS, OUR_WEIGHTS) | corrected_rows(OURS, OUR_WEIGHTS)
+ROWS: dict[str, Row] = (
+    method_rows(PLANNER, PegWeights())
+    | practice_rows(PLANNER, PegWeights())
+    | own_rows(OURS, OUR_WEIGHTS)
+    | corrected_rows(OURS, OUR_WEIGHTS)
+)
 
 SETTINGS = {
     "bound": Setting("bound", "largest action (mm, mm, degrees)", (2.0, 3.0, 4.0, 5.0), 3.0),
