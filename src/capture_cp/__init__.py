@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from capture_cp.models.residual import Residual, residual
     from capture_cp.spaces.contact_strata import ContactStrata
     from capture_cp.spaces.grid import Grid
-    from capture_cp.spaces.metrics import SE2, Euclidean, Metric
+    from capture_cp.spaces.metrics import Euclidean, FunctionMetric, Metric, Product, Torus
     from capture_cp.spaces.plotting import plot_strata
+    from capture_cp.spaces.poses import SE2, SE3
     from capture_cp.spaces.strata import FunctionStrata, GridStrata, Strata, one_stratum
 
 #: The module of every public name.
@@ -78,7 +79,8 @@ _MODULES = {
     "models.residual": ("Residual", "residual"),
     "spaces.contact_strata": ("ContactStrata",),
     "spaces.grid": ("Grid",),
-    "spaces.metrics": ("SE2", "Euclidean", "Metric"),
+    "spaces.metrics": ("Euclidean", "FunctionMetric", "Metric", "Product", "Torus"),
+    "spaces.poses": ("SE2", "SE3"),
     "spaces.plotting": ("plot_strata",),
     "spaces.strata": ("FunctionStrata", "GridStrata", "Strata", "one_stratum"),
 }

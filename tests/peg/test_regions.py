@@ -11,7 +11,7 @@ from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.records import Seen
 from capture_cp.planning.sums import RegionSums
-from capture_cp.spaces.metrics import SE2
+from capture_cp.spaces.poses import SE2
 from capture_cp.tasks.peg import planner
 from capture_cp.tasks.peg.objective import insertion_costs
 from capture_cp.tasks.peg.planner import PegWeights, peg_rollout

@@ -22,7 +22,8 @@ from capture_cp.capture.saved_arrays import Arrays
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
-from capture_cp.spaces.metrics import SE2, Euclidean
+from capture_cp.spaces.metrics import Euclidean, Product, Torus
+from capture_cp.spaces.poses import SE2, SE3
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
 SCHEMA = 1
@@ -40,7 +41,12 @@ LARGEST, LONGEST_HEADER = 1 << 30, 1 << 25
 
 #: The only classes that a file may name; a file cannot make us import or run anything else.
 KNOWN: Mapping[str, type[Params]] = {
-    part.__name__: part for part in (NearestParticles, Mahalanobis, ParticleBox, Euclidean, SE2, OneGroup, PerStratum, Tree)
+    part.__name__: part
+    for part in (
+        *(NearestParticles, Mahalanobis, ParticleBox),
+        *(Euclidean, Torus, SE2, SE3, Product),
+        *(OneGroup, PerStratum, Tree),
+    )
 }
 
 
@@ -135,18 +141,22 @@ def check_made_for(header: dict[str, Any], model: Any, strata: Strata) -> None:
 
 def describe(part: Params) -> dict[str, Any]:
     """A part as JSON: its class name and parameters. A part of the user's own is named, not stored."""
-    params = {
-        name: describe(value) if isinstance(value, Params) else value for name, value in part.get_params(deep=False).items()
-    }
+    params = {name: _described(value) for name, value in part.get_params(deep=False).items()}
     if type(part).__name__ not in KNOWN or type(part) is not KNOWN[type(part).__name__]:
         return {"own": type(part).__name__}
     return {"class": type(part).__name__, "params": params}
 
 
+def _described(value: Any) -> Any:
+    if isinstance(value, Params):
+        return describe(value)
+    return [_described(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
 def build(description: Any) -> Any:
     """The part that `describe` described."""
     if not isinstance(description, dict):
-        return tuple(description) if isinstance(description, list) else description
+        return tuple(map(build, description)) if isinstance(description, list) else description
     if "own" in description:
         raise CaptureError(f"it uses {description['own']}, a class of your own; pass it to load as score= or groups=.")
     if description["class"] not in KNOWN:

@@ -65,7 +65,7 @@ class Compiled(AtOneAlpha):
     def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
         self._shape = np.array([self.n_inputs, self.n_particles, self.n_outputs], dtype=np.int64)
         self._tree = table.arrays
-        self._rule = (*limits_and_rule(score, table), self._shape)
+        self._rule = (*limits_and_rule(score, table, self.n_outputs), self._shape)
         self._grid = grid_arrays(strata)
         self._begin()
 
@@ -162,13 +162,13 @@ class Compiled(AtOneAlpha):
 _Given = tuple[Any, Any, tuple[int, ...]]
 
 
-def limits_and_rule(score: Score, table: ThresholdTable) -> tuple[Floats, int, float, int]:
+def limits_and_rule(score: Score, table: ThresholdTable, dims: int) -> tuple[Floats, int, float, int]:
     """The limit of every node, the rule that compares it, its length, and how many particles must pass."""
     thresholds: Floats = np.ascontiguousarray(table.arrays[0]["threshold"])
     if type(score) is ParticleBox:
         return thresholds, PARTICLE_BOX, 1.0, 1
-    if type(score) is NearestParticles and score.metric_.compiled is not None:
-        return np.asarray(squared_limits(thresholds)), *score.metric_.compiled, int(score.k)
+    if type(score) is NearestParticles and score.metric_.finds_cells:
+        return np.asarray(squared_limits(thresholds)), *score.metric_.kernel(dims), int(score.k)
     raise CaptureError(
         f"{score!r} cannot be compiled; compile knows ParticleBox, and NearestParticles on Euclidean and SE2 distances, so "
         "ask region, contains or count_cells instead."

@@ -30,7 +30,7 @@ class CompiledCuda(AtOneAlpha):
     """
 
     def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
-        limits, rule, length, k = limits_and_rule(score, table)
+        limits, rule, length, k = limits_and_rule(score, table, self.n_outputs)
         unused = tuple_on_device(of_particles(rule, length, k, np.empty((0, self.n_particles, self.n_outputs))))
         self._regions = unused  # of no inputs yet
         self._tree = tuple(map(cuda.to_device, table.arrays))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capture_cp.base.checks import known_name
+from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.capture.capture import Capture
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.groups import Groups, OneGroup, Tree, Uncalibrated
 from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
-from capture_cp.spaces.metrics import SE2, Metric
+from capture_cp.spaces.metrics import Metric
 from capture_cp.spaces.strata import Strata
 
 
@@ -30,7 +30,12 @@ class Parts:
 
     @property
     def angles(self) -> tuple[int, ...]:
-        return (2,) if isinstance(self.metric, SE2) else ()
+        """The configuration's angles, which LUCCa's differences wrap."""
+        if self.metric is None or not self.metric.angles(1 << 6):
+            return ()
+        if self.metric.dims is None:
+            raise CaptureError(f"lucca needs to know how many joints {self.metric!r} has; give it one weight per joint.")
+        return self.metric.angles(self.metric.dims)
 
 
 RECIPES: dict[str, Callable[[Parts], tuple[Score, Groups]]] = {

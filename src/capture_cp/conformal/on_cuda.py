@@ -88,7 +88,7 @@ def on_cuda(score: Score) -> OnCuda | None:
         ParticleBox: BoxOnCuda,
         Mahalanobis: MahalanobisOnCuda,
     }
-    if type(score) not in versions or (isinstance(score, NearestParticles) and score.metric_.compiled is None):
+    if type(score) not in versions or (isinstance(score, NearestParticles) and not score.metric_.finds_cells):
         return None
     return versions[type(score)](**score.get_params(deep=False))
 

@@ -122,15 +122,17 @@ class NearestParticles(Score):
         return self.metric if self.metric is not None else Euclidean()
 
     def score(self, prediction: Any, Y: Floats) -> Floats:
-        if self.metric_.compiled is None:
+        kernel = self.metric_.kernel(Y.shape[1])
+        if kernel is None:
             return np.asarray(np.partition(self._distances(prediction, Y), self.k - 1, axis=1)[:, self.k - 1])
-        return np.asarray(kth_nearest(*self.metric_.compiled, self.k, Y, prediction))
+        return np.asarray(kth_nearest(*kernel, self.k, Y, prediction))
 
     def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
-        if self.metric_.compiled is None:
+        kernel = self.metric_.kernel(Y.shape[1])
+        if kernel is None:
             distances = self._distances(_repeated(prediction, len(Y)), Y)
             return np.asarray((distances <= q[:, None]).sum(axis=1) >= self.k)
-        return np.asarray(within_pairs(*self.metric_.compiled, self.k, Y, prediction, q))
+        return np.asarray(within_pairs(*kernel, self.k, Y, prediction, q))
 
     def _distances(self, particles: Floats, Y: Floats) -> Floats:
         return self.metric_.distance(Y[:, None], particles)
@@ -139,8 +141,8 @@ class NearestParticles(Score):
         return self.metric_.box(prediction.min(axis=1), prediction.max(axis=1), q)
 
     def regions(self, prediction: Any) -> Regions | None:
-        compiled = self.metric_.compiled
-        return None if compiled is None else of_particles(*compiled, self.k, prediction)
+        kernel = self.metric_.kernel(prediction.shape[2])
+        return of_particles(*kernel, self.k, prediction) if kernel is not None and self.metric_.finds_cells else None
 
     def check(self, n_particles: int, dims: int, grid: Grid | None) -> None:
         if not isinstance(self.metric_, Metric):

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 EUCLIDEAN = 0
 SE2 = 1
+#: A product of spaces, and a function.
+BLOCKS = 2
+FUNCTION = 3
+#: Kinds of axes of a product of spaces; the last two begin a block of three and of seven axes.
+LINE, CIRCLE, PLANAR, SPATIAL = range(4)
 
 
 @njit(cache=True, inline="always")
@@ -18,26 +24,103 @@ def nearest_whole(x):
 
 
 @njit(cache=True, inline="always")
-def squared_distance(metric, length, y, p):
-    """Squared distance of configurations `y` and `p`, both (dc,).
-
-    SE(2): with ω the wrapped angle between the poses and t the translation between them, the logarithm-map distance is
-    ‖(ρ, ℓω)‖ with ‖ρ‖ = ‖t‖ · (ω/2)/sin(ω/2); the rotation of the first pose drops out.
-    """
+def _plain(metric, length, y, p):
+    """Squared Euclidean distance, or that of SE(2) poses with a characteristic length."""
     if metric == EUCLIDEAN:
         total = 0.0
         for axis in range(y.shape[0]):
             step = y[axis] - p[axis]
             total += step * step
         return total
-    omega = p[2] - y[2]
+    return _planar(length, y, p, 0)
+
+
+@njit(cache=True, inline="always")
+def _planar(length, y, p, first):
+    """Squared logarithm-map distance of SE(2) poses, whose three numbers begin at `first`.
+
+    With ω the wrapped angle between the poses and t the translation between them, it is ‖(ρ, ℓω)‖² with ‖ρ‖ = ‖t‖ ·
+    (ω/2)/sin(ω/2); the rotation of the first pose drops out.
+    """
+    omega = p[first + 2] - y[first + 2]
     omega -= 2.0 * math.pi * nearest_whole(omega / (2.0 * math.pi))
     half = 0.5 * omega
-    stretch = half / math.sin(half) if abs(half) > 1e-4 else 1.0 + half * half / 6.0
-    dx = p[0] - y[0]
-    dz = p[1] - y[1]
+    stretch = _stretch(half)
+    dx = p[first] - y[first]
+    dz = p[first + 1] - y[first + 1]
     turn = length * omega
     return (dx * dx + dz * dz) * stretch * stretch + turn * turn
+
+
+@njit(cache=True, inline="always")
+def _stretch(half):
+    """How much longer than a chord its arc is, for half the angle between its ends: half / sin(half)."""
+    return half / math.sin(half) if abs(half) > 1e-4 else 1.0 + half * half / 6.0
+
+
+@njit(cache=True, inline="always")
+def _spatial(length, y, p, first):
+    """Squared logarithm-map distance of SE(3) poses, whose position and unit quaternion (w, x, y, z) begin at `first`.
+
+    With the rotation between the poses by ω about an axis, the part of the translation t along that axis stays, and the
+    part across it is stretched by (ω/2)/sin(ω/2), as in the plane. q and -q are one rotation.
+    """
+    a, b, c, d = y[first + 3], y[first + 4], y[first + 5], y[first + 6]
+    e, f, g, h = p[first + 3], p[first + 4], p[first + 5], p[first + 6]
+    w = e * a + f * b + g * c + h * d  # of the second quaternion times the conjugate of the first
+    u = -e * b + f * a - g * d + h * c
+    v = -e * c + f * d + g * a - h * b
+    z = -e * d - f * c + g * b + h * a
+    sine = math.sqrt(u * u + v * v + z * z)
+    half = math.atan2(sine, abs(w))
+    dx, dy, dz = p[first] - y[first], p[first + 1] - y[first + 1], p[first + 2] - y[first + 2]
+    squared = dx * dx + dy * dy + dz * dz
+    along = (dx * u + dy * v + dz * z) / sine if sine > 1e-12 else 0.0
+    stretch = _stretch(half)
+    across = max(squared - along * along, 0.0)
+    turn = 2.0 * length * half
+    return along * along + across * stretch * stretch + turn * turn
+
+
+@njit(cache=True, inline="always")
+def _blocks(blocks, y, p):
+    """Squared distance on a product of spaces: a row of `blocks` (dc, 3) for each axis, its kind, weight and length."""
+    total, axis = 0.0, 0
+    while axis < y.shape[0]:
+        kind, weight = blocks[axis, 0], blocks[axis, 1]
+        if kind == PLANAR:
+            total += weight * weight * _planar(blocks[axis, 2], y, p, axis)
+            axis += 3
+        elif kind == SPATIAL:
+            total += weight * weight * _spatial(blocks[axis, 2], y, p, axis)
+            axis += 7
+        else:
+            step = y[axis] - p[axis]
+            if kind == CIRCLE:
+                step -= 2.0 * math.pi * nearest_whole(step / (2.0 * math.pi))
+            total += weight * step * (weight * step)
+            axis += 1
+    return total
+
+
+def squared_distance(metric, scale, y, p):
+    """Squared distance of configurations `y` and `p`, both (dc,), inside compiled code.
+
+    `scale` is a characteristic length of the metric EUCLIDEAN or SE2, a table (dc, 3) of the axes of a product of spaces, or
+    a compiled function `(y, p) -> squared distance`.
+    """
+    if callable(scale):
+        return scale(y, p)
+    return _blocks(scale, y, p) if np.ndim(scale) else _plain(metric, scale, y, p)
+
+
+@overload(squared_distance, inline="always")
+def _squared_distance(metric, scale, y, p):
+    if isinstance(scale, types.Array):
+        return lambda metric, scale, y, p: _blocks(scale, y, p)
+    if isinstance(scale, types.Callable):
+        return lambda metric, scale, y, p: scale(y, p)
+    return lambda metric, scale, y, p: _plain(metric, scale, y, p)
 
 
 @njit(cache=True)

@@ -105,7 +105,7 @@ class FusedRollout(Rollout):
         self._functions, self._kernel = functions, specialise(functions, params.__class__)
         self._check, self._compare_step, self.tried = check, compare_step, False
         self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
-        self._rule, self._scale = _rule_of(cap.score_, sums is not None), None
+        self._rule, self._scale = _rule_of(cap.score_, cap.n_outputs_, sums is not None), None
         self._particles, self._draws = cap.n_particles, True
         if type(cap.score_) is Mahalanobis and sums is None:
             # an isotropic Gaussian's ellipsoid is a ball around its mean: one noise-free particle, thresholds in σ
@@ -246,14 +246,14 @@ class FusedRollout(Rollout):
         return "not in the first step of the first sequence; try the functions in Python."
 
 
-def _rule_of(score: Any, sums: bool) -> tuple[int, float, int]:
+def _rule_of(score: Any, dims: int, sums: bool) -> tuple[int, float, int]:
     """How a kernel tests the regions of a score, see `capture_cp.kernels.cells`: rule, length and k."""
     if type(score) is Mahalanobis:
         return ELLIPSOID if sums else EUCLIDEAN, 1.0, 1
     if type(score) is ParticleBox:
         return PARTICLE_BOX, 1.0, 1
-    if type(score) is NearestParticles and score.metric_.compiled is not None:
-        return *score.metric_.compiled, int(score.k)
+    if type(score) is NearestParticles and score.metric_.finds_cells:
+        return *score.metric_.kernel(dims), int(score.k)
     raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
 
 

@@ -1,13 +1,14 @@
-"""Distances between configurations. A metric of your own is a subclass of `Metric` with one method."""
+"""Distances between configurations. A metric of your own is a subclass of `Metric` with one method, or a function."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError, Floats, positive_number, whole_number
 from capture_cp.base.params import Params
 from capture_cp.kernels import distance as kernels
 from capture_cp.spaces.grid import Grid
@@ -19,102 +20,247 @@ class Metric(Params, ABC):
     Write `distance`; override `reach` too if cells of regions should be searched in a box instead of everywhere.
     """
 
-    #: Set by metrics that have a compiled version: its code in `kernels.distance`, and the length it is given.
-    compiled: tuple[int, float] | None = None
+    #: Whether kernels know how to find the cells of a grid that are near a configuration.
+    finds_cells: bool = False
+
+    @property
+    def dims(self) -> int | None:
+        """How many numbers a configuration has, where the metric knows."""
+        return None
 
     @abstractmethod
     def distance(self, a: Any, b: Any) -> Floats:
         """Distance of configurations `a` (..., dc) and `b` (..., dc), broadcast over the leading axes."""
 
+    def kernel(self, dims: int) -> tuple[int, Any] | None:
+        """Code and scale of the compiled version for `dims` axes, see `kernels.distance`; None if there is none."""
+        return None
+
     def reach(self, q: Floats, dims: int) -> Floats:
         """How far along each axis a configuration can be when its distance is at most `q` (n,): (n, dc)."""
         return np.full((len(q), dims), np.inf)
 
+    def angles(self, dims: int) -> tuple[int, ...]:
+        """The axes that are angles in radians, which wrap."""
+        return ()
+
     def box(self, lower: Floats, upper: Floats, q: Floats) -> tuple[Floats, Floats]:
         """The box `lower`, `upper` (n, dc) grown so that nothing within `q` (n,) of it is left out."""
-        grow = self.reach(q, lower.shape[1])
-        return lower - grow, upper + grow
-
-    def check(self, dims: int, grid: Grid | None) -> None:
-        """Refuse configurations of `dims` numbers, or a grid, that this metric cannot measure."""
-
-
-class Euclidean(Metric):
-    """Straight-line distance in R^d."""
-
-    compiled = (kernels.EUCLIDEAN, 1.0)
-
-    def distance(self, a: Any, b: Any) -> Floats:
-        return np.asarray(np.linalg.norm(np.asarray(a, float) - np.asarray(b, float), axis=-1))
-
-    def reach(self, q: Floats, dims: int) -> Floats:
-        return np.repeat(q[:, None], dims, axis=1)
-
-
-class SE2(Metric):
-    """Logarithm-map distance of planar poses (x, z, θ): ‖(ρx, ρz, ℓω)‖ of log(T₁⁻¹T₂), θ in radians.
-
-    `length` is the characteristic length ℓ that turns an angle into a distance, in the unit of x and z: for a rigid
-    body, its largest radius.
-    """
-
-    def __init__(self, length: float) -> None:
-        if not (isinstance(length, int | float | np.number) and 0 < float(length) < np.inf):
-            raise CaptureError(
-                f"SE2 length is {length!r}; expected a positive number: the body's radius in units of x and z."
-            )
-        self.length = length
-
-    @property
-    def compiled(self) -> tuple[int, float]:  # type: ignore[override]
-        return kernels.SE2, float(self.length)
-
-    def log(self, pose: Any) -> Floats:
-        """Twist (ρx, ρz, ω) of poses (..., 3), with ω wrapped to [-π, π]."""
-        x, z, theta = np.moveaxis(np.asarray(pose, float), -1, 0)
-        omega = wrap_angle(theta)
-        half = omega / 2
-        small = np.abs(half) < 1e-4
-        cotangent = np.where(small, 1 - half**2 / 3, half / np.tan(np.where(small, 1.0, half)))
-        return np.stack([cotangent * x + half * z, -half * x + cotangent * z, omega], axis=-1)
-
-    def relative(self, a: Any, b: Any) -> Floats:
-        """Pose of `b` (..., 3) seen from `a` (..., 3): T_a⁻¹ T_b."""
-        a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
-        cos, sin = np.cos(a[..., 2]), np.sin(a[..., 2])
-        dx, dz = b[..., 0] - a[..., 0], b[..., 1] - a[..., 1]
-        return np.stack([cos * dx + sin * dz, -sin * dx + cos * dz, b[..., 2] - a[..., 2]], axis=-1)
-
-    def distance(self, a: Any, b: Any) -> Floats:
-        return np.asarray(np.linalg.norm(self.log(self.relative(a, b)) * [1.0, 1.0, self.length], axis=-1))
-
-    def reach(self, q: Floats, dims: int) -> Floats:
-        return np.stack([q, q, q / self.length], axis=1)
-
-    def box(self, lower: Floats, upper: Floats, q: Floats) -> tuple[Floats, Floats]:
-        low, high = super().box(lower, upper, q)
-        # an interval that passes ±π also reaches the angles at the other end of the circle: search them all
-        wraps = (low[:, 2] < -np.pi) | (high[:, 2] > np.pi)
-        low[wraps, 2], high[wraps, 2] = -np.inf, np.inf
+        dims = lower.shape[1]
+        grow = self.reach(q, dims)
+        low, high = lower - grow, upper + grow
+        for axis in self.angles(dims):
+            # an interval that passes ±π also reaches the angles at the other end of the circle: search them all
+            wraps = (low[:, axis] < -np.pi) | (high[:, axis] > np.pi)
+            low[wraps, axis], high[wraps, axis] = -np.inf, np.inf
         return low, high
 
     def check(self, dims: int, grid: Grid | None) -> None:
-        if dims != 3:
-            raise CaptureError(f"SE2 measures poses (x, z, theta), 3 numbers; the configurations here have {dims}.")
-        if grid is None:
-            return
-        first = grid.origin[2]
-        last = first + grid.spacing[2] * (grid.shape[2] - 1)
-        if 2 in grid.periodic:
-            if not np.isclose(grid.spacing[2] * grid.shape[2], 2 * np.pi):
-                raise CaptureError("the grid's periodic theta axis must span 2*pi radians: spacing[2] * shape[2].")
-        elif first < -np.pi - 1e-9 or last > np.pi + 1e-9:
+        """Refuse configurations of `dims` numbers, or a grid, that this metric cannot measure."""
+        for axis in self.angles(dims):
+            if grid is not None and axis < grid.dims:
+                _check_angle(grid, axis)
+
+
+class Blocks(Metric):
+    """A metric that kernels know as a product of spaces."""
+
+    @abstractmethod
+    def axes(self, dims: int) -> Floats:
+        """Kind, weight and length of each axis, as `kernels.distance` takes them: (dims, 3)."""
+
+    def kernel(self, dims: int) -> tuple[int, Any] | None:
+        return kernels.BLOCKS, np.ascontiguousarray(self.axes(dims))
+
+
+class Euclidean(Blocks):
+    """Straight-line distance in R^d, axes weighted if `weights` (d,) are given: √Σ (wᵢ (aᵢ - bᵢ))².
+
+    Weights make numbers of different units comparable: 1 / (what counts as far along that axis).
+    """
+
+    def __init__(self, weights: Sequence[float] | None = None) -> None:
+        _check_weights("Euclidean", weights)
+        self.weights = weights
+
+    @property
+    def finds_cells(self) -> bool:  # type: ignore[override]
+        return self.weights is None
+
+    def distance(self, a: Any, b: Any) -> Floats:
+        return np.asarray(np.linalg.norm(self._weights() * (np.asarray(a, float) - np.asarray(b, float)), axis=-1))
+
+    def kernel(self, dims: int) -> tuple[int, Any] | None:
+        return (kernels.EUCLIDEAN, 1.0) if self.weights is None else super().kernel(dims)
+
+    def axes(self, dims: int) -> Floats:
+        return _single_axes(kernels.LINE, self._weights(), dims)
+
+    def reach(self, q: Floats, dims: int) -> Floats:
+        return q[:, None] / np.broadcast_to(self._weights(), (dims,))
+
+    @property
+    def dims(self) -> int | None:
+        return None if self.weights is None else len(self.weights)
+
+    def check(self, dims: int, grid: Grid | None) -> None:
+        _check_count("Euclidean", self.weights, dims)
+
+    def _weights(self) -> Any:
+        return 1.0 if self.weights is None else np.array(self.weights)
+
+
+class Torus(Blocks):
+    """Distance of joint angles in radians, each the short way round: √Σ (wᵢ wrap(aᵢ - bᵢ))².
+
+    `weights` (d,) make joints comparable, for example by how far each of them moves the hand; by default all count alike.
+    """
+
+    def __init__(self, weights: Sequence[float] | None = None) -> None:
+        _check_weights("Torus", weights)
+        self.weights = weights
+
+    def distance(self, a: Any, b: Any) -> Floats:
+        return np.asarray(np.linalg.norm(self._weights() * wrap_angle(np.asarray(a, float) - np.asarray(b, float)), axis=-1))
+
+    def axes(self, dims: int) -> Floats:
+        return _single_axes(kernels.CIRCLE, self._weights(), dims)
+
+    def reach(self, q: Floats, dims: int) -> Floats:
+        return q[:, None] / np.broadcast_to(self._weights(), (dims,))
+
+    def angles(self, dims: int) -> tuple[int, ...]:
+        return tuple(range(dims))
+
+    @property
+    def dims(self) -> int | None:
+        return None if self.weights is None else len(self.weights)
+
+    def check(self, dims: int, grid: Grid | None) -> None:
+        _check_count("Torus", self.weights, dims)
+        super().check(dims, grid)
+
+    def _weights(self) -> Any:
+        return 1.0 if self.weights is None else np.array(self.weights)
+
+
+class Product(Blocks):
+    """A product of spaces, such as a base in the plane and the joints of its arm: √Σ (wᵢ dᵢ)² over the blocks.
+
+    Args:
+        metrics: a metric for each block of axes: Euclidean, Torus, SE2, SE3 or Product.
+        sizes: how many axes each block has.
+        weights: of the blocks, all alike by default.
+
+    >>> arm_on_wheels = Product((SE2(0.4), Torus()), sizes=(3, 6))
+    """
+
+    def __init__(self, metrics: Sequence[Metric], sizes: Sequence[int], weights: Sequence[float] | None = None) -> None:
+        _check_weights("Product", weights)
+        self.metrics, self.sizes, self.weights = metrics, sizes, weights
+        given = len(sizes) if weights is None else len(weights)
+        if not len(metrics) == len(sizes) == given or not len(sizes):
             raise CaptureError(
-                f"the grid's theta axis runs from {first:g} to {last:g} radians; keep it within -pi..pi, "
-                "or declare it periodic with Grid(..., periodic=(2,))."
+                f"Product has {len(metrics)} metrics, {len(sizes)} sizes and {'no' if weights is None else given} weights; "
+                "give one of each per block, weights or none."
             )
+        for size in sizes:
+            whole_number("a size of Product", size, 1)
+        for metric in metrics:
+            if not hasattr(metric, "axes"):
+                raise CaptureError(
+                    f"Product takes Euclidean, Torus, SE2, SE3 and Product as its blocks; {metric!r} is another."
+                )
+
+    def distance(self, a: Any, b: Any) -> Floats:
+        ends = np.cumsum(self.sizes)[:-1]
+        parts = zip(self.metrics, self._weights(), *(np.split(np.asarray(c, float), ends, axis=-1) for c in (a, b)))
+        return np.asarray(np.sqrt(sum((weight * metric.distance(c, d)) ** 2 for metric, weight, c, d in parts)))
+
+    def axes(self, dims: int) -> Floats:
+        tables = [np.array(metric.axes(size)) for metric, size in zip(self.metrics, self.sizes)]  # type: ignore[attr-defined]
+        for table, weight in zip(tables, self._weights()):
+            table[:, 1] *= weight
+        return np.concatenate(tables)
+
+    def reach(self, q: Floats, dims: int) -> Floats:
+        parts = zip(self.metrics, self.sizes, self._weights())
+        return np.hstack([metric.reach(q / weight, size) for metric, size, weight in parts])
+
+    def angles(self, dims: int) -> tuple[int, ...]:
+        starts = np.cumsum((0, *self.sizes))
+        parts = zip(self.metrics, self.sizes, starts.tolist())
+        return tuple(start + axis for metric, size, start in parts for axis in metric.angles(size))
+
+    @property
+    def dims(self) -> int | None:
+        return sum(self.sizes)
+
+    def check(self, dims: int, grid: Grid | None) -> None:
+        if sum(self.sizes) != dims:
+            raise CaptureError(f"the blocks of Product have {sum(self.sizes)} axes in all; the configurations have {dims}.")
+        for metric, size in zip(self.metrics, self.sizes):
+            metric.check(size, None)
+        super().check(dims, grid)
+
+    def _weights(self) -> tuple[float, ...]:
+        return (1.0,) * len(self.sizes) if self.weights is None else tuple(self.weights)
+
+
+class FunctionMetric(Metric):
+    """A distance of your own as a function compiled by numba: `squared(a (dc,), b (dc,)) -> squared distance`."""
+
+    def __init__(self, squared: Any) -> None:
+        if not hasattr(squared, "py_func"):
+            raise CaptureError(f"FunctionMetric takes a function decorated with numba.njit; {squared!r} is none.")
+        self.squared = squared
+
+    def kernel(self, dims: int) -> tuple[int, Any] | None:
+        return kernels.FUNCTION, self.squared
+
+    def distance(self, a: Any, b: Any) -> Floats:
+        pairs = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
+        shape, dims = pairs[0].shape[:-1], pairs[0].shape[-1]
+        rows = [np.ascontiguousarray(part).reshape(-1, dims) for part in pairs]
+        return np.sqrt([self.squared(one, other) for one, other in zip(*rows)]).reshape(shape)
 
 
 def wrap_angle(angle: Floats) -> Floats:
     """Angles (...) as their equals in [-π, π]."""
     return np.asarray(angle - 2 * np.pi * np.rint(angle / (2 * np.pi)))
+
+
+def _single_axes(kind: int, weights: Any, dims: int) -> Floats:
+    table = np.zeros((dims, 3))
+    table[:, 0], table[:, 1] = kind, weights
+    return table
+
+
+def _check_weights(name: str, weights: Any) -> None:
+    if weights is None:
+        return
+    if isinstance(weights, str) or not np.iterable(weights):
+        raise CaptureError(f"weights of {name} are {weights!r}; expected one positive number per axis, such as (1.0, 0.5).")
+    for weight in weights:
+        positive_number(f"a weight of {name}", weight)
+
+
+def _check_count(name: str, weights: Sequence[float] | None, dims: int) -> None:
+    if weights is not None and len(weights) != dims:
+        raise CaptureError(f"{name} has {len(weights)} weights; the configurations have {dims} numbers: give one for each.")
+
+
+def _check_angle(grid: Grid, axis: int) -> None:
+    """Refuse a grid whose axis of angles neither stays within -π..π nor wraps."""
+    first = grid.origin[axis]
+    last = first + grid.spacing[axis] * (grid.shape[axis] - 1)
+    if axis in grid.periodic:
+        if not np.isclose(grid.spacing[axis] * grid.shape[axis], 2 * np.pi):
+            raise CaptureError(
+                f"axis {axis} of the grid is a periodic angle and must span 2*pi radians: spacing[{axis}] * shape[{axis}]."
+            )
+    elif first < -np.pi - 1e-9 or last > np.pi + 1e-9:
+        raise CaptureError(
+            f"axis {axis} of the grid is an angle and runs from {first:g} to {last:g} radians; keep it within -pi..pi, "
+            f"or declare it periodic with Grid(..., periodic=({axis},))."
+        )

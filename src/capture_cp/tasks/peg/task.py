@@ -20,7 +20,7 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.spaces.metrics import SE2
+from capture_cp.spaces.poses import SE2
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.peg.cspace import REGIMES, PegStrata
 from capture_cp.tasks.peg.model import PegModel, settle

@@ -1,0 +1,116 @@
+"""Distances of rigid bodies' poses, in the plane and in space, by the logarithm map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.kernels import distance as kernels
+from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.metrics import Blocks, wrap_angle
+
+
+class SE2(Blocks):
+    """Logarithm-map distance of planar poses (x, z, θ): ‖(ρx, ρz, ℓω)‖ of log(T₁⁻¹T₂), θ in radians.
+
+    `length` is the characteristic length ℓ that turns an angle into a distance, in the unit of x and z: for a rigid
+    body, its largest radius.
+    """
+
+    finds_cells, dims = True, 3
+
+    def __init__(self, length: float) -> None:
+        self.length = _checked_length("SE2", length)
+
+    def kernel(self, dims: int) -> tuple[int, Any] | None:
+        return kernels.SE2, float(self.length)
+
+    def axes(self, dims: int) -> Floats:
+        return _block(kernels.PLANAR, self.length, 3)
+
+    def log(self, pose: Any) -> Floats:
+        """Twist (ρx, ρz, ω) of poses (..., 3), with ω wrapped to [-π, π]."""
+        x, z, theta = np.moveaxis(np.asarray(pose, float), -1, 0)
+        omega = wrap_angle(theta)
+        half = omega / 2
+        small = np.abs(half) < 1e-4
+        cotangent = np.where(small, 1 - half**2 / 3, half / np.tan(np.where(small, 1.0, half)))
+        return np.stack([cotangent * x + half * z, -half * x + cotangent * z, omega], axis=-1)
+
+    def relative(self, a: Any, b: Any) -> Floats:
+        """Pose of `b` (..., 3) seen from `a` (..., 3): T_a⁻¹ T_b."""
+        a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
+        cos, sin = np.cos(a[..., 2]), np.sin(a[..., 2])
+        dx, dz = b[..., 0] - a[..., 0], b[..., 1] - a[..., 1]
+        return np.stack([cos * dx + sin * dz, -sin * dx + cos * dz, b[..., 2] - a[..., 2]], axis=-1)
+
+    def distance(self, a: Any, b: Any) -> Floats:
+        return np.asarray(np.linalg.norm(self.log(self.relative(a, b)) * [1.0, 1.0, self.length], axis=-1))
+
+    def reach(self, q: Floats, dims: int) -> Floats:
+        return np.stack([q, q, q / self.length], axis=1)
+
+    def angles(self, dims: int) -> tuple[int, ...]:
+        return (2,)
+
+    def check(self, dims: int, grid: Grid | None) -> None:
+        if dims != 3:
+            raise CaptureError(f"SE2 measures poses (x, z, theta), 3 numbers; the configurations here have {dims}.")
+        super().check(dims, grid)
+
+
+class SE3(Blocks):
+    """Logarithm-map distance of poses in space: ‖(ρ, ℓω)‖ of log(T₁⁻¹T₂), ω the rotation vector between the two.
+
+    A pose has seven numbers: position x, y, z and quaternion w, x, y, z, which is taken as a rotation whatever its length; q
+    and -q are the same one. `length` is the characteristic length ℓ that turns an angle into a distance, in the unit of
+    the position: for a rigid body, its largest radius.
+    """
+
+    dims = 7
+
+    def __init__(self, length: float) -> None:
+        self.length = _checked_length("SE3", length)
+
+    def axes(self, dims: int) -> Floats:
+        return _block(kernels.SPATIAL, self.length, 7)
+
+    def distance(self, a: Any, b: Any) -> Floats:
+        a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
+        p, q = a[..., 3:], b[..., 3:]
+        w = (p * q).sum(axis=-1)
+        v = p[..., :1] * q[..., 1:] - q[..., :1] * p[..., 1:] - np.cross(q[..., 1:], p[..., 1:])
+        sine = np.linalg.norm(v, axis=-1)
+        half = np.arctan2(sine, np.abs(w))
+        moved = b[..., :3] - a[..., :3]
+        along = np.where(sine > 1e-12, (moved * v).sum(axis=-1) / np.maximum(sine, 1e-12), 0.0)
+        across = np.maximum((moved**2).sum(axis=-1) - along**2, 0.0)
+        small = half < 1e-4
+        stretch = np.where(small, 1 + half**2 / 6, half / np.sin(np.where(small, 1.0, half)))
+        return np.asarray(np.sqrt(along**2 + across * stretch**2 + (2 * self.length * half) ** 2))
+
+    def reach(self, q: Floats, dims: int) -> Floats:
+        return np.hstack([np.repeat(q[:, None], 3, axis=1), np.full((len(q), 4), np.inf)])
+
+    def check(self, dims: int, grid: Grid | None) -> None:
+        if dims != 7:
+            raise CaptureError(
+                f"SE3 measures poses (x, y, z and a quaternion w, x, y, z), 7 numbers; the configurations here have {dims}."
+            )
+
+
+def _checked_length(name: str, length: Any) -> float:
+    if not (isinstance(length, int | float | np.number) and 0 < float(length) < np.inf):
+        raise CaptureError(
+            f"{name} length is {length!r}; expected a positive number: the body's radius in the unit of its position."
+        )
+    return length  # type: ignore[return-value]
+
+
+def _block(kind: int, length: float, size: int) -> Floats:
+    """A block of axes, all of its numbers with the first of them; its kind follows on the others for the eye only."""
+    table = np.zeros((size, 3))
+    table[:, 0], table[:, 1], table[:, 2] = kind, 1.0, length
+    return table
