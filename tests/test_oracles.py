@@ -252,7 +252,9 @@ def test_cells_of_poses_equal_looking_at_every_cell(seed, axis, k, spread):
     particles = middle + (0.3 if spread else 0.0) * rng.normal(size=(2, 4, 3))
     metric, q = SE2(length), rng.choice([-1.0, 0.0, 0.25, 0.6, 3.0], size=(2, 3))
     box = grid.box(*metric.box(particles.min(axis=1), particles.max(axis=1), q.max(axis=1)))
-    counts = cells.count_cells(of_particles(*metric.kernel(particles.shape[2]), k, particles), q, *box, columns(grid, labels))
+    counts = cells.count_cells(
+        of_particles(*metric.kernel(particles.shape[2]), k, particles), q, *box, columns(grid, labels)
+    )
     for i in range(2):
         apart = np.sort(metric.distance(grid.centre(np.arange(grid.size))[:, None], particles[i]), axis=1)[:, k - 1]
         assume((np.abs(apart[:, None] - q[i]) > 1e-9).all() or q[i].max() <= 0)

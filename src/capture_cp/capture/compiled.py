@@ -15,6 +15,7 @@ from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score
 from capture_cp.kernels import loop
 from capture_cp.kernels.cells import PARTICLE_BOX, room_for
 from capture_cp.kernels.gaussian import squared_limits
+from capture_cp.spaces.metrics import of_cells
 from capture_cp.spaces.strata import NO_GRID, GriddedStrata, Strata, columns_of
 
 
@@ -168,7 +169,7 @@ def limits_and_rule(score: Score, table: ThresholdTable, dims: int) -> tuple[Flo
     if type(score) is ParticleBox:
         return thresholds, PARTICLE_BOX, 1.0, 1
     if type(score) is NearestParticles and score.metric_.finds_cells:
-        return np.asarray(squared_limits(thresholds)), *score.metric_.kernel(dims), int(score.k)
+        return np.asarray(squared_limits(thresholds)), *of_cells(score.metric_, dims), int(score.k)
     raise CaptureError(
         f"{score!r} cannot be compiled; compile knows ParticleBox, and NearestParticles on Euclidean and SE2 distances, so "
         "ask region, contains or count_cells instead."

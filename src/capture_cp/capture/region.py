@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, known_name, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, whole_number
+from capture_cp.base.streams import Randomness, generator
+from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, has_grid, number_of, uniform_sample
 from capture_cp.conformal.scores import Score
 from capture_cp.spaces.plotting import plot_cells
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
@@ -57,7 +59,7 @@ class Region:
 
     def within(self, Y: Floats, labels: Ints) -> Bools:
         """Whether configurations Y (m, dc), finite and of known strata `labels` (m,), are in the region: bool (m,)."""
-        limits = self._limits(labels)
+        limits = self.limits(labels)
         inside = np.isinf(limits)
         ask = (limits >= 0) & ~inside
         inside[ask] = self.score.within(self.prediction, Y[ask], limits[ask])
@@ -70,24 +72,47 @@ class Region:
         """Flat indices of the region's grid cells, of one stratum or of all; feasible unless the region is ambient."""
         if stratum is None:
             return self._cells
-        m = self.strata.names.index(known_name("stratum", stratum, self.strata.names))
-        return np.asarray(self._cells[self._labels == m])
+        return np.asarray(self._cells[self._labels == number_of(self.strata, stratum)])
 
-    def volume(self, stratum: str | None = None) -> float:
-        """Volume of the region's cells, of one stratum or of all."""
-        return len(self.cells(stratum)) * grid_of(self.strata).require_grid().cell_volume
+    def volume(self, stratum: str | None = None, draws: int = DRAWS, rng: Randomness = None) -> Volume:
+        """Volume of the region, of one stratum or of all, with its standard error.
+
+        That of its cells where the strata have a grid, which has no error. Otherwise estimated from `draws` random
+        configurations per stratum.
+        """
+        if has_grid(self.strata):
+            return Volume(len(self.cells(stratum)) * grid_of(self.strata).require_grid().cell_volume)
+        return estimated_volume(self, stratum, draws, generator(rng))
 
     def volumes(self) -> dict[str, float]:
         """Volume in each stratum by name, with "infeasible" last if the region is ambient."""
-        volumes = {name: self.volume(name) for name in self.strata.names}
+        volumes: dict[str, float] = {name: self.volume(name) for name in self.strata.names}
         if self.ambient:
             volumes["infeasible"] = self.volume() - sum(volumes.values())
         return volumes
 
-    def sample(self, n: int, rng: np.random.Generator) -> Floats:
-        """Configurations (n, dc) spread uniformly over the region's cells, every one inside the region."""
-        n = whole_number("n", n, 0)
-        grid, cells = grid_of(self.strata).require_grid(), self._cells
+    def sample(self, n: int, rng: Randomness = None, stratum: str | None = None) -> Floats:
+        """Configurations (n, dc) spread uniformly over the region, or its part in one stratum, every one inside it.
+
+        Over its cells where the strata have a grid; otherwise drawn about the particles, see `acceptance`.
+        """
+        n, rng = whole_number("n", n, 0), generator(rng)
+        if not has_grid(self.strata):
+            return uniform_sample(self, n, stratum, rng)
+        return self._sample_cells(n, self.cells(stratum), rng)
+
+    def acceptance(self, stratum: str | None = None, draws: int = DRAWS, rng: Randomness = None) -> float:
+        """Share of random configurations about the particles that `sample` keeps, where the strata have no grid."""
+        return acceptance(self, stratum, draws, generator(rng))
+
+    def bounding_box(self, stratum: str | None = None) -> tuple[Floats, Floats]:
+        """Corners (dc,) of a box that holds the region, or its part in one stratum; infinite where a threshold is."""
+        chosen = self.thresholds if stratum is None else self.thresholds[[number_of(self.strata, stratum)]]
+        low, high = self.score.box(self.prediction, np.array([chosen.max()]), self.dims)
+        return low[0], high[0]
+
+    def _sample_cells(self, n: int, cells: Ints, rng: np.random.Generator) -> Floats:
+        grid = grid_of(self.strata).require_grid()
         if len(cells) == 0 and n:
             raise CaptureError("the region has no cells to sample from: it is empty, or smaller than a cell of the grid.")
         Y = grid.centre(rng.choice(cells, size=n)) if n else np.empty((0, self.dims))
@@ -110,11 +135,11 @@ class Region:
     def _tell(self, m: int) -> str:
         q = self.thresholds[m]
         reach = "whole stratum" if np.isinf(q) else f"within {q:.4g}"
-        if not isinstance(self.strata, GriddedStrata) or self.strata.grid is None:
+        if not has_grid(self.strata):
             return reach
         return f"{len(self.cells(self.strata.names[m])):,} cells, {reach}"
 
-    def _limits(self, labels: Ints) -> Floats:
+    def limits(self, labels: Ints) -> Floats:
         """Threshold of each label (n,), negative where nothing belongs to the region."""
         outside = self.thresholds[0] if self.ambient else -1.0
         return np.where(labels == INFEASIBLE, outside, self.thresholds[labels])
@@ -123,13 +148,13 @@ class Region:
     def _cells(self) -> Ints:
         strata = grid_of(self.strata)
         grid = strata.require_grid()
-        whole = np.flatnonzero(np.isinf(self._limits(strata.labels.astype(np.int64))))
+        whole = np.flatnonzero(np.isinf(self.limits(strata.labels.astype(np.int64))))
         finite = self.thresholds[np.isfinite(self.thresholds)]
         if len(finite) == 0 or finite.max() < 0:
             return whole
         first, extent = grid.box(*self.score.box(self.prediction, finite.max(keepdims=True), grid.dims))
         near = grid.cells_in_box(first[0], extent[0])
-        limits = self._limits(strata.labels[near].astype(np.int64))
+        limits = self.limits(strata.labels[near].astype(np.int64))
         near = near[(limits >= 0) & np.isfinite(limits)]
         near = near[self.within(grid.centre(near), strata.labels[near].astype(np.int64))]
         return np.sort(np.concatenate([whole, near])) if len(whole) else np.sort(near)

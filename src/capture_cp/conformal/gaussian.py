@@ -10,10 +10,11 @@ import numpy as np
 from scipy import special
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, failure_rate, finite_array
-from capture_cp.conformal.scores import Model, Score
+from capture_cp.conformal.scores import Model, Proposed, Score
 from capture_cp.kernels.cells import ELLIPSOID, Regions
 from capture_cp.kernels.gaussian import squared_limits, squared_mahalanobis_pairs
 from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.metrics import in_ball, wrap_angle
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,15 @@ class Mahalanobis(Score):
         half = q[:, None] * np.sqrt(np.diagonal(prediction.cov, axis1=1, axis2=2))
         half[:, self._is_angle(dims)] = np.inf
         return prediction.mean - half, prediction.mean + half
+
+    def propose(self, prediction: Any, q: float, n: int, dims: int, rng: np.random.Generator) -> Proposed:
+        moves, volume = in_ball(n, dims, q, rng)
+        moves = moves @ np.linalg.cholesky(prediction.cov[0]).T
+        angle = self._is_angle(dims)
+        Y = prediction.mean + moves
+        Y[:, angle] = wrap_angle(Y[:, angle])
+        volume *= float(np.sqrt(np.linalg.det(prediction.cov[0])))
+        return Proposed(Y, np.where(np.all(np.abs(moves[:, angle]) <= np.pi, axis=1), volume, 0.0), volume)
 
     def regions(self, prediction: Any) -> Regions:
         is_angle = self._is_angle(prediction.mean.shape[1])

@@ -7,7 +7,7 @@ one of your own; override the others for speed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,6 +30,14 @@ class Model(Protocol):
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """Sampled next configurations, (n, L, dc), of inputs X (n, dx), with all randomness drawn from `rng`."""
+
+
+class Proposed(NamedTuple):
+    """Configurations drawn to find a region: the mean of their weights over some set is that set's volume in the region."""
+
+    Y: Floats  # (n, dc)
+    weights: Floats  # (n,), 0 outside
+    largest: float  # that a weight can be
 
 
 class Score(Params, ABC):
@@ -78,6 +86,17 @@ class Score(Params, ABC):
         """Lower and upper corners, (n, dc), of boxes outside which every score exceeds q (n,)."""
         everywhere = np.full((len(q), dims), np.inf)
         return -everywhere, everywhere
+
+    def propose(self, prediction: Any, q: float, n: int, dims: int, rng: np.random.Generator) -> Proposed:
+        """Random configurations that tell where the score of one prediction is at most `q`, and how much there is of it.
+
+        By default uniform over `box`.
+        """
+        low, high = (corner[0] for corner in self.box(prediction, np.array([q]), dims))
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise CaptureError(f"{self!r} has no finite box to draw from; give it a method `box` or `propose`.")
+        Y, volume = rng.uniform(low, high, (n, dims)), float(np.prod(high - low))
+        return Proposed(Y, np.where(self.within(prediction, Y, np.full(n, q)), volume, 0.0), volume)
 
     def regions(self, prediction: Any) -> Regions | None:
         """The regions of n predictions as the kernels take them; None for a score that only Python knows."""
@@ -139,6 +158,16 @@ class NearestParticles(Score):
 
     def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
         return self.metric_.box(prediction.min(axis=1), prediction.max(axis=1), q)
+
+    def propose(self, prediction: Any, q: float, n: int, dims: int, rng: np.random.Generator) -> Proposed:
+        """Uniform about particles that are drawn at random; a place that c of them are near is met c times as often."""
+        cloud = prediction[0]
+        centres = cloud[rng.integers(len(cloud), size=n)]
+        Y, counts, volume = self.metric_.around(centres, q, rng)
+        near = (self.metric_.distance(Y[:, None], cloud[None]) <= q).sum(axis=1)
+        inside = counts & (self.metric_.distance(Y, centres) <= q) & (near >= self.k)
+        total = volume * len(cloud)
+        return Proposed(Y, np.where(inside, total / np.maximum(near, 1), 0.0), total / self.k)
 
     def regions(self, prediction: Any) -> Regions | None:
         kernel = self.metric_.kernel(prediction.shape[2])

@@ -116,9 +116,9 @@ def squared_distance(metric, scale, y, p):
 
 @overload(squared_distance, inline="always")
 def _squared_distance(metric, scale, y, p):
-    if isinstance(scale, types.Array):
+    if isinstance(scale, types.Array):  # type: ignore[attr-defined]
         return lambda metric, scale, y, p: _blocks(scale, y, p)
-    if isinstance(scale, types.Callable):
+    if isinstance(scale, types.Callable):  # type: ignore[attr-defined]
         return lambda metric, scale, y, p: scale(y, p)
     return lambda metric, scale, y, p: _plain(metric, scale, y, p)
 

@@ -30,6 +30,7 @@ from capture_cp.planning.trial import (
     tried_with,
     try_in_python,
 )
+from capture_cp.spaces.metrics import of_cells
 from capture_cp.spaces.strata import grid_of
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def _rule_of(score: Any, dims: int, sums: bool) -> tuple[int, float, int]:
     if type(score) is ParticleBox:
         return PARTICLE_BOX, 1.0, 1
     if type(score) is NearestParticles and score.metric_.finds_cells:
-        return *score.metric_.kernel(dims), int(score.k)
+        return *of_cells(score.metric_, dims), int(score.k)
     raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
 
 

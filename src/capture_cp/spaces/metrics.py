@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from math import gamma
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, positive_number, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, positive_number, whole_number
 from capture_cp.base.params import Params
 from capture_cp.kernels import distance as kernels
 from capture_cp.spaces.grid import Grid
@@ -55,6 +56,20 @@ class Metric(Params, ABC):
             low[wraps, axis], high[wraps, axis] = -np.inf, np.inf
         return low, high
 
+    def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
+        """A random configuration about each of `points` (n, dc), uniform over a set that holds all within `q` of it.
+
+        Configurations (n, dc), whether each counts (n,), and the volume of that set; those that do not count are as good as
+        outside. By default the set is a box, of the size of `reach`.
+        """
+        half = self.reach(np.array([q]), points.shape[1])[0]
+        for axis in self.angles(points.shape[1]):
+            half[axis] = min(half[axis], np.pi)
+        if not np.isfinite(half).all():
+            raise CaptureError(f"{self!r} does not say how far a distance of {q:g} reaches; give it a method `reach`.")
+        drawn = points + rng.uniform(-1, 1, points.shape) * half
+        return drawn, np.ones(len(points), dtype=bool), float(np.prod(2 * half))
+
     def check(self, dims: int, grid: Grid | None) -> None:
         """Refuse configurations of `dims` numbers, or a grid, that this metric cannot measure."""
         for axis in self.angles(dims):
@@ -97,11 +112,16 @@ class Euclidean(Blocks):
         return _single_axes(kernels.LINE, self._weights(), dims)
 
     def reach(self, q: Floats, dims: int) -> Floats:
-        return q[:, None] / np.broadcast_to(self._weights(), (dims,))
+        return np.asarray(q[:, None] / np.broadcast_to(self._weights(), (dims,)))
 
     @property
     def dims(self) -> int | None:
         return None if self.weights is None else len(self.weights)
+
+    def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
+        moves, volume = in_ball(len(points), points.shape[1], q, rng)
+        scale = np.broadcast_to(1 / self._weights(), points.shape[1:])
+        return points + scale * moves, np.ones(len(points), dtype=bool), volume * float(np.prod(scale))
 
     def check(self, dims: int, grid: Grid | None) -> None:
         _check_count("Euclidean", self.weights, dims)
@@ -127,7 +147,7 @@ class Torus(Blocks):
         return _single_axes(kernels.CIRCLE, self._weights(), dims)
 
     def reach(self, q: Floats, dims: int) -> Floats:
-        return q[:, None] / np.broadcast_to(self._weights(), (dims,))
+        return np.asarray(q[:, None] / np.broadcast_to(self._weights(), (dims,)))
 
     def angles(self, dims: int) -> tuple[int, ...]:
         return tuple(range(dims))
@@ -135,6 +155,13 @@ class Torus(Blocks):
     @property
     def dims(self) -> int | None:
         return None if self.weights is None else len(self.weights)
+
+    def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
+        moves, volume = in_ball(len(points), points.shape[1], q, rng)
+        scale = np.broadcast_to(1 / self._weights(), points.shape[1:])
+        moves *= scale
+        # a move of more than half a turn comes to the same place as a shorter one
+        return wrap_angle(points + moves), np.all(np.abs(moves) <= np.pi, axis=1), volume * float(np.prod(scale))
 
     def check(self, dims: int, grid: Grid | None) -> None:
         _check_count("Torus", self.weights, dims)
@@ -192,6 +219,12 @@ class Product(Blocks):
         parts = zip(self.metrics, self.sizes, starts.tolist())
         return tuple(start + axis for metric, size, start in parts for axis in metric.angles(size))
 
+    def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
+        parts = zip(self.metrics, self._weights(), np.split(points, np.cumsum(self.sizes)[:-1], axis=1))
+        found = [metric.around(part, q / weight, rng) for metric, weight, part in parts]
+        drawn, counts, volumes = zip(*found)
+        return np.hstack(drawn), np.all(counts, axis=0), float(np.prod(volumes))
+
     @property
     def dims(self) -> int | None:
         return sum(self.sizes)
@@ -223,6 +256,21 @@ class FunctionMetric(Metric):
         shape, dims = pairs[0].shape[:-1], pairs[0].shape[-1]
         rows = [np.ascontiguousarray(part).reshape(-1, dims) for part in pairs]
         return np.sqrt([self.squared(one, other) for one, other in zip(*rows)]).reshape(shape)
+
+
+def of_cells(metric: Metric, dims: int) -> tuple[int, Any]:
+    """The compiled version of a metric that finds cells."""
+    kernel = metric.kernel(dims)
+    assert kernel is not None  # whoever asks has looked at `finds_cells`
+    return kernel
+
+
+def in_ball(n: int, dims: int, radius: float, rng: np.random.Generator) -> tuple[Floats, float]:
+    """n points (n, dims), uniform in the ball about the origin, and its volume."""
+    directions = rng.standard_normal((n, dims))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    volume = np.pi ** (dims / 2) / gamma(dims / 2 + 1) * radius**dims
+    return radius * rng.random((n, 1)) ** (1 / dims) * directions, float(volume)
 
 
 def wrap_angle(angle: Floats) -> Floats:

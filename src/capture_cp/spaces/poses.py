@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.kernels import distance as kernels
 from capture_cp.spaces.grid import Grid
-from capture_cp.spaces.metrics import Blocks, wrap_angle
+from capture_cp.spaces.metrics import Blocks, in_ball, wrap_angle
 
 
 class SE2(Blocks):
@@ -55,6 +55,13 @@ class SE2(Blocks):
     def angles(self, dims: int) -> tuple[int, ...]:
         return (2,)
 
+    def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
+        moves, area = in_ball(len(points), 2, q, rng)
+        turn = min(q / self.length, np.pi)
+        turns = rng.uniform(-turn, turn, (len(points), 1))
+        drawn = np.hstack([points[:, :2] + moves, wrap_angle(points[:, 2:] + turns)])
+        return drawn, np.ones(len(points), dtype=bool), area * 2 * turn
+
     def check(self, dims: int, grid: Grid | None) -> None:
         if dims != 3:
             raise CaptureError(f"SE2 measures poses (x, z, theta), 3 numbers; the configurations here have {dims}.")
@@ -94,11 +101,33 @@ class SE3(Blocks):
     def reach(self, q: Floats, dims: int) -> Floats:
         return np.hstack([np.repeat(q[:, None], 3, axis=1), np.full((len(q), 4), np.inf)])
 
+    def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
+        """Rotations are counted by their uniform (Haar) measure, in which small ones have the volume of their vectors."""
+        moves, volume = in_ball(len(points), 3, q, rng)
+        most = min(q / self.length, np.pi)
+        # angles with density 1 - cos: the share below an angle is (angle - sin) / (most - sin most)
+        known = np.linspace(0.0, most, 4097)
+        shares = known - np.sin(known)
+        angles = np.interp(rng.random(len(points)) * shares[-1], shares, known)
+        axes, _ = in_ball(len(points), 3, 1.0, rng)
+        axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+        turns = np.hstack([np.cos(angles / 2)[:, None], np.sin(angles / 2)[:, None] * axes])
+        drawn = np.hstack([points[:, :3] + moves, _composed(turns, points[:, 3:])])
+        return drawn, np.ones(len(points), dtype=bool), volume * 8 * np.pi * float(shares[-1])
+
     def check(self, dims: int, grid: Grid | None) -> None:
         if dims != 7:
             raise CaptureError(
                 f"SE3 measures poses (x, y, z and a quaternion w, x, y, z), 7 numbers; the configurations here have {dims}."
             )
+
+
+def _composed(a: Floats, b: Floats) -> Floats:
+    """Quaternions (n, 4) of first turning by `b`, then by `a`, at unit length."""
+    b = b / np.linalg.norm(b, axis=1, keepdims=True)
+    w = a[:, 0] * b[:, 0] - (a[:, 1:] * b[:, 1:]).sum(axis=1)
+    v = a[:, :1] * b[:, 1:] + b[:, :1] * a[:, 1:] + np.cross(a[:, 1:], b[:, 1:])
+    return np.hstack([w[:, None], v])
 
 
 def _checked_length(name: str, length: Any) -> float:

@@ -22,10 +22,7 @@ NO_WEIGHTS = np.empty((0, 0), dtype=np.float32)
 #: Strata of a robot among polygons: how many of them it touches.
 CONTACTS = ("free", "edge", "corner")
 
-NO_GRID = (
-    "cells, volumes, samples and plots of a region need strata with a grid; "
-    "use GridStrata(grid, ...) or FunctionStrata(..., grid=grid)."
-)
+NO_GRID = "cells of a region need strata with a grid; use GridStrata(grid, ...) or FunctionStrata(..., grid=grid)."
 
 
 @runtime_checkable

@@ -1,0 +1,173 @@
+"""Regions without a grid: volumes and samples from random configurations, against the grid where both exist."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from capture_cp import (
+    SE2,
+    SE3,
+    Capture,
+    CaptureError,
+    Euclidean,
+    FunctionStrata,
+    NearestParticles,
+    OneGroup,
+    Product,
+    Torus,
+    method,
+)
+from capture_cp.capture.region import Region
+from capture_cp.spaces.strata import one_stratum
+from capture_cp.tasks.box import Box
+
+BOX = Box()
+LOG = BOX.transitions(6000, np.random.default_rng(0))
+
+
+class Gridless:
+    """The strata of the box as anyone may write them: names and an index."""
+
+    names = BOX.strata.names
+
+    def index(self, Y):
+        return BOX.strata.index(Y)
+
+
+@cache
+def calibrated(name):
+    return method(name, BOX, BOX.strata).fit(LOG.X, LOG.Y)
+
+
+def pair(name, x, seed=0):
+    """The same region with and without a grid."""
+    with_grid = calibrated(name).region(x, rng=seed)
+    bare = Region(with_grid.score, with_grid.prediction, with_grid.thresholds, Gridless(), 2, 0.1, with_grid.ambient)
+    return with_grid, bare
+
+
+def feasible(region):
+    """The region without what is infeasible."""
+    parts = region.score, region.prediction, region.thresholds, region.strata, 2, 0.1
+    return Region(*parts, False)
+
+
+@cache
+def across_strata():
+    """A region with parts in several strata."""
+    found = (pair("capture", x) for x in BOX.inputs(200, np.random.default_rng(2)))
+    return next(both for both in found if sum(volume > 0 for volume in both[0].volumes().values()) > 1)
+
+
+@pytest.mark.parametrize("name", ["pcp", "lucca", "capture-k1", "capture"])
+def test_intervals_hold_the_volume_that_the_grid_counts(name):
+    """95 % intervals over many regions; the grid has an error of its own, of a hundredth of the region."""
+    inside, tried = 0, 0
+    for number, x in enumerate(BOX.inputs(60, np.random.default_rng(1))):
+        with_grid, bare = pair(name, x, number)
+        if with_grid.ambient:  # what is infeasible ends with the grid on one side only: compare the rest
+            with_grid, bare = feasible(with_grid), feasible(bare)
+        counted = with_grid.volume()
+        if counted < 200 * BOX.strata.grid.cell_volume:
+            continue
+        found = bare.volume(rng=number)
+        tried += 1
+        inside += abs(found - counted) <= 1.96 * found.standard_error + 0.01 * counted
+        assert found.standard_error < 0.2 * found
+    assert tried > 10
+    assert inside >= 0.9 * tried
+
+
+def test_volumes_by_stratum_add_up():
+    x = next(
+        x
+        for x in BOX.inputs(200, np.random.default_rng(2))
+        if sum(v > 0 for v in pair("capture", x)[0].volumes().values()) > 1
+    )
+    with_grid, bare = pair("capture", x)
+    for name in BOX.strata.names:
+        found = bare.volume(name, draws=50_000, rng=0)
+        slack = 4 * BOX.strata.grid.cell_volume + 4 * found.standard_error
+        assert found == pytest.approx(with_grid.volume(name), rel=0.05, abs=slack)
+
+
+@pytest.mark.parametrize("name", ["pcp", "lucca", "capture"])
+def test_samples_are_inside_and_uniform(name):
+    with_grid, bare = map(feasible, pair(name, BOX.inputs(1, np.random.default_rng(3))[0]))
+    Y = bare.sample(4000, rng=0)
+    assert bare.contains(Y).all()
+    cells = with_grid.cells()
+    centre = BOX.strata.grid.centre(cells).mean(axis=0)
+    left = (BOX.strata.grid.centre(cells)[:, 0] < centre[0]).mean()
+    share = (Y[:, 0] < centre[0]).mean()
+    assert abs(share - left) < 5 * np.sqrt(0.25 / 4000) + 0.02  # the grid's own error beside that of the sample
+
+
+def test_a_sample_of_one_stratum_stays_there():
+    x = next(
+        x
+        for x in BOX.inputs(200, np.random.default_rng(2))
+        if sum(v > 0 for v in pair("capture", x)[0].volumes().values()) > 1
+    )
+    with_grid, bare = pair("capture", x)
+    name = next(name for name in reversed(BOX.strata.names) if with_grid.volume(name))
+    Y = bare.sample(50, rng=0, stratum=name)
+    assert {BOX.strata.names[m] for m in BOX.strata.index(Y)} == {name}
+    assert 0 < bare.acceptance(name) <= 1
+
+
+def ball(metric, dims, q, k=1, particles=None):
+    particles = np.zeros((1, 1, dims)) if particles is None else particles
+    return Region(NearestParticles(k, metric), particles, np.array([q]), one_stratum(), dims, 0.1, False)
+
+
+@pytest.mark.parametrize(
+    ("metric", "dims", "q", "wanted"),
+    [
+        (Euclidean(), 6, 0.5, np.pi**3 / 6 * 0.5**6),
+        (Euclidean((1.0, 2.0)), 2, 0.5, np.pi * 0.25 / 2),
+        (Torus(), 3, 0.5, 4 / 3 * np.pi * 0.5**3),
+        (Torus(), 1, 9.0, 2 * np.pi),
+        (Torus(), 2, 9.0, 4 * np.pi**2),
+        (SE2(1.0), 3, 0.01, 4 / 3 * np.pi * 0.01**3),
+        (Product((Euclidean(), Torus()), (2, 1), weights=(1.0, 2.0)), 3, 0.5, 4 / 3 * np.pi * 0.5**3 / 2),
+    ],
+)
+def test_volumes_of_balls(metric, dims, q, wanted):
+    found = ball(metric, dims, q).volume(draws=200_000, rng=0)
+    assert found == pytest.approx(wanted, abs=5 * found.standard_error + 1e-4 * wanted)
+
+
+def test_all_rotations_have_their_volume():
+    """Haar measure in which small rotations have the volume of their vectors: 8π² for all of them."""
+    pose = np.array([[[0.0, 0, 0, 1, 0, 0, 0]]])
+    tiny = ball(SE3(1.0), 7, 0.01, particles=pose).volume(draws=200_000, rng=0)
+    assert tiny == pytest.approx(np.pi**3 / 6 * 0.01**6, abs=5 * tiny.standard_error)
+    Y, _, volume = SE3(1e-3).around(np.repeat(pose[0], 20_000, axis=0), 1.0, np.random.default_rng(0))
+    assert volume == pytest.approx(4 / 3 * np.pi * 8 * np.pi**2)
+    np.testing.assert_allclose(np.linalg.norm(Y[:, 3:], axis=1), 1.0)
+    np.testing.assert_allclose((Y[:, 3:] ** 2).mean(axis=0), 0.25, atol=0.01)  # uniform on the sphere of quaternions
+
+
+def test_overlapping_particles_are_counted_once():
+    particles = np.array([[[0.0, 0.0], [0.1, 0.0], [5.0, 0.0]]])
+    found = ball(Euclidean(), 2, 1.0, particles=particles).volume(draws=200_000, rng=0)
+    lens = 2 * np.arccos(0.05) - 0.1 * np.sqrt(1 - 0.05**2)
+    assert found == pytest.approx(3 * np.pi - lens, abs=5 * found.standard_error)
+    both = ball(Euclidean(), 2, 1.0, k=2, particles=particles).volume(draws=200_000, rng=0)
+    assert both == pytest.approx(lens, abs=5 * both.standard_error)
+
+
+def test_a_bounding_box_holds_the_region():
+    _, bare = pair("capture", BOX.inputs(1, np.random.default_rng(3))[0])
+    low, high = bare.bounding_box()
+    Y = bare.sample(500, rng=0)
+    assert ((low <= Y) & (high >= Y)).all()
+
+
+def test_an_infinite_part_has_no_volume_without_a_grid():
+    strata = FunctionStrata(lambda Y: np.zeros(len(Y), dtype=int), ["all"])
+    cap = Capture(BOX.model, strata, groups=OneGroup()).fit(LOG.X[:5], LOG.Y[:5])
+    with pytest.warns(match="too few"), pytest.raises(CaptureError, match="takes in all of all"):
+        cap.region(LOG.X[0]).volume()
