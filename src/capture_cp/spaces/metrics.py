@@ -195,9 +195,7 @@ class Product(Blocks):
             whole_number("a size of Product", size, 1)
         for metric in metrics:
             if not hasattr(metric, "axes"):
-                raise CaptureError(
-                    f"Product takes Euclidean, Torus, SE2, SE3 and Product as its blocks; {metric!r} is another."
-                )
+                raise CaptureError(f"{metric!r} cannot be a block of Product; take Euclidean, Torus, SE2, SE3 or Product.")
 
     def distance(self, a: Any, b: Any) -> Floats:
         ends = np.cumsum(self.sizes)[:-1]
