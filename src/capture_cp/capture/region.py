@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +13,12 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_arr
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, has_grid, number_of, uniform_sample
 from capture_cp.conformal.scores import Score
-from capture_cp.spaces.plotting import plot_cells
+from capture_cp.spaces.plotting import plot_cells, plot_points, pyplot
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def finite_columns(q: Floats) -> Floats:
@@ -121,12 +124,42 @@ class Region:
         Y[inside] = moved[inside]  # elsewhere the cell's centre, which is in the region
         return Y
 
-    def plot(self, ax: Axes | None = None, axes: tuple[int, int] = (0, 1)) -> Axes:
-        """Draw the region's cells by stratum, and its particles, projected on two axes of the configuration."""
-        ax = plot_cells(grid_of(self.strata), self.cells(), ax, axes)
+    def project(self, axes: Sequence[int], n: int = 2000, rng: Randomness = None) -> Floats:
+        """The region's shadow on some axes: n of its configurations, uniform over it, with those axes only, (n, a)."""
+        return self.sample(n, rng)[:, list(axes)]
+
+    def plot(self, ax: Axes | None = None, axes: tuple[int, int] = (0, 1), n: int = 2000, rng: Randomness = None) -> Axes:
+        """Draw the region by stratum, and its particles, projected on two axes of the configuration.
+
+        Its cells where the strata have a grid, otherwise a sample of n configurations.
+        """
+        if has_grid(self.strata):
+            ax = plot_cells(grid_of(self.strata), self.cells(), ax, axes)
+        else:
+            Y = self.sample(n, rng)
+            ax = plot_points(self.strata.names, self.strata.index(Y), Y, ax, axes)
         particles = self.prediction if isinstance(self.prediction, np.ndarray) else self.prediction.mean[None]
-        ax.scatter(particles[0, :, axes[0]], particles[0, :, axes[1]], s=9, color="black", zorder=3, label="prediction")
+        x = particles[0, :, axes[0]]
+        y = particles[0, :, axes[1]] if self.dims > 1 else np.zeros(len(x))
+        ax.scatter(x, y, s=9, color="black", zorder=3, label="prediction")
         return ax
+
+    def plot_matrix(self, names: Sequence[str] | None = None, n: int = 2000, rng: Randomness = None) -> Figure:
+        """The region's shadows on every pair of axes, for configurations of more than two numbers."""
+        labels, seed = names or [f"axis {axis}" for axis in range(self.dims)], generator(rng).integers(2**62)
+        sides = max(self.dims - 1, 1)
+        figure, panels = pyplot().subplots(
+            sides, sides, figsize=(2.2 * sides, 2.2 * sides), squeeze=False, layout="constrained"
+        )
+        for row, column in product(range(sides), range(sides)):
+            panel = panels[row, column]
+            if column > row or self.dims < 2:
+                panel.axis("off")
+                continue
+            self.plot(panel, (column, row + 1), n, int(seed))
+            panel.set(xlabel=labels[column] if row == sides - 1 else "", ylabel=labels[row + 1] if column == 0 else "")
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="upper right", fontsize=8)
+        return figure
 
     def __repr__(self) -> str:
         parts = [f"{name} {self._tell(m)}" for m, name in enumerate(self.strata.names)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Ints, printable
+from capture_cp.base.checks import CaptureError, Floats, Ints, printable
 from capture_cp.spaces.strata import GriddedStrata, grid_of
 
 if TYPE_CHECKING:
@@ -65,6 +66,25 @@ def plot_cells(strata: GriddedStrata, cells: Ints, ax: Axes | None = None, axes:
             name = "infeasible" if m < 0 else label(strata.names[m])
             ax.scatter([], [], marker="s", color=colour, alpha=0.75, label=f"{name} ({len(here):,} cells)")
     _show(ax, picture, strata, axes)
+    return ax
+
+
+def plot_points(
+    names: Sequence[str], labels: Ints, Y: Floats, ax: Axes | None = None, axes: tuple[int, int] = (0, 1)
+) -> Axes:
+    """Configurations Y (n, dc), coloured by stratum and projected on two axes; of one axis, on a line."""
+    dims = Y.shape[1]
+    if dims > 1:
+        _check_axes(axes, dims)
+    ax = ax if ax is not None else pyplot().subplots(figsize=(4, 4 if dims > 1 else 1.6))[1]
+    for m in [-1, *range(len(names))]:
+        here = Y[labels == m]
+        if len(here):
+            x, y = (here[:, axes[0]], here[:, axes[1]]) if dims > 1 else (here[:, 0], np.zeros(len(here)))
+            colour = INFEASIBLE_COLOUR if m < 0 else _colour(m)
+            ax.plot(x, y, ".", color=colour, ms=3, alpha=0.5, lw=0, label="infeasible" if m < 0 else label(names[m]))
+    if dims == 1:
+        ax.set_yticks([])
     return ax
 
 
