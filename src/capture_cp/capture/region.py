@@ -18,7 +18,6 @@ from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def finite_columns(q: Floats) -> Floats:
@@ -144,7 +143,7 @@ class Region:
         ax.scatter(x, y, s=9, color="black", zorder=3, label="prediction")
         return ax
 
-    def plot_matrix(self, names: Sequence[str] | None = None, n: int = 2000, rng: Randomness = None) -> Figure:
+    def plot_matrix(self, names: Sequence[str] | None = None, n: int = 2000, rng: Randomness = None) -> Any:
         """The region's shadows on every pair of axes, for configurations of more than two numbers."""
         labels, seed = names or [f"axis {axis}" for axis in range(self.dims)], generator(rng).integers(2**62)
         sides = max(self.dims - 1, 1)
