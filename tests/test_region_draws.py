@@ -182,3 +182,30 @@ def test_regions_of_any_dimension_are_drawn(metric, dims):
     assert len(region.plot(n=100, axes=(0, 1)).get_lines()) == 1
     figure = region.plot_matrix([f"joint {axis}" for axis in range(dims)], n=100)
     assert len(figure.axes) == max(dims - 1, 1) ** 2
+
+
+# -- a bound on what is possible ---------------------------------------------------------------------------------------
+
+
+def test_infinite_pieces_end_at_the_farthest_that_is_possible(tmp_path):
+    strata = FunctionStrata(lambda Y: np.zeros(len(Y), dtype=int), ["all"])
+    cap = Capture(BOX.model, strata, groups=OneGroup(), farthest=0.4).fit(LOG.X[:5], LOG.Y[:5])
+    region = cap.region(LOG.X[0], rng=0)
+    assert region.thresholds == [0.4]
+    assert 0 < region.volume(rng=0) < 1
+    cap.save(tmp_path / "a.capture")
+    loaded = Capture.load(tmp_path / "a.capture", model=BOX.model, strata=strata)
+    assert loaded.farthest == 0.4
+    assert loaded.thresholds(LOG.X[:2]).max() == 0.4
+
+
+def test_a_bound_that_the_log_breaks_is_refused():
+    with pytest.raises(CaptureError, match=r"farthest is 0\.001, but row"):
+        Capture(BOX.model, BOX.strata, farthest=0.001).fit(LOG.X, LOG.Y)
+    with pytest.raises(CaptureError, match="farthest is -1"):
+        Capture(BOX.model, BOX.strata, farthest=-1).fit(LOG.X, LOG.Y)
+
+
+def test_a_bound_changes_no_finite_threshold():
+    plain, bounded = (Capture(BOX.model, BOX.strata, farthest=most).fit(LOG.X, LOG.Y) for most in (None, 5.0))
+    np.testing.assert_array_equal(plain.thresholds(LOG.X[:100]), bounded.thresholds(LOG.X[:100]))

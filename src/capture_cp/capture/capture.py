@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, known_name, same_length, some_rows
+from capture_cp.base.checks import (
+    Bools,
+    CaptureError,
+    Floats,
+    Ints,
+    finite_array,
+    known_name,
+    positive_number,
+    same_length,
+    some_rows,
+)
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.artifact import FORMAT
 from capture_cp.capture.compiled import Compiled
@@ -45,6 +55,9 @@ class Capture(Fitted):
         deterministic_model: True if the model is meant to ignore its random generator.
         device: where scores, thresholds, membership and cells are computed: "cpu", "cuda" (an NVIDIA GPU, extra `cuda`), or
             "auto" for a GPU where there is one and the score has a version for it. The answers are the same.
+        farthest: the largest score that is physically possible, if you know one: how far the robot can end from the k-th
+            nearest particle at most. Groups with too few calibration points, whose threshold would be infinite, end there.
+            It is part of the promise: `fit` refuses a bound that its transitions break.
 
     Attributes:
         partition_: the fitted groups.
@@ -66,11 +79,13 @@ class Capture(Fitted):
         seed: int = 0,
         deterministic_model: bool = False,
         device: Device = "cpu",
+        farthest: float | None = None,
     ) -> None:
         super().__init__(strata, score, groups, n_particles, seed)
         self.model = model
         self.deterministic_model = deterministic_model
         self.device = device
+        self.farthest = farthest
 
     # -- offline ------------------------------------------------------------------------------------------------------
 
@@ -96,6 +111,7 @@ class Capture(Fitted):
         if prediction is None:
             check_model(self.model, self.score_, X, self.n_particles, dims, self.deterministic_model)
         R = self.scores(self._predicted(X, prediction, self._stream("particles"), dims), Y)
+        self._check_farthest(R)
         examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), numbers)
         partition, calibration = self.groups_.calibrate(examples, self._stream("split"))
         data = provenance(X, Y, numbers, self._stream("facts"))
@@ -312,7 +328,19 @@ class Capture(Fitted):
     def _read_thresholds(self, alpha: float, simultaneous: bool, confidence: float | None) -> Floats:
         if simultaneous:
             raise CaptureError("simultaneous regions need a HorizonCapture; a Capture is calibrated for one step.")
-        return self.calibration_.at(alpha, confidence)
+        q = self.calibration_.at(alpha, confidence)
+        return q if self.farthest is None else np.minimum(q, self.farthest)
+
+    def _check_farthest(self, R: Floats) -> None:
+        """Refuse a bound that scores R (n,) of the log break."""
+        if self.farthest is None:
+            return
+        beyond = np.flatnonzero(positive_number("farthest", self.farthest) < R)
+        if len(beyond):
+            raise CaptureError(
+                f"farthest is {self.farthest:g}, but row {beyond[0]} scores {R[beyond[0]]:g} and {len(beyond) - 1} others "
+                "are beyond it too; give a bound that no step can break, or none."
+            )
 
     def _root_names(self) -> Sequence[str]:
         return self.strata.names
@@ -322,6 +350,7 @@ class Capture(Fitted):
     def _header(self) -> dict[str, Any]:
         return {
             "deterministic_model": self.deterministic_model,
+            "farthest": self.farthest,
             "n_inputs": self.n_inputs_,
             "n_outputs": self.n_outputs_,
             "group_sizes": self.calibration_.sizes.tolist(),
@@ -335,6 +364,8 @@ class Capture(Fitted):
     @classmethod
     def _loaded(cls, header: dict[str, Any], arrays: Arrays, model: Any, strata: Strata, parts: dict[str, Any]) -> Self:
         n_inputs, n_outputs = (checked_size(name, header[name]) for name in ("n_inputs", "n_outputs"))
+        farthest = header.get("farthest")
+        parts["farthest"] = None if farthest is None else positive_number("farthest", farthest)
         cap = cls(model, strata, deterministic_model=bool(header["deterministic_model"]), **parts)
         cap.check_parts(n_outputs)
         partition, scores = checked_group_scores(arrays, n_inputs, len(strata.names))
