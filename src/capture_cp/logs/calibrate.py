@@ -25,6 +25,7 @@ from capture_cp.data.transitions import Transitions, read_transitions
 from capture_cp.logs import options
 from capture_cp.logs.bundle import LinearModel, grid_around, grid_facts
 from capture_cp.logs.cautions import duplicate_cautions, group_cautions, heard, listen, unit_cautions
+from capture_cp.logs.distances import Distances, turn_cautions, unwrapped
 from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
 from capture_cp.logs.report import coverage_by_stratum, group_table, write_report
 from capture_cp.logs.user_objects import in_options, tells_training, user_model, user_strata
@@ -70,6 +71,7 @@ class Calibrate:
     method: Annotated[str, tyro.conf.arg(help=f"One of {', '.join(CALIBRATED)}.")] = "capture"
     particles: Annotated[int, tyro.conf.arg(help="Particles L from the model.")] = 16
     k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts; by default half of the particles.")] = None
+    distances: Annotated[Distances, tyro.conf.arg(name="")] = Distances()
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions that a leaf is grown from.")] = 300
     check_share: Annotated[float, tyro.conf.arg(help="Share of the log held out to check on.")] = CHECK
     train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = TRAIN
@@ -86,7 +88,7 @@ class Calibrate:
         log = read_transitions(self.data, **columns, episode=self.episode, time=self.time)
         with warnings.catch_warnings(record=True) as caught:
             listen()
-            strata = one_stratum(grid_around(log.Y)) if self.strata is None else user_strata(self.strata, self.folder, log.Y)
+            strata = self._strata(log)
             parts = self._split(log)
             model = self._model(parts, log)
             cap = self._fit(model, strata, parts["to calibrate"])
@@ -94,7 +96,13 @@ class Calibrate:
             kept = parts["to check"]
             coverage = self._coverage(cap, kept)
             few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
-        cautions = [*unit_cautions(log), *duplicate_cautions(parts), *few, *heard(caught)]
+        cautions = [
+            *unit_cautions(log),
+            *turn_cautions(log, self.distances.angles),
+            *duplicate_cautions(parts),
+            *few,
+            *heard(caught),
+        ]
         self._print(console, cap, coverage, parts, cautions)
         cap.save(self.out)
         console.print(f"Saved calibration: {self.out}", markup=False)
@@ -108,6 +116,12 @@ class Calibrate:
         """Whether the built-in model is used."""
         return self.model == LINEAR
 
+    def _strata(self, log: Transitions) -> Strata:
+        """The user's strata, or a single one; with a grid for pictures where distances are plain."""
+        if self.strata is not None:
+            return user_strata(self.strata, self.folder, log.Y)
+        return one_stratum(grid_around(log.Y) if self.distances.of(self.next) is None else None)
+
     def _split(self, log: Transitions) -> dict[str, Transitions]:
         """Parts of the log by what they are for; whole episodes, where there are any."""
         parts = self._shares.parts()
@@ -119,14 +133,15 @@ class Calibrate:
 
     def _model(self, parts: dict[str, Transitions], log: Transitions) -> Model:
         if self.linear:
-            return LinearModel.trained(parts["to train"].X, parts["to train"].Y)
+            return LinearModel.trained(parts["to train"].X, unwrapped(parts["to train"], self.distances.angles))
         model = user_model(self.model, self.folder)
         check_unseen(model, log.X, log.Y)  # of the whole log: what it is checked on must be new to it as well
         return model
 
     def _fit(self, model: Model, strata: Strata, log: Transitions) -> Capture:
         tree = Tree(per_stratum=True, min_leaf=self.min_leaf)
-        cap = method(self.method, model, strata, n_particles=self.particles, k=self.k, tree=tree, seed=self.seed)
+        parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
+        cap = method(self.method, model, strata, metric=self.distances.of(self.next), **parts)
         with in_options():
             return cap.set_params(deterministic_model=self.deterministic_model).fit(log.X, log.Y, episodes=log.episode)
 
@@ -206,6 +221,7 @@ class Calibrate:
         failure_rate(self.alpha)
         confidence_level(self.confidence)
         known_name("method", self.method, CALIBRATED)
+        self.distances.of(self.next)
         for name in ("particles", "min_leaf"):
             whole_number(name.replace("_", "-"), getattr(self, name), 1)
         whole_number("seed", self.seed, 0)
