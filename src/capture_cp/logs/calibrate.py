@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,7 +71,7 @@ class Calibrate:
     method: Annotated[str, tyro.conf.arg(help=f"One of {', '.join(CALIBRATED)}.")] = "capture"
     particles: Annotated[int, tyro.conf.arg(help="Particles L from the model.")] = 16
     k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts; by default half of the particles.")] = None
-    distances: Annotated[Distances, tyro.conf.arg(name="")] = Distances()
+    distances: Annotated[Distances, tyro.conf.arg(name="")] = field(default_factory=Distances)
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions that a leaf is grown from.")] = 300
     check_share: Annotated[float, tyro.conf.arg(help="Share of the log held out to check on.")] = CHECK
     train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = TRAIN

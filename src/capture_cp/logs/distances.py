@@ -80,8 +80,8 @@ def turn_cautions(log: Transitions, angles: Sequence[str]) -> list[str]:
         jumps = np.abs(step - 2 * np.pi) < NEAR_TURN
         if name not in angles and jumps.any() and np.median(step) < SMALL_STEP:
             found.append(
-                f"{name} jumps by about a full turn, 2 pi, in {int(jumps.sum()):,} of {len(step):,} transitions: is it an angle "
-                f"that wraps? Name it with --angles {name}."
+                f"{name} jumps by about a full turn, 2 pi, in {int(jumps.sum()):,} of {len(step):,} transitions: is it an "
+                f"angle that wraps? Name it with --angles {name}."
             )
     return found
 
