@@ -109,3 +109,58 @@ def faster_step(states, action, noise, params):
     for axis in range(states.shape[0]):
         for l in range(states.shape[1]):
             states[axis, l] += 1.5 * action[axis] + params.noise * noise[axis, l]
+
+
+DISC = np.array([0.5, 0.4])
+RADIUS = 0.15
+
+
+@njit
+def disc_distance(y, params):
+    """Signed distance from a disc, in the first two numbers of a configuration."""
+    return np.sqrt((y[0] - 0.5) ** 2 + (y[1] - 0.4) ** 2) - 0.15
+
+
+@njit
+def on_disc(y, params):
+    return (y[0] - 0.5) ** 2 + (y[1] - 0.4) ** 2 < 0.15**2
+
+
+@njit
+def halves(y, params):
+    """Two strata, left and right, and what is far to the right infeasible."""
+    return -1 if y[0] > 0.8 else 1 if y[0] > 0.45 else 0
+
+
+@njit
+def everywhere(y, params):
+    return 0
+
+
+@njit
+def straight(y, p):
+    """The Euclidean metric as a function."""
+    total = 0.0
+    for axis in range(y.shape[0]):
+        total += (y[axis] - p[axis]) ** 2
+    return total
+
+
+@njit
+def hazard_only(mean, action, hazard, h, horizon, params):
+    return 1.0 * hazard
+
+
+@njit
+def drifting_step(states, action, noise, params):
+    """Every number of the state drifts by the first action, and is spread by its own noise."""
+    for axis in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            states[axis, l] += action[0] + params.noise * noise[axis, l]
+
+
+@njit
+def still_drift(states, action, noise, params):
+    for axis in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            states[axis, l] += action[0]

@@ -10,9 +10,9 @@ from numba.extending import overload
 
 EUCLIDEAN = 0
 SE2 = 1
-#: A product of spaces, and a function.
-BLOCKS = 2
-FUNCTION = 3
+#: A product of spaces, and a function; 2 and 3 are rules of `kernels.cells`.
+BLOCKS = 4
+FUNCTION = 5
 #: Kinds of axes of a product of spaces; the last two begin a block of three and of seven axes.
 LINE, CIRCLE, PLANAR, SPATIAL = range(4)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.capture.fitted import Fitted
-from capture_cp.spaces.strata import grid_of
+from capture_cp.spaces.strata import GriddedStrata
 
 PLACES = 32  # states and actions that both are asked about
 FEWEST = 8  # of them from which anything is concluded
@@ -37,7 +37,7 @@ class RolledOut(NamedTuple):
     noise_dims: int
     draws: bool  # or else a single particle without noise stands for a Gaussian
     axes: Ints  # (dc,): which entries of the state are the configuration
-    hazard: Bools  # (cells,): where a roll-out may end while its model goes on
+    is_hazard: Callable[[Floats], Bools]  # of configurations (n, dc): where a roll-out may end while its model goes on
 
 
 class Places(NamedTuple):
@@ -59,9 +59,9 @@ class Summary(NamedTuple):
 def check_agreement(rolled: RolledOut, state: Floats, sequences: Floats) -> None:
     """Refuse a step that is not the calibrated model, from the robot's state (ds,) and sequences (N, H, da).
 
-    Places have the configurations of random cells that are feasible and no hazard; the rest of the state is what the step
-    makes of the robot's within a few actions. Of a `HorizonCapture` the whole state is compared, of a `Capture` the
-    configuration, which is all that its model predicts.
+    Places have the configurations of random cells that are feasible and no hazard, if there is a grid; the rest of the state
+    is what the step makes of the robot's within a few actions. Of a `HorizonCapture` the whole state is compared, of a
+    `Capture` the configuration, which is all that its model predicts.
     """
     rng = np.random.default_rng(SEED)
     places = _places(rolled, state, sequences, rng)
@@ -89,10 +89,12 @@ def _places(rolled: RolledOut, state: Floats, sequences: Floats, rng: np.random.
         rolled.step_each(moved, sequences[rows[ahead > h], h], noise)
         states[ahead > h] = moved
     states[~np.isfinite(states).all(axis=(1, 2))] = state[:, None]
-    strata = grid_of(rolled.cap.strata)
-    free = np.flatnonzero((strata.labels >= 0) & ~rolled.hazard)
-    if len(free):
-        states[:, rolled.axes, 0] = strata.require_grid().centre(rng.choice(free, PLACES))
+    strata = rolled.cap.strata
+    if isinstance(strata, GriddedStrata) and strata.grid is not None:
+        tried = strata.grid.centre(rng.choice(np.flatnonzero(strata.labels >= 0), 8 * PLACES))
+        free = tried[~rolled.is_hazard(tried)]
+        if len(free):
+            states[:, rolled.axes, 0] = np.resize(free, (PLACES, len(rolled.axes)))
     found = Places(states[:, :, 0], sequences[rows, ahead])
     safe = np.array([rolled.is_safe(*place) for place in zip(*found)], dtype=bool)
     return Places(found.states[safe], found.actions[safe])
@@ -109,9 +111,8 @@ def _stepped(rolled: RolledOut, places: Places, rng: np.random.Generator) -> Flo
 
 def _meets_hazard(rolled: RolledOut, after: Floats) -> Bools:
     """Whether some next state of each place lies on a hazard: (places,)."""
-    grid = grid_of(rolled.cap.strata).require_grid()
-    cells = grid.cell(after[:, :, rolled.axes].reshape(-1, grid.dims)).reshape(after.shape[:2])
-    return np.asarray(((cells >= 0) & rolled.hazard[cells]).any(axis=1))
+    found = rolled.is_hazard(after[:, :, rolled.axes].reshape(-1, len(rolled.axes)))
+    return np.asarray(found.reshape(after.shape[:2]).any(axis=1))
 
 
 def _predicted(rolled: RolledOut, places: Places, rng: np.random.Generator) -> Summary:

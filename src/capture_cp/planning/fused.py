@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, whole_number
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX
-from capture_cp.kernels.distance import EUCLIDEAN
+from capture_cp.kernels.distance import BLOCKS, EUCLIDEAN, FUNCTION
 from capture_cp.kernels.gaussian import squared_limits
+from capture_cp.planning import probe_kernel
 from capture_cp.planning.agreement import RolledOut, check_agreement
 from capture_cp.planning.hazard import hazard_cells
+from capture_cp.planning.probes import POINTS, Probes, check_finite, metric_of, on_hazard, probes_of, rule_of
 from capture_cp.planning.records import Calibrated, Seen, Summed
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout
@@ -30,11 +32,20 @@ from capture_cp.planning.trial import (
     tried_with,
     try_in_python,
 )
-from capture_cp.spaces.metrics import of_cells
-from capture_cp.spaces.strata import grid_of
+from capture_cp.spaces.metrics import FunctionMetric
+from capture_cp.spaces.strata import GriddedStrata, grid_of
 
 if TYPE_CHECKING:
     from capture_cp.planning.cuda.plans import CudaPlans, Settings
+
+
+class NoColumns(NamedTuple):
+    """In the place of a grid's columns where none are looked at."""
+
+    shape: int = 0
+
+
+NO_COLUMNS = NoColumns()
 
 
 class DeviceParts(NamedTuple):
@@ -44,7 +55,7 @@ class DeviceParts(NamedTuple):
     sizes: Any
     draws: bool
     regions: Any
-    cells: Any  # Runs of hazard cells, or Summed
+    cells: Any  # Runs of hazard cells, Summed, or Probes
     columns: Any
     params: Any
 
@@ -58,11 +69,14 @@ class FusedRollout(Rollout):
     """Roll-out, thresholds, region test and cost in one compiled kernel.
 
     Args:
-        cap: calibrated predictor: particle scores on the Euclidean or the SE2 metric, their box, or Mahalanobis. One-step
-            regions are applied along the horizon, as in the paper; a `HorizonCapture` has thresholds for each step.
+        cap: calibrated predictor: particle scores on any compiled metric, their box, or Mahalanobis. One-step regions are
+            applied along the horizon, as in the paper; a `HorizonCapture` has thresholds for each step.
         step, stage_cost: numba functions as in `capture_cp.planning.plugin`.
         params: whatever the two functions need, a flat NamedTuple of arrays and numbers.
-        hazard: which grid cells must be avoided, bool (cells,); None with `sums`.
+        hazard: what must be avoided: grid cells, bool (cells,), or a numba function `hazard(y, params)` of a configuration
+            (dc,), which says whether it is on the hazard or returns its signed distance; None with `sums`. The cost sees how
+            many cells of the region are on it. Of a function, and in metrics other than the Euclidean and SE2, that is
+            estimated, see `points`; without a grid the cost sees a share of the region, from 0 to 1.
         axes: which entries of the state are the configuration.
         noise_dims: standard normals that `step` uses; each sampled sequence draws its own.
         alpha: failure rate of the regions.
@@ -74,6 +88,11 @@ class FusedRollout(Rollout):
             than a third of the places. Pass False if they differ on purpose, or if the model is not at hand.
         sums: what the cost sees of regions in place of their hazard cells.
         check: raises a `CaptureError` for a state (ds,) from which no plan can start; asked before each plan.
+        stratum: numba function `stratum(y, params)` that numbers the stratum of a configuration (dc,) as the strata of `cap`
+            do; needed for strata without a grid.
+        points: about the particles, by which a hazard is estimated where no cells are counted; `hazard_error` says how well.
+        steepness: by how much a signed distance changes at most when a configuration moves by 1, if that is known: regions
+            that are too far away are then not looked at.
 
     Attributes:
         thresholds: see `Rollout`.
@@ -98,11 +117,14 @@ class FusedRollout(Rollout):
         compare_step: bool = True,
         sums: RegionSums | None = None,
         check: Callable[[Floats], None] | None = None,
+        stratum: Any = None,
+        points: int = POINTS,
+        steepness: float | None = None,
     ) -> None:
-        functions = Functions(step, stage_cost, *(sums[1:3] if sums else ()))
+        cap.check_fitted()
+        functions = _functions(cap, step, stage_cost, sums, hazard, stratum)
         for role, function in functions._asdict().items():
             check_signature(role, function)
-        cap.check_fitted()
         self._functions, self._kernel = functions, specialise(functions, params.__class__)
         self._check, self._compare_step, self.tried = check, compare_step, False
         self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
@@ -117,7 +139,14 @@ class FusedRollout(Rollout):
         self._count_particles = count_particles or not self._count_cells
         self._axes = checked_axes(cap, axes)
         self._sums = None if sums is None else summed_regions(cap, sums)
-        if self._sums is None:
+        self._probes: Probes | None = None
+        self._hazard: Bools | None = None
+        if callable(hazard) or self._rule[0] in (BLOCKS, FUNCTION):
+            self._hazard = None if callable(hazard) else checked_hazard(hazard, grid_of(cap.strata).require_grid().size)
+            sizes = self._axes, self._particles, points
+            self._probes = probes_of(cap, self._hazard, _labelled(cap, stratum), *sizes, steepness)
+            self._probing = specialise(functions, params.__class__, probe_kernel)
+        elif self._sums is None:
             self._hazard = checked_hazard(hazard, grid_of(cap.strata).require_grid().size)
             self._runs, self._columns = hazard_cells(cap, self._hazard, self._axes, self._rule[0] == EUCLIDEAN)
 
@@ -151,6 +180,10 @@ class FusedRollout(Rollout):
         try:
             if self._sums is not None:
                 return np.asarray(self._kernel.weigh(*inputs, *sizes, key, cal, self._axes, *self._sums, self._params))
+            if self._probes is not None:
+                check_finite(self.thresholds)
+                by_points = self._draws, key, cal, self._probes, self._params
+                return np.asarray(self._probing.probe(*inputs, *sizes, *by_points))
             chosen = self._draws, key, cal, self._runs, self._columns, self._params
             return np.asarray(self._kernel.roll_out(*inputs, *sizes, *chosen))
         except Exception as error:  # of any kind, or a SystemError where two threads raise at once
@@ -179,7 +212,7 @@ class FusedRollout(Rollout):
     def _seen_at_first(self, horizon: int) -> Any:
         """What a cost sees of regions, to try it with: no hazard, or a cell in every stratum."""
         if self._sums is None:
-            return 0
+            return 0 if self._probes is None else 0.0
         kept = min(self._sums[0].steps, horizon)
         return Seen(np.zeros(horizon), np.ones((kept, len(self.thresholds) + 1), dtype=np.int64), np.zeros(kept))
 
@@ -192,9 +225,8 @@ class FusedRollout(Rollout):
         def is_safe(state: Floats, action: Floats) -> bool:
             return stays_inside(step, self._params, state, action, np.zeros((self._noise_dims, 1)))
 
-        draws, grid = type(self._cap.score_) is not Mahalanobis, grid_of(self._cap.strata).require_grid()
-        hazard = self._hazard if self._sums is None else np.zeros(grid.size, dtype=bool)
-        rolled = RolledOut(self._cap, step_each, is_safe, self._noise_dims, draws, self._axes, hazard)
+        draws = type(self._cap.score_) is not Mahalanobis
+        rolled = RolledOut(self._cap, step_each, is_safe, self._noise_dims, draws, self._axes, self._is_hazard)
         try:
             check_agreement(rolled, state, sequences)
         except CaptureError:
@@ -202,13 +234,23 @@ class FusedRollout(Rollout):
         except Exception as error:
             raise self._in_words(error, state, sequences) from error
 
+    def _is_hazard(self, Y: Floats) -> Bools:
+        """Whether configurations Y (n, dc) are on the hazard: (n,)."""
+        if self._hazard is not None:
+            cells = grid_of(self._cap.strata).require_grid().cell(Y)
+            return np.asarray((cells >= 0) & self._hazard[cells])
+        if self._probes is None:
+            return np.zeros(len(Y), dtype=bool)
+        return on_hazard(lambda Y: np.array([self._functions.hazard(y, self._params) for y in Y]), Y)
+
     def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
         """What the GPU needs of this roll-out: functions, sizes, and arrays that are still NumPy's."""
         from capture_cp.planning.cuda.layout import DeviceRegions, Sizes
 
         part, strata = self._partition, self.thresholds.shape[0]
+        points = 0 if self._probes is None else len(self._probes.offsets)
         sizes = Sizes(
-            part.n_inputs - action_dims, action_dims, self._noise_dims, self._particles, len(self._axes), strata
+            part.n_inputs - action_dims, action_dims, self._noise_dims, self._particles, len(self._axes), strata, points
         )  # fmt: skip
         scaled = np.atleast_1d(1.0 if self._scale is None else self._scales(horizon))[:, None, None] * self.thresholds
         squared = np.asarray(squared_limits(scaled.ravel())).reshape(scaled.shape)
@@ -216,6 +258,9 @@ class FusedRollout(Rollout):
         counts = self._count_cells, self._count_particles
         tree = part.nodes, self._roots, part.stratum_features
         regions = DeviceRegions(*tree, limits, np.ascontiguousarray(scaled), self._axes, *self._rule, *counts)
+        if self._probes is not None:
+            check_finite(self.thresholds)
+            return DeviceParts(self._functions, sizes, self._draws, regions, self._probes, NO_COLUMNS, self._params)
         cells, columns = (self._runs, self._columns) if self._sums is None else self._sums
         return DeviceParts(self._functions, sizes, self._draws, regions, cells, columns, self._params)
 
@@ -247,14 +292,45 @@ class FusedRollout(Rollout):
         return "not in the first step of the first sequence; try the functions in Python."
 
 
-def _rule_of(score: Any, dims: int, sums: bool) -> tuple[int, float, int]:
-    """How a kernel tests the regions of a score, see `capture_cp.kernels.cells`: rule, length and k."""
+def _functions(cap: Fitted, step: Any, stage_cost: Any, sums: RegionSums | None, hazard: Any, stratum: Any) -> Functions:
+    """The compiled functions of a roll-out: a user's where given, and stand-ins."""
+    given: dict[str, Any] = {}
+    if sums is not None:
+        given |= {"particle_cost": sums.particle_cost, "particle_stratum": sums.particle_stratum}
+    if callable(hazard):
+        given["hazard"] = hazard
+    if stratum is not None:
+        given["stratum"] = stratum
+    metric = metric_of(cap.score_)
+    if isinstance(metric, FunctionMetric):
+        given["squared"] = metric.squared
+    return Functions(step, stage_cost, **given)
+
+
+def _labelled(cap: Fitted, stratum: Any) -> bool:
+    """Whether strata are looked up on their grid, or a function has been given for them."""
+    if stratum is not None:
+        return False
+    if isinstance(cap.strata, GriddedStrata) and cap.strata.grid is not None:
+        return True
+    if len(cap.strata.names) == 1:
+        return False  # the stand-in says 0 everywhere
+    raise CaptureError(
+        "the strata have no grid, so a compiled roll-out cannot look them up; give stratum=, a function compiled with "
+        "numba.njit, stratum(y, params), that numbers the stratum of one configuration as strata.index does."
+    )
+
+
+def _rule_of(score: Any, dims: int, sums: bool) -> tuple[int, Any, int]:
+    """How a kernel tests the regions of a score, see `capture_cp.kernels.cells`: rule, scale and k."""
     if type(score) is Mahalanobis:
         return ELLIPSOID if sums else EUCLIDEAN, 1.0, 1
     if type(score) is ParticleBox:
         return PARTICLE_BOX, 1.0, 1
-    if type(score) is NearestParticles and score.metric_.finds_cells:
-        return *of_cells(score.metric_, dims), int(score.k)
+    particles = type(score) is NearestParticles and score.metric_.kernel(dims) is not None
+    if particles and (score.metric_.finds_cells or not sums):
+        rule, scale, k = rule_of(score, dims)
+        return rule, 1.0 if rule == FUNCTION else scale, k
     raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
 
 

@@ -185,11 +185,18 @@ def particle_hazard(cloud, cells):
 @njit(cache=True, inline="always")
 def is_on_hazard(cloud, l, cells):
     """Whether particle l of `cloud` (L, dc) lies on a hazard cell: 0 or 1."""
+    cell = cell_of(cloud[l], cells)
+    return 1 if cell >= 0 and cells.hazard[cell] else 0
+
+
+@njit(cache=True, inline="always")
+def cell_of(y, cells):
+    """The cell of a grid that a configuration y (dc,) lies in, -1 outside."""
     cell, inside = 0, True
-    for axis in range(cloud.shape[1]):
-        index = math.floor((cloud[l, axis] - cells.origin[axis]) / cells.spacing[axis] + 0.5)
+    for axis in range(y.shape[0]):
+        index = math.floor((y[axis] - cells.origin[axis]) / cells.spacing[axis] + 0.5)
         if cells.periodic[axis]:
             index = index % cells.shape[axis]
         inside = inside and 0 <= index < cells.shape[axis]
         cell = cell * cells.shape[axis] + int(index)
-    return 1 if inside and cells.hazard[cell] else 0
+    return cell if inside else -1

@@ -26,14 +26,14 @@ KERNELS = ("roll_out", "weigh")
 
 
 @njit(cache=True, inline="always")
-def _threshold(cal, h, m, x):
+def threshold(cal, h, m, x):
     """Threshold of stratum m at step h (from 0) for an input x (dx,)."""
     root = cal.roots[min(h, cal.roots.shape[0] - 1), m]
     return cal.step_scale[h] * cal.thresholds[m, find_group(cal.nodes, root, cal.stratum_features, m, x)]
 
 
 @njit(cache=True, inline="always")
-def _draw(noise, key, h, pairs):
+def draw(noise, key, h, pairs):
     """The standard normals of step h, into noise (2 * pairs or more, L)."""
     for pair in range(pairs):
         for l in range(noise.shape[1]):
@@ -42,7 +42,7 @@ def _draw(noise, key, h, pairs):
 
 
 @njit(cache=True, inline="always")
-def _take_cloud(states, axes, cloud):
+def take_cloud(states, axes, cloud):
     """The configurations of states (ds, L), into cloud (L, dc)."""
     for axis in range(axes.shape[0]):
         for l in range(states.shape[1]):
@@ -80,14 +80,14 @@ def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, 
             action, reach = sequences[i, h], -1.0
             x[:ds], x[ds:] = mean, action
             for m in range(n_strata):
-                q = _threshold(cal, h, m, x)
+                q = threshold(cal, h, m, x)
                 limits[m], reach = squared_limit(q), max(reach, q)
             if draws:
-                _draw(noise, key, h, pairs)
+                draw(noise, key, h, pairs)
             step(states, action, noise, params)
             for s in range(ds):
                 mean[s] = states[s].mean()
-            _take_cloud(states, runs.axes, cloud)
+            take_cloud(states, runs.axes, cloud)
             hazard = 0
             if cal.count_cells and cal.rule == EUCLIDEAN:
                 hazard += region_hazard(cloud, limits, cal.k, runs, centre, middle, near, far)
@@ -137,7 +137,7 @@ def _sum_region(h, x, states, cloud, cal, summed, columns, room, params, seen):
     strata, dc, reach = cal.roots.shape[1], cloud.shape[1], -1.0
     limits, whole, indices = np.empty(strata + 1), np.zeros(strata), np.empty((2, dc), dtype=np.int64)
     for m in range(strata):
-        q = _threshold(cal, h, m, x)
+        q = threshold(cal, h, m, x)
         if q == math.inf and cal.rule != ELLIPSOID:
             limits[m], whole[m] = -1.0, summed.totals[m]
             seen.cells[h, m] += summed.sizes[m]
@@ -178,7 +178,7 @@ def _weigh_one(start, sequence, n_particles, noise_dims, key, cal, axes, summed,
         action = sequence[h]
         if h < kept:
             x[:ds], x[ds:] = means[h], action
-        _draw(noise, key, h, pairs)
+        draw(noise, key, h, pairs)
         step(states, action, noise, params)
         for s in range(ds):
             means[h + 1, s] = states[s].mean()
@@ -187,10 +187,10 @@ def _weigh_one(start, sequence, n_particles, noise_dims, key, cal, axes, summed,
         if h < kept and cal.rule == ELLIPSOID:
             alone[:, 0] = means[h]
             step(alone, action, no_noise, params)
-            _take_cloud(alone, axes, cloud)
+            take_cloud(alone, axes, cloud)
             _sum_region(h, x, alone, cloud, cal, summed, columns, room, params, seen)
         elif h < kept:
-            _take_cloud(states, axes, cloud)
+            take_cloud(states, axes, cloud)
             _sum_region(h, x, states, cloud, cal, summed, columns, room, params, seen)
     for h in range(horizon):
         lost = not math.isfinite(means[h + 1].sum())

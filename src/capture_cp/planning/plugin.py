@@ -1,7 +1,8 @@
 """The compiled functions that a fast planner is made of, in their simplest form: a point that is pushed about.
 
 Write your own with the same signatures, decorated with `numba.njit`, in a module of yours, and hand them to `FusedRollout`.
-The last two are for costs that look at the cells of regions, see `RegionSums`.
+`particle_cost` and `particle_stratum` are for costs that look at the cells of regions, see `RegionSums`; `hazard`, `stratum`
+and `squared` for regions that have no cells.
 Not cached by themselves: what they are compiled for is anybody's, and kept with the roll-out.
 """
 
@@ -40,3 +41,21 @@ def particle_cost(states, l, params):
 def particle_stratum(states, l, params):
     """Stratum of one particle, number l of those with states (ds, L); -1 where it is infeasible."""
     return -1
+
+
+@njit
+def hazard(y, params):
+    """Whether a configuration y (dc,) is on the hazard, or its signed distance from it, negative where it is."""
+    return False
+
+
+@njit
+def stratum(y, params):
+    """Stratum of a configuration y (dc,); -1 where it is infeasible."""
+    return 0
+
+
+@njit
+def squared(y, p):
+    """Squared distance of two configurations (dc,), by a metric that is a function."""
+    return 0.0

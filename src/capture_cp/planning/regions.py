@@ -9,16 +9,15 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.capture.fitted import Fitted
-from capture_cp.spaces.strata import grid_of
 
 
 def checked_axes(cap: Fitted, axes: Sequence[int]) -> Ints:
-    """Which entries of the state are the configuration, one for each axis of the grid."""
-    dims, order = grid_of(cap.strata).require_grid().dims, np.asarray(axes)
+    """Which entries of the state are the configuration, one for each of its numbers."""
+    dims, order = cap.n_outputs_, np.asarray(axes)
     sound = order.shape == (dims,) and order.dtype.kind in "iu" and len(set(order.tolist())) == dims
     if not sound or order.min() < 0 or order.max() >= cap.partition_.n_inputs:
         raise CaptureError(
-            f"axes are {tuple(axes)}; expected {dims} different entries of the state, one per axis of the grid."
+            f"axes are {tuple(axes)}; expected {dims} different entries of the state, one per number of a configuration."
         )
     return order.astype(np.int64)
 

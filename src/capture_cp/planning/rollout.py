@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.scores import ParticleBox
 from capture_cp.data.rollouts import BatchedStep, advance
+from capture_cp.planning.probes import POINTS, PointTest
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.spaces.strata import GridStrata, grid_of
 
@@ -87,7 +89,7 @@ class Stage:
         mean: the particles' mean states, (N, ds).
         action: the actions taken, (N, da).
         particles: next configurations, (N, L, dc).
-        hazard: hazard cells inside each region, (N,).
+        hazard: hazard cells inside each region, (N,); of a hazard function estimated, and without a grid as a share.
     """
 
     h: int
@@ -95,7 +97,7 @@ class Stage:
     mean: Floats
     action: Floats
     particles: Floats
-    hazard: Ints
+    hazard: npt.NDArray[Any]
 
 
 class PythonRollout(Rollout):
@@ -106,10 +108,12 @@ class PythonRollout(Rollout):
             horizon, as in the paper; a `HorizonCapture` has thresholds for each step.
         step: approximate model of the whole state, `step(states, actions, rng)`.
         cost: stage costs (N,) of a `Stage`.
-        hazard: which grid cells must be avoided, bool (cells,).
+        hazard: what must be avoided: grid cells, bool (cells,), or a function of configurations (n, dc) that says whether
+            they are on the hazard, bool (n,), or returns their signed distances from it. See `FusedRollout`.
         axes: which entries of the state are the configuration.
         alpha: failure rate of the regions.
         simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
+        points: about the particles, by which a hazard function is estimated.
 
     Attributes:
         thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
@@ -125,17 +129,19 @@ class PythonRollout(Rollout):
         axes: Sequence[int],
         alpha: float = 0.1,
         simultaneous: bool = False,
+        points: int = POINTS,
     ) -> None:
         cap.check_fitted()
-        strata = grid_of(cap.strata)
-        grid = strata.require_grid()
         if cap.score_.ambient:
             raise CaptureError(f"no Python roll-out for {cap.score_!r}, which has no particles; use FusedRollout.")
         self.cap, self.step, self.cost = cap, step, cost
         super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
-        mask = checked_hazard(hazard, grid.size)
-        self._hazards = GridStrata(grid, np.where(mask, strata.labels, -1), strata.names)
+        self._points = PointTest(cap, hazard, points) if callable(hazard) else None
+        if self._points is None:
+            strata = grid_of(cap.strata)
+            mask = checked_hazard(hazard, strata.require_grid().size)
+            self._hazards = GridStrata(strata.require_grid(), np.where(mask, strata.labels, -1), strata.names)
 
     def check(self, state: Floats) -> None:
         """Any state will do that has the right size, which is checked with the actions."""
@@ -157,12 +163,16 @@ class PythonRollout(Rollout):
             costs[:, h] = self._cost(stage)
         return costs
 
-    def _count(self, h: int, x: Floats, cloud: Floats) -> Ints:
+    def _count(self, h: int, x: Floats, cloud: Floats) -> Any:
+        """Hazard of each region of step h (from 0), of inputs x (N, dx) and particles (N, L, dc): (N,)."""
+        groups = self.cap.partition_at(h).groups_everywhere(x)
+        q = self.thresholds[np.arange(len(self.thresholds)), groups]
+        if self._points is not None:
+            return self._points(cloud, q)
         if type(self.cap.score_) is ParticleBox:
             cells = self._hazards.index(cloud.reshape(-1, cloud.shape[-1])).reshape(cloud.shape[:2])
             return np.asarray((cells >= 0).sum(axis=1))
-        groups = self.cap.partition_at(h).groups_everywhere(x)
-        q = np.hstack([self.thresholds[np.arange(len(self.thresholds)), groups], np.full((len(x), 1), -1.0)])
+        q = np.hstack([q, np.full((len(x), 1), -1.0)])
         return np.asarray(self.cap.score_.count_cells(cloud, q, self._hazards).sum(axis=1))
 
     def _cost(self, stage: Stage) -> Floats:

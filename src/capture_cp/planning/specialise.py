@@ -31,12 +31,15 @@ class Functions(NamedTuple):
     stage_cost: Any
     particle_cost: Any = plugin.particle_cost
     particle_stratum: Any = plugin.particle_stratum
+    hazard: Any = plugin.hazard
+    stratum: Any = plugin.stratum
+    squared: Any = plugin.squared
 
 
 @cache
-def specialise(functions: Functions, params: type = tuple) -> ModuleType:
-    """The module `kernel` compiled for a user's functions and the class of their parameters."""
-    return _specialised(kernel, functions, inspect.getsource(kernel) + _told_apart(params))
+def specialise(functions: Functions, params: type = tuple, template: ModuleType = kernel) -> ModuleType:
+    """The module `kernel`, or another template, compiled for a user's functions and the class of their parameters."""
+    return _specialised(template, functions, inspect.getsource(template) + _told_apart(params))
 
 
 @cache

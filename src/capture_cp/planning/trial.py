@@ -29,6 +29,9 @@ SIGNATURES = {
     "stage_cost": ("mean", "action", "hazard", "h", "horizon", "params"),
     "particle_cost": ("states", "l", "params"),
     "particle_stratum": ("states", "l", "params"),
+    "hazard": ("y", "params"),
+    "stratum": ("y", "params"),
+    "squared": ("y", "p"),
 }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, positive_number, whole_number
 from capture_cp.base.params import Params
 from capture_cp.kernels import distance as kernels
+from capture_cp.kernels.probes import INTERVAL
 from capture_cp.spaces.grid import Grid
 
 
@@ -70,6 +71,15 @@ class Metric(Params, ABC):
         drawn = points + rng.uniform(-1, 1, points.shape) * half
         return drawn, np.ones(len(points), dtype=bool), float(np.prod(2 * half))
 
+    def moves(self, dims: int) -> Floats:
+        """How configurations are moved about, see `kernels.probes`: kind, weight and length of each axis, (dims, 3).
+
+        By default every axis on its own, as far as `reach` says; infinite where that is.
+        """
+        table = np.ones((dims, 3))
+        table[:, 0], table[:, 2] = INTERVAL, self.reach(np.ones(1), dims)[0]
+        return table
+
     def check(self, dims: int, grid: Grid | None) -> None:
         """Refuse configurations of `dims` numbers, or a grid, that this metric cannot measure."""
         for axis in self.angles(dims):
@@ -86,6 +96,9 @@ class Blocks(Metric):
 
     def kernel(self, dims: int) -> tuple[int, Any] | None:
         return kernels.BLOCKS, np.ascontiguousarray(self.axes(dims))
+
+    def moves(self, dims: int) -> Floats:
+        return self.axes(dims)
 
 
 class Euclidean(Blocks):
@@ -239,12 +252,25 @@ class Product(Blocks):
 
 
 class FunctionMetric(Metric):
-    """A distance of your own as a function compiled by numba: `squared(a (dc,), b (dc,)) -> squared distance`."""
+    """A distance of your own as a function compiled by numba: `squared(a (dc,), b (dc,)) -> squared distance`.
 
-    def __init__(self, squared: Any) -> None:
+    `axis_reach` (dc,) says how far along each axis a configuration at distance 1 can be at most. Volumes, samples and plans
+    need it; membership does not.
+    """
+
+    def __init__(self, squared: Any, axis_reach: Sequence[float] | None = None) -> None:
         if not hasattr(squared, "py_func"):
             raise CaptureError(f"FunctionMetric takes a function decorated with numba.njit; {squared!r} is none.")
-        self.squared = squared
+        for number in () if axis_reach is None else axis_reach:
+            positive_number("axis_reach of FunctionMetric", number)
+        self.squared, self.axis_reach = squared, axis_reach
+
+    @property
+    def dims(self) -> int | None:
+        return None if self.axis_reach is None else len(self.axis_reach)
+
+    def reach(self, q: Floats, dims: int) -> Floats:
+        return super().reach(q, dims) if self.axis_reach is None else np.multiply.outer(q, np.array(self.axis_reach))
 
     def kernel(self, dims: int) -> tuple[int, Any] | None:
         return kernels.FUNCTION, self.squared

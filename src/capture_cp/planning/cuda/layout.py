@@ -22,6 +22,7 @@ class Sizes(NamedTuple):
     particles: int
     axes: int
     strata: int
+    points: int = 0  # about the particles of a region; 0 where hazard cells are counted
 
 
 class DeviceRegions(NamedTuple):
@@ -34,7 +35,7 @@ class DeviceRegions(NamedTuple):
     thresholds: Any  # (T, M, J): the same as they are
     axes: Any  # (dc,): which entries of the state are the configuration
     rule: int  # see kernels.cells
-    length: float
+    length: Any  # of the metric, or a table of its axes
     k: int
     count_cells: bool
     count_particles: bool
@@ -72,8 +73,10 @@ class Shared(NamedTuple):
     limits: Any  # (STEPS, M + 1): squared thresholds, and none for what is infeasible
     near: Any  # (STEPS, M): distance from the middle within which cells are inside
     far: Any  # (STEPS, M): and beyond which none is; of another metric than the Euclidean, the thresholds
-    counts: Any  # (STEPS, LANES): hazard cells that a lane has found
+    counts: Any  # (STEPS, LANES): hazard cells, or particles on the hazard, that a lane has found
     costs: Any  # (STEPS,)
+    radii: Any  # (STEPS, 3, L + 1) where points are tested: how far they reach, squared and not, and one over the volumes
+    weights: Any  # (STEPS, 2, LANES) of a lane's points in the region: those on the hazard, and all
 
 
 class Work(NamedTuple):
@@ -113,7 +116,8 @@ def layout_of(sizes: Sizes) -> Layout:
 
 def _shared_bytes(sizes: Sizes, layout: Layout) -> int:
     """Bytes of the shared arrays of `roll_out`."""
-    ds, da, _, particles, dc, strata = sizes
+    ds, da, _, particles, dc, strata, points = sizes
     a_step = ds * (particles + 1) + particles * dc + ds + 3 * strata + 2
+    a_step += 3 * (particles + 1) + 2 * layout.lanes if points else 0
     numbers = layout.steps * a_step + (layout.steps + 1) * (ds + da)
     return layout.groups * (8 * numbers + 4 * layout.steps * layout.lanes)

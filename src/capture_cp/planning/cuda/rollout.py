@@ -17,20 +17,22 @@ from numba import config, cuda
 
 from capture_cp.cuda.cells import near_range
 from capture_cp.kernels.cells import cell_at, column_at, column_count, index_box, widest_limit
-from capture_cp.kernels.distance import EUCLIDEAN
+from capture_cp.kernels.distance import EUCLIDEAN, FUNCTION, squared_distance
 from capture_cp.kernels.nearest import enough_within
+from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.tree import find_group
 from capture_cp.planning.cuda.layout import Shared, Sizes, layout_of
-from capture_cp.planning.hazard import cells_of_run, is_on_hazard, kth_at_most, runs_within, sure_and_possible
-from capture_cp.planning.plugin import stage_cost, step
+from capture_cp.planning.hazard import cell_of, cells_of_run, is_on_hazard, kth_at_most, runs_within, sure_and_possible
+from capture_cp.planning.plugin import hazard, squared, stage_cost, step, stratum
 
-SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=2, strata=3)
-DS, DA, DN, PARTICLES, DC, STRATA = SIZES
+SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=2, strata=3, points=0)
+DS, DA, DN, PARTICLES, DC, STRATA, POINTS = SIZES
 LANES, GROUPS, STEPS = layout_of(SIZES)
 PAIRS, EACH = (DN + 1) // 2, -(-PARTICLES // LANES)
 NOISE_ROWS, INPUTS, STEPS_AND_ONE = 2 * PAIRS + 2, DS + DA, STEPS + 1
 LIMITS = STRATA + 1
+RADII, WEIGHED = (PARTICLES + 1, LANES) if POINTS else (1, 1)  # the least that memory can be asked for
 PADDED = PARTICLES + 1  # so that lanes which sum up rows do not all ask the same bank of memory
 KERNELS = ("roll_out",)
 #: So many that four blocks fit on a multiprocessor, where a plan of the paper's size then runs in one go.
@@ -63,7 +65,7 @@ def find_thresholds(shared, regions, first, here, lane):
         for axis in range(DC):
             squares += shared.spread[c, regions.axes[axis]]
         shared.limits[c, m], shared.limits[c, STRATA] = limit, -1.0
-        if regions.rule == EUCLIDEAN:
+        if regions.rule == EUCLIDEAN and POINTS == 0:
             inner, outer = kth_at_most(squares, regions.k, PARTICLES)
             shared.near[c, m], shared.far[c, m] = sure_and_possible(limit, inner, outer)
         else:
@@ -117,7 +119,7 @@ def count_in_columns(shared, regions, columns, c, lane):
 
 
 @cuda.jit(device=True, cache=True)
-def count_hazard(shared, regions, runs, columns, c, lane):
+def count_hazard(shared, regions, runs, columns, params, c, lane):
     """Hazard cells in the region of one step, and particles on such cells: a lane's share."""
     count = 0
     if regions.count_cells and regions.rule == EUCLIDEAN:
@@ -127,22 +129,143 @@ def count_hazard(shared, regions, runs, columns, c, lane):
     if regions.count_particles:
         for l in range(lane, PARTICLES, LANES):
             count += is_on_hazard(shared.cloud[c], l, runs)
-    return count
+    shared.counts[c, lane] = count
 
 
 @cuda.jit(device=True, cache=True)
-def price_steps(shared, first, here, horizon, params, lane):
+def hazard_in_cells(shared, regions, runs, c):
+    """What the lanes have counted."""
+    count = 0
+    for lane in range(LANES):
+        count += shared.counts[c, lane]
+    return count
+
+
+# -- regions that have no cells, as in `probe_kernel` ---------------------------------------------------------------------
+
+
+@cuda.jit(device=True, cache=True)
+def clearance(y, probes, params):
+    """Signed distance of a configuration y (dc,) from the hazard, by its function; -1 or 1 on the grid."""
+    if probes.masked:
+        cell = cell_of(y, probes)
+        return -1.0 if cell >= 0 and probes.mask[cell] else 1.0
+    return signed(hazard(y, params))
+
+
+@cuda.jit(device=True, cache=True)
+def stratum_at(y, probes, params):
+    """Stratum of a configuration y (dc,), by its function or on the grid; -1 where no region reaches."""
+    if probes.labelled:
+        cell = cell_of(y, probes)
+        m = probes.labels[cell] if cell >= 0 else -1
+    else:
+        m = stratum(y, params)
+    return 0 if m < 0 and probes.ambient else m
+
+
+@cuda.jit(device=True, cache=True)
+def find_distances(regions, y, cloud, distances):
+    """Squared distances of y (dc,) from particles `cloud` (L, dc), into distances (L,); returns the largest."""
+    largest = 0.0
+    for l in range(PARTICLES):
+        if regions.rule == FUNCTION:
+            distances[l] = squared(y, cloud[l])
+        else:
+            distances[l] = squared_distance(regions.rule, regions.length, y, cloud[l])
+        largest = max(largest, distances[l])
+    return largest
+
+
+@cuda.jit(device=True, cache=True)
+def weigh_point(shared, regions, probes, params, c, j, y, distances):
+    """Weight of point j about the particles of one step, and whether it is on the hazard; y and distances are room."""
+    each = POINTS // PARTICLES
+    l, cloud = j // each, shared.cloud[c]
+    radius = shared.radii[c, 1, PARTICLES if reaches_wide(j, each) else l]
+    density = move(probes.moves, cloud[l], radius, probes.offsets[j], y)
+    on_it = clearance(y, probes, params) < 0.0
+    if density <= 0.0 or not (on_it or probes.unit == 0.0):
+        return 0.0, on_it
+    m = stratum_at(y, probes, params)
+    if m < 0 or shared.limits[c, m] < 0.0:
+        return 0.0, on_it
+    find_distances(regions, y, cloud, distances)
+    inside = weight_inside(distances, regions.k, shared.limits[c, m], j, each, shared.radii[c, 0], shared.radii[c, 2])
+    return density * inside, on_it
+
+
+@cuda.jit(device=True, cache=True)
+def prepare_points(shared, regions, probes, params, c, lane):
+    """How far the points about each particle reach: a lane's share. Returns whether they can meet the hazard."""
+    distances = cuda.local.array(PARTICLES, np.float64)
+    reach, cloud = -1.0, shared.cloud[c]
+    for m in range(STRATA):
+        reach = max(reach, shared.far[c, m])
+    if reach < 0.0:
+        return False
+    if probes.steepness > 0.0:
+        apart = math.sqrt(find_distances(regions, cloud[0], cloud, distances))
+        if clearance(cloud[0], probes, params) > probes.steepness * (reach + apart):
+            return False
+    for l in range(lane, RADII, LANES):
+        m = stratum_at(cloud[l], probes, params) if l < PARTICLES else -1
+        limit = shared.limits[c, m] if m >= 0 and shared.limits[c, m] >= 0.0 else reach * reach
+        shared.radii[c, 0, l], shared.radii[c, 1, l] = limit, math.sqrt(limit)
+        shared.radii[c, 2, l] = 1.0 / max(volume_within(probes.moves, probes.ball, math.sqrt(limit)), 1e-300)
+    return True
+
+
+@cuda.jit(device=True, cache=True)
+def look_at_points(shared, regions, probes, columns, params, c, lane):
+    """Points about the particles of one step that are in the region, and particles on the hazard: a lane's share."""
+    y = cuda.local.array(DC, np.float64)
+    distances = cuda.local.array(PARTICLES, np.float64)
+    found, total, count = 0.0, 0.0, 0
+    near = regions.count_cells and prepare_points(shared, regions, probes, params, c, lane)
+    cuda.syncwarp()
+    for j in range(lane, POINTS if near else 0, LANES):
+        weight, on_it = weigh_point(shared, regions, probes, params, c, j, y, distances)
+        found, total = found + (weight if on_it else 0.0), total + weight
+    if regions.count_particles or (near and probes.unit == 0.0):
+        for l in range(lane, PARTICLES, LANES):
+            count += clearance(shared.cloud[c, l], probes, params) < 0.0
+    shared.weights[c, 0, lane], shared.weights[c, 1, lane], shared.counts[c, lane] = found, total, count
+
+
+@cuda.jit(device=True, cache=True)
+def hazard_by_points(shared, regions, probes, c):
+    """How much of the region of one step lies on the hazard, in cells or as a share, and particles on it."""
+    found, total, count = 0.0, 0.0, 0
+    for lane in range(LANES):
+        found, total = found + shared.weights[c, 0, lane], total + shared.weights[c, 1, lane]
+        count += shared.counts[c, lane]
+    if probes.unit > 0.0:
+        return found / POINTS / probes.unit + count
+    hazard = 0.0
+    if regions.count_cells:
+        hazard = found / total if total > 0.0 else count / PARTICLES
+    return hazard + (count / PARTICLES if regions.count_particles else 0.0)
+
+
+#: How a region meets the hazard: by its cells, or by points about its particles.
+look_at, hazard_of = (look_at_points, hazard_by_points) if POINTS else (count_hazard, hazard_in_cells)
+
+
+# -- steps and costs ------------------------------------------------------------------------------------------------------
+
+
+@cuda.jit(device=True, cache=True)
+def price_steps(shared, regions, runs, first, here, horizon, params, lane):
     """Costs, a lane a step."""
     action = cuda.local.array(DA, np.float64)
     for c in range(lane, here, LANES):
-        hazard, all_of_it = 0, 0.0
-        for other in range(LANES):
-            hazard += shared.counts[c, other]
+        met, all_of_it = hazard_of(shared, regions, runs, c), 0.0
         for a in range(DA):
             action[a] = shared.x[c, DS + a]
         for s in range(DS):
             all_of_it += shared.x[c + 1, s]
-        cost = stage_cost(shared.x[c + 1, :DS], action, hazard, first + c + 1, horizon, params)
+        cost = stage_cost(shared.x[c + 1, :DS], action, met, first + c + 1, horizon, params)
         # a model that yields NaN must not be mended by a cost that never looks at that number
         shared.costs[c] = cost if math.isfinite(all_of_it) else math.nan
 
@@ -198,9 +321,11 @@ def roll_out(plans, purpose, draws, regions, runs, columns, params):
     far = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
     counts = cuda.shared.array((GROUPS, STEPS, LANES), np.int32)
     costs = cuda.shared.array((GROUPS, STEPS), np.float64)
+    radii = cuda.shared.array((GROUPS, STEPS, 3, RADII), np.float64)
+    weights = cuda.shared.array((GROUPS, STEPS, 2, WEIGHED), np.float64)
     shared = Shared(
         rows[group], cloud[group], x[group], spread[group], limits[group], near[group], far[group], counts[group],
-        costs[group],
+        costs[group], radii[group], weights[group],
     )  # fmt: skip
     states = cuda.local.array((DS, EACH), np.float64)
     noise = cuda.local.array((NOISE_ROWS, 1), np.float64)
@@ -230,9 +355,9 @@ def roll_out(plans, purpose, draws, regions, runs, columns, params):
             find_thresholds(shared, regions, first, here, lane)
             cuda.syncwarp()
         for c in range(here):
-            shared.counts[c, lane] = count_hazard(shared, regions, runs, columns, c, lane)
+            look_at(shared, regions, runs, columns, params, c, lane)
         cuda.syncwarp()
-        price_steps(shared, first, here, horizon, params, lane)
+        price_steps(shared, regions, runs, first, here, horizon, params, lane)
         cuda.syncwarp()
         if lane == 0 and real:
             total = add_up(plans, shared, row, i, first, here, total)

@@ -1,0 +1,161 @@
+"""Roll-outs whose regions have no cells: points about the particles are tested, see `capture_cp.planning.probes`.
+
+Like `kernel`, this file is a template: `specialise` compiles it with the user's functions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from capture_cp.kernels.compiler import parallel_kernel
+from capture_cp.kernels.distance import FUNCTION, squared_distance, squared_limit
+from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
+from capture_cp.kernels.random import stream
+from capture_cp.planning.hazard import cell_of
+from capture_cp.planning.kernel import CHUNK, draw, take_cloud, threshold
+from capture_cp.planning.plugin import hazard, squared, stage_cost, step, stratum
+from capture_cp.planning.records import ProbeRoom
+
+KERNELS = ("probe",)
+
+
+@njit(cache=True, inline="always")
+def _clearance(y, probes, params):
+    """Signed distance of a configuration y (dc,) from the hazard, by its function; -1 or 1 on the grid."""
+    if probes.masked:
+        cell = cell_of(y, probes)
+        return -1.0 if cell >= 0 and probes.mask[cell] else 1.0
+    return signed(hazard(y, params))
+
+
+@njit(cache=True, inline="always")
+def _stratum_at(y, probes, params):
+    """Stratum of a configuration y (dc,), by its function or on the grid; -1 where no region reaches."""
+    if probes.labelled:
+        cell = cell_of(y, probes)
+        m = probes.labels[cell] if cell >= 0 else -1
+    else:
+        m = stratum(y, params)
+    return 0 if m < 0 and probes.ambient else m
+
+
+@njit(cache=True, inline="always")
+def _find_distances(cal, y, cloud, distances):
+    """Squared distances of y (dc,) from particles `cloud` (L, dc), into distances (L,); returns the largest."""
+    largest = 0.0
+    for l in range(cloud.shape[0]):
+        if cal.rule == FUNCTION:
+            distances[l] = squared(y, cloud[l])
+        else:
+            distances[l] = squared_distance(cal.rule, cal.length, y, cloud[l])
+        largest = max(largest, distances[l])
+    return largest
+
+
+@njit(cache=True)
+def _is_far(cloud, reach, cal, probes, params, distances):
+    """Whether the hazard is farther away than any point of the region: then nothing need be looked at."""
+    if probes.steepness == 0.0:
+        return False
+    apart = math.sqrt(_find_distances(cal, cloud[0], cloud, distances))
+    return _clearance(cloud[0], probes, params) > probes.steepness * (reach + apart)
+
+
+@njit(cache=True)
+def _particles_on_hazard(cloud, probes, params):
+    count = 0
+    for l in range(cloud.shape[0]):
+        count += _clearance(cloud[l], probes, params) < 0.0
+    return count
+
+
+@njit(cache=True)
+def _weight_of_points(on_hazard, limits, cal, cloud, probes, params, room):
+    """Summed weights of the points in a region that are on the hazard, or of those that are not."""
+    total, each, y = 0.0, probes.offsets.shape[0] // cloud.shape[0], room.y
+    for j in range(probes.offsets.shape[0]):
+        l = j // each
+        radius = room.radii[1, cloud.shape[0] if reaches_wide(j, each) else l]
+        density = move(probes.moves, cloud[l], radius, probes.offsets[j], y)
+        if (_clearance(y, probes, params) < 0.0) == on_hazard and density > 0.0:
+            m = _stratum_at(y, probes, params)
+            if m >= 0 and limits[m] >= 0.0:
+                _find_distances(cal, y, cloud, room.distances)
+                total += density * weight_inside(room.distances, cal.k, limits[m], j, each, room.radii[0], room.shares)
+    return total
+
+
+@njit(cache=True)
+def _probed(cloud, limits, reach, cal, probes, params, room):
+    """How much of the region of particles `cloud` (L, dc) lies on the hazard: in cells, or as a share of the region.
+
+    A region that no point has met is stood for by its particles.
+    """
+    particles = cloud.shape[0]
+    if reach < 0.0 or _is_far(cloud, reach, cal, probes, params, room.distances):
+        return 0.0
+    for l in range(particles + 1):
+        m = _stratum_at(cloud[l], probes, params) if l < particles else -1
+        room.radii[0, l] = limits[m] if m >= 0 and limits[m] >= 0.0 else reach * reach
+        room.radii[1, l] = math.sqrt(room.radii[0, l])
+        room.shares[l] = 1.0 / max(volume_within(probes.moves, probes.ball, room.radii[1, l]), 1e-300)
+    on_it = _weight_of_points(True, limits, cal, cloud, probes, params, room)
+    if probes.unit > 0.0:
+        return on_it / probes.offsets.shape[0] / probes.unit
+    alone = _particles_on_hazard(cloud, probes, params) if on_it == 0.0 else 0
+    if on_it == 0.0 and alone == 0:
+        return 0.0
+    total = on_it + _weight_of_points(False, limits, cal, cloud, probes, params, room)
+    return on_it / total if total > 0.0 else alone / particles
+
+
+@njit(cache=True)
+def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, probes, params, costs, first, stop):
+    horizon, da = sequences.shape[1], sequences.shape[2]
+    ds, dc, n_strata = start.shape[0], probes.axes.shape[0], cal.roots.shape[1]
+    pairs = (noise_dims + 1) // 2
+    states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
+    cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
+    limits = np.empty(n_strata)
+    room = ProbeRoom(np.empty((2, n_particles + 1)), np.empty(n_particles + 1), np.empty(n_particles), np.empty(dc))
+    for i in range(first, stop):
+        key = stream(seed, i)
+        for s in range(ds):
+            states[s, :] = start[s]
+            mean[s] = start[s]
+        for h in range(horizon):
+            action, reach = sequences[i, h], -1.0
+            x[:ds], x[ds:] = mean, action
+            for m in range(n_strata):
+                q = threshold(cal, h, m, x)
+                limits[m], reach = squared_limit(q), max(reach, q)
+            if draws:
+                draw(noise, key, h, pairs)
+            step(states, action, noise, params)
+            for s in range(ds):
+                mean[s] = states[s].mean()
+            take_cloud(states, probes.axes, cloud)
+            on_hazard = _probed(cloud, limits, reach, cal, probes, params, room) if cal.count_cells else 0.0
+            if cal.count_particles:
+                alone = _particles_on_hazard(cloud, probes, params)
+                on_hazard += alone if probes.unit > 0.0 else alone / n_particles
+            lost = not math.isfinite(mean.sum())
+            costs[i, h] = math.nan if lost else stage_cost(mean, action, on_hazard, h + 1, horizon, params)
+
+
+@parallel_kernel(cache=True)
+def probe(start, sequences, n_particles, noise_dims, draws, seed, cal, probes, params):
+    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,), with regions that have no cells.
+
+    As `roll_out`, but points about the particles are tested against the hazard, see `capture_cp.planning.probes`.
+    """
+    samples = sequences.shape[0]
+    costs = np.empty((samples, sequences.shape[1]))
+    for chunk in prange((samples + CHUNK - 1) // CHUNK):
+        first = chunk * CHUNK
+        stop = min(samples, first + CHUNK)
+        _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, probes, params, costs, first, stop)
+    return costs

@@ -1,0 +1,264 @@
+"""Hazards of regions that have no cells: points about the particles are tested one by one.
+
+Half of the points about a particle reach as far as the threshold of the stratum that it is in, the other half as far as the
+largest threshold. A point in the region counts by one over the density of points there, so that sums are volumes. The points
+are the same for every region, moved and scaled: costs of two plans differ by their plans, not by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gamma, pi
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
+from capture_cp.capture.fitted import Fitted
+from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.conformal.scores import NearestParticles, ParticleBox
+from capture_cp.kernels.distance import CIRCLE, EUCLIDEAN, LINE, PLANAR, SPATIAL
+from capture_cp.kernels.gaussian import squared_limits
+from capture_cp.kernels.probes import INTERVAL, spread_points, volumes_within, weights_inside
+from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.metrics import Euclidean, Metric
+from capture_cp.spaces.strata import GriddedStrata
+
+POINTS = 64  # about the particles of a region, by default
+SEED = 0
+
+
+class Probes(NamedTuple):
+    """Points about particles, and what is known of hazard and strata at them, as kernels take it."""
+
+    offsets: Any  # (J, dc): of size 1 at most, as many for every particle
+    moves: Any  # (dc, 3), see kernels.probes
+    ball: float  # volume of the unit ball of all lines and circles
+    axes: Any  # (dc,): which entries of the state are the configuration
+    unit: float  # volume of a cell, in which the hazard is measured; 0 for the share of the region
+    steepness: float  # that a signed distance has at most; 0 where it is unknown
+    ambient: bool  # whether the region reaches into what is infeasible
+    masked: bool  # whether the hazard is a mask on the grid, or a function
+    labelled: bool  # whether the strata are labels on the grid, or a function
+    mask: Any  # bool (cells,)
+    labels: Any  # int32 (cells,)
+    origin: Any
+    spacing: Any
+    shape: Any
+    periodic: Any
+
+
+def metric_of(score: Any) -> Metric | None:
+    """The distance by which points are spread about particles; None for a score that has none."""
+    if type(score) is NearestParticles:
+        return score.metric_
+    return Euclidean() if type(score) in (Mahalanobis, ParticleBox) else None
+
+
+def rule_of(score: Any, dims: int) -> tuple[int, Any, int]:
+    """Rule, scale and k by which kernels test the regions of a score."""
+    if type(score) is NearestParticles:
+        kernel = score.metric_.kernel(dims)
+        if kernel is None:
+            raise CaptureError(
+                f"{score.metric_!r} is not compiled; use a metric of the library or FunctionMetric(njit function)."
+            )
+        return *kernel, int(score.k)
+    return EUCLIDEAN, 1.0, 1
+
+
+def probes_of(
+    cap: Fitted, hazard: Bools | None, labelled: bool, axes: Ints, n_particles: int, points: Any, steepness: Any
+) -> Probes:
+    """Points for the regions of a calibration with so many particles, and a hazard that is a mask or a function (None)."""
+    dims, metric = cap.n_outputs_, metric_of(cap.score_)
+    assert metric is not None  # whoever asks has looked
+    strata = cap.strata
+    grid = strata.grid if isinstance(strata, GriddedStrata) else None
+    moves = _checked_moves(metric, dims)
+    offsets = low_discrepancy(moves, whole_number("points", points, 1), n_particles)
+    known = _grid_parts(grid, dims)
+    mask = np.empty(0, dtype=bool) if hazard is None else hazard
+    labels = strata.labels.astype(np.int32) if labelled else np.empty(0, dtype=np.int32)  # type: ignore[attr-defined]
+    unit = 0.0 if grid is None else float(grid.cell_volume)
+    given = unit, _checked_steepness(steepness), cap.ambient_, hazard is not None, labelled, mask, labels
+    return Probes(offsets, moves, unit_ball(moves), axes, *given, *known)
+
+
+def low_discrepancy(moves: Floats, points: int, n_particles: int) -> Floats:
+    """Offsets (J, dc) of size 1 at most, spread evenly: an even number per particle, `points` or a few more in all.
+
+    Scrambled points of Sobol'; consecutive ones, which a particle gets, are spread evenly among themselves.
+    """
+    each = 2 * -(-points // (2 * n_particles))
+    kinds = moves[:, 0]
+    first = _first_of_blocks(kinds)
+    together = np.flatnonzero((kinds == LINE) | (kinds == CIRCLE))
+    drawn = stats.qmc.Sobol(len(kinds), rng=SEED).random(_power_of_two(each * n_particles))[: each * n_particles]
+    offsets = np.zeros(drawn.shape)
+    offsets[:, together] = _in_ball(drawn[:, together])
+    for axis in first:
+        if kinds[axis] == INTERVAL:
+            offsets[:, axis] = 2 * drawn[:, axis] - 1
+        elif kinds[axis] == PLANAR:
+            offsets[:, axis : axis + 2] = _in_ball(drawn[:, axis : axis + 2])
+            offsets[:, axis + 2] = 2 * drawn[:, axis + 2] - 1
+        elif kinds[axis] == SPATIAL:
+            for begin in (axis, axis + 3):
+                offsets[:, begin : begin + 3] = _in_ball(drawn[:, begin : begin + 3])
+    return offsets
+
+
+def unit_ball(moves: Floats) -> float:
+    """Volume of the unit ball of all axes that are lines and circles."""
+    n = int(np.isin(moves[:, 0], (LINE, CIRCLE)).sum())
+    return float(pi ** (n / 2) / gamma(n / 2 + 1))
+
+
+def check_finite(thresholds: Floats) -> None:
+    """Refuse thresholds without end, which points cannot reach."""
+    if np.isposinf(thresholds).any():
+        raise CaptureError(
+            "a group has too few calibration points for a finite threshold, and without cells a hazard cannot be looked for "
+            "without end; calibrate on more transitions, merge rare strata with Tree(min_stratum=...), or say how far one "
+            "step can reach with Capture(farthest=...)."
+        )
+
+
+# -- roll-outs in Python --------------------------------------------------------------------------------------------------
+
+
+class PointTest:
+    """How much of every region lies on a hazard that is a function: (n,), a share or a number of cells.
+
+    Args:
+        cap: calibrated predictor whose regions are tested, with a particle score.
+        hazard: whether configurations (n, dc) are on the hazard, bool (n,), or their signed distance from it.
+        points: about the particles of a region.
+    """
+
+    def __init__(self, cap: Fitted, hazard: Callable[[Floats], Any], points: int) -> None:
+        metric = metric_of(cap.score_)
+        if metric is None:
+            raise CaptureError(f"no hazard function for {cap.score_!r}, whose regions have no points; use NearestParticles.")
+        self.cap, self.hazard, self.alone = cap, hazard, type(cap.score_) is ParticleBox
+        self.moves = _checked_moves(metric, cap.n_outputs_)
+        self.ball, self.rule = unit_ball(self.moves), rule_of(cap.score_, cap.n_outputs_)
+        self.offsets = low_discrepancy(self.moves, whole_number("points", points, 1), cap.n_particles)
+        strata = cap.strata
+        grid = strata.grid if isinstance(strata, GriddedStrata) else None
+        self.unit = 0.0 if grid is None else float(grid.cell_volume)
+
+    def __call__(self, clouds: Floats, q: Floats) -> Floats:
+        """Of particles (n, L, dc) with thresholds q (n, M)."""
+        on_particles = self._on_hazard(clouds)
+        if self.alone:
+            return np.asarray(on_particles.sum(axis=1) if self.unit else on_particles.mean(axis=1))
+        check_finite(q)
+        weights, on_points = self._weighed(clouds, q, on_particles)
+        found = (weights * on_points).sum(axis=1)
+        if self.unit:
+            return np.asarray(found / self.offsets.shape[0] / self.unit)
+        total = weights.sum(axis=1)
+        # a region that no point has met is stood for by its particles
+        return np.asarray(np.where(total > 0, found / np.maximum(total, 1e-300), on_particles.mean(axis=1)))
+
+    def _weighed(self, clouds: Floats, q: Floats, on_particles: Bools) -> tuple[Floats, Bools]:
+        """Weights (n, J) of points, 0 outside the region, and which are on the hazard; of regions that may meet it."""
+        index, widest = self.cap.strata.index, np.maximum(q.max(axis=1, keepdims=True), 0.0)
+        own = _at(q, _labels(index, clouds))
+        radii = np.hstack([np.where(own >= 0, own, widest), widest])
+        points, densities = spread_points(self.moves, clouds, radii, self.offsets)
+        on_points, weights = self._on_hazard(points), np.zeros(densities.shape)
+        met = (on_points.any(axis=1) | on_particles.any(axis=1)) & (q.max(axis=1) >= 0)
+        if met.any():
+            limits = _squared(_at(q[met], _labels(index, points[met])))
+            volumes = volumes_within(self.moves, self.ball, radii[met].ravel()).reshape(radii[met].shape)
+            near = points[met], clouds[met], _squared(radii[met]), 1 / np.maximum(volumes, 1e-300)
+            weights[met] = weights_inside(*self.rule, limits, *near) * densities[met]
+        return weights, on_points
+
+    def _on_hazard(self, configurations: Floats) -> Bools:
+        flat = configurations.reshape(-1, configurations.shape[-1])
+        return on_hazard(self.hazard, flat).reshape(configurations.shape[:-1])
+
+
+def on_hazard(hazard: Callable[[Floats], Any], Y: Floats) -> Bools:
+    """Whether configurations Y (n, dc) are on a hazard, by a function that says so or gives a signed distance: (n,)."""
+    try:
+        found = np.asarray(hazard(Y))
+    except Exception as error:
+        raise CaptureError(f"the hazard raised {type(error).__name__}: {error}") from error
+    if found.shape != (len(Y),) or found.dtype.kind not in "bf":
+        raise CaptureError(
+            f"the hazard returned {found.dtype} of shape {found.shape}; expected bool or signed distances, ({len(Y)},)."
+        )
+    return found if found.dtype.kind == "b" else np.asarray(found < 0)
+
+
+def _labels(index: Callable[[Floats], Any], configurations: Floats) -> Ints:
+    """Strata of configurations (n, J, dc): (n, J)."""
+    flat = configurations.reshape(-1, configurations.shape[-1])
+    return np.asarray(index(flat)).reshape(configurations.shape[:-1])
+
+
+def _at(q: Floats, labels: npt.NDArray[Any]) -> Floats:
+    """Threshold of every label (n, J), from thresholds q (n, M); -1 where infeasible."""
+    return np.where(labels >= 0, np.take_along_axis(q, np.maximum(labels, 0), axis=1), -1.0)
+
+
+def _squared(q: Floats) -> Floats:
+    return np.asarray(squared_limits(q.ravel())).reshape(q.shape)
+
+
+def _checked_moves(metric: Metric, dims: int) -> Floats:
+    moves = np.ascontiguousarray(metric.moves(dims))
+    if not np.isfinite(moves).all():
+        raise CaptureError(
+            f"{metric!r} does not say how far a distance reaches along each axis; give it `axis_reach`, or a method `reach`."
+        )
+    return moves
+
+
+def _checked_steepness(given: Any) -> float:
+    if given is None:
+        return 0.0
+    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not 0 < float(given) < np.inf:
+        raise CaptureError(
+            f"steepness is {given!r}; expected a positive number: by how much the hazard's signed distance changes at most "
+            "when a configuration moves by 1, or None."
+        )
+    return float(given)
+
+
+def _grid_parts(grid: Grid | None, dims: int) -> tuple[Any, Any, Any, Any]:
+    """Origin, spacing, shape and periodic axes, of nothing where there is no grid."""
+    if grid is None:
+        return np.zeros(dims), np.ones(dims), np.zeros(dims, dtype=np.int64), np.zeros(dims, dtype=bool)
+    return grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64), np.isin(np.arange(dims), grid.periodic)
+
+
+def _first_of_blocks(kinds: Floats) -> list[int]:
+    """The axes at which blocks begin."""
+    first, axis = [], 0
+    while axis < len(kinds):
+        first.append(axis)
+        axis += {PLANAR: 3, SPATIAL: 7}.get(int(kinds[axis]), 1)
+    return first
+
+
+def _in_ball(drawn: Floats) -> Floats:
+    """Points (n, d) of the unit cube, spread over the unit ball: directions of normals, radii by their chi-square rank."""
+    dims = drawn.shape[1]
+    if dims == 0:
+        return drawn
+    normals = stats.norm.ppf(np.clip(drawn, 1e-12, 1 - 1e-12))
+    size = np.linalg.norm(normals, axis=1, keepdims=True)
+    return np.asarray(normals / np.maximum(size, 1e-300) * stats.chi2.cdf(size**2, dims) ** (1 / dims))
+
+
+def _power_of_two(n: int) -> int:
+    """The least power of two that is at least n, as sequences of Sobol' have it."""
+    return 1 << (n - 1).bit_length()
