@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -118,7 +119,7 @@ RADIUS = 0.15
 @njit
 def disc_distance(y, params):
     """Signed distance from a disc, in the first two numbers of a configuration."""
-    return np.sqrt((y[0] - 0.5) ** 2 + (y[1] - 0.4) ** 2) - 0.15
+    return math.sqrt((y[0] - 0.5) ** 2 + (y[1] - 0.4) ** 2) - 0.15
 
 
 @njit

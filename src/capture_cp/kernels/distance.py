@@ -114,7 +114,7 @@ def squared_distance(metric, scale, y, p):
     return _blocks(scale, y, p) if np.ndim(scale) else _plain(metric, scale, y, p)
 
 
-@overload(squared_distance, inline="always")
+@overload(squared_distance)
 def _squared_distance(metric, scale, y, p):
     if isinstance(scale, types.Array):  # type: ignore[attr-defined]
         return lambda metric, scale, y, p: _blocks(scale, y, p)

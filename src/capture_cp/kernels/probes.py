@@ -24,7 +24,7 @@ def signed(value):
     return (-1.0 if value else 1.0) if isinstance(value, bool | np.bool_) else value
 
 
-@overload(signed, inline="always")
+@overload(signed)
 def _signed(value):
     if isinstance(value, types.Boolean):  # type: ignore[attr-defined]
         return lambda value: -1.0 if value else 1.0

@@ -177,11 +177,12 @@ class FusedRollout(Rollout):
         counts = self._count_cells, self._count_particles
         cal = Calibrated(part.nodes, self._roots, part.stratum_features, self.thresholds, *self._rule, *counts, scale)
         sizes, key = (self._particles, self._noise_dims), np.uint64(seed)
+        if self._probes is not None:
+            check_finite(self.thresholds)
         try:
             if self._sums is not None:
                 return np.asarray(self._kernel.weigh(*inputs, *sizes, key, cal, self._axes, *self._sums, self._params))
             if self._probes is not None:
-                check_finite(self.thresholds)
                 by_points = self._draws, key, cal, self._probes, self._params
                 return np.asarray(self._probing.probe(*inputs, *sizes, *by_points))
             chosen = self._draws, key, cal, self._runs, self._columns, self._params

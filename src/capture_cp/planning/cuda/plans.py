@@ -79,7 +79,7 @@ class CudaPlans:
             else:
                 self._work(n, self._stream)
                 self._stream.synchronize()
-        except COMPILING as error:
+        except (*COMPILING, KeyError) as error:  # the latter where a function of NumPy has no version for a GPU
             raise CaptureError(
                 "the model or the cost does not compile for a GPU, where nothing can be allocated and little of NumPy is at "
                 f"hand. Numba reports: {why(error)}."
