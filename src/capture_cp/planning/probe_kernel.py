@@ -10,14 +10,13 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.compiler import parallel_kernel
+from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.distance import FUNCTION, squared_distance, squared_limit
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.kernels.random import stream
 from capture_cp.planning.hazard import cell_of
 from capture_cp.planning.kernel import CHUNK, draw, take_cloud, threshold
 from capture_cp.planning.plugin import hazard, squared, stage_cost, step, stratum
-from capture_cp.planning.records import ProbeRoom
 
 KERNELS = ("probe",)
 
@@ -55,16 +54,7 @@ def _find_distances(cal, y, cloud, distances):
     return largest
 
 
-@njit(cache=True)
-def _is_far(cloud, reach, cal, probes, params, distances):
-    """Whether the hazard is farther away than any point of the region: then nothing need be looked at."""
-    if probes.steepness == 0.0:
-        return False
-    apart = math.sqrt(_find_distances(cal, cloud[0], cloud, distances))
-    return _clearance(cloud[0], probes, params) > probes.steepness * (reach + apart)
-
-
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _particles_on_hazard(cloud, probes, params):
     count = 0
     for l in range(cloud.shape[0]):
@@ -72,55 +62,71 @@ def _particles_on_hazard(cloud, probes, params):
     return count
 
 
-@njit(cache=True)
-def _weight_of_points(on_hazard, limits, cal, cloud, probes, params, room):
+@njit(cache=True, inline="always")
+def _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
+    """How far the points of each particle reach, squared, as it is, and one over the volume within, into radii (3, L + 1).
+
+    Returns whether they can meet the hazard: where it is farther away than any point of the region, nothing is looked at.
+    """
+    near = reach >= 0.0
+    if near and probes.steepness > 0.0:
+        apart = math.sqrt(_find_distances(cal, cloud[0], cloud, distances))
+        near = _clearance(cloud[0], probes, params) <= probes.steepness * (reach + apart)
+    if near:
+        for l in range(cloud.shape[0] + 1):
+            m = _stratum_at(cloud[l], probes, params) if l < cloud.shape[0] else -1
+            radii[0, l] = limits[m] if m >= 0 and limits[m] >= 0.0 else reach * reach
+            radii[1, l] = math.sqrt(radii[0, l])
+            radii[2, l] = 1.0 / max(volume_within(probes.moves, probes.ball, radii[1, l]), 1e-300)
+    return near
+
+
+@njit(cache=True, pipeline_class=WithoutCopies)
+def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, distances, y):
     """Summed weights of the points in a region that are on the hazard, or of those that are not."""
-    total, each, y = 0.0, probes.offsets.shape[0] // cloud.shape[0], room.y
+    total, particles, each = 0.0, cloud.shape[0], probes.offsets.shape[0] // cloud.shape[0]
+    far = -1.0  # how far about the particle no point is on the hazard
     for j in range(probes.offsets.shape[0]):
         l = j // each
-        radius = room.radii[1, cloud.shape[0] if reaches_wide(j, each) else l]
+        if on_hazard and probes.steepness > 0.0 and j % each == 0:
+            far = _clearance(cloud[l], probes, params) / probes.steepness
+        radius = radii[1, particles if reaches_wide(j, each) else l]
+        if radius < far:
+            continue
         density = move(probes.moves, cloud[l], radius, probes.offsets[j], y)
         if (_clearance(y, probes, params) < 0.0) == on_hazard and density > 0.0:
             m = _stratum_at(y, probes, params)
             if m >= 0 and limits[m] >= 0.0:
-                _find_distances(cal, y, cloud, room.distances)
-                total += density * weight_inside(room.distances, cal.k, limits[m], j, each, room.radii[0], room.shares)
+                _find_distances(cal, y, cloud, distances)
+                total += density * weight_inside(distances, cal.k, limits[m], j, each, radii[0], radii[2])
     return total
 
 
-@njit(cache=True)
-def _probed(cloud, limits, reach, cal, probes, params, room):
+@njit(cache=True, inline="always")
+def _probed(cloud, limits, cal, probes, params, radii, distances, y):
     """How much of the region of particles `cloud` (L, dc) lies on the hazard: in cells, or as a share of the region.
 
-    A region that no point has met is stood for by its particles.
+    A region that no point has met is stood for by its particles. The last two arguments are room to work in.
     """
-    particles = cloud.shape[0]
-    if reach < 0.0 or _is_far(cloud, reach, cal, probes, params, room.distances):
-        return 0.0
-    for l in range(particles + 1):
-        m = _stratum_at(cloud[l], probes, params) if l < particles else -1
-        room.radii[0, l] = limits[m] if m >= 0 and limits[m] >= 0.0 else reach * reach
-        room.radii[1, l] = math.sqrt(room.radii[0, l])
-        room.shares[l] = 1.0 / max(volume_within(probes.moves, probes.ball, room.radii[1, l]), 1e-300)
-    on_it = _weight_of_points(True, limits, cal, cloud, probes, params, room)
+    found = _weight_of_points(True, cloud, limits, cal, probes, params, radii, distances, y)
     if probes.unit > 0.0:
-        return on_it / probes.offsets.shape[0] / probes.unit
-    alone = _particles_on_hazard(cloud, probes, params) if on_it == 0.0 else 0
-    if on_it == 0.0 and alone == 0:
-        return 0.0
-    total = on_it + _weight_of_points(False, limits, cal, cloud, probes, params, room)
-    return on_it / total if total > 0.0 else alone / particles
+        found = found / probes.offsets.shape[0] / probes.unit
+    else:
+        alone = _particles_on_hazard(cloud, probes, params) if found == 0.0 else 0
+        if found > 0.0 or alone > 0:
+            total = found + _weight_of_points(False, cloud, limits, cal, probes, params, radii, distances, y)
+            found = found / total if total > 0.0 else alone / cloud.shape[0]
+    return found
 
 
-@njit(cache=True)
+@njit(cache=True, pipeline_class=WithoutCopies)
 def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, probes, params, costs, first, stop):
     horizon, da = sequences.shape[1], sequences.shape[2]
     ds, dc, n_strata = start.shape[0], probes.axes.shape[0], cal.roots.shape[1]
     pairs = (noise_dims + 1) // 2
     states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
     cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
-    limits = np.empty(n_strata)
-    room = ProbeRoom(np.empty((2, n_particles + 1)), np.empty(n_particles + 1), np.empty(n_particles), np.empty(dc))
+    limits, radii, distances, y = np.empty(n_strata), np.empty((3, n_particles + 1)), np.empty(n_particles), np.empty(dc)
     for i in range(first, stop):
         key = stream(seed, i)
         for s in range(ds):
@@ -138,12 +144,15 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
             for s in range(ds):
                 mean[s] = states[s].mean()
             take_cloud(states, probes.axes, cloud)
-            on_hazard = _probed(cloud, limits, reach, cal, probes, params, room) if cal.count_cells else 0.0
+            met = 0.0
+            if cal.count_cells and _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
+                met += _probed(cloud, limits, cal, probes, params, radii, distances, y)
             if cal.count_particles:
                 alone = _particles_on_hazard(cloud, probes, params)
-                on_hazard += alone if probes.unit > 0.0 else alone / n_particles
+                met += alone if probes.unit > 0.0 else alone / n_particles
+            # a model that yields NaN must not be mended by a cost that never looks at that number
             lost = not math.isfinite(mean.sum())
-            costs[i, h] = math.nan if lost else stage_cost(mean, action, on_hazard, h + 1, horizon, params)
+            costs[i, h] = math.nan if lost else stage_cost(mean, action, met, h + 1, horizon, params)
 
 
 @parallel_kernel(cache=True)

@@ -41,12 +41,3 @@ class Seen(NamedTuple):
     particles: Any  # (H,): mean cost of the particles after each step
     cells: Any  # (n, M + 1): cells of the regions of the first n steps by stratum, infeasible ones last
     sums: Any  # (n,): their summed weights
-
-
-class ProbeRoom(NamedTuple):
-    """Room to look at a region by points about its particles."""
-
-    radii: Any  # (2, L + 1): how far the points of each particle reach, the largest last; squared, and as they are
-    shares: Any  # (L + 1,): one over the volumes within
-    distances: Any  # (L,): squared
-    y: Any  # (dc,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from capture_cp.cuda.device import Device
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.probes import POINTS
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
@@ -93,6 +95,16 @@ def marble_cost(mean, action, hazard, h, horizon, params):
     return cost
 
 
+@njit(cache=True)
+def pit_distance(y, params):
+    """Signed distance of the marble's centre y (2,) from the nearest pit, negative over it."""
+    nearest = math.inf
+    for p in range(params.pits.shape[0]):
+        dx, dy = y[0] - params.pits[p, 0], y[1] - params.pits[p, 1]
+        nearest = min(nearest, math.sqrt(dx * dx + dy * dy) - params.pits[p, 2])
+    return nearest
+
+
 @dataclass(frozen=True)
 class MarbleWeights:
     """Weights of the marble's objective; the paper's.
@@ -102,12 +114,15 @@ class MarbleWeights:
         stage: weight of the way left after every step (1/m).
         pit: weight of every pit cell in a region.
         count_particles: whether particles in pits count beside the pit cells of regions.
+        hazard_points: points about the particles by which pit cells of a region are estimated from the distance to pits; 0
+            counts the cells.
     """
 
     final: float = 50.0
     stage: float = 30.0
     pit: float = 250.0
     count_particles: bool = False
+    hazard_points: int = 0
 
 
 #: The paper's where it gives them. The temperature is a share of what standing still would cost: the paper's 0.2 leaves the
@@ -148,7 +163,7 @@ def marble_planner(
         model_step,
         marble_cost,
         params,
-        task.strata.pit_cells,
+        pit_distance if weights.hazard_points else task.strata.pit_cells,
         POSITION,
         noise_dims=2,
         alpha=alpha,
@@ -157,6 +172,8 @@ def marble_planner(
         simultaneous=simultaneous,
         count_particles=weights.count_particles,
         check=partial(_check_state, task),
+        points=weights.hazard_points or POINTS,
+        steepness=1.0,
     )
     at_rest = params.stage_weight * settings.horizon + params.final_weight
 
