@@ -10,6 +10,7 @@ import numpy as np
 import tyro
 
 from capture_cp.base.checks import CaptureError
+from capture_cp.conformal.quantile import size_needed
 
 #: The built-in model, by the name that --model takes.
 LINEAR = "linear"
@@ -27,7 +28,25 @@ TimeColumn = Annotated[
     str | None, tyro.conf.arg(help="Column of times, which must not go backwards within an episode.", metavar="COLUMN")
 ]
 Confidence = Annotated[float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none by default.")]
+MinStratum = Annotated[
+    int | None,
+    tyro.conf.arg(
+        help="Merge strata that expect fewer transitions to set thresholds; by default twice what alpha needs, 0 for none."
+    ),
+]
+Farthest = Annotated[
+    float | None,
+    tyro.conf.arg(
+        help="Most that an outcome can be from the prediction, in the unit of the distance; infinite pieces end there.",
+        metavar="DISTANCE",
+    ),
+]
 Folder = Annotated[Path, tyro.conf.arg(help="Where the modules of --model and --strata lie that are not installed.")]
+
+
+def expected_to_suffice(alpha: float, confidence: float | None) -> int:
+    """Calibration transitions that a stratum should expect, so that it very rarely has too few for a finite threshold."""
+    return 2 * size_needed(alpha, confidence)
 
 
 @dataclass(frozen=True)
