@@ -75,7 +75,7 @@ def far_cautions(cap: Capture, log: Transitions, seed: int) -> list[str]:
     if not beyond.any():
         return []
     return [
-        f"{int(beyond.sum())} of {len(R)} transitions are farther from their prediction than {cap.farthest:g}, by up to "
+        f"{int(beyond.sum())} of {len(R)} transitions are farther from their prediction than {cap.farthest:g}, up to "
         f"{R.max():.4g}: --farthest is no bound for what is possible, so coverage is not promised where it limits regions; "
         "calibrate with a larger one, or none."
     ]

@@ -78,10 +78,14 @@ class Shares:
 
         The parts are rounded as `split_rows` and `Tree` round them, so the number is exact.
         """
+        calibrate = self.calibrate(transitions)
+        return calibrate - int(calibrate * tree)
+
+    def calibrate(self, transitions: int) -> int:
+        """Transitions of a log to calibrate on: to grow the tree, and to set thresholds."""
         parts = self.parts()
         ends = np.rint(np.cumsum(list(parts.values())) * transitions).astype(int)
-        calibrate = int(np.diff(ends, prepend=0)[list(parts).index("to calibrate")])
-        return calibrate - int(calibrate * tree)
+        return int(np.diff(ends, prepend=0)[list(parts).index("to calibrate")])
 
     def transitions(self, scores: int, tree: float) -> int:
         """Fewest transitions of a log so that it, and every longer one, has at least that many scores."""
