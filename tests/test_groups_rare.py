@@ -290,6 +290,24 @@ def test_a_horizon_merges_in_each_step(strata, tmp_path):
     }
 
 
+@pytest.mark.parametrize("n", range(1, 25))
+def test_the_smallest_data_sets_are_merged_too(n):
+    examples = drawn(n, n)
+    for fewest in (1, 3, 18):
+        _, scores = Tree(min_leaf=1, min_stratum=fewest).calibrate(examples, rng())
+        assert scores.sizes.sum() == n - int(0.7 * n)
+
+
+def test_episodes_that_were_executed_can_be_merged(cap, strata):
+    """As on-policy rounds fit them: rows, and the episode of each."""
+    generator = rng(14)
+    X, Y, episodes = generator.random((3000, 2)), outcomes(generator, 3000), np.repeat(np.arange(300), 10)
+    found = Capture(model, strata, groups=MERGING).fit(X, Y, episodes=episodes)
+    assert set(found.merged_) == {"floor", "corner", "edge"}
+    row = found.coverage(X, Y, episodes=episodes, volumes=False, rng=0)
+    assert sum("rare" in one.name for one in row.groups) >= 1
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
