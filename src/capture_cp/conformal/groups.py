@@ -107,10 +107,10 @@ class Tree(Groups):
         min_stratum: with one tree per stratum, merge the strata that can expect fewer calibration examples than this:
             they share one tree, and coverage holds for them together. What they can expect follows from the partition
             examples alone (episodes, where rows are steps of some), so the guarantee stands. None merges nothing: a
-            stratum with fewer calibration examples than alpha needs, 9 for 0.1, has an infinite threshold. Twice that
-            number, 18, leaves a stratum without a finite threshold less than once in a hundred times. A stratum
-            without any example stays infinite. If all rare strata together expect too few, they join the stratum most like
-            them, see `merging.pools`; its promise then holds together with theirs.
+            stratum with fewer calibration examples than alpha needs, 9 for 0.1, has an infinite threshold. With twice that
+            number, 18, and the default share, a stratum by itself is left infinite in less than one of a hundred logs. A
+            stratum without any example stays infinite. If all rare strata together expect too few, they join the stratum
+            most like them, see `merging.pools`; its promise then holds together with theirs.
     """
 
     def __init__(

@@ -148,7 +148,9 @@ class Size:
             f"The rarest group has {100 * self._rarest:.3g} % of the transitions." if several else "",
             f"{used}." if used else "",
             f"With so many transitions, {sure}.",
-            "" if apart is None else f"From {apart:,} on, capture calibrate gives each of as many strata "
+            ""
+            if apart is None
+            else f"From {apart:,} on, capture calibrate gives each of as many strata "
             "thresholds of its own; with fewer, rare ones may share theirs (--min-stratum).",
             "Where steps of an episode are not independent, read episodes for transitions.",
         ]
