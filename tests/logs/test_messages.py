@@ -88,7 +88,7 @@ def test_particles_that_are_no_numbers_are_reported_with_their_input(here, capsy
 
 
 def test_a_rare_stratum_is_not_helped_by_larger_leaves(here, capsys):
-    told = said(capsys, *CALIBRATE, "--strata", "robot_words:rare", "--min-leaf", "100")
+    told = said(capsys, *CALIBRATE, "--strata", "robot_words:rare", "--min-leaf", "100", "--min-stratum", "0")
     assert "too few calibration points for alpha = 0.1: rare has" in told
     assert "log more transitions that end there, or raise --alpha" in told
     assert "min-leaf" not in told

@@ -70,6 +70,28 @@ def test_six_groups_all_have_their_scores_in_95_of_100_logs():
     assert enough < logs  # not many more than it takes
 
 
+def test_no_stratum_is_merged_in_95_of_100_logs_of_that_size():
+    settings, logs, rng = Size(groups=6), 400, np.random.default_rng(1)
+    n, parts = settings.to_keep_apart(), tuple(settings._shares.parts().values())
+    strata = FunctionStrata(lambda Y: Y[:, 0].astype(int), list("abcdef"))
+    apart = 0
+    for seed in range(logs):
+        Y = rng.integers(0, 6, (n, 1)).astype(float)
+        log = Transitions.from_arrays(np.zeros_like(Y), np.zeros_like(Y), Y).split(parts, seed)[1]
+        tree = Tree(max_leaves=1, min_stratum=18)
+        cap = Capture(_noise, strata, NearestParticles(1), tree, n_particles=1, seed=seed).fit(log.X, log.Y)
+        apart += cap.merged_ == {}
+    assert stats.binomtest(int(apart), logs, 0.95, "less").pvalue > ERROR
+    assert apart < logs  # not many more than it takes
+
+
+def test_the_size_to_keep_strata_apart_is_told_where_there_are_any(capsys):
+    main(["size", "--groups", "6", "--own-model"])
+    assert "From 660 on, capture calibrate gives each of as many strata" in " ".join(capsys.readouterr().out.split())
+    for one in (Size(), Size(groups=6, tree_share=0.0)):
+        assert one.to_keep_apart() is None
+
+
 def _noise(X, n_particles, rng):
     return rng.standard_normal((len(X), n_particles, 1))
 

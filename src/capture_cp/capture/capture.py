@@ -338,8 +338,8 @@ class Capture(Fitted):
         beyond = np.flatnonzero(positive_number("farthest", self.farthest) < R)
         if len(beyond):
             raise CaptureError(
-                f"farthest is {self.farthest:g}, but row {beyond[0]} scores {R[beyond[0]]:g} and {len(beyond) - 1} others "
-                "are beyond it too; give a bound that no step can break, or none."
+                f"farthest is {self.farthest:g}, but {len(beyond)} of {len(R)} transitions score more, up to {R.max():.4g}; "
+                "give a bound that no step can break, or none."
             )
 
     def _root_names(self) -> Sequence[str]:

@@ -110,6 +110,15 @@ class Fitted(Params, ABC):
         return self.partition_.n_inputs
 
     @property
+    def merged_(self) -> dict[str, tuple[str, ...]]:
+        """Strata too rare for thresholds of their own, and those that each shares them with; see `Tree(min_stratum=)`.
+
+        Coverage is promised for them together, not for each.
+        """
+        self.check_fitted()
+        return self.partition_.merged(self._root_names())
+
+    @property
     def computed_score(self) -> Score:
         """The score where it is computed, which may be a GPU."""
         return self.score_

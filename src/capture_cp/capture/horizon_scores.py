@@ -15,6 +15,7 @@ from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.conformal.episodes import steps_and_drawn
 from capture_cp.conformal.groups import Examples, Groups
+from capture_cp.conformal.merging import without_borrowers
 from capture_cp.conformal.partition import Partition, stacked
 from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
@@ -130,10 +131,7 @@ def split_by_step(
     for s in range(R.shape[1]):
         examples = Examples(np.ascontiguousarray(X[:, s]), m[:, s], R[:, s], n_strata, features, episodes)
         part, left_out = groups.split(examples, random())
-        if part.by_stratum:
-            # as for one step: a stratum without a calibration score borrows no other's threshold
-            part = part.isolate(np.setdiff1d(np.arange(n_strata), m[left_out, s]))
-        parts.append(part)
+        parts.append(without_borrowers(part, m[:, s], left_out))
         held_out &= left_out
     return stacked(parts), held_out
 

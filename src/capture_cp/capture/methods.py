@@ -26,7 +26,7 @@ class Parts:
     @property
     def blind_tree(self) -> Tree:
         params = self.tree.get_params(deep=False)
-        return Tree(**(params | {"per_stratum": False, "stratum_input": "none"}))
+        return Tree(**(params | {"per_stratum": False, "stratum_input": "none", "min_stratum": None}))
 
     @property
     def angles(self) -> tuple[int, ...]:

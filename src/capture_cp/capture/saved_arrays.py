@@ -45,7 +45,8 @@ def partition_arrays(partition: Partition) -> Arrays:
     """A partition as plain arrays by name."""
     nodes = {f"nodes.{field}": np.ascontiguousarray(partition.nodes[field]) for field in NODE.names or ()}
     grown = {} if partition.grown_roots is None else {"grown_roots": partition.grown_roots}
-    return nodes | {"roots": partition.roots, "stratum_features": partition.stratum_features} | grown
+    rare = {} if partition.rare is None else {"rare": partition.rare.astype(np.uint8)}
+    return nodes | {"roots": partition.roots, "stratum_features": partition.stratum_features} | grown | rare
 
 
 def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: int) -> Partition:
@@ -58,6 +59,7 @@ def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: in
         nodes[field] = arrays[f"nodes.{field}"]
     roots = np.asarray(arrays["roots"], dtype=np.int32)
     grown = np.asarray(arrays["grown_roots"], dtype=np.int32) if "grown_roots" in arrays else None
+    rare = np.asarray(arrays["rare"], dtype=bool) if "rare" in arrays else None
     features = np.ascontiguousarray(arrays["stratum_features"], dtype=np.float64)
     number = np.arange(len(nodes))
     leaf = nodes["feature"] < 0
@@ -68,6 +70,7 @@ def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: in
         and len(features) == n_strata
         and _all_between(roots, 0, len(nodes))
         and (grown is None or (grown.shape == roots.shape and _all_between(grown, 0, len(nodes))))
+        and (rare is None or rare.shape == roots.shape)
         and _all_between(nodes["feature"][inner], 0, n_inputs + features.shape[1])
         and all(_all_between(nodes[side][inner], 0, len(nodes)) for side in ("left", "right"))
         and all((nodes[side][inner] > number[inner]).all() for side in ("left", "right"))
@@ -78,7 +81,7 @@ def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: in
     )
     if not sound:
         raise CaptureError(UNSOUND)
-    return Partition(nodes, roots, features, n_inputs, grown)
+    return Partition(nodes, roots, features, n_inputs, grown, rare)
 
 
 def checked_group_scores(arrays: Arrays, n_inputs: int, n_strata: int) -> tuple[Partition, GroupScores | EpisodeScores]:

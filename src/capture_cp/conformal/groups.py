@@ -11,6 +11,7 @@ import numpy.typing as npt
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.params import Params
 from capture_cp.conformal.episodes import steps_and_drawn
+from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
 from capture_cp.kernels.tree import NODE
@@ -46,11 +47,8 @@ class Groups(Params, ABC):
     def calibrate(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Thresholds]:
         """Partition and thresholds, from disjoint rows (Algorithm 1, lines 6 to 9)."""
         partition, held_out = self.split(examples, rng)
+        partition = without_borrowers(partition, examples.m, held_out)
         m, R = examples.m[held_out], examples.R[held_out]
-        if partition.by_stratum:
-            # a stratum without a single calibration score borrows no other's threshold; regions only grow by this, so the
-            # guarantee of the leaf that it would have shared stands
-            partition = partition.isolate(np.setdiff1d(np.arange(examples.n_strata), m))
         group = partition.groups(examples.X[held_out], m)
         if examples.episodes is None:
             return partition, GroupScores.from_groups(R, group, partition.n_groups)
@@ -81,7 +79,11 @@ class Uncalibrated(OneGroup):
 
 
 class PerStratum(Groups):
-    """One threshold per stratum, whatever the input."""
+    """One threshold per stratum, whatever the input.
+
+    Every row sets thresholds, so none is left to tell which strata are rare. To merge those, keep some rows for it:
+    `Tree(max_leaves=1, partition_share=0.3, min_stratum=18)`.
+    """
 
     def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
         roots = np.arange(examples.n_strata, dtype=np.int32)
@@ -102,6 +104,13 @@ class Tree(Groups):
         prune: choose the tree's size by cost-complexity pruning, validated on a third of the partition examples.
         stratum_input: what a single tree sees of the stratum: "label" (its number, as in the paper), "features" (those
             the strata bring), "auto" (features where there are any), or "none".
+        min_stratum: with one tree per stratum, merge the strata that can expect fewer calibration examples than this:
+            they share one tree, and coverage holds for them together. What they can expect follows from the partition
+            examples alone (episodes, where rows are steps of some), so the guarantee stands. None merges nothing: a
+            stratum with fewer calibration examples than alpha needs, 9 for 0.1, has an infinite threshold. With twice that
+            number, 18, and the default share, a stratum by itself is left infinite in less than one of a hundred logs. A
+            stratum without any example stays infinite. If all rare strata together expect too few, they join the stratum
+            most like them, see `merging.pools`; its promise then holds together with theirs.
     """
 
     def __init__(
@@ -113,6 +122,7 @@ class Tree(Groups):
         max_depth: int | None = None,
         prune: bool = False,
         stratum_input: StratumInput = "auto",
+        min_stratum: int | None = None,
     ) -> None:
         self.per_stratum = per_stratum
         self.partition_share = partition_share
@@ -121,6 +131,7 @@ class Tree(Groups):
         self.max_depth = max_depth
         self.prune = prune
         self.stratum_input = stratum_input
+        self.min_stratum = min_stratum
 
     def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
         self._check()
@@ -128,16 +139,21 @@ class Tree(Groups):
             raise CaptureError("X has numbers beyond 3.4e38, which a tree cannot split on; rescale its columns.")
         held_out = self._held_out(examples, rng)
         rows = np.flatnonzero(~held_out)
-        if self.per_stratum:
-            trees = [self._grow(examples, rows[examples.m[rows] == m], None, rng) for m in range(examples.n_strata)]
-            features = np.empty((examples.n_strata, 0))
-        else:
-            features = self._stratum_features(examples)
-            trees = [self._grow(examples, rows, features, rng)]
-        nodes, roots = _join(trees)
         if not self.per_stratum:
-            roots = np.repeat(roots, examples.n_strata)
-        return Partition(nodes, roots, features, examples.X.shape[1]), held_out
+            features = self._stratum_features(examples)
+            nodes, roots = _join([self._grow(examples, rows, features, rng)])
+            return Partition(nodes, np.repeat(roots, examples.n_strata), features, examples.X.shape[1]), held_out
+        pooled = self._pools(examples, held_out)
+        of_row, (firsts, tree) = pooled.first[examples.m[rows]], np.unique(pooled.first, return_inverse=True)
+        nodes, roots = _join([self._grow(examples, rows[of_row == first], None, rng) for first in firsts])
+        rare = None if self.min_stratum is None else pooled.rare
+        return _plain(nodes, roots[tree], examples, rare), held_out
+
+    def _pools(self, examples: Examples, held_out: Bools) -> Pools:
+        """Which strata share a tree."""
+        if self.min_stratum is None:
+            return Pools(np.arange(examples.n_strata), np.zeros(examples.n_strata, dtype=bool))
+        return pools(examples, held_out, self.min_stratum)
 
     def _held_out(self, examples: Examples, rng: np.random.Generator) -> Bools:
         """Rows that the tree does not see: a random share of the rows, or of whole episodes."""
@@ -212,11 +228,20 @@ class Tree(Groups):
         if self.max_depth is not None:
             whole_number("max_depth", self.max_depth, 1)
         known_name("stratum_input", self.stratum_input, get_args(StratumInput))
+        if self.min_stratum is not None:
+            whole_number("min_stratum", self.min_stratum, 1)
+            if not self.per_stratum:
+                raise CaptureError(
+                    "min_stratum merges strata that have a tree each, but per_stratum is False: a single tree shares leaves "
+                    "between strata by itself; give one of the two."
+                )
 
 
-def _plain(nodes: npt.NDArray[Any], roots: npt.NDArray[np.int32], examples: Examples) -> Partition:
+def _plain(
+    nodes: npt.NDArray[Any], roots: npt.NDArray[np.int32], examples: Examples, rare: Bools | None = None
+) -> Partition:
     """A partition that looks at no feature of the strata."""
-    return Partition(nodes, roots, np.empty((examples.n_strata, 0)), examples.X.shape[1])
+    return Partition(nodes, roots, np.empty((examples.n_strata, 0)), examples.X.shape[1], rare=rare)
 
 
 def _tree_nodes(cart: Any) -> npt.NDArray[Any]:

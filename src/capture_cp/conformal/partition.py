@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba.core.errors import NumbaError
 
-from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.kernels.tree import NODE, groups_everywhere, groups_of, threshold_of
+
+MOST_RARE = 8  # strata of a pool that are named
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Partition:
     n_inputs: int  # dx
     #: (M,): the roots before some strata were isolated; None where none was.
     grown_roots: npt.NDArray[np.int32] | None = None
+    #: (M,): strata that were too rare for groups of their own and share some; None where strata are not merged.
+    rare: Bools | None = None
 
     @property
     def grown(self) -> Partition:
@@ -38,7 +42,7 @@ class Partition:
         """
         if self.grown_roots is None:
             return self
-        return Partition(self.nodes, self.grown_roots, self.stratum_features, self.n_inputs)
+        return replace(self, roots=self.grown_roots, grown_roots=None)
 
     @property
     def in_use(self) -> Ints:
@@ -51,8 +55,8 @@ class Partition:
 
     @property
     def by_stratum(self) -> bool:
-        """Whether the group of an input may differ between strata."""
-        return len(np.unique(self.roots)) > 1 or self.stratum_features.shape[1] > 0
+        """Whether the group of an input may differ between strata, or would if none were rare."""
+        return len(np.unique(self.roots)) > 1 or self.stratum_features.shape[1] > 0 or self.rare is not None
 
     def groups(self, X: Floats, m: Ints) -> Ints:
         """Group of each pair X[i] (dx,), m[i]: (n,)."""
@@ -83,13 +87,13 @@ class Partition:
         shared = self._sharing(strata)
         # a stratum that had its groups for itself is promised as it is now
         grown = np.where(np.isin(np.arange(len(roots)), shared), self.roots, roots) if len(shared) else None
-        return Partition(nodes, roots, self.stratum_features, self.n_inputs, grown)._compact()
+        return replace(self, nodes=nodes, roots=roots, grown_roots=grown)._compact()
 
     def at_step(self, s: int, n_strata: int) -> Partition:
         """The part of a `stacked` partition, of M strata each, that belongs to step s (from 0)."""
         own = slice(s * n_strata, (s + 1) * n_strata)
-        grown = self.grown.roots[own]
-        return Partition(self.nodes, self.roots[own], self.stratum_features[own], self.n_inputs, grown)
+        grown, rare = self.grown.roots[own], None if self.rare is None else self.rare[own]
+        return Partition(self.nodes, self.roots[own], self.stratum_features[own], self.n_inputs, grown, rare)
 
     def describe(self, group: int, strata: Sequence[str], inputs: Sequence[str] | None = None) -> str:
         """The group in words: its strata and what the splits on the input leave of each of its numbers."""
@@ -97,7 +101,7 @@ class Partition:
         for leaf in (*self._leaves(), *(self.grown._leaves() if self.grown_roots is not None else ())):
             if leaf.group == group:
                 everywhere = len(leaf.strata) == len(strata)
-                where = "any stratum" if everywhere else ", ".join(strata[m] for m in leaf.strata)
+                where = "any stratum" if everywhere else self._words(leaf.strata, strata)
                 return " and ".join([where, *(_interval(names[f], *ends) for f, ends in leaf.intervals.items())])
         raise CaptureError(f"group {group} does not exist; groups run from 0 to {self.n_groups - 1}.")
 
@@ -115,8 +119,26 @@ class Partition:
                 here, groups = here | other[0], groups | other[1]
             found.append((here, groups))
         found.sort(key=lambda one: min(one[0]))
-        names = ["all" if len(here) == len(strata) else ", ".join(strata[m] for m in sorted(here)) for here, _ in found]
+        members = [np.array(sorted(here), dtype=np.int64) for here, _ in found]
+        names = ["all" if len(here) == len(strata) else self._words(here, strata) for here in members]
         return {name: np.array(sorted(groups), dtype=np.int64) for name, (_, groups) in zip(names, found)}
+
+    def merged(self, strata: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Rare strata by name, and the other strata that each shares its groups with; not those that were isolated."""
+        found = {}
+        for m in range(len(strata)):
+            if self.rare is not None and self.rare[m]:
+                sharing = np.flatnonzero(self.roots == self.roots[m]).tolist()
+                found[strata[m]] = tuple(strata[other] for other in sharing if other != m)
+        return {name: others for name, others in found.items() if others}
+
+    def _words(self, members: Ints, strata: Sequence[str]) -> str:
+        """Strata that share groups, the rare ones last."""
+        pooled = np.zeros(len(members), dtype=bool) if self.rare is None or len(members) == 1 else self.rare[members]
+        usual, rare = ([strata[m] for m in part.tolist()] for part in (members[~pooled], members[pooled]))
+        if len(rare) > MOST_RARE:
+            rare = [*rare[:MOST_RARE], f"{len(rare) - MOST_RARE} more"]
+        return ", ".join([*usual, *([f"rare: {', '.join(rare)}"] if rare else [])])
 
     def _compact(self) -> Partition:
         """The same partition without the groups that no stratum leads to."""
@@ -125,7 +147,7 @@ class Partition:
         leaf = nodes["feature"] < 0
         # a leaf that nothing leads to keeps some valid number
         nodes["group"][leaf] = np.searchsorted(used, nodes["group"][leaf]).clip(0, len(used) - 1)
-        return Partition(nodes, self.roots, self.stratum_features, self.n_inputs, self.grown_roots)
+        return replace(self, nodes=nodes)
 
     def _sharing(self, strata: Ints) -> Ints:
         """Which of the given strata share a group with one that is not given."""
@@ -187,8 +209,9 @@ def stacked(parts: Sequence[Partition]) -> Partition:
         roots.append(part.roots + np.int32(node))
         grown.append(part.grown.roots + np.int32(node))
         node, group = node + len(moved), group + part.n_groups
-    features = np.concatenate([part.stratum_features for part in parts])
-    return Partition(np.concatenate(nodes), np.concatenate(roots), features, parts[0].n_inputs, np.concatenate(grown))
+    features, flags = np.concatenate([part.stratum_features for part in parts]), [part.rare for part in parts]
+    rare = None if any(flag is None for flag in flags) else np.concatenate([flag for flag in flags if flag is not None])
+    return Partition(np.concatenate(nodes), np.concatenate(roots), features, parts[0].n_inputs, np.concatenate(grown), rare)
 
 
 class ThresholdTable:

@@ -13,7 +13,7 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.arrays import digest
-from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, whole_number
+from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS, method
@@ -24,7 +24,15 @@ from capture_cp.conformal.scores import Model
 from capture_cp.data.transitions import Transitions, read_transitions
 from capture_cp.logs import options
 from capture_cp.logs.bundle import LinearModel, grid_around, grid_facts
-from capture_cp.logs.cautions import duplicate_cautions, group_cautions, heard, listen, unit_cautions
+from capture_cp.logs.cautions import (
+    duplicate_cautions,
+    far_cautions,
+    group_cautions,
+    heard,
+    listen,
+    merge_cautions,
+    unit_cautions,
+)
 from capture_cp.logs.distances import Distances, turn_cautions, unwrapped
 from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
 from capture_cp.logs.report import coverage_by_stratum, group_table, write_report
@@ -73,6 +81,8 @@ class Calibrate:
     k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts; by default half of the particles.")] = None
     distances: Annotated[Distances, tyro.conf.arg(name="")] = field(default_factory=Distances)
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions that a leaf is grown from.")] = 300
+    min_stratum: options.MinStratum = None
+    farthest: options.Farthest = None
     check_share: Annotated[float, tyro.conf.arg(help="Share of the log held out to check on.")] = CHECK
     train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = TRAIN
     out: Annotated[Path, tyro.conf.arg(help="The saved calibration.")] = Path("robot.capture")
@@ -96,11 +106,14 @@ class Calibrate:
             kept = parts["to check"]
             coverage = self._coverage(cap, kept)
             few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
+            far = far_cautions(cap, kept, self.seed)
         cautions = [
             *unit_cautions(log),
             *turn_cautions(log, self.distances.angles),
             *duplicate_cautions(parts),
+            *merge_cautions(cap),
             *few,
+            *far,
             *heard(caught),
         ]
         self._print(console, cap, coverage, parts, cautions)
@@ -108,7 +121,8 @@ class Calibrate:
         console.print(f"Saved calibration: {self.out}", markup=False)
         if self.json is not None:
             rows = coverage.rows(data=str(self.data), method=self.method)
-            write_rows(self.json, rows, self, groups=self._group_rows(cap, coverage), warnings=cautions)
+            groups = self._group_rows(cap, coverage)
+            write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
         self._write_report(console, cap, coverage, parts, cautions)
 
     @property
@@ -139,11 +153,19 @@ class Calibrate:
         return model
 
     def _fit(self, model: Model, strata: Strata, log: Transitions) -> Capture:
-        tree = Tree(per_stratum=True, min_leaf=self.min_leaf)
+        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=self._min_stratum)
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
         cap = method(self.method, model, strata, metric=self.distances.of(self.next), **parts)
+        cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
         with in_options():
-            return cap.set_params(deterministic_model=self.deterministic_model).fit(log.X, log.Y, episodes=log.episode)
+            return cap.fit(log.X, log.Y, episodes=log.episode)
+
+    @property
+    def _min_stratum(self) -> int | None:
+        """Calibration transitions that a stratum must expect for thresholds of its own; None where none is merged."""
+        if self.min_stratum is None:
+            return options.expected_to_suffice(self.alpha, self.confidence)
+        return self.min_stratum or None
 
     def _coverage(self, cap: Capture, kept: Transitions) -> Coverage:
         """Coverage on all of these transitions; mean cells, which take far longer to count, on some thousands at most."""
@@ -225,6 +247,10 @@ class Calibrate:
         for name in ("particles", "min_leaf"):
             whole_number(name.replace("_", "-"), getattr(self, name), 1)
         whole_number("seed", self.seed, 0)
+        if self.min_stratum is not None:
+            whole_number("min-stratum", self.min_stratum, 0)
+        if self.farthest is not None:
+            positive_number("farthest", self.farthest)
         parts = self._shares.parts()
         for name, part in (("check_share", "to check"), ("train_share", "to train")):
             if part not in parts and (name == "check_share" or self.linear):

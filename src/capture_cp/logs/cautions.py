@@ -31,7 +31,7 @@ def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs:
     """Groups that are too small for a finite threshold, and what helps: it differs between leaves and whole strata."""
     rest = getattr(cap.strata, "rest", None)  # a stratum for what nobody expects may well be empty
     sizes, names = cap.calibration_.sizes, cap.strata.names
-    infinite = np.flatnonzero(np.isinf(cap.threshold_table(alpha, confidence).thresholds)).tolist()
+    infinite = np.flatnonzero(np.isinf(cap.calibration_.at(alpha, confidence))).tolist()
     words = {j: cap.describe_group(j, inputs) for j in infinite}
     small = [j for j in infinite if rest is None or (words[j], sizes[j]) != (names[rest], 0)]
     if not small:
@@ -40,9 +40,44 @@ def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs:
     more = f", and {len(small) - 4} more groups" if len(small) > 4 else ""
     leaves = any(len(groups) > 1 and np.isin(small, groups).any() for groups in cap.partition_.components(names).values())
     help = "log more transitions that end there" + (", calibrate with a larger --min-leaf" if leaves else "")
+    so = (
+        "Their thresholds are infinite, so a region takes in the whole stratum there"
+        if cap.farthest is None
+        else f"Nothing but the bound that was given, {cap.farthest:g}, limits a region there"
+    )
     return [
-        f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {size_needed(alpha, confidence)} are needed. Their thresholds are "
-        f"infinite, so a region takes in the whole stratum there; {help}, or raise --alpha."
+        f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {size_needed(alpha, confidence)} are needed. {so}; {help}, or "
+        "raise --alpha."
+    ]
+
+
+def merge_cautions(cap: Capture) -> list[str]:
+    """Strata that share thresholds because each of them is rare."""
+    rare, fewest = list(cap.merged_), getattr(cap.groups_, "min_stratum", None)
+    if not rare:
+        return []
+    hosts = sorted({name for others in cap.merged_.values() for name in others} - set(rare), key=cap.strata.names.index)
+    shown = ", ".join(rare[:8]) + (f", and {len(rare) - 8} more" if len(rare) > 8 else "")
+    share = "shares its thresholds" if len(rare) == 1 else "share their thresholds"
+    return [
+        f"rare strata are merged: {shown} {share}{' with ' + ', '.join(hosts) if hosts else ''}, since fewer than {fewest} "
+        "transitions to set thresholds can be expected in each. Coverage is promised for them together, not for each; log "
+        "more transitions that end there, or give --min-stratum 0 to keep them apart."
+    ]
+
+
+def far_cautions(cap: Capture, log: Transitions, seed: int) -> list[str]:
+    """Transitions that end farther from their prediction than was said to be possible."""
+    if cap.farthest is None:
+        return []
+    R = cap.scores(cap.predict(log.X, seed), log.Y)
+    beyond = cap.farthest < R
+    if not beyond.any():
+        return []
+    return [
+        f"{int(beyond.sum())} of {len(R)} transitions are farther from their prediction than {cap.farthest:g}, up to "
+        f"{R.max():.4g}: --farthest is no bound for what is possible, so coverage is not promised where it limits regions; "
+        "calibrate with a larger one, or none."
     ]
 
 

@@ -21,7 +21,7 @@ from capture_cp.data.transitions import Transitions, read_transitions
 from capture_cp.logs import options
 from capture_cp.logs.batch import BatchCheck, check_batch
 from capture_cp.logs.bundle import brings, load_calibration, robot_facts
-from capture_cp.logs.cautions import group_cautions, heard, listen, unit_cautions
+from capture_cp.logs.cautions import far_cautions, group_cautions, heard, listen, unit_cautions
 from capture_cp.logs.history import History
 from capture_cp.logs.options import LINEAR
 from capture_cp.logs.report import coverage_by_stratum
@@ -89,7 +89,8 @@ class Check:
             settings = alpha, confidence, log.episode, self.alarm, self.seed, names, history
             found = check_batch(cap, log.X, log.Y, *settings)
             few = group_cautions(cap, alpha, confidence, names)
-        cautions = [*unit_cautions(log), *few, *heard(caught)]
+            far = far_cautions(cap, log, self.seed)
+        cautions = [*unit_cautions(log), *few, *far, *heard(caught)]
         console.print(coverage_by_stratum(self.data.name, found.coverage, log.episode is not None))
         console.print(self._table(found, history))
         for caution in cautions:

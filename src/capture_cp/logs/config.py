@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from capture_cp.base.files import existing_file
 from capture_cp.logs.calibrate import Calibrate
 from capture_cp.logs.check import Check
 
+NUMBERS = int | float
+LISTS_OF_NUMBERS = ("weights",)
 PATHS = ("data", "out", "report", "json", "folder")
 
 
@@ -25,7 +27,7 @@ def expanded(arguments: Sequence[str]) -> list[str]:
     if given[0] == "calibrate":
         if "data" not in settings:
             raise CaptureError(f'{given[1]} names no data; add a line such as data = "log.csv".')
-        first, known = settings.pop("data"), {field.name for field in fields(Calibrate)}
+        first, known = settings.pop("data"), set(_defaults())
     else:
         first, known = settings.pop("out"), {field.name for field in fields(Check)} - {"data", "json", "seed"}
     options = [word for name, value in settings.items() if name in known for word in _option(name, value)]
@@ -42,7 +44,7 @@ def read_settings(file: Path) -> dict[str, Any]:
         raise CaptureError(f"settings file {file} is not TOML: {shortened(str(error), 200)}.") from None
     except RecursionError:
         raise CaptureError(f"settings file {file} is nested too deeply; expected names and values only.") from None
-    known = {field.name.replace("_", "-"): field.name for field in fields(Calibrate)}
+    known = {name.replace("_", "-"): name for name in _defaults()}
     settings: dict[str, Any] = {"folder": ".", "out": Calibrate.out}
     for key, value in found.items():
         name = known[known_name(f"setting in {file}", key.replace("_", "-"), known)]
@@ -53,15 +55,26 @@ def read_settings(file: Path) -> dict[str, Any]:
     return settings
 
 
+def _defaults() -> dict[str, Any]:
+    """The settings by name with their defaults, those of nested options among them; None where there is none."""
+    found: dict[str, Any] = {}
+    for field in fields(Calibrate):
+        if is_dataclass(field.default_factory):
+            found |= {inner.name: inner.default for inner in fields(field.default_factory)}
+        else:
+            found[field.name] = getattr(Calibrate, field.name, None)
+    return found
+
+
 def _checked(file: Path, key: str, name: str, value: Any) -> Any:
-    flag = isinstance(getattr(Calibrate, name, None), bool)
+    flag = isinstance(_defaults()[name], bool)
     if flag and not isinstance(value, bool):
         raise CaptureError(f"{key} in {file} is {value!r}; expected true or false.")
     plain = flag or (isinstance(value, str | int | float) and not isinstance(value, bool))
-    if not plain and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
-        raise CaptureError(
-            f"{key} in {file} is {shortened(repr(value))}; expected text, a number or a list of column names."
-        )
+    inner = NUMBERS if name in LISTS_OF_NUMBERS else str
+    if not plain and not (isinstance(value, list) and all(isinstance(v, inner) and not isinstance(v, bool) for v in value)):
+        wanted = "a list of numbers" if name in LISTS_OF_NUMBERS else "text, a number or a list of column names"
+        raise CaptureError(f"{key} in {file} is {shortened(repr(value))}; expected {wanted}.")
     return value
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import tyro
 
 from capture_cp.base.checks import CaptureError
+from capture_cp.conformal.quantile import size_needed
 
 #: The built-in model, by the name that --model takes.
 LINEAR = "linear"
@@ -27,7 +28,25 @@ TimeColumn = Annotated[
     str | None, tyro.conf.arg(help="Column of times, which must not go backwards within an episode.", metavar="COLUMN")
 ]
 Confidence = Annotated[float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none by default.")]
+MinStratum = Annotated[
+    int | None,
+    tyro.conf.arg(
+        help="Merge strata that expect fewer transitions to set thresholds; by default twice what alpha needs, 0 for none."
+    ),
+]
+Farthest = Annotated[
+    float | None,
+    tyro.conf.arg(
+        help="Most that an outcome can be from the prediction, in the unit of the distance; infinite pieces end there.",
+        metavar="DISTANCE",
+    ),
+]
 Folder = Annotated[Path, tyro.conf.arg(help="Where the modules of --model and --strata lie that are not installed.")]
+
+
+def expected_to_suffice(alpha: float, confidence: float | None) -> int:
+    """Calibration transitions that a stratum should expect, so that it very rarely has too few for a finite threshold."""
+    return 2 * size_needed(alpha, confidence)
 
 
 @dataclass(frozen=True)
@@ -59,10 +78,14 @@ class Shares:
 
         The parts are rounded as `split_rows` and `Tree` round them, so the number is exact.
         """
+        calibrate = self.calibrate(transitions)
+        return calibrate - int(calibrate * tree)
+
+    def calibrate(self, transitions: int) -> int:
+        """Transitions of a log to calibrate on: to grow the tree, and to set thresholds."""
         parts = self.parts()
         ends = np.rint(np.cumsum(list(parts.values())) * transitions).astype(int)
-        calibrate = int(np.diff(ends, prepend=0)[list(parts).index("to calibrate")])
-        return calibrate - int(calibrate * tree)
+        return int(np.diff(ends, prepend=0)[list(parts).index("to calibrate")])
 
     def transitions(self, scores: int, tree: float) -> int:
         """Fewest transitions of a log so that it, and every longer one, has at least that many scores."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from capture_cp.base.checks import CaptureError, confidence_level, failure_rate,
 from capture_cp.base.files import check_writable
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_needed
-from capture_cp.logs.options import CHECK, TRAIN, Shares
+from capture_cp.logs.options import CHECK, TRAIN, Shares, expected_to_suffice
 from capture_cp.report.output import write_rows
 
 SURE = 0.95  # of calibrations within the range shown, and of logs that give every group enough
@@ -71,7 +72,7 @@ class Size:
             )
         console.print(table)
         if self.json is not None:
-            write_rows(self.json, rows, self)
+            write_rows(self.json, rows, self, unmerged=self.to_keep_apart())
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for a finite threshold, and one for each precision."""
@@ -107,8 +108,35 @@ class Size:
         drawn = draws_needed(scores, self._rarest, (1 - SURE) / self.groups)
         return self._shares.transitions(drawn, self.tree_share)
 
+    def to_keep_apart(self) -> int | None:
+        """Transitions with which `capture calibrate` merges no stratum, in at least 95 of 100 logs; None if it never does.
+
+        As `Tree(min_stratum=...)` decides it: by what the rows that grow the tree make it expect of the others.
+        """
+        if self.groups == 1 or not self.tree_share:
+            return None
+        from scipy import special
+
+        fewest, miss = expected_to_suffice(self.alpha, self.confidence), (1 - SURE) / self.groups
+
+        def apart(log: int) -> bool:
+            grow = int(self._shares.calibrate(log) * self.tree_share)
+            wanted = math.ceil(fewest * grow / max(1, self._shares.scores(log, self.tree_share)))
+            return grow >= wanted and float(special.bdtr(wanted - 1, grow, self._rarest)) <= miss
+
+        few, many = 1, 2
+        while not apart(many):
+            few, many = many, 2 * many
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (few, middle) if apart(middle) else (middle, many)
+        many += 50  # parts are rounded, so a slightly longer log may again be too short
+        while apart(many - 1):
+            many -= 1
+        return many
+
     def _caption(self) -> str:
-        shares, several = self._shares, self.groups > 1
+        shares, several, apart = self._shares, self.groups > 1, self.to_keep_apart()
         uses = {
             "of the log trains the linear model": shares.train,
             "of the log is held out to check on": shares.check,
@@ -120,6 +148,10 @@ class Size:
             f"The rarest group has {100 * self._rarest:.3g} % of the transitions." if several else "",
             f"{used}." if used else "",
             f"With so many transitions, {sure}.",
+            ""
+            if apart is None
+            else f"From {apart:,} on, capture calibrate gives each of as many strata "
+            "thresholds of its own; with fewer, rare ones may share theirs (--min-stratum).",
             "Where steps of an episode are not independent, read episodes for transitions.",
         ]
         return " ".join(sentence for sentence in sentences if sentence)

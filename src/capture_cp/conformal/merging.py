@@ -1,0 +1,78 @@
+"""Strata that are too rare for thresholds of their own: found by the rows that make the groups, and pooled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from capture_cp.base.checks import Bools, Floats, Ints
+from capture_cp.conformal.partition import Partition
+
+if TYPE_CHECKING:
+    from capture_cp.conformal.groups import Examples
+
+LARGE = 0.9  # quantile of a stratum's scores by which strata are compared
+
+
+class Pools(NamedTuple):
+    """Which of M strata share their groups.
+
+    Attributes:
+        first: the first stratum of each stratum's pool, itself where it has none: (M,).
+        rare: which strata were too rare to be by themselves: (M,).
+    """
+
+    first: Ints
+    rare: Bools
+
+
+def pools(examples: Examples, held_out: Bools, fewest: int) -> Pools:
+    """Pool the strata that expect fewer than `fewest` scores among the rows `held_out` (n,), the others being looked at.
+
+    All rare strata, those never met included, share one pool. A pool that still expects too few joins a stratum that is not
+    rare: the one most like it by the features of the strata; without features, the one with the largest scores, so that
+    thresholds are rather too large.
+
+    Only the rows that are not held out decide, so given them the pools are fixed, and held-out scores of a pool are
+    exchangeable with a new one that lands in it: coverage holds for the union of its strata.
+    """
+    weights, number = examples.weights(), np.arange(examples.n_strata)
+    weights = np.ones(len(examples.R)) if weights is None else weights
+    seen = np.bincount(examples.m[~held_out], weights[~held_out], examples.n_strata).astype(np.float64)
+    # how many are held out is known before any row is looked at
+    expected = seen * (weights[held_out].sum() / max(float(weights[~held_out].sum()), 1.0))
+    rare = expected < fewest - 1e-9
+    members = rare.copy()
+    if rare.any() and not rare.all() and expected[rare].sum() < fewest - 1e-9:
+        members[_host(examples, held_out, seen, rare)] = True
+    return Pools(np.where(members, int(np.argmax(members)), number), np.asarray(rare))
+
+
+def without_borrowers(partition: Partition, m: Ints, held_out: Bools) -> Partition:
+    """The partition in which a stratum without a calibration score has a group of its own, whose threshold is infinite.
+
+    `m` (n,) are the strata of all rows, `held_out` (n,) those that set thresholds. A rare stratum that was merged shares on
+    purpose, and is left alone if any row at all was there. Regions only grow by this, so the guarantee of the group that a
+    stratum would have shared stands.
+    """
+    if not partition.by_stratum:
+        return partition
+    unseen = np.setdiff1d(np.arange(len(partition.roots)), m[held_out])
+    if partition.rare is not None:
+        unseen = unseen[~(partition.rare[unseen] & np.isin(unseen, m))]
+    return partition.isolate(unseen)
+
+
+def _host(examples: Examples, held_out: Bools, seen: Floats, rare: Bools) -> int:
+    """The stratum, of those that are not rare, that a small pool joins."""
+    candidates = np.flatnonzero(~rare)
+    m, R = examples.m[~held_out], examples.R[~held_out]
+    large = np.array([np.quantile(R[m == c], LARGE) for c in candidates])
+    if examples.stratum_features is None:
+        return int(candidates[np.argmax(large)])
+    own, others = examples.stratum_features[rare], examples.stratum_features[candidates]
+    apart = np.linalg.norm(others[:, None] - own[None], axis=2)  # (candidates, rare strata)
+    count = seen[rare] if seen[rare].any() else np.ones(len(own))
+    # of strata that are equally near, the one with the larger scores
+    return int(candidates[np.lexsort((-large, apart @ count / count.sum()))[0]])

@@ -1,0 +1,322 @@
+"""Rare strata share thresholds: which ones, with what, decided by the partition rows alone; and what is said about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from capture_cp import (
+    AdaptiveScale,
+    Capture,
+    CaptureError,
+    FunctionStrata,
+    Grid,
+    HorizonCapture,
+    NearestParticles,
+    Rollouts,
+    Tree,
+    conformal_quantile,
+)
+from capture_cp.capture.artifact import read, write
+from capture_cp.conformal.groups import Examples
+from capture_cp.conformal.merging import pools
+
+pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # infinite thresholds are wanted here
+
+NAMES = ["free", "wall", "floor", "corner", "edge", "never"]
+#: Two strata to be reckoned with, three that are rare, and one that is never met.
+SHARES = np.array([0.6, 0.375, 0.01, 0.009, 0.006, 0.0])
+MERGING = Tree(min_stratum=18, min_leaf=200)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def drawn(seed, n, shares=SHARES, features=None, episodes=None):
+    generator = rng(seed)
+    m = generator.choice(len(shares), n, p=shares)
+    return Examples(generator.random((n, 2)), m, generator.exponential(1.0 + m), len(shares), features, episodes)
+
+
+def partition_rows(tree, examples, seed=0):
+    """Which rows are not held out: it depends on their number alone."""
+    return ~tree.split(examples, rng(seed))[1]
+
+
+# -- which strata ---------------------------------------------------------------------------------------------------------
+
+
+def obvious_pools(examples, held_out, fewest):
+    """The sets of strata that share a tree, by loops: a list of sets."""
+    episodes = range(len(examples.R)) if examples.episodes is None else examples.episodes
+    lengths = {}
+    for episode in episodes:
+        lengths[episode] = lengths.get(episode, 0) + 1
+    seen, grow, keep = [0.0] * examples.n_strata, 0.0, 0.0
+    for i, episode in enumerate(episodes):
+        if held_out[i]:
+            keep += 1 / lengths[episode]
+        else:
+            grow += 1 / lengths[episode]
+            seen[examples.m[i]] += 1 / lengths[episode]
+    rare = [m for m in range(examples.n_strata) if seen[m] * keep / grow < fewest - 1e-9]
+    usual = [m for m in range(examples.n_strata) if m not in rare]
+    pool = set(rare)
+    if rare and usual and sum(seen[m] for m in rare) * keep / grow < fewest - 1e-9:
+
+        def unlike(m):
+            R = examples.R[(examples.m == m) & ~held_out]
+            if examples.stratum_features is None:
+                return -np.quantile(R, 0.9)
+            total, weight = 0.0, 0.0
+            for other in rare:
+                count = seen[other] if any(seen[one] for one in rare) else 1.0
+                total += count * np.linalg.norm(examples.stratum_features[m] - examples.stratum_features[other])
+                weight += count
+            return round(total / weight, 9), -np.quantile(R, 0.9)
+
+        pool.add(min(usual, key=unlike))
+    return [pool, *({m} for m in usual if m not in pool)] if pool else [{m} for m in usual]
+
+
+@pytest.mark.parametrize("kind", ["plain", "features", "episodes"])
+def test_pools_are_those_of_the_plain_rule(kind):
+    generator, joined, alone = rng(1), 0, 0
+    for seed in range(60):
+        M = int(generator.integers(2, 8))
+        shares = generator.dirichlet(np.full(M, 0.3))
+        n = int(generator.integers(20, 800))
+        features = generator.integers(0, 2, (M, 3)).astype(float) if kind == "features" else None
+        episodes = generator.integers(0, max(2, n // 4), n) if kind == "episodes" else None
+        examples = drawn(seed, n, shares, features, episodes)
+        held_out = Tree().split(examples, rng(seed))[1]
+        fewest = int(generator.integers(1, 40))
+        found = pools(examples, held_out, fewest)
+        sets = [set(np.flatnonzero(found.first == first).tolist()) for first in np.unique(found.first)]
+        wanted = obvious_pools(examples, held_out, fewest)
+        assert sorted(map(sorted, sets)) == sorted(map(sorted, wanted))
+        joined += any(found.rare[list(one)].any() and not found.rare[list(one)].all() for one in sets)
+        alone += any(found.rare[list(one)].all() for one in sets)
+    assert joined > 3
+    assert alone > 3
+
+
+def test_thresholds_of_a_pool_are_those_of_its_held_out_scores():
+    examples = drawn(2, 4000)
+    parts, scores = Tree(min_stratum=18, max_leaves=1).calibrate(examples, rng())
+    held_out = ~partition_rows(MERGING, examples)
+    pool = np.isin(examples.m, [2, 3, 4]) & held_out
+    q = scores.at(0.1)[parts.groups_everywhere(examples.X[:3])]
+    expected = [conformal_quantile(examples.R[held_out & (examples.m == m)], 0.1) for m in (0, 1)]
+    expected += [conformal_quantile(examples.R[pool], 0.1)] * 3 + [np.inf]
+    assert q.tolist() == [expected] * 3
+
+
+def test_nothing_but_the_partition_rows_decides():
+    """Whatever the held-out rows are, the pools are the same."""
+    examples = drawn(3, 2000)
+    grow = partition_rows(MERGING, examples)
+    other = examples._replace(m=np.where(grow, examples.m, 4), R=np.where(grow, examples.R, 7.0))
+    one, two = (MERGING.split(given, rng())[0] for given in (examples, other))
+    assert np.array_equal(one.roots, two.roots)
+    assert np.array_equal(one.nodes, two.nodes)
+    assert np.array_equal(one.rare, two.rare)
+
+
+def test_nothing_rare_is_nothing_merged():
+    examples = drawn(5, 3000, np.array([0.5, 0.3, 0.2]))
+    plain, merging = (Tree(min_leaf=200, min_stratum=fewest).calibrate(examples, rng()) for fewest in (None, 18))
+    assert np.array_equal(plain[0].nodes, merging[0].nodes)
+    assert np.array_equal(plain[0].roots, merging[0].roots)
+    assert np.array_equal(plain[1].scores, merging[1].scores)
+    assert merging[0].merged(["a", "b", "c"]) == {}
+
+
+def test_a_small_pool_joins_the_stratum_most_like_it():
+    few = np.array([0.5, 0.298, 0.2, 0.002])
+    bits = np.array([[0.0, 0], [1, 0], [0, 1], [0, 1]])
+    by_features = MERGING.split(drawn(6, 3000, few, bits), rng())[0]
+    assert by_features.merged(list("abcd")) == {"d": ("c",)}
+    calm = drawn(6, 3000, few)
+    strange = calm._replace(R=np.where(calm.m == 1, 10 * calm.R, calm.R))
+    assert MERGING.split(calm, rng())[0].merged(list("abcd")) == {"d": ("c",)}  # where scores are largest
+    assert MERGING.split(strange, rng())[0].merged(list("abcd")) == {"d": ("b",)}
+
+
+def test_strata_that_are_all_rare_share_one_group():
+    examples = drawn(7, 60, np.full(8, 1 / 8))
+    parts, scores = MERGING.calibrate(examples, rng())
+    assert parts.n_groups == 1
+    assert parts.by_stratum  # it is one group by rarity, not because strata do not matter
+    assert scores.sizes.tolist() == [18]
+
+
+def test_rare_is_counted_in_episodes():
+    """A stratum of a thousand steps of two runs is rare."""
+    episodes = np.repeat(np.arange(200), 100)
+    m = np.where(episodes < 2, 1, 0)
+    examples = Examples(rng().random((20000, 1)), m, rng().random(20000), 2, None, episodes)
+    assert MERGING.split(examples, rng())[0].merged(["usual", "rare"]) == {"rare": ("usual",)}
+    assert MERGING.split(examples._replace(episodes=None), rng())[0].merged(["usual", "rare"]) == {}
+
+
+# -- strata without scores ------------------------------------------------------------------------------------------------
+
+
+def test_a_stratum_that_was_met_shares_and_one_that_never_was_is_infinite():
+    examples = drawn(8, 3000)
+    grow = partition_rows(MERGING, examples)
+    m = np.where(np.isin(examples.m, [3, 4]), 1, examples.m)
+    m[np.flatnonzero(grow)[0]], m[np.flatnonzero(~grow)[0]] = 3, 4  # met once each, in one of the parts only
+    parts, scores = MERGING.calibrate(examples._replace(m=m), rng())
+    q = scores.at(0.1)[parts.groups_everywhere(examples.X[:1])][0]
+    assert q[2] == q[3] == q[4] < np.inf
+    assert q[5] == np.inf
+    assert set(parts.merged(NAMES)) == {"floor", "corner", "edge"}
+    assert set(parts.grown.merged(NAMES)) == {"floor", "corner", "edge", "never"}  # what is promised for
+
+
+# -- words, files, and what else reads groups ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def strata():
+    return FunctionStrata(lambda Y: Y[:, 1].astype(int), NAMES, grid=Grid((0.0, 0.5), (0.5, 1.0), (30, 6)))
+
+
+def outcomes(generator, n):
+    m = generator.choice(len(SHARES), n, p=SHARES)
+    return np.column_stack([generator.exponential(0.2 + 0.1 * m), m + 0.5])
+
+
+def model(X, n_particles, rng):
+    place = 0.1 * rng.standard_normal((len(X), n_particles, 1))
+    return np.concatenate([place, np.full_like(place, 1.5)], axis=2)
+
+
+@pytest.fixture(scope="module")
+def cap(strata):
+    generator = rng(9)
+    return Capture(model, strata, groups=MERGING).fit(generator.random((4000, 2)), outcomes(generator, 4000))
+
+
+def test_merged_strata_are_named(cap):
+    assert cap.merged_ == {"floor": ("corner", "edge"), "corner": ("floor", "edge"), "edge": ("floor", "corner")}
+    words = [cap.describe_group(j) for j in range(cap.partition_.n_groups)]
+    assert words.count("rare: floor, corner, edge") == 1
+    assert words.count("never") == 1
+    assert list(cap.partition_.components(NAMES)) == ["free", "wall", "rare: floor, corner, edge", "never"]
+
+
+def test_many_rare_strata_are_not_all_named():
+    examples = drawn(10, 4000, np.array([0.9, *[0.1 / 30] * 30]))
+    parts, _ = MERGING.split(examples, rng())
+    names = [f"s{i}" for i in range(31)]
+    words = [parts.describe(group, names) for group in range(parts.n_groups)]
+    assert "rare: s1, s2, s3, s4, s5, s6, s7, s8, 22 more" in words
+
+
+def test_coverage_is_reported_for_the_pool(cap):
+    generator = rng(11)
+    found = cap.coverage(generator.random((3000, 2)), outcomes(generator, 3000), rng=0)
+    (pool,) = (row for row in found.groups if row.name.startswith("rare"))
+    assert pool.n == sum(found[name].n for name in ("floor", "corner", "edge"))
+    assert pool.covered == sum(found[name].covered for name in ("floor", "corner", "edge"))
+    assert pool.calibration == next(
+        size for j, size in enumerate(cap.calibration_.sizes) if cap.describe_group(j).startswith("rare")
+    )
+
+
+def test_merged_strata_survive_saving(cap, strata, tmp_path):
+    cap.save(tmp_path / "a.capture")
+    loaded = Capture.load(tmp_path / "a.capture", model, strata)
+    assert loaded.merged_ == cap.merged_
+    assert loaded.groups_ == cap.groups_
+    assert loaded.describe_group(2) == cap.describe_group(2)
+    assert np.array_equal(loaded.thresholds(np.zeros((1, 2))), cap.thresholds(np.zeros((1, 2))))
+    header, arrays = read(tmp_path / "a.capture")
+    write(tmp_path / "b.capture", header, arrays | {"rare": np.ones(2, dtype=np.uint8)})
+    with pytest.raises(CaptureError, match="do not fit together"):
+        Capture.load(tmp_path / "b.capture", model, strata)
+
+
+def test_compiled_answers_share_too(cap):
+    generator = rng(12)
+    X, Y = generator.random((200, 2)), outcomes(generator, 200)
+    particles, labels = cap.predict(X, 0), cap.index(Y)
+    fast, q, inside = cap.compile(), np.empty((200, 6)), np.empty(200, dtype=bool)
+    assert np.array_equal(fast.thresholds(X, q), cap.thresholds(X))
+    assert np.array_equal(fast.contains(X, Y, particles, labels, inside), cap.contains(X, Y, prediction=particles))
+    table = cap.threshold_table()
+    assert [table(x, 3) for x in X] == cap.thresholds(X)[:, 3].tolist()
+
+
+def test_an_adaptive_calibration_turns_each_stratum_by_itself(cap):
+    adaptive = AdaptiveScale(cap)
+    adaptive.update(False, 3)
+    q, after = cap.thresholds(np.zeros((1, 2)))[0], adaptive.thresholds(np.zeros((1, 2)))[0]
+    assert after[3] > q[3]
+    assert after[2] == q[2]
+
+
+def test_a_horizon_merges_in_each_step(strata, tmp_path):
+    generator = rng(13)
+
+    def rollouts(n):
+        steps = np.stack([outcomes(generator, n) for _ in range(2)], axis=1)
+        return Rollouts.from_arrays(np.tile([0.0, 1.5], (n, 1)), np.zeros((n, 2, 1)), steps)
+
+    def step(states, actions, rng):
+        return np.column_stack([0.1 * rng.standard_normal(len(states)), np.full(len(states), 1.5)])
+
+    settings = (step, strata, (0, 1), NearestParticles(2), MERGING)
+    found = HorizonCapture(*settings, n_particles=4).fit(rollouts(4000))
+    assert found.merged_["corner at step 2"] == ("floor at step 2", "edge at step 2")
+    assert "rare: floor at step 1, corner at step 1, edge at step 1" in map(
+        found.describe_group, range(found.partition_.n_groups)
+    )
+    for simultaneous in (False, True):
+        q = found.thresholds(found.predict(np.zeros((1, 2)), np.zeros((1, 2, 1)), 0), 0.1, simultaneous)[0]
+        assert np.isfinite(q[:, :5]).all()
+        assert np.isinf(q[:, 5]).all()
+        assert (q[:, 2] == q[:, 3]).all()
+    found.save(tmp_path / "h.capture")
+    assert HorizonCapture.load(tmp_path / "h.capture", step, strata).merged_ == found.merged_
+    assert found.at_first().merged_ == {
+        "floor at step 1": ("corner at step 1", "edge at step 1"),
+        "corner at step 1": ("floor at step 1", "edge at step 1"),
+        "edge at step 1": ("floor at step 1", "corner at step 1"),
+    }
+
+
+@pytest.mark.parametrize("n", range(1, 25))
+def test_the_smallest_data_sets_are_merged_too(n):
+    examples = drawn(n, n)
+    for fewest in (1, 3, 18):
+        _, scores = Tree(min_leaf=1, min_stratum=fewest).calibrate(examples, rng())
+        assert scores.sizes.sum() == n - int(0.7 * n)
+
+
+def test_episodes_that_were_executed_can_be_merged(cap, strata):
+    """As on-policy rounds fit them: rows, and the episode of each."""
+    generator = rng(14)
+    X, Y, episodes = generator.random((3000, 2)), outcomes(generator, 3000), np.repeat(np.arange(300), 10)
+    found = Capture(model, strata, groups=MERGING).fit(X, Y, episodes=episodes)
+    assert set(found.merged_) == {"floor", "corner", "edge"}
+    row = found.coverage(X, Y, episodes=episodes, volumes=False, rng=0)
+    assert sum("rare" in one.name for one in row.groups) >= 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"min_stratum": 0}, "min_stratum is 0; expected a whole number of at least 1"),
+        ({"min_stratum": 2.5}, "min_stratum is 2.5"),
+        ({"min_stratum": 9, "per_stratum": False}, "min_stratum merges strata that have a tree each"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, sentence):
+    with pytest.raises(CaptureError, match=sentence):
+        Tree(**settings).split(drawn(0, 50), rng())

@@ -1,0 +1,110 @@
+"""Coverage by stratum on spaces that are not flat: a torus, SE(3) and a product, hundreds of independent calibrations each.
+
+As in `test_guarantees`: the rows of one draw share a calibration, so their mean is what is tested, and claims are corrected
+for their number. Beside it stands an exact test: of one row per draw and stratum, the number that is covered is compared
+with binomial distributions at both ends of what is promised.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import oracles
+from capture_cp import Capture, NearestParticles, OneGroup, PerStratum, Tree
+from moving_bodies import ARM, BODY, PARTICLES, WHEELS
+from test_guarantees import Outcome, rejected
+
+pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # small groups are wanted here
+
+ALPHA = Fraction(1, 10)
+DRAWS, FIT, TEST, K = 250, 400, 150, 4
+ROBOTS = {"arm": ARM, "body": BODY, "wheels": WHEELS}
+
+
+def calibration(robot, groups):
+    return Capture(lambda *_: None, robot.strata, NearestParticles(K, robot.metric), groups, n_particles=PARTICLES)
+
+
+def outcomes(robot, groups, draws=DRAWS, fit=FIT, seed=0) -> Outcome:
+    """What became of `TEST` new rows under each of `draws` calibrations, every one from new rows."""
+    cap, rng, records = calibration(robot, groups), np.random.default_rng(seed), []
+    for draw in range(draws):
+        X, Y, particles = robot.draw(rng, fit + TEST)
+        cap.set_params(seed=draw).fit(X[:fit], Y[:fit], prediction=particles[:fit])
+        X, Y, particles = X[fit:], Y[fit:], particles[fit:]
+        m = cap.index(Y)
+        group, sizes = cap.partition_.groups(X, m), cap.calibration_.sizes
+        exact = np.array([oracles.rank(int(size), ALPHA) / (size + 1) for size in sizes])
+        covered = cap.contains(X, Y, float(ALPHA), prediction=particles)
+        records.append((covered, exact[group], 1 / (sizes[group] + 1), m, group))
+    return Outcome(*(np.array(part) for part in zip(*records)))
+
+
+def binomial_claims(found: Outcome, name: str, rows) -> dict[str, float]:
+    """Exact: the first row of each draw that is among `rows` is covered with a probability between the promised ends."""
+    there = np.flatnonzero(rows.any(axis=1))
+    first = rows[there].argmax(axis=1)
+    covered, slack = int(found.covered[there, first].sum()), float(found.slack[there, first].max())
+    low = float(1 - ALPHA)
+    return {
+        f"{name}: {covered} of {len(there)} is too few": stats.binomtest(covered, len(there), low, "less").pvalue,
+        f"{name}: {covered} of {len(there)} is too many": stats.binomtest(
+            covered, len(there), min(1.0, low + slack), "greater"
+        ).pvalue,
+    }
+
+
+# -- by stratum -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("groups", [PerStratum(), Tree(min_leaf=60)], ids=["per stratum", "tree a stratum"])
+@pytest.mark.parametrize("name", ROBOTS)
+def test_coverage_is_right_in_every_stratum_of_the_space(name, groups):
+    robot = ROBOTS[name]
+    found = outcomes(robot, groups)
+    p = found.claims("everything", ALPHA)
+    for m, stratum in enumerate(robot.strata.names):
+        rows = found.stratum == m
+        if rows.any(axis=1).sum() > 30:
+            p |= found.claims(stratum, ALPHA, rows) | binomial_claims(found, stratum, rows)
+    assert len(p) >= 16  # at least two strata were looked at
+    assert rejected(p) == []
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_one_threshold_for_all_would_be_caught(name):
+    """The worlds are hard enough for the tests to have power: contact is where the models err."""
+    found = outcomes(ROBOTS[name], OneGroup(), draws=60)
+    p = found.claims("contact", ALPHA, found.stratum == 1)
+    assert any("at least 1 -" in claim for claim in rejected(p))
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_scores_in_these_spaces_are_the_obvious_ones(name):
+    """The k-th smallest of the distances, one by one; no two scores tie, so that coverage is known exactly."""
+    robot = ROBOTS[name]
+    _, Y, particles = robot.draw(np.random.default_rng(1), 300)
+    found = NearestParticles(K, robot.metric).score(particles, Y)
+    assert len(np.unique(found)) == len(found)
+    slow = [sorted(float(robot.metric.distance(one, y)) for one in cloud)[K - 1] for cloud, y in zip(particles, Y)]
+    assert found == pytest.approx(slow, rel=1e-9)
+
+
+def test_the_worlds_wrap_and_turn():
+    """What they are for: steps past half a turn, rotations near pi, quaternions of either sign."""
+    rng = np.random.default_rng(2)
+    X, Y, _ = ARM.draw(rng, 2000)
+    assert (np.abs(Y - X[:, :6]) > np.pi).any(axis=1).mean() > 0.05
+    X, Y, _ = BODY.draw(rng, 2000)
+    assert (np.abs(Y[:, 3]) < 0.1).mean() > 0.3
+    assert 0.4 < ((Y[:, 3:] * X[:, 3:7]).sum(axis=1) < 0).mean() < 0.6
+    assert (2 * np.arccos(np.abs((Y[:, 3:] * X[:, 3:7]).sum(axis=1)).clip(0, 1)) > 0.9 * np.pi).mean() > 0.03
+    _, Y, _ = WHEELS.draw(rng, 20000)
+    shares = np.bincount(WHEELS.strata.index(Y), minlength=4) / 20000
+    assert (shares[:2] > 0.1).all()
+    assert (shares[2:] < 0.02).all()
+    assert (shares[2:] > 0).all()
