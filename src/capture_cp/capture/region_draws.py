@@ -7,11 +7,13 @@ each configuration with a probability in proportion to its weight.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.capture.region_thin import Ellipsoids, thin_cover
 from capture_cp.conformal.scores import Proposed, Score
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
@@ -45,6 +47,15 @@ class Volume(float):
         return found
 
 
+class Source(NamedTuple):
+    """Random configurations for one piece of a part: the mean of their weights over the part is the piece's volume."""
+
+    part: int  # number of a stratum, or INFEASIBLE
+    propose: Callable[[int, np.random.Generator], Proposed]
+    share: float = 1.0  # of the draws
+    leftover: bool = False  # what the ellipsoids of a thin part miss, which is hardly anything
+
+
 def has_grid(strata: Strata) -> bool:
     """Whether regions have cells."""
     return isinstance(strata, GriddedStrata) and strata.grid is not None
@@ -57,67 +68,141 @@ def number_of(strata: Strata, name: str) -> int:
 
 def estimated_volume(region: Drawable, stratum: str | None, draws: int, rng: np.random.Generator) -> Volume:
     """Volume of a region, or of its part in one stratum, by `draws` random configurations per stratum."""
-    n = whole_number("draws", draws, 2)
-    parts = [_weights(region, part, n, rng)[1] for part in _parts(region, stratum)]
-    errors = [float(weights.std(ddof=1) / np.sqrt(n)) for weights in parts]
-    return Volume(float(sum(weights.mean() for weights in parts)), float(np.hypot.reduce(errors) if errors else 0.0))
+    n = whole_number("draws", draws, 8)
+    pieces = [_piece(region, source, n, rng) for part in _parts(region, stratum) for source in _sources(region, part, rng)]
+    errors = [piece.standard_error for piece in pieces]
+    return Volume(float(sum(pieces)), float(np.hypot.reduce(errors) if errors else 0.0))
 
 
 def acceptance(region: Drawable, stratum: str | None, draws: int, rng: np.random.Generator) -> float:
-    """Share of random configurations that a uniform sample keeps."""
+    """Share of plain random configurations that a uniform sample keeps."""
     n, shares = whole_number("draws", draws, 2), []
     for part in _parts(region, stratum):
-        proposed, weights = _weights(region, part, n, rng)
-        shares.append(float(weights.mean() / proposed.largest))
+        proposed = _plain(region, part).propose(n, rng)
+        shares.append(float(_weights(region, part, proposed).mean() / proposed.largest) if proposed.largest > 0 else 0.0)
     return float(np.mean(shares)) if shares else 0.0
 
 
 def uniform_sample(region: Drawable, n: int, stratum: str | None, rng: np.random.Generator) -> Floats:
-    """n configurations (n, dc), uniform over a region or over its part in one stratum."""
+    """n configurations (n, dc), uniform over a region or over its part in one stratum.
+
+    Exactly so by rejection, save that what the ellipsoids of a thin part miss, if anything, gets a share that is estimated.
+    """
     if not n:
         return np.empty((0, region.dims))
-    parts = _parts(region, stratum)
-    volumes = np.array([_weights(region, part, DRAWS, rng)[1].mean() for part in parts])
-    if not volumes.sum() > 0:
-        raise CaptureError("the region has nothing to sample from: it is empty, or too small a part of what is near.")
-    counts = rng.multinomial(n, volumes / volumes.sum())
-    found = [_uniform(region, part, int(count), rng) for part, count in zip(parts, counts) if count]
+    sources = [source for part in _parts(region, stratum) for source in _sources(region, part, rng)]
+    missed = [source for source in sources if source.leftover]
+    counts = np.zeros(len(missed), dtype=np.int64)
+    if missed:
+        volumes = np.array([_piece(region, source, DRAWS, rng) for source in sources])
+        shares = volumes / max(volumes.sum(), 1e-300)
+        counts = rng.multinomial(n, [*shares[[source.leftover for source in sources]], 0.0])[:-1]
+    found = [_uniform(region, [source], int(count), rng) for source, count in zip(missed, counts) if count]
+    found.append(_uniform(region, [source for source in sources if not source.leftover], int(n - counts.sum()), rng))
     return rng.permutation(np.concatenate(found))
 
 
-def _uniform(region: Drawable, part: int, n: int, rng: np.random.Generator) -> Floats:
-    found: list[Floats] = []
-    tried = 0
-    while sum(map(len, found)) < n:
-        proposed, weights = _weights(region, part, DRAWS, rng)
-        found.append(proposed.Y[rng.random(DRAWS) * proposed.largest < weights])
-        tried += DRAWS
-        if tried > PATIENCE * n:
-            name = "what is infeasible" if part == INFEASIBLE else region.strata.names[part]
-            raise CaptureError(f"of {tried:,} configurations near the particles hardly any is in {name}; nothing to sample.")
+def members(region: Drawable, part: int, Y: Floats) -> Bools:
+    """Which of Y (n, dc), known to be within the part's threshold, are in its stratum: (n,)."""
+    names = region.strata.names
+    return checked_index(region.strata.index(Y), len(Y), len(names), "strata.index") == part if len(Y) else np.zeros(0, bool)
+
+
+def _piece(region: Drawable, source: Source, draws: int, rng: np.random.Generator) -> Volume:
+    n = max(2, int(draws * source.share))
+    weights = _weights(region, source.part, source.propose(n, rng))
+    return Volume(float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(n)))
+
+
+def _weights(region: Drawable, part: int, proposed: Proposed) -> Floats:
+    """The weights of configurations, 0 outside the part: (n,)."""
+    weights, near = np.zeros(len(proposed.Y)), np.flatnonzero(proposed.weights > 0)
+    kept = near[members(region, part, proposed.Y[near])]
+    weights[kept] = proposed.weights[kept]
+    return weights
+
+
+def _uniform(region: Drawable, sources: list[Source], n: int, rng: np.random.Generator) -> Floats:
+    """n configurations (n, dc), uniform over the pieces of all sources together.
+
+    A source is drawn from in proportion to the largest weight that it can give, so no volume needs to be known.
+    """
+    found: list[Floats] = [np.empty((0, region.dims))]
+    largest = np.array([source.propose(1, rng).largest for source in sources])
+    tried, kept, batch = 0, 0, min(max(DRAWS, n), 16 * DRAWS)
+    while kept < n and largest.sum() > 0 and tried <= (PATIENCE * n if kept else 16 * DRAWS):
+        counts = rng.multinomial(batch, largest / largest.sum())
+        drawn = [_kept(region, source, int(count), rng) for source, count in zip(sources, counts) if count]
+        found.append(rng.permutation(np.concatenate(drawn)))
+        tried, kept = tried + batch, kept + len(found[-1])
+    if kept < n:
+        raise CaptureError(
+            f"the region has nothing to sample from: {kept} of {tried:,} configurations near the particles are in "
+            "it. It is empty, or too small a part of what is near."
+        )
     return np.concatenate(found)[:n]
+
+
+def _kept(region: Drawable, source: Source, n: int, rng: np.random.Generator) -> Floats:
+    """Those of n configurations that are kept: first by weight, then by stratum, which may take long to tell."""
+    proposed = source.propose(n, rng)
+    Y = proposed.Y[rng.random(n) * proposed.largest < proposed.weights]
+    return Y[members(region, source.part, Y)]
 
 
 def _parts(region: Drawable, stratum: str | None) -> list[int]:
     """Numbers of the strata in which the region has a part, what is infeasible last."""
     if stratum is not None:
-        return [number_of(region.strata, stratum)]
-    everything = [*range(len(region.strata.names)), *([INFEASIBLE] if region.ambient else [])]
+        everything = [number_of(region.strata, stratum)]
+    else:
+        everything = [*range(len(region.strata.names)), *([INFEASIBLE] if region.ambient else [])]
     return [part for part in everything if region.limits(np.array([part]))[0] >= 0]
 
 
-def _weights(region: Drawable, part: int, n: int, rng: np.random.Generator) -> tuple[Proposed, Floats]:
-    """n configurations about the prediction, and their weights in one stratum's part of the region, (n,)."""
+def _sources(region: Drawable, part: int, rng: np.random.Generator) -> list[Source]:
+    """What a part is drawn from: about the particles; a thin one from ellipsoids, and plainly only what these miss."""
+    plain = _plain(region, part)
     q = float(region.limits(np.array([part]))[0])
-    if q < 0:
-        return Proposed(np.empty((n, region.dims)), np.zeros(n), 1.0), np.zeros(n)
+
+    def inside(Y: Floats) -> Bools:
+        found = np.asarray(region.score.within(region.prediction, Y, np.full(len(Y), q)))
+        found[found] = members(region, part, Y[found])
+        return found
+
+    cover = thin_cover(region.score, region.strata, region.dims, part, plain.propose, inside, rng)
+    if cover is None:
+        return [plain]
+
+    def covered(n: int, rng: np.random.Generator) -> Proposed:
+        proposed = cover.propose(n, rng)
+        near = region.score.within(region.prediction, proposed.Y, np.full(n, q))
+        return proposed._replace(weights=np.where(near, proposed.weights, 0.0))
+
+    return [Source(part, covered, 0.75), Source(part, _beyond(plain, cover), 0.25, leftover=True)]
+
+
+def _beyond(plain: Source, cover: Ellipsoids) -> Callable[[int, np.random.Generator], Proposed]:
+    def propose(n: int, rng: np.random.Generator) -> Proposed:
+        proposed = plain.propose(n, rng)
+        return proposed._replace(weights=np.where(cover.count(proposed.Y) == 0, proposed.weights, 0.0))
+
+    return propose
+
+
+def _plain(region: Drawable, part: int) -> Source:
+    """Configurations about the prediction, within the part's threshold."""
+    q = float(region.limits(np.array([part]))[0])
     if np.isinf(q):
-        name = "what is infeasible" if part == INFEASIBLE else region.strata.names[part]
         raise CaptureError(
-            f"the region takes in all of {name}, for want of calibration points there, and without a grid that has no end; "
-            "calibrate on more transitions, or ask about another stratum."
+            f"the region takes in all of {_name(region, part)}, for want of calibration points there, and without a grid "
+            "that has no end; calibrate on more transitions, or ask about another stratum."
         )
-    proposed = region.score.propose(region.prediction, q, n, region.dims, rng)
-    labels, near, names = np.full(n, INFEASIBLE - 1), proposed.weights > 0, region.strata.names
-    labels[near] = checked_index(region.strata.index(proposed.Y[near]), int(near.sum()), len(names), "strata.index")
-    return proposed, np.where(labels == part, proposed.weights, 0.0)
+
+    def propose(n: int, rng: np.random.Generator) -> Proposed:
+        return region.score.propose(region.prediction, q, n, region.dims, rng)
+
+    return Source(part, propose)
+
+
+def _name(region: Drawable, part: int) -> str:
+    return "what is infeasible" if part == INFEASIBLE else region.strata.names[part]
