@@ -12,6 +12,14 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, whole_number
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, has_grid, number_of, uniform_sample
+from capture_cp.capture.region_search import (
+    checked_direction,
+    metric_of,
+    nearest_distance,
+    searched_distance,
+    searched_support,
+    unwrapped,
+)
 from capture_cp.conformal.scores import Score
 from capture_cp.spaces.plotting import plot_cells, plot_points, pyplot
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
@@ -112,6 +120,39 @@ class Region:
         chosen = self.thresholds if stratum is None else self.thresholds[[number_of(self.strata, stratum)]]
         low, high = self.score.box(self.prediction, np.array([chosen.max()]), self.dims)
         return low[0], high[0]
+
+    def distance(self, Y: Any, n: int = 1000, rng: Randomness = None) -> Floats:
+        """Distance of each configuration Y (m, dc) to the region, by the score's metric: (m,), 0 inside.
+
+        Where the strata have a grid, to the centre of the nearest of the region's cells. Otherwise to the nearest member that
+        a search finds, an upper bound: the nearest of n random members and of the particles, pulled toward the configuration
+        as far as the way stays in the region; and the configuration moved onto each stratum, where strata have a `project`.
+        The search is exact about a single particle without strata, and errs by the spacing of the sample elsewhere. Scores
+        without a metric measure by the Euclidean one. Infinite if the region has no cells.
+        """
+        Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration per row")
+        found, outside = np.zeros(len(Y)), np.flatnonzero(~self.contains(Y))
+        if has_grid(self.strata):
+            centres = grid_of(self.strata).require_grid().centre(self.cells())
+            found[outside] = nearest_distance(metric_of(self), Y[outside], centres)
+        elif len(outside):
+            found[outside] = searched_distance(self, Y[outside], self.sample(whole_number("n", n, 1), rng))
+        return found
+
+    def support(self, direction: Any, n: int = 1000, rng: Randomness = None) -> float:
+        """Largest value of direction · y over the region, for a direction (dc,): how far it reaches that way.
+
+        Where the strata have a grid, over the centres of its cells. Otherwise of the members that a search finds, a lower
+        bound: the best of n random members climb by random steps. It never exceeds what `bounding_box` allows. Angles are
+        taken within half a turn of the particles' mean direction.
+        """
+        wanted = checked_direction(direction, self.dims)
+        if not has_grid(self.strata):
+            rng = generator(rng)
+            return searched_support(self, wanted, self.sample(whole_number("n", n, 1), rng), rng)
+        if len(self.cells()) == 0:
+            raise CaptureError("the region has no cells, so it reaches nowhere: it is empty, or smaller than a cell.")
+        return float((unwrapped(self, grid_of(self.strata).require_grid().centre(self.cells())) @ wanted).max())
 
     def _sample_cells(self, n: int, cells: Ints, rng: np.random.Generator) -> Floats:
         grid = grid_of(self.strata).require_grid()

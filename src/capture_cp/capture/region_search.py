@@ -16,6 +16,8 @@ from capture_cp.spaces.strata import Strata
 NEAREST, HALVINGS = 8, 20
 #: Members of the region that climb, and their steps.
 CLIMBERS, CLIMBS = 48, 60
+#: How far they first try to go, in standard deviations of the region.
+FAR = 6.0
 #: Pairs of configurations that are measured at once.
 BLOCK = 1_000_000
 
@@ -67,27 +69,31 @@ def nearest_distance(metric: Metric, Y: Floats, points: Floats) -> Floats:
 def searched_distance(region: Searchable, Y: Floats, sample: Floats) -> Floats:
     """Distances of Y (m, dc), outside the region, to members found from a `sample` (n, dc) of it: (m,), upper bounds."""
     metric, particles = metric_of(region), particles_of(region.prediction)
-    members = np.concatenate([sample, particles[region.contains(particles)]])
-    best = np.full(len(Y), np.inf)
-    for row, y in enumerate(Y):
-        apart = metric.distance(members, y)
-        starts = np.concatenate([members[np.argsort(apart, kind="stable")[:NEAREST]], _moved_onto(region, y[None])])
-        best[row] = metric.distance(_pulled(region, starts, y), y).min()
+    best, size = np.full(len(Y), np.inf), max(1, BLOCK // (len(sample) + len(particles)))
+    for first in range(0, len(Y), size):
+        rows = np.arange(first, min(first + size, len(Y)))
+        found = [_nearest(metric, Y[rows], members) for members in (sample, particles[region.contains(particles)])]
+        found.append(_moved_onto(region, Y[rows]))
+        starts, of = (np.concatenate(parts) for parts in zip(*found))
+        ends = Y[rows[of]]
+        np.minimum.at(best, rows[of], metric.distance(_pulled(region, starts, ends), ends))
     return best
 
 
 def searched_support(region: Searchable, direction: Floats, sample: Floats, rng: np.random.Generator) -> float:
     """Largest direction · y of members found by climbing from a `sample` (n, dc): a lower bound of the region's."""
-    heights = unwrapped(region, sample) @ direction
-    Y = sample[np.argsort(-heights, kind="stable")[:CLIMBERS]]
-    heights = unwrapped(region, Y) @ direction
     spread = np.maximum(unwrapped(region, sample).std(axis=0), 1e-300)
-    uphill = spread**2 * direction
+    uphill = _unit_reach(region, spread) ** 2 * direction  # the way to the top of a ball
     uphill /= max(float(np.linalg.norm(uphill / spread)), 1e-300)
+    particles = particles_of(region.prediction)
+    members = np.concatenate([particles[region.contains(particles)], sample])
+    Y = members[np.argsort(-(unwrapped(region, members) @ direction), kind="stable")[:CLIMBERS]]
+    Y = np.concatenate([members[: len(members) - len(sample)], Y])
+    Y = _pulled(region, Y, Y + FAR * uphill)
+    heights = unwrapped(region, Y) @ direction
     length = np.full(len(Y), 0.5)
-    for step in range(CLIMBS):
-        ways = uphill if step % 2 else uphill + rng.standard_normal(Y.shape) * spread
-        tried = Y + length[:, None] * ways
+    for _ in range(CLIMBS):
+        tried = Y + length[:, None] * (uphill + rng.standard_normal(Y.shape) * spread)
         for axis in angles_of(region):
             tried[:, axis] = wrap_angle(tried[:, axis])
         tried = _back(region, tried, Y)
@@ -98,6 +104,18 @@ def searched_support(region: Searchable, direction: Floats, sample: Floats, rng:
     return float(heights.max())
 
 
+def _unit_reach(region: Drawable, spread: Floats) -> Floats:
+    """How far a distance of 1 reaches along each axis, (dc,); what the region's spread is, where the metric cannot say."""
+    reach = metric_of(region).reach(np.ones(1), region.dims)[0]
+    return reach if np.isfinite(reach).all() else spread
+
+
+def _nearest(metric: Metric, Y: Floats, members: Floats) -> tuple[Floats, Ints]:
+    """The `NEAREST` of some members (n, dc) to each of Y (m, dc), one after another, and to which row each belongs."""
+    near = np.argsort(metric.distance(Y[:, None], members[None]), axis=1, kind="stable")[:, :NEAREST]
+    return members[near.ravel()], np.repeat(np.arange(len(Y)), near.shape[1])
+
+
 def checked_direction(direction: Any, dims: int) -> Floats:
     """A direction (dc,) that is not zero."""
     array = finite_array("direction", direction, (dims,), "(dc,): one number per axis")
@@ -106,9 +124,9 @@ def checked_direction(direction: Any, dims: int) -> Floats:
     return array
 
 
-def _pulled(region: Searchable, starts: Floats, y: Floats) -> Floats:
-    """Members `starts` (s, dc) moved as far toward y (dc,) as the way is found to stay in the region."""
-    steps = y - starts
+def _pulled(region: Searchable, starts: Floats, ends: Floats) -> Floats:
+    """Members `starts` (s, dc) moved as far toward `ends` (s, dc) as the way is found to stay in the region."""
+    steps = ends - starts
     for axis in angles_of(region):
         steps[:, axis] = wrap_angle(steps[:, axis])
     inside, outside = np.zeros(len(starts)), np.ones(len(starts))
@@ -119,13 +137,14 @@ def _pulled(region: Searchable, starts: Floats, y: Floats) -> Floats:
     return np.asarray(starts + inside[:, None] * steps)
 
 
-def _moved_onto(region: Searchable, y: Floats) -> Floats:
-    """Members of the region that strata with a method `project` find from y (1, dc): (at most M, dc)."""
-    project = getattr(region.strata, "project", None)
-    if project is None:
-        return np.empty((0, region.dims))
-    found = np.concatenate([_projected(region.strata, y, m) for m in range(len(region.strata.names))])
-    return found[region.contains(found)]
+def _moved_onto(region: Searchable, Y: Floats) -> tuple[Floats, Ints]:
+    """Members of the region (s, dc) that strata with a method `project` find from Y (m, dc), and from which row: (s,)."""
+    if getattr(region.strata, "project", None) is None:
+        return np.empty((0, region.dims)), np.empty(0, dtype=np.int64)
+    count = len(region.strata.names)
+    found = np.concatenate([_projected(region.strata, Y, m) for m in range(count)])
+    kept = np.flatnonzero(region.contains(found))
+    return found[kept], kept % len(Y)
 
 
 def _back(region: Searchable, tried: Floats, before: Floats) -> Floats:
