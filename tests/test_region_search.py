@@ -37,9 +37,7 @@ def halves(grid=None):
 def test_distance_to_a_ball_is_exact(dims):
     rng = np.random.default_rng(0)
     Y = rng.uniform(-2, 2, (50, dims))
-    np.testing.assert_allclose(
-        ball(dims=dims).distance(Y, rng=0), np.maximum(np.linalg.norm(Y, axis=1) - 0.5, 0), atol=1e-4
-    )
+    np.testing.assert_allclose(ball(dims=dims).distance(Y, rng=0), np.maximum(np.linalg.norm(Y, axis=1) - 0.5, 0), atol=1e-4)
 
 
 def test_distance_to_balls_of_several_particles_is_the_least():
@@ -142,7 +140,10 @@ def test_no_member_is_beyond_the_bounding_box():
     region = ball(dims=3, q=0.4, particles=particles, k=2)
     low, high = region.bounding_box()
     for direction in rng.standard_normal((10, 3)):
-        most = min(np.maximum(direction * low, direction * high).sum(), (particles[0] @ direction).max() + 0.4 * np.linalg.norm(direction))
+        most = min(
+            np.maximum(direction * low, direction * high).sum(),
+            (particles[0] @ direction).max() + 0.4 * np.linalg.norm(direction),
+        )
         assert (region.sample(500, rng=0) @ direction).max() <= region.support(direction, rng=0) + 1e-9 <= most + 2e-9
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -106,7 +108,7 @@ def test_intervals_of_thin_parts_hold_their_volumes(dims, tries):
 @pytest.mark.parametrize("dims", [2, 3])
 def test_samples_of_a_thin_part_are_uniform(dims):
     """Chi-square over cells along and across the layer, with exact volumes."""
-    strata, wanted = flat(1e-3, dims)
+    strata, _ = flat(1e-3, dims)
     region = region_of(strata, dims)
     Y = region.sample(4000, rng=1, stratum="wall")
     assert region.contains(Y).all()
@@ -121,7 +123,7 @@ def test_samples_of_a_thin_part_are_uniform(dims):
         left = Q**2 - 0.1**2 - y**2
         return 0.0 if left <= 0 else 1.0 if dims == 2 else 2 * np.sqrt(left)
 
-    shares = np.array([integrate.quad(section, a, b, points=[0])[0] for a, b in zip(edges, edges[1:])])
+    shares = np.array([integrate.quad(section, a, b, points=[0])[0] for a, b in pairwise(edges)])
     expected = 4000 * np.repeat((shares / shares.sum())[:, None], 3, axis=1) / 3
     big = expected > 5
     assert stats.chisquare(counts[big], expected[big] * counts[big].sum() / expected[big].sum()).pvalue > 1e-3
@@ -250,10 +252,10 @@ def test_kernels_of_ellipsoids_agree_with_their_twin(cover):
 def test_configurations_of_ellipsoids_have_weights_that_sum_up_to_volumes(cover):
     """Against plain draws over a box around the ellipsoids."""
     proposed = cover.propose(20_000, np.random.default_rng(1))
-    assert (cover.count(proposed.Y) > 0).all()
+    assert (cover.layers(proposed.Y) > 0).all()
     low, high = proposed.Y.min(axis=0) - 0.05, proposed.Y.max(axis=0) + 0.05
     Y = np.random.default_rng(2).uniform(low, high, (400_000, 3))
-    inside = (cover.count(Y) > 0).astype(float) * np.prod(high - low)
+    inside = (cover.layers(Y) > 0).astype(float) * np.prod(high - low)
     error = np.hypot(proposed.weights.std() / np.sqrt(20_000), inside.std() / np.sqrt(len(Y)))
     assert proposed.weights.mean() == pytest.approx(inside.mean(), abs=4 * error)
 

@@ -64,7 +64,9 @@ def _uniformity(Y, centres):
     wide = (np.ptp(centres, axis=0) + 1e-9) / 4
     shape = (4,) * Y.shape[1]
     expected, counts = (
-        np.bincount(np.ravel_multi_index(tuple(np.clip((X - low) / wide, 0, 3).astype(int).T), shape), minlength=4 ** len(wide))
+        np.bincount(
+            np.ravel_multi_index(tuple(np.clip((X - low) / wide, 0, 3).astype(int).T), shape), minlength=4 ** len(wide)
+        )
         for X in (centres, Y)
     )
     big = expected * len(Y) / len(centres) > 5

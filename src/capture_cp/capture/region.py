@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,8 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, whole_number
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, has_grid, number_of, uniform_sample
+from capture_cp.capture.region_marks import Marks
+from capture_cp.capture.region_plots import POINTS, members_of, plot_pairs, plot_region
 from capture_cp.capture.region_search import (
     checked_direction,
     metric_of,
@@ -21,7 +22,6 @@ from capture_cp.capture.region_search import (
     unwrapped,
 )
 from capture_cp.conformal.scores import Score
-from capture_cp.spaces.plotting import plot_cells, plot_points, pyplot
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
 
 if TYPE_CHECKING:
@@ -124,11 +124,11 @@ class Region:
     def distance(self, Y: Any, n: int = 1000, rng: Randomness = None) -> Floats:
         """Distance of each configuration Y (m, dc) to the region, by the score's metric: (m,), 0 inside.
 
-        Where the strata have a grid, to the centre of the nearest of the region's cells. Otherwise to the nearest member that
-        a search finds, an upper bound: the nearest of n random members and of the particles, pulled toward the configuration
-        as far as the way stays in the region; and the configuration moved onto each stratum, where strata have a `project`.
-        The search is exact about a single particle without strata, and errs by the spacing of the sample elsewhere. Scores
-        without a metric measure by the Euclidean one. Infinite if the region has no cells.
+        Where the strata have a grid, to the centre of the nearest of the region's cells; infinite if there are none.
+        Otherwise to the nearest member that a search finds, which is an upper bound. The search begins at the nearest of n
+        random members, at the nearest particles that are members, and at the configuration moved onto each stratum, where
+        strata have a `project`. All are pulled toward the configuration as far as the way stays in the region. Without
+        strata and with k = 1 that is exact for Euclidean distances. Scores without a metric measure by the Euclidean one.
         """
         Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration per row")
         found, outside = np.zeros(len(Y)), np.flatnonzero(~self.contains(Y))
@@ -168,38 +168,48 @@ class Region:
         """The region's shadow on some axes: n of its configurations, uniform over it, with those axes only, (n, a)."""
         return self.sample(n, rng)[:, list(axes)]
 
-    def plot(self, ax: Axes | None = None, axes: tuple[int, int] = (0, 1), n: int = 2000, rng: Randomness = None) -> Axes:
-        """Draw the region by stratum, and its particles, projected on two axes of the configuration.
+    def plot(
+        self,
+        ax: Axes | None = None,
+        axes: Sequence[int] | None = None,
+        n: int = POINTS,
+        rng: Randomness = None,
+        names: Sequence[str] | None = None,
+        start: Any = None,
+        outcome: Any = None,
+    ) -> Axes:
+        """Draw the region by stratum, and its particles.
 
-        Its cells where the strata have a grid, otherwise a sample of n configurations.
+        Its cells where the strata have a grid, otherwise a sample of n configurations, and some more of thin parts, so that
+        these are seen. Angles are drawn within half a turn of the particles' mean direction: a region across ±π is in one
+        piece.
+
+        Args:
+            ax: where to draw; labels and legend are then left to you. By default a new picture, with both.
+            axes: which numbers of the configuration to draw: two, (0, 1) by default; three for a picture in space; one for
+                intervals, which are drawn for configurations of one number.
+            n: size of the sample.
+            rng: a generator or a seed that draws the sample.
+            names: of the numbers of a configuration, for labels.
+            start: configuration (dc,) before the step, to be marked.
+            outcome: configuration (dc,) after the step, to be marked.
         """
-        if has_grid(self.strata):
-            ax = plot_cells(grid_of(self.strata), self.cells(), ax, axes)
-        else:
-            Y = self.sample(n, rng)
-            ax = plot_points(self.strata.names, self.strata.index(Y), Y, ax, axes)
-        particles = self.prediction if isinstance(self.prediction, np.ndarray) else self.prediction.mean[None]
-        x = particles[0, :, axes[0]]
-        y = particles[0, :, axes[1]] if self.dims > 1 else np.zeros(len(x))
-        ax.scatter(x, y, s=9, color="black", zorder=3, label="prediction")
-        return ax
+        drawn: Axes = plot_region(self, ax, axes, members_of(self, n, rng), names, Marks.checked(self, start, outcome))
+        return drawn
 
-    def plot_matrix(self, names: Sequence[str] | None = None, n: int = 2000, rng: Randomness = None) -> Any:
-        """The region's shadows on every pair of axes, for configurations of more than two numbers."""
-        labels, seed = names or [f"axis {axis}" for axis in range(self.dims)], generator(rng).integers(2**62)
-        sides = max(self.dims - 1, 1)
-        figure, panels = pyplot().subplots(
-            sides, sides, figsize=(2.2 * sides, 2.2 * sides), squeeze=False, layout="constrained"
-        )
-        for row, column in product(range(sides), range(sides)):
-            panel = panels[row, column]
-            if column > row or self.dims < 2:
-                panel.axis("off")
-                continue
-            self.plot(panel, (column, row + 1), n, int(seed))
-            panel.set(xlabel=labels[column] if row == sides - 1 else "", ylabel=labels[row + 1] if column == 0 else "")
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="upper right", fontsize=8)
-        return figure
+    def plot_matrix(
+        self,
+        names: Sequence[str] | None = None,
+        n: int = POINTS,
+        rng: Randomness = None,
+        start: Any = None,
+        outcome: Any = None,
+    ) -> Any:
+        """The region's shadows on every pair of axes, for configurations of more than two numbers: a figure.
+
+        Arguments as for `plot`.
+        """
+        return plot_pairs(self, members_of(self, n, rng), names, Marks.checked(self, start, outcome))
 
     def __repr__(self) -> str:
         parts = [f"{name} {self._tell(m)}" for m, name in enumerate(self.strata.names)]

@@ -48,13 +48,14 @@ class Ellipsoids(NamedTuple):
         ball = in_ball(0, self.centres.shape[1], 1.0, np.random.default_rng(0))[1]
         return np.asarray(ball / np.abs(np.linalg.det(self.whiten) * self.gains.prod(axis=1)))
 
-    def count(self, Y: Floats) -> Ints:
+    def layers(self, Y: Floats) -> Ints:
         """How many of the ellipsoids hold each of Y (n, dc): (n,)."""
         return np.asarray(count_holding(np.ascontiguousarray(Y), *self))
 
     def only(self, rows: Any) -> Ellipsoids:
         """Some of the ellipsoids."""
-        return Ellipsoids(*(part[rows] for part in self[:4]), self.tangent, self.is_angle)
+        centres, whiten, gains, bends = (part[rows] for part in self[:4])
+        return Ellipsoids(centres, whiten, gains, bends, self.tangent, self.is_angle)
 
     def grown(self, factor: float) -> Ellipsoids:
         """The ellipsoids with all axes `factor` times as long, bent as they were."""
@@ -69,11 +70,11 @@ class Ellipsoids(NamedTuple):
         chosen = rng.choice(len(volumes), size=n, p=volumes / total)
         z = in_ball(n, dims, 1.0, rng)[0] / self.gains[chosen]
         z += np.einsum("nip,np->ni", self.bends[chosen], _features(z[:, : self.tangent]))
-        moves = np.linalg.solve(self.whiten[chosen], z[:, :, None])[:, :, 0]
+        moves: Floats = np.linalg.solve(self.whiten[chosen], z[:, :, None])[:, :, 0].astype(np.float64)
         Y = moved(self.centres[chosen], moves, self.is_angle)
         # a move of more than half a turn comes to the same place as a shorter one, which is counted instead
         counts = np.all(np.abs(moves[:, self.is_angle]) <= np.pi, axis=1)
-        return Proposed(Y, np.where(counts, total / np.maximum(self.count(Y), 1), 0.0), total)
+        return Proposed(Y, np.where(counts, total / np.maximum(self.layers(Y), 1), 0.0), total)
 
 
 def moved(Y: Floats, moves: Floats, is_angle: Bools) -> Floats:

@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
-from capture_cp.capture.region_thin import Ellipsoids, thin_cover
+from capture_cp.capture.region_cover import Ellipsoids
+from capture_cp.capture.region_thin import thin_cover
 from capture_cp.conformal.scores import Proposed, Score
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
@@ -184,7 +185,7 @@ def _sources(region: Drawable, part: int, rng: np.random.Generator) -> list[Sour
 def _beyond(plain: Source, cover: Ellipsoids) -> Callable[[int, np.random.Generator], Proposed]:
     def propose(n: int, rng: np.random.Generator) -> Proposed:
         proposed = plain.propose(n, rng)
-        return proposed._replace(weights=np.where(cover.count(proposed.Y) == 0, proposed.weights, 0.0))
+        return proposed._replace(weights=np.where(cover.layers(proposed.Y) == 0, proposed.weights, 0.0))
 
     return propose
 
