@@ -21,6 +21,10 @@ from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_
 DRAWS = 4096  # random configurations per stratum
 #: Random configurations that a sample tries for each of its own before it gives up.
 PATIENCE = 20_000
+#: Share of the random configurations that it must keep to draw from all strata together, found from so many.
+WORTH, TRIAL = 0.02, 16 * DRAWS
+#: Random configurations per stratum that otherwise tell how much of a sample is in each.
+SHARES = 4 * DRAWS
 
 
 class Drawable(Protocol):
@@ -87,20 +91,27 @@ def acceptance(region: Drawable, stratum: str | None, draws: int, rng: np.random
 def uniform_sample(region: Drawable, n: int, stratum: str | None, rng: np.random.Generator) -> Floats:
     """n configurations (n, dc), uniform over a region or over its part in one stratum.
 
-    Exactly so by rejection, save that what the ellipsoids of a thin part miss, if anything, gets a share that is estimated.
+    Exactly so by rejection, where at least `WORTH` of the configurations are kept. Otherwise strata, and what the ellipsoids
+    of thin parts miss, get shares in proportion to their volumes as estimated from `SHARES` draws each.
     """
     if not n:
         return np.empty((0, region.dims))
     sources = [source for part in _parts(region, stratum) for source in _sources(region, part, rng)]
-    missed = [source for source in sources if source.leftover]
-    counts = np.zeros(len(missed), dtype=np.int64)
-    if missed:
-        volumes = np.array([_piece(region, source, DRAWS, rng) for source in sources])
-        shares = volumes / max(volumes.sum(), 1e-300)
-        counts = rng.multinomial(n, [*shares[[source.leftover for source in sources]], 0.0])[:-1]
-    found = [_uniform(region, [source], int(count), rng) for source, count in zip(missed, counts) if count]
-    found.append(_uniform(region, [source for source in sources if not source.leftover], int(n - counts.sum()), rng))
-    return rng.permutation(np.concatenate(found))
+    together = [source for source in sources if not source.leftover]
+    if len(together) == len(sources):
+        found = _uniform(region, sources, n, rng, TRIAL)
+        if len(found) == n:
+            return found
+    if len(sources) == 1:
+        return _all(_uniform(region, sources, n, rng, PATIENCE * n), n)
+    volumes = np.array([_piece(region, source, SHARES, rng) for source in sources])
+    if not volumes.sum() > 0:
+        return _all(np.empty((0, region.dims)), n)
+    counts = rng.multinomial(n, volumes / volumes.sum())
+    each = [
+        _uniform(region, [source], int(count), rng, PATIENCE * int(count)) for source, count in zip(sources, counts) if count
+    ]
+    return _all(rng.permutation(np.concatenate(each)), n)
 
 
 def members(region: Drawable, part: int, Y: Floats) -> Bools:
@@ -123,25 +134,30 @@ def _weights(region: Drawable, part: int, proposed: Proposed) -> Floats:
     return weights
 
 
-def _uniform(region: Drawable, sources: list[Source], n: int, rng: np.random.Generator) -> Floats:
-    """n configurations (n, dc), uniform over the pieces of all sources together.
+def _uniform(region: Drawable, sources: list[Source], n: int, rng: np.random.Generator, most: int) -> Floats:
+    """n configurations (n, dc), uniform over the pieces of all sources together; fewer if about `most` draws find no more.
 
     A source is drawn from in proportion to the largest weight that it can give, so no volume needs to be known.
     """
     found: list[Floats] = [np.empty((0, region.dims))]
     largest = np.array([source.propose(1, rng).largest for source in sources])
-    tried, kept, batch = 0, 0, min(max(DRAWS, n), 16 * DRAWS)
-    while kept < n and largest.sum() > 0 and tried <= (PATIENCE * n if kept else 16 * DRAWS):
+    tried, kept, batch = 0, 0, min(max(DRAWS, n), TRIAL)
+    while kept < n and largest.sum() > 0 and (tried < TRIAL or kept >= WORTH * tried or (kept and tried < most)):
         counts = rng.multinomial(batch, largest / largest.sum())
         drawn = [_kept(region, source, int(count), rng) for source, count in zip(sources, counts) if count]
         found.append(rng.permutation(np.concatenate(drawn)))
         tried, kept = tried + batch, kept + len(found[-1])
-    if kept < n:
-        raise CaptureError(
-            f"the region has nothing to sample from: {kept} of {tried:,} configurations near the particles are in "
-            "it. It is empty, or too small a part of what is near."
-        )
     return np.concatenate(found)[:n]
+
+
+def _all(found: Floats, n: int) -> Floats:
+    """`found` (m, dc), if they are n."""
+    if len(found) < n:
+        raise CaptureError(
+            f"the region has nothing to sample from: of the configurations near the particles, {len(found)} are in it. It "
+            "is empty, or too small a part of what is near."
+        )
+    return found
 
 
 def _kept(region: Drawable, source: Source, n: int, rng: np.random.Generator) -> Floats:

@@ -101,27 +101,33 @@ def plot_region(
     return ax
 
 
-def plot_pairs(region: Drawn, members: Members, names: Sequence[str] | None, marks: Marks) -> Any:
-    """A figure of the region's shadows on every pair of axes; see `Region.plot_matrix`."""
-    if region.dims == 1:
+def plot_pairs(
+    region: Drawn, members: Members, names: Sequence[str] | None, marks: Marks, axes: Sequence[int] | None = None
+) -> Any:
+    """A figure of the region's shadows on every pair of some axes, by default of all; see `Region.plot_matrix`."""
+    axes = range(region.dims) if axes is None else axes
+    if len(axes) == 1:
         return plot_region(region, None, (0,), members, names, marks).figure
-    labels, sides = names or [f"axis {axis}" for axis in range(region.dims)], region.dims - 1
-    size = min(2.0 * sides + 2.4, 16.0)
-    shape: dict[str, Any] = {"figsize": (size, size), "squeeze": False, "layout": "constrained"}
-    figure, panels = pyplot().subplots(sides, sides, sharex="col", sharey="row", **shape)
+    labels, sides = names or [f"axis {axis}" for axis in range(region.dims)], len(axes) - 1
+    size = min(1.75 * sides + 1.6, 14.0)
+    figure, panels = pyplot().subplots(sides, sides, figsize=(size, size), squeeze=False, sharex="col", sharey="row")
+    # fixed margins: to work out the layout of so many panels takes seconds
+    bottom = 0.6 if sides > 1 else 1.2
+    figure.subplots_adjust(0.85 / size, bottom / size, 1 - 0.15 / size, 1 - 0.4 / size, wspace=0.08, hspace=0.08)
     for row, column in product(range(sides), range(sides)):
         panel = panels[row, column]
         if column > row:
             panel.axis("off")
             continue
-        plot_region(region, panel, (column, row + 1), members, None, marks)
+        pair = axes[column], axes[row + 1]
+        plot_region(region, panel, pair, members, None, marks)
         panel.set_aspect("auto")
-        zoom(panel, region, (column, row + 1), members, marks, square=False)
+        zoom(panel, region, pair, members, marks, square=False)
         panel.set(
-            xlabel=label(labels[column]) if row == sides - 1 else "", ylabel=label(labels[row + 1]) if column == 0 else ""
+            xlabel=label(labels[pair[0]]) if row == sides - 1 else "", ylabel=label(labels[pair[1]]) if column == 0 else ""
         )
     handles, texts = panels[0, 0].get_legend_handles_labels()
-    place: dict[str, Any] = {"loc": "upper right"} if sides > 1 else {"loc": "outside lower center", "ncols": 2}
+    place: dict[str, Any] = {"loc": "upper right"} if sides > 1 else {"loc": "lower center", "ncols": 2}
     (panels[0, -1] if sides > 1 else figure).legend(handles, _wrapped(texts), fontsize=8, frameon=False, **place)
     return figure
 
