@@ -42,7 +42,7 @@ class Drawable(Protocol):
 
 
 class Volume(float):
-    """A volume, with the standard error of its estimate; 0 where it was counted on a grid."""
+    """A volume, with the standard error of its estimate; 0 where it was counted on a grid, or where no draw was inside."""
 
     standard_error: float
 
@@ -92,7 +92,7 @@ def uniform_sample(region: Drawable, n: int, stratum: str | None, rng: np.random
     """n configurations (n, dc), uniform over a region or over its part in one stratum.
 
     Exactly so by rejection, where at least `WORTH` of the configurations are kept. Otherwise strata, and what the ellipsoids
-    of thin parts miss, get shares in proportion to their volumes as estimated from `SHARES` draws each.
+    of thin parts miss, get shares in proportion to their volumes as estimated from `SHARES` draws each, thin ones `DRAWS`.
     """
     if not n:
         return np.empty((0, region.dims))
@@ -104,7 +104,8 @@ def uniform_sample(region: Drawable, n: int, stratum: str | None, rng: np.random
             return found
     if len(sources) == 1:
         return _all(_uniform(region, sources, n, rng, PATIENCE * n), n)
-    volumes = np.array([_piece(region, source, SHARES, rng) for source in sources])
+    # thin parts are small beside the others, so that what is known less well about them hardly matters
+    volumes = np.array([_piece(region, source, SHARES if source.share == 1 else DRAWS, rng) for source in sources])
     if not volumes.sum() > 0:
         return _all(np.empty((0, region.dims)), n)
     counts = rng.multinomial(n, volumes / volumes.sum())

@@ -48,11 +48,12 @@ def members_of(region: Drawn, n: int, rng: Randomness) -> Members:
 
     Of a part that is too thin to be seen among them there are more: a share of `1 / SEEN`.
     """
-    n, rng = whole_number("n", n, 1), generator(rng)
+    n = whole_number("n", n, 1)
     if has_grid(region.strata):
         strata = grid_of(region.strata)
         cells = region.cells()
         return Members(unwrapped(region, strata.require_grid().centre(cells)), strata.labels[cells].astype(np.int64))
+    rng = generator(rng)  # one for all strata, so that a seed does not draw the same for each
     Y = region.sample(n, rng)
     labels = np.asarray(region.strata.index(Y))
     for m, name in enumerate(region.strata.names):
