@@ -21,7 +21,7 @@ from capture_cp.spaces.metrics import in_ball, wrap_angle
 BUILDERS, CHECKERS = 256, 128
 ROUNDS = 10  # steps of a walker
 #: How much larger the ellipsoids are than it takes to hold every checker.
-MARGIN = 1.3
+MARGIN = 1.4
 #: Factor by which a walker's step grows where it stays in the part, and by which it shrinks where it does not.
 GROW, SHRINK = 2.0, 3.0
 #: How many ellipsoids should hold a walker.
