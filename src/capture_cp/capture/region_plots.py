@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from textwrap import fill
 from typing import Any, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, whole_number
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.region_draws import has_grid
 from capture_cp.capture.region_marks import Marks, draw_marks
-from capture_cp.capture.region_search import Searchable, angles_of, particles_of, unwrapped
+from capture_cp.capture.region_search import Searchable, angles_of, middles, particles_of, unwrapped
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.plotting import check_axes, label, plot_cells, plot_intervals, plot_points, pyplot
 from capture_cp.spaces.strata import grid_of
@@ -147,15 +147,9 @@ def zoom(ax: Any, region: Drawn, axes: Sequence[int], members: Members, marks: M
         ax.set(**{f"{axis}lim": (middle[side] - half[side], middle[side] + half[side])})
 
 
-def turned(region: Drawn, members: Members) -> Mapping[int, float]:
+def turned(region: Drawn, members: Members) -> dict[int, float]:
     """The axes of angles along which the region passes ±π, each with the angle in the middle of a picture of it."""
-    found, particles = {}, particles_of(region.prediction)
-    for axis in angles_of(region):
-        beyond = np.abs(members.Y[:, axis]) > np.pi + 1e-9
-        if beyond.any():
-            turn = particles[:, axis]
-            found[axis] = float(np.arctan2(np.sin(turn).mean(), np.cos(turn).mean()))
-    return found
+    return {axis: turn for axis, turn in middles(region).items() if (np.abs(members.Y[:, axis]) > np.pi + 1e-9).any()}
 
 
 def comparable(region: Drawn, axes: Sequence[int]) -> bool:

@@ -46,12 +46,19 @@ def particles_of(prediction: Any) -> Floats:
     return np.asarray(prediction[0] if isinstance(prediction, np.ndarray) else prediction.mean[:1])
 
 
+def middles(region: Drawable) -> dict[int, float]:
+    """The axes that are angles, each with the mean direction of the particles."""
+    particles = particles_of(region.prediction)
+    return {
+        axis: float(np.arctan2(np.sin(particles[:, axis]).mean(), np.cos(particles[:, axis]).mean()))
+        for axis in angles_of(region)
+    }
+
+
 def unwrapped(region: Drawable, Y: Floats) -> Floats:
     """Configurations Y (..., dc) whose angles are within half a turn of the particles' mean direction."""
-    Y, particles = np.array(Y, dtype=np.float64), particles_of(region.prediction)
-    for axis in angles_of(region):
-        turn = particles[:, axis]
-        middle = float(np.arctan2(np.sin(turn).mean(), np.cos(turn).mean()))
+    Y = np.array(Y, dtype=np.float64)
+    for axis, middle in middles(region).items():
         Y[..., axis] = middle + wrap_angle(Y[..., axis] - middle)
     return Y
 

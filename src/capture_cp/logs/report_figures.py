@@ -17,8 +17,10 @@ from capture_cp.capture.region import Region
 from capture_cp.capture.region_draws import has_grid
 from capture_cp.capture.region_marks import Marks
 from capture_cp.capture.region_plots import Members, comparable, members_of, plot_pairs, plot_region, turned, zoom
+from capture_cp.capture.region_search import middles
 from capture_cp.data.transitions import Transitions
 from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.plotting import label, plot_strata, pyplot
 from capture_cp.spaces.strata import FunctionStrata, Strata, grid_of
 
@@ -125,10 +127,9 @@ def _intervals(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
 
 def _planes(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
     """Two numbers: regions in the plane, on a map of the strata."""
-    columns = min(3, len(shown))
-    lines = -(-len(shown) // columns)
-    size = (PANEL * columns, (PANEL + 1.0) * lines)
-    figure, panels = pyplot().subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)
+    lines = -(-len(shown) // 3)
+    size = (PANEL * 3, (PANEL + 1.0) * lines)
+    figure, panels = pyplot().subplots(lines, 3, figsize=size, layout="constrained", squeeze=False)
     for ax in panels.ravel()[len(shown) :]:
         ax.axis("off")
     for ax, one in zip(panels.ravel(), shown):
@@ -179,12 +180,21 @@ def _map(one: Shown, ax: Any) -> None:
     if len(strata.names) == 1:
         return
     if has_grid(strata):
-        plot_strata(grid_of(strata), ax, about=turned(one.region, one.members))
+        gridded = grid_of(strata)
+        closed = gridded.require_grid().periodic
+        about = {axis: turn for axis, turn in middles(one.region).items() if axis in closed}
+        plot_strata(gridded, ax, about=about | turned(one.region, one.members))
         return
     low, high = np.array([ax.get_xlim(), ax.get_ylim()]).T
     spacing = (high - low) / MAP
     grid = Grid((low + spacing / 2).tolist(), spacing.tolist(), (MAP, MAP))
-    plot_strata(FunctionStrata(strata.index, strata.names, grid=grid), ax)
+    angles = list(middles(one.region))
+
+    def index(Y: Floats) -> Any:
+        Y[:, angles] = wrap_angle(Y[:, angles])
+        return strata.index(Y)
+
+    plot_strata(FunctionStrata(index, strata.names, grid=grid), ax)
 
 
 def _below(ax: Any) -> None:
