@@ -36,6 +36,8 @@ MOST_ROWS, MOST_MATRICES = 3, 2
 MOST_AXES = 7
 #: Configurations of a region without a grid, and of a map of its strata along each axis.
 SAMPLE, MAP = 1500, 110
+#: A region that keeps fewer of so many draws is drawn with a fifth of the configurations, or the report would wait for it.
+SCARCE, DRAWS = 0.01, 2048
 PANEL = 2.9  # inches
 
 
@@ -90,7 +92,8 @@ def _shown(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> Sho
         finite = np.where(np.isinf(region.thresholds), -1.0, region.thresholds)
         region = Region(region.score, region.prediction, finite, region.strata, region.dims, region.alpha, region.ambient)
     try:
-        members = members_of(region, SAMPLE, seed)
+        scarce = not has_grid(region.strata) and region.acceptance(draws=DRAWS, rng=seed) < SCARCE
+        members = members_of(region, SAMPLE // 5 if scarce else SAMPLE, seed)
     except CaptureError:
         return None
     marks = Marks.checked(region, None if starts is None else starts[row], kept.Y[row])
