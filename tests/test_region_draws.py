@@ -173,17 +173,6 @@ def test_an_infinite_part_has_no_volume_without_a_grid():
         cap.region(LOG.X[0]).volume()
 
 
-@pytest.mark.parametrize(("metric", "dims"), [(Torus(), 1), (Torus(), 2), (SE2(0.2), 3), (Torus(), 6)])
-def test_regions_of_any_dimension_are_drawn(metric, dims):
-    pytest.importorskip("matplotlib")
-    rng = np.random.default_rng(0)
-    region = ball(metric, dims, 0.3, k=2, particles=rng.normal(0, 0.05, (1, 8, dims)))
-    assert region.project(range(dims), n=50).shape == (50, dims)
-    assert len(region.plot(n=100, axes=(0, 1)).get_lines()) == 1
-    figure = region.plot_matrix([f"joint {axis}" for axis in range(dims)], n=100)
-    assert len(figure.axes) == max(dims - 1, 1) ** 2
-
-
 # -- a bound on what is possible ---------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +11,17 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, whole_number
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, has_grid, number_of, uniform_sample
+from capture_cp.capture.region_marks import Marks
+from capture_cp.capture.region_plots import POINTS, members_of, plot_pairs, plot_region
+from capture_cp.capture.region_search import (
+    checked_direction,
+    metric_of,
+    nearest_distance,
+    searched_distance,
+    searched_support,
+    unwrapped,
+)
 from capture_cp.conformal.scores import Score
-from capture_cp.spaces.plotting import plot_cells, plot_points, pyplot
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
 
 if TYPE_CHECKING:
@@ -79,8 +87,9 @@ class Region:
     def volume(self, stratum: str | None = None, draws: int = DRAWS, rng: Randomness = None) -> Volume:
         """Volume of the region, of one stratum or of all, with its standard error.
 
-        That of its cells where the strata have a grid, which has no error. Otherwise estimated from `draws` random
-        configurations per stratum.
+        That of its cells where the strata have a grid, which has no error. Otherwise estimated, without bias, from `draws`
+        random configurations per stratum. Where strata have a method `project(Y, m)`, and fewer than 2 % of plain draws are
+        in a stratum's part, the draws are made where that part is; to find it takes some 5,000 questions to the strata more.
         """
         if has_grid(self.strata):
             return Volume(len(self.cells(stratum)) * grid_of(self.strata).require_grid().cell_volume)
@@ -96,7 +105,8 @@ class Region:
     def sample(self, n: int, rng: Randomness = None, stratum: str | None = None) -> Floats:
         """Configurations (n, dc) spread uniformly over the region, or its part in one stratum, every one inside it.
 
-        Over its cells where the strata have a grid; otherwise drawn about the particles, see `acceptance`.
+        Over its cells where the strata have a grid. Otherwise drawn about the particles and kept by rejection, see
+        `acceptance`; thin parts as for `volume`.
         """
         n, rng = whole_number("n", n, 0), generator(rng)
         if not has_grid(self.strata):
@@ -104,7 +114,10 @@ class Region:
         return self._sample_cells(n, self.cells(stratum), rng)
 
     def acceptance(self, stratum: str | None = None, draws: int = DRAWS, rng: Randomness = None) -> float:
-        """Share of random configurations about the particles that `sample` keeps, where the strata have no grid."""
+        """Share of plain random configurations about the particles that a uniform sample keeps, without a grid.
+
+        Thin parts have small shares; `volume` and `sample` need not draw them plainly, see there.
+        """
         return acceptance(self, stratum, draws, generator(rng))
 
     def bounding_box(self, stratum: str | None = None) -> tuple[Floats, Floats]:
@@ -112,6 +125,39 @@ class Region:
         chosen = self.thresholds if stratum is None else self.thresholds[[number_of(self.strata, stratum)]]
         low, high = self.score.box(self.prediction, np.array([chosen.max()]), self.dims)
         return low[0], high[0]
+
+    def distance(self, Y: Any, n: int = 1000, rng: Randomness = None) -> Floats:
+        """Distance of each configuration Y (m, dc) to the region, by the score's metric: (m,), 0 inside.
+
+        Where the strata have a grid, to the centre of the nearest of the region's cells; infinite if there are none.
+        Otherwise to the nearest member that a search finds, which is an upper bound. The search begins at the nearest of n
+        random members, at the nearest particles that are members, and at the configuration moved onto each stratum, where
+        strata have a `project`. All are pulled toward the configuration as far as the way stays in the region. Without
+        strata and with k = 1 that is exact for Euclidean distances. Scores without a metric measure by the Euclidean one.
+        """
+        Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration per row")
+        found, outside = np.zeros(len(Y)), np.flatnonzero(~self.contains(Y))
+        if has_grid(self.strata):
+            centres = grid_of(self.strata).require_grid().centre(self.cells())
+            found[outside] = nearest_distance(metric_of(self), Y[outside], centres)
+        elif len(outside):
+            found[outside] = searched_distance(self, Y[outside], self.sample(whole_number("n", n, 1), rng))
+        return found
+
+    def support(self, direction: Any, n: int = 1000, rng: Randomness = None) -> float:
+        """Largest value of direction · y over the region, for a direction (dc,): how far it reaches that way.
+
+        Where the strata have a grid, over the centres of its cells. Otherwise of the members that a search finds, a lower
+        bound: the best of n random members climb by random steps. It never exceeds what `bounding_box` allows. Angles are
+        taken within half a turn of the particles' mean direction.
+        """
+        wanted = checked_direction(direction, self.dims)
+        if not has_grid(self.strata):
+            rng = generator(rng)
+            return searched_support(self, wanted, self.sample(whole_number("n", n, 1), rng), rng)
+        if len(self.cells()) == 0:
+            raise CaptureError("the region has no cells, so it reaches nowhere: it is empty, or smaller than a cell.")
+        return float((unwrapped(self, grid_of(self.strata).require_grid().centre(self.cells())) @ wanted).max())
 
     def _sample_cells(self, n: int, cells: Ints, rng: np.random.Generator) -> Floats:
         grid = grid_of(self.strata).require_grid()
@@ -127,38 +173,48 @@ class Region:
         """The region's shadow on some axes: n of its configurations, uniform over it, with those axes only, (n, a)."""
         return self.sample(n, rng)[:, list(axes)]
 
-    def plot(self, ax: Axes | None = None, axes: tuple[int, int] = (0, 1), n: int = 2000, rng: Randomness = None) -> Axes:
-        """Draw the region by stratum, and its particles, projected on two axes of the configuration.
+    def plot(
+        self,
+        ax: Axes | None = None,
+        axes: Sequence[int] | None = None,
+        n: int = POINTS,
+        rng: Randomness = None,
+        names: Sequence[str] | None = None,
+        start: Any = None,
+        outcome: Any = None,
+    ) -> Axes:
+        """Draw the region by stratum, and its particles.
 
-        Its cells where the strata have a grid, otherwise a sample of n configurations.
+        Its cells where the strata have a grid, otherwise a sample of n configurations, and some more of thin parts, so that
+        these are seen. Angles are drawn within half a turn of the particles' mean direction: a region across ±π is in one
+        piece.
+
+        Args:
+            ax: where to draw; labels and legend are then left to you. By default a new picture, with both.
+            axes: which numbers of the configuration to draw: two, (0, 1) by default; three for a picture in space; one for
+                intervals, which are drawn for configurations of one number.
+            n: size of the sample.
+            rng: a generator or a seed that draws the sample.
+            names: of the numbers of a configuration, for labels.
+            start: configuration (dc,) before the step, to be marked.
+            outcome: configuration (dc,) after the step, to be marked.
         """
-        if has_grid(self.strata):
-            ax = plot_cells(grid_of(self.strata), self.cells(), ax, axes)
-        else:
-            Y = self.sample(n, rng)
-            ax = plot_points(self.strata.names, self.strata.index(Y), Y, ax, axes)
-        particles = self.prediction if isinstance(self.prediction, np.ndarray) else self.prediction.mean[None]
-        x = particles[0, :, axes[0]]
-        y = particles[0, :, axes[1]] if self.dims > 1 else np.zeros(len(x))
-        ax.scatter(x, y, s=9, color="black", zorder=3, label="prediction")
-        return ax
+        drawn: Axes = plot_region(self, ax, axes, members_of(self, n, rng), names, Marks.checked(self, start, outcome))
+        return drawn
 
-    def plot_matrix(self, names: Sequence[str] | None = None, n: int = 2000, rng: Randomness = None) -> Any:
-        """The region's shadows on every pair of axes, for configurations of more than two numbers."""
-        labels, seed = names or [f"axis {axis}" for axis in range(self.dims)], generator(rng).integers(2**62)
-        sides = max(self.dims - 1, 1)
-        figure, panels = pyplot().subplots(
-            sides, sides, figsize=(2.2 * sides, 2.2 * sides), squeeze=False, layout="constrained"
-        )
-        for row, column in product(range(sides), range(sides)):
-            panel = panels[row, column]
-            if column > row or self.dims < 2:
-                panel.axis("off")
-                continue
-            self.plot(panel, (column, row + 1), n, int(seed))
-            panel.set(xlabel=labels[column] if row == sides - 1 else "", ylabel=labels[row + 1] if column == 0 else "")
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="upper right", fontsize=8)
-        return figure
+    def plot_matrix(
+        self,
+        names: Sequence[str] | None = None,
+        n: int = POINTS,
+        rng: Randomness = None,
+        start: Any = None,
+        outcome: Any = None,
+    ) -> Any:
+        """The region's shadows on every pair of axes, for configurations of more than two numbers: a figure.
+
+        Arguments as for `plot`.
+        """
+        return plot_pairs(self, members_of(self, n, rng), names, Marks.checked(self, start, outcome))
 
     def __repr__(self) -> str:
         parts = [f"{name} {self._tell(m)}" for m, name in enumerate(self.strata.names)]

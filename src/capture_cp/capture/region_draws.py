@@ -7,17 +7,24 @@ each configuration with a probability in proportion to its weight.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.capture.region_cover import Ellipsoids
+from capture_cp.capture.region_thin import thin_cover
 from capture_cp.conformal.scores import Proposed, Score
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
 DRAWS = 4096  # random configurations per stratum
 #: Random configurations that a sample tries for each of its own before it gives up.
 PATIENCE = 20_000
+#: Share of the random configurations that it must keep to draw from all strata together, found from so many.
+WORTH, TRIAL = 0.02, 16 * DRAWS
+#: Random configurations per stratum that otherwise tell how much of a sample is in each.
+SHARES = 4 * DRAWS
 
 
 class Drawable(Protocol):
@@ -35,7 +42,7 @@ class Drawable(Protocol):
 
 
 class Volume(float):
-    """A volume, with the standard error of its estimate; 0 where it was counted on a grid."""
+    """A volume, with the standard error of its estimate; 0 where it was counted on a grid, or where no draw was inside."""
 
     standard_error: float
 
@@ -43,6 +50,15 @@ class Volume(float):
         found = super().__new__(cls, value)
         found.standard_error = standard_error
         return found
+
+
+class Source(NamedTuple):
+    """Random configurations for one piece of a part: the mean of their weights over the part is the piece's volume."""
+
+    part: int  # number of a stratum, or INFEASIBLE
+    propose: Callable[[int, np.random.Generator], Proposed]
+    share: float = 1.0  # of the draws
+    leftover: bool = False  # what the ellipsoids of a thin part miss, which is hardly anything
 
 
 def has_grid(strata: Strata) -> bool:
@@ -57,67 +73,154 @@ def number_of(strata: Strata, name: str) -> int:
 
 def estimated_volume(region: Drawable, stratum: str | None, draws: int, rng: np.random.Generator) -> Volume:
     """Volume of a region, or of its part in one stratum, by `draws` random configurations per stratum."""
-    n = whole_number("draws", draws, 2)
-    parts = [_weights(region, part, n, rng)[1] for part in _parts(region, stratum)]
-    errors = [float(weights.std(ddof=1) / np.sqrt(n)) for weights in parts]
-    return Volume(float(sum(weights.mean() for weights in parts)), float(np.hypot.reduce(errors) if errors else 0.0))
+    n = whole_number("draws", draws, 8)
+    pieces = [_piece(region, source, n, rng) for part in _parts(region, stratum) for source in _sources(region, part, rng)]
+    errors = [piece.standard_error for piece in pieces]
+    return Volume(float(sum(pieces)), float(np.hypot.reduce(errors) if errors else 0.0))
 
 
 def acceptance(region: Drawable, stratum: str | None, draws: int, rng: np.random.Generator) -> float:
-    """Share of random configurations that a uniform sample keeps."""
+    """Share of plain random configurations that a uniform sample keeps."""
     n, shares = whole_number("draws", draws, 2), []
     for part in _parts(region, stratum):
-        proposed, weights = _weights(region, part, n, rng)
-        shares.append(float(weights.mean() / proposed.largest))
+        proposed = _plain(region, part).propose(n, rng)
+        shares.append(float(_weights(region, part, proposed).mean() / proposed.largest) if proposed.largest > 0 else 0.0)
     return float(np.mean(shares)) if shares else 0.0
 
 
 def uniform_sample(region: Drawable, n: int, stratum: str | None, rng: np.random.Generator) -> Floats:
-    """n configurations (n, dc), uniform over a region or over its part in one stratum."""
+    """n configurations (n, dc), uniform over a region or over its part in one stratum.
+
+    Exactly so by rejection, where at least `WORTH` of the configurations are kept. Otherwise strata, and what the ellipsoids
+    of thin parts miss, get shares in proportion to their volumes as estimated from `SHARES` draws each, thin ones `DRAWS`.
+    """
     if not n:
         return np.empty((0, region.dims))
-    parts = _parts(region, stratum)
-    volumes = np.array([_weights(region, part, DRAWS, rng)[1].mean() for part in parts])
+    sources = [source for part in _parts(region, stratum) for source in _sources(region, part, rng)]
+    together = [source for source in sources if not source.leftover]
+    if len(together) == len(sources):
+        found = _uniform(region, sources, n, rng, TRIAL)
+        if len(found) == n:
+            return found
+    if len(sources) == 1:
+        return _all(_uniform(region, sources, n, rng, PATIENCE * n), n)
+    # thin parts are small beside the others, so that what is known less well about them hardly matters
+    volumes = np.array([_piece(region, source, SHARES if source.share == 1 else DRAWS, rng) for source in sources])
     if not volumes.sum() > 0:
-        raise CaptureError("the region has nothing to sample from: it is empty, or too small a part of what is near.")
+        return _all(np.empty((0, region.dims)), n)
     counts = rng.multinomial(n, volumes / volumes.sum())
-    found = [_uniform(region, part, int(count), rng) for part, count in zip(parts, counts) if count]
-    return rng.permutation(np.concatenate(found))
+    each = [
+        _uniform(region, [source], int(count), rng, PATIENCE * int(count)) for source, count in zip(sources, counts) if count
+    ]
+    return _all(rng.permutation(np.concatenate(each)), n)
 
 
-def _uniform(region: Drawable, part: int, n: int, rng: np.random.Generator) -> Floats:
-    found: list[Floats] = []
-    tried = 0
-    while sum(map(len, found)) < n:
-        proposed, weights = _weights(region, part, DRAWS, rng)
-        found.append(proposed.Y[rng.random(DRAWS) * proposed.largest < weights])
-        tried += DRAWS
-        if tried > PATIENCE * n:
-            name = "what is infeasible" if part == INFEASIBLE else region.strata.names[part]
-            raise CaptureError(f"of {tried:,} configurations near the particles hardly any is in {name}; nothing to sample.")
+def members(region: Drawable, part: int, Y: Floats) -> Bools:
+    """Which of Y (n, dc), known to be within the part's threshold, are in its stratum: (n,)."""
+    names = region.strata.names
+    return checked_index(region.strata.index(Y), len(Y), len(names), "strata.index") == part if len(Y) else np.zeros(0, bool)
+
+
+def _piece(region: Drawable, source: Source, draws: int, rng: np.random.Generator) -> Volume:
+    n = max(2, int(draws * source.share))
+    weights = _weights(region, source.part, source.propose(n, rng))
+    return Volume(float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(n)))
+
+
+def _weights(region: Drawable, part: int, proposed: Proposed) -> Floats:
+    """The weights of configurations, 0 outside the part: (n,)."""
+    weights, near = np.zeros(len(proposed.Y)), np.flatnonzero(proposed.weights > 0)
+    kept = near[members(region, part, proposed.Y[near])]
+    weights[kept] = proposed.weights[kept]
+    return weights
+
+
+def _uniform(region: Drawable, sources: list[Source], n: int, rng: np.random.Generator, most: int) -> Floats:
+    """n configurations (n, dc), uniform over the pieces of all sources together; fewer if about `most` draws find no more.
+
+    A source is drawn from in proportion to the largest weight that it can give, so no volume needs to be known.
+    """
+    found: list[Floats] = [np.empty((0, region.dims))]
+    largest = np.array([source.propose(1, rng).largest for source in sources])
+    tried, kept, batch = 0, 0, min(max(DRAWS, n), TRIAL)
+    while kept < n and largest.sum() > 0 and (tried < TRIAL or kept >= WORTH * tried or (kept and tried < most)):
+        counts = rng.multinomial(batch, largest / largest.sum())
+        drawn = [_kept(region, source, int(count), rng) for source, count in zip(sources, counts) if count]
+        found.append(rng.permutation(np.concatenate(drawn)))
+        tried, kept = tried + batch, kept + len(found[-1])
     return np.concatenate(found)[:n]
+
+
+def _all(found: Floats, n: int) -> Floats:
+    """`found` (m, dc), if they are n."""
+    if len(found) < n:
+        raise CaptureError(
+            f"the region has nothing to sample from: of the configurations near the particles, {len(found)} are in it. It "
+            "is empty, or too small a part of what is near."
+        )
+    return found
+
+
+def _kept(region: Drawable, source: Source, n: int, rng: np.random.Generator) -> Floats:
+    """Those of n configurations that are kept: first by weight, then by stratum, which may take long to tell."""
+    proposed = source.propose(n, rng)
+    Y = proposed.Y[rng.random(n) * proposed.largest < proposed.weights]
+    return Y[members(region, source.part, Y)]
 
 
 def _parts(region: Drawable, stratum: str | None) -> list[int]:
     """Numbers of the strata in which the region has a part, what is infeasible last."""
     if stratum is not None:
-        return [number_of(region.strata, stratum)]
-    everything = [*range(len(region.strata.names)), *([INFEASIBLE] if region.ambient else [])]
+        everything = [number_of(region.strata, stratum)]
+    else:
+        everything = [*range(len(region.strata.names)), *([INFEASIBLE] if region.ambient else [])]
     return [part for part in everything if region.limits(np.array([part]))[0] >= 0]
 
 
-def _weights(region: Drawable, part: int, n: int, rng: np.random.Generator) -> tuple[Proposed, Floats]:
-    """n configurations about the prediction, and their weights in one stratum's part of the region, (n,)."""
+def _sources(region: Drawable, part: int, rng: np.random.Generator) -> list[Source]:
+    """What a part is drawn from: about the particles; a thin one from ellipsoids, and plainly only what these miss."""
+    plain = _plain(region, part)
     q = float(region.limits(np.array([part]))[0])
-    if q < 0:
-        return Proposed(np.empty((n, region.dims)), np.zeros(n), 1.0), np.zeros(n)
+
+    def inside(Y: Floats) -> Bools:
+        found = np.asarray(region.score.within(region.prediction, Y, np.full(len(Y), q)))
+        found[found] = members(region, part, Y[found])
+        return found
+
+    cover = thin_cover(region.score, region.strata, region.dims, part, plain.propose, inside, rng)
+    if cover is None:
+        return [plain]
+
+    def covered(n: int, rng: np.random.Generator) -> Proposed:
+        proposed = cover.propose(n, rng)
+        near = region.score.within(region.prediction, proposed.Y, np.full(n, q))
+        return proposed._replace(weights=np.where(near, proposed.weights, 0.0))
+
+    return [Source(part, covered, 0.75), Source(part, _beyond(plain, cover), 0.25, leftover=True)]
+
+
+def _beyond(plain: Source, cover: Ellipsoids) -> Callable[[int, np.random.Generator], Proposed]:
+    def propose(n: int, rng: np.random.Generator) -> Proposed:
+        proposed = plain.propose(n, rng)
+        return proposed._replace(weights=np.where(cover.layers(proposed.Y) == 0, proposed.weights, 0.0))
+
+    return propose
+
+
+def _plain(region: Drawable, part: int) -> Source:
+    """Configurations about the prediction, within the part's threshold."""
+    q = float(region.limits(np.array([part]))[0])
     if np.isinf(q):
-        name = "what is infeasible" if part == INFEASIBLE else region.strata.names[part]
         raise CaptureError(
-            f"the region takes in all of {name}, for want of calibration points there, and without a grid that has no end; "
-            "calibrate on more transitions, or ask about another stratum."
+            f"the region takes in all of {_name(region, part)}, for want of calibration points there, and without a grid "
+            "that has no end; calibrate on more transitions, or ask about another stratum."
         )
-    proposed = region.score.propose(region.prediction, q, n, region.dims, rng)
-    labels, near, names = np.full(n, INFEASIBLE - 1), proposed.weights > 0, region.strata.names
-    labels[near] = checked_index(region.strata.index(proposed.Y[near]), int(near.sum()), len(names), "strata.index")
-    return proposed, np.where(labels == part, proposed.weights, 0.0)
+
+    def propose(n: int, rng: np.random.Generator) -> Proposed:
+        return region.score.propose(region.prediction, q, n, region.dims, rng)
+
+    return Source(part, propose)
+
+
+def _name(region: Drawable, part: int) -> str:
+    return "what is infeasible" if part == INFEASIBLE else region.strata.names[part]

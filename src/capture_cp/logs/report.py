@@ -1,8 +1,9 @@
-"""What people read about one calibration: tables in a terminal, and a page with regions where there is a plane for them."""
+"""What people read about one calibration: tables in a terminal, and a page with tables and pictures of regions."""
 
 from __future__ import annotations
 
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,23 +13,24 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from capture_cp.base.streams import derived_seed, stream
+from capture_cp.base.checks import CaptureWarning
+from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.drift import holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
 from capture_cp.data.transitions import Transitions
 from capture_cp.logs.batch import outcomes_of
+from capture_cp.logs.report_figures import draw_regions
+from capture_cp.logs.report_volumes import MeanVolume, mean_volumes
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import DASH, Cell, PageTable
-from capture_cp.spaces.plotting import label, plot_strata, pyplot
-from capture_cp.spaces.strata import GriddedStrata
 
 if TYPE_CHECKING:
     from capture_cp.logs.calibrate import Calibrate
 
 TEMPLATES = Path(__file__).parent / "templates"
-MOST_REGIONS = 6
 MOST_GROUPS = 20
 #: Reports of sound logs in which anything is marked.
 MARKED = 0.05
@@ -89,9 +91,10 @@ def write_report(
     cautions: list[str],
 ) -> None:
     """Draw the figures and write the page."""
-    with TemporaryDirectory() as scratch:
-        regions = Path(scratch) / "regions.png"
-        drawn = _draw_regions(cap, kept, command, regions)
+    with TemporaryDirectory() as scratch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureWarning)  # small groups have been told
+        volumes = None if has_grid(cap.strata) else mean_volumes(cap, kept, command)
+        regions = draw_regions(cap, kept, command, Path(scratch))
         write_page(
             file,
             "calibration.html",
@@ -102,10 +105,11 @@ def write_report(
             linear=command.linear,
             by_episode=command.episode is not None,
             facts=cap.data_,
-            coverage=_coverage_table(coverage, marks(cap, kept, command.alpha, command.confidence, command.seed)),
+            coverage=_coverage_table(coverage, marks(cap, kept, command.alpha, command.confidence, command.seed), volumes),
+            measured=volumes is not None,
             marked=MARKED,
             groups=_group_table(groups),
-            regions=regions if drawn else None,
+            regions=regions,
             cautions=cautions,
             check=check_line(command),
             settings=settings_of(command, ("report", "json", "folder")),
@@ -120,13 +124,26 @@ def check_line(command: Calibrate) -> str:
     return shlex.join(["capture", "check", str(command.out), "new.csv", *own, *folder])
 
 
-def _coverage_table(coverage: Coverage, marked: Mapping[str, str]) -> PageTable:
+def _coverage_table(coverage: Coverage, marked: Mapping[str, str], volumes: Mapping[str, MeanVolume] | None) -> PageTable:
+    """Coverage by stratum; beside it mean cells where there is a grid, or mean volumes where these are known."""
+    counted = coverage.all.volume is not None
+    size = ["mean cells"] if counted else ["mean volume"] if volumes is not None else []
     lines = {}
     for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
         share, interval = share_cells(row)
-        cells = DASH if row.volume is None else f"{row.volume:,.1f}"
-        lines[row.name] = [Cell(share, interval, mark=marked.get(row.name, "")), Cell(f"{row.n:,}"), Cell(cells)]
-    return PageTable("Next configurations inside the region, per cent", ["coverage", "outcomes", "mean cells"], lines)
+        cells = [Cell(share, interval, mark=marked.get(row.name, "")), Cell(f"{row.n:,}")]
+        if row.volume is not None:
+            cells.append(Cell(f"{row.volume:,.1f}"))
+        elif volumes is not None:
+            cells.append(_volume_cell(volumes[row.name]))
+        lines[row.name] = cells
+    return PageTable("Next configurations inside the region, per cent", ["coverage", "outcomes", *size], lines)
+
+
+def _volume_cell(volume: MeanVolume) -> Cell:
+    if np.isinf(volume.mean):
+        return Cell("∞")
+    return Cell(f"{volume.mean:.3g}", f"± {volume.error:.1g}" if volume.error else "")
 
 
 def _group_table(groups: list[dict[str, Any]]) -> PageTable:
@@ -138,46 +155,6 @@ def _group_table(groups: list[dict[str, Any]]) -> PageTable:
         threshold = "∞" if group["threshold"] is None else f"{group['threshold']:.4g}"
         lines[group["group"]] = [Cell(f"{group['calibration']:,}"), Cell(threshold), Cell(share, interval)]
     return PageTable("Groups", ["calibrated on", "threshold", "coverage, %"], lines)
-
-
-def _draw_regions(cap: Capture, kept: Transitions, command: Calibrate, file: Path) -> bool:
-    """Regions of a few inputs, the typical ones of each stratum; False where there is no plane to draw them in."""
-    strata = cap.strata
-    if not isinstance(strata, GriddedStrata) or strata.grid is None or strata.grid.dims != 2:
-        return False
-    plt = pyplot()
-    rows = _typical(cap, kept)
-    figure, panels = plt.subplots(1, len(rows), figsize=(3.4 * len(rows), 4.1), layout="constrained", squeeze=False)
-    for ax, row in zip(panels[0], rows):
-        plot_strata(strata, ax)
-        region = cap.region(kept.X[row], command.alpha, command.confidence, rng=derived_seed(command.seed, row))
-        region.plot(ax)
-        ax.plot(*kept.Y[row], "x", color="#b3400a", ms=9, mew=2.2, label="what happened", zorder=5)
-        ax.set(xlabel=label(kept.next_names[0]), ylabel=label(kept.next_names[1]))
-        _frame(ax, region, kept.Y[row], strata)
-        ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.17), frameon=False)
-    figure.savefig(file, dpi=130, bbox_inches="tight")
-    plt.close(figure)
-    return True
-
-
-def _typical(cap: Capture, kept: Transitions) -> list[int]:
-    """For each stratum in turn, outcomes spread evenly over those that ended there: row numbers."""
-    labels = np.asarray(cap.strata.index(kept.Y))
-    present = [np.flatnonzero(labels == m) for m in range(len(cap.strata.names)) if (labels == m).any()][:MOST_REGIONS]
-    each = max(1, 4 // len(present))
-    return [int(rows[len(rows) * (2 * i + 1) // (2 * each)]) for rows in present for i in range(min(each, len(rows)))]
-
-
-def _frame(ax: Any, region: Any, outcome: Any, strata: GriddedStrata) -> None:
-    """Show the region, its particles and the outcome, and a margin."""
-    grid = strata.require_grid()
-    particles = region.prediction[0] if isinstance(region.prediction, np.ndarray) else region.prediction.mean
-    shown = np.vstack([grid.centre(region.cells()), np.atleast_2d(particles), outcome])
-    low, high = shown.min(axis=0), shown.max(axis=0)
-    half = 0.6 * max(float((high - low).max()), 12 * float(grid.spacing.max()))
-    middle = (low + high) / 2
-    ax.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
 
 
 def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None, seed: int) -> dict[str, str]:

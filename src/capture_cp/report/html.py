@@ -74,7 +74,7 @@ def settings_of(config: Any, leave_out: tuple[str, ...] = ()) -> dict[str, str]:
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {part}" for key, part in value.items())
+        return ", ".join(f"{key} {_words(part)}" for key, part in value.items() if part not in (None, (), []))
     if isinstance(value, tuple | list):
         return ", ".join(map(str, value))
     if isinstance(value, bool):

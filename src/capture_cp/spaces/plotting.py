@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, printable
+from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GriddedStrata, grid_of
 
 if TYPE_CHECKING:
@@ -33,9 +34,16 @@ def label(name: str) -> str:
 
 
 def plot_strata(
-    strata: GriddedStrata, ax: Axes | None = None, axes: tuple[int, int] = (0, 1), opacity: float = 0.12
+    strata: GriddedStrata,
+    ax: Axes | None = None,
+    axes: tuple[int, int] = (0, 1),
+    opacity: float = 0.12,
+    about: Mapping[int, float] | None = None,
 ) -> Axes:
-    """The strata as a map, pale by default, infeasible space in grey; of more than two axes, a middle slice."""
+    """The strata as a map, pale by default, infeasible space in grey; of more than two axes, a middle slice.
+
+    `about` names axes that are angles and wrap, each with the angle that the picture has in its middle.
+    """
     gridded = grid_of(strata)
     grid = gridded.require_grid()
     _check_axes(axes, grid.dims)
@@ -45,13 +53,22 @@ def plot_strata(
     plane = labels[middle] if axes[0] < axes[1] else labels[middle].T
     picture = np.full((*plane.shape, 4), [0.8, 0.8, 0.8, 1.0])
     for m in range(len(gridded.names)):
-        picture[plane == m] = (*_rgb(_colour(m)), opacity)
-    _show(ax, picture, gridded, axes)
+        picture[plane == m] = (*_rgb(colour_of(m)), opacity)
+    _show(ax, picture, grid, axes, about or {})
     return ax
 
 
-def plot_cells(strata: GriddedStrata, cells: Ints, ax: Axes | None = None, axes: tuple[int, int] = (0, 1)) -> Axes:
-    """Some cells (c,) of the grid, coloured by stratum and projected on two axes; their numbers go into the legend."""
+def plot_cells(
+    strata: GriddedStrata,
+    cells: Ints,
+    ax: Axes | None = None,
+    axes: tuple[int, int] = (0, 1),
+    about: Mapping[int, float] | None = None,
+) -> Axes:
+    """Some cells (c,) of the grid, coloured by stratum and projected on two axes; their numbers go into the legend.
+
+    `about` as for `plot_strata`.
+    """
     grid = strata.require_grid()
     _check_axes(axes, grid.dims)
     ax = ax if ax is not None else pyplot().subplots(figsize=(4, 4))[1]
@@ -59,50 +76,68 @@ def plot_cells(strata: GriddedStrata, cells: Ints, ax: Axes | None = None, axes:
     labels = strata.labels[cells]
     picture = np.zeros((grid.shape[axes[0]], grid.shape[axes[1]], 4))
     for m in [-1, *range(len(strata.names))]:
-        colour = INFEASIBLE_COLOUR if m < 0 else _colour(m)
         here = index[labels == m]
-        picture[here[:, axes[0]], here[:, axes[1]]] = (*_rgb(colour), 0.75)
+        picture[here[:, axes[0]], here[:, axes[1]]] = (*_rgb(colour_of(m)), 0.75)
         if len(here):
-            name = "infeasible" if m < 0 else label(strata.names[m])
-            ax.scatter([], [], marker="s", color=colour, alpha=0.75, label=f"{name} ({len(here):,} cells)")
-    _show(ax, picture, strata, axes)
+            legend = f"{_name(strata.names, m)} ({len(here):,} cells)"
+            ax.scatter([], [], marker="s", color=colour_of(m), alpha=0.75, label=legend)
+    _show(ax, picture, grid, axes, about or {})
     return ax
 
 
-def plot_points(
-    names: Sequence[str], labels: Ints, Y: Floats, ax: Axes | None = None, axes: tuple[int, int] = (0, 1)
-) -> Axes:
-    """Configurations Y (n, dc), coloured by stratum and projected on two axes; of one axis, on a line."""
-    dims = Y.shape[1]
-    if dims > 1:
-        _check_axes(axes, dims)
-    ax = ax if ax is not None else pyplot().subplots(figsize=(4, 4 if dims > 1 else 1.6))[1]
+def plot_points(names: Sequence[str], labels: Ints, Y: Floats, ax: Axes, axes: tuple[int, ...]) -> None:
+    """Configurations Y (n, dc), coloured by stratum and projected on two axes, or on three where `ax` has three."""
+    check_axes(axes, Y.shape[1], len(axes))
     for m in [-1, *range(len(names))]:
         here = Y[labels == m]
         if len(here):
-            x, y = (here[:, axes[0]], here[:, axes[1]]) if dims > 1 else (here[:, 0], np.zeros(len(here)))
-            colour = INFEASIBLE_COLOUR if m < 0 else _colour(m)
-            ax.plot(x, y, ".", color=colour, ms=3, alpha=0.5, lw=0, label="infeasible" if m < 0 else label(names[m]))
-    if dims == 1:
-        ax.set_yticks([])
-    return ax
+            look = {"marker": ".", "s": 14, "color": colour_of(m), "alpha": 0.45, "linewidths": 0}
+            look |= {"depthshade": False, "s": 24} if len(axes) == 3 else {}
+            ax.scatter(*here[:, list(axes)].T, **look)  # type: ignore[arg-type]
+            ax.scatter(*np.empty((len(axes), 0)), marker="s", color=colour_of(m), alpha=0.75, label=_name(names, m))
 
 
-def _show(ax: Axes, picture: Any, strata: GriddedStrata, axes: tuple[int, int]) -> None:
-    grid = strata.require_grid()
-    low = grid.origin - grid.spacing / 2
-    high = low + grid.spacing * np.array(grid.shape)
-    extent = (low[axes[0]], high[axes[0]], low[axes[1]], high[axes[1]])
-    ax.imshow(picture.swapaxes(0, 1), origin="lower", extent=extent, interpolation="nearest", aspect="equal")
+def plot_intervals(names: Sequence[str], intervals: Mapping[int, Floats], ax: Axes) -> None:
+    """Intervals (n, 2) by number of a stratum, -1 for what is infeasible: a line of bars for each stratum."""
+    shown = [m for m in [-1, *range(len(names))] if m >= 0 or m in intervals]
+    for height, m in enumerate(shown):
+        found = intervals.get(m, np.empty((0, 2)))
+        bars = [(low, high - low) for low, high in found]
+        # an edge, so that an interval of no width is seen as well
+        ax.broken_barh(bars, (height - 0.3, 0.6), color=colour_of(m), alpha=0.75, edgecolor=colour_of(m), linewidth=1.5)
+    ax.set(yticks=range(len(shown)), yticklabels=[_name(names, m) for m in shown], ylim=(-1.2, len(shown) - 0.4))
 
 
-def _check_axes(axes: tuple[int, int], dims: int) -> None:
-    if len(set(axes)) != 2 or not all(0 <= axis < dims for axis in axes):
-        raise CaptureError(f"axes are {axes}; expected two different axes of the {dims} of the configuration.")
+def _show(ax: Axes, picture: Any, grid: Grid, axes: tuple[int, int], about: Mapping[int, float]) -> None:
+    extent = []
+    for side, axis in enumerate(axes):
+        low = grid.origin[axis] - grid.spacing[axis] / 2
+        if axis in about:
+            first = int(np.rint((about[axis] - np.pi - low) / grid.spacing[axis]))
+            picture, low = np.roll(picture, -first, axis=side), low + first * grid.spacing[axis]
+        extent += [low, low + grid.spacing[axis] * grid.shape[axis]]
+    aspect: Literal["equal", "auto"] = "auto" if len(set(axes) & set(grid.periodic)) == 1 else "equal"
+    ax.imshow(picture.swapaxes(0, 1), origin="lower", extent=tuple(extent), interpolation="nearest", aspect=aspect)
 
 
-def _colour(m: int) -> str:
-    return STRATA_COLOURS[m % len(STRATA_COLOURS)]
+def check_axes(axes: Sequence[int], dims: int, wanted: int) -> None:
+    """Refuse anything but `wanted` different axes of the configuration."""
+    if len(axes) != wanted or len(set(axes)) != wanted or not all(0 <= axis < dims for axis in axes):
+        number = {1: "one axis", 2: "two different axes", 3: "three different axes"}[wanted]
+        raise CaptureError(f"axes are {tuple(axes)}; expected {number} of the {dims} of the configuration.")
+
+
+def _check_axes(axes: Sequence[int], dims: int) -> None:
+    check_axes(axes, dims, 2)
+
+
+def _name(names: Sequence[str], m: int) -> str:
+    return "infeasible" if m < 0 else label(names[m])
+
+
+def colour_of(m: int) -> str:
+    """Colour of stratum m; -1 is what is infeasible."""
+    return INFEASIBLE_COLOUR if m < 0 else STRATA_COLOURS[m % len(STRATA_COLOURS)]
 
 
 def _rgb(colour: str) -> tuple[float, float, float]:

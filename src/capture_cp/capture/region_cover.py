@@ -1,0 +1,179 @@
+"""Bent ellipsoids that cover a thin part of a region, such as a contact, where random configurations hardly ever land.
+
+Walkers start on the part and spread over it by short random steps. An ellipsoid is laid around each and its neighbours, and
+bent as they are. Configurations drawn from the ellipsoids come with weights, as those of `Score.propose` do. What the
+ellipsoids miss is left to plain draws, so estimates are unbiased however well or badly they cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from capture_cp.base.checks import Bools, Floats, Ints
+from capture_cp.conformal.scores import Proposed
+from capture_cp.kernels.ellipsoids import count_holding, least_squared, which_hold
+from capture_cp.spaces.metrics import in_ball, wrap_angle
+
+#: Walkers that ellipsoids are laid around, and others that tell how large these must be.
+BUILDERS, CHECKERS = 256, 128
+ROUNDS = 10  # steps of a walker
+#: How much larger the ellipsoids are than it takes to hold every checker.
+MARGIN = 1.4
+#: Factor by which a walker's step grows where it stays in the part, and by which it shrinks where it does not.
+GROW, SHRINK = 2.0, 3.0
+#: How many ellipsoids should hold a walker.
+LAYERS = 8
+#: Least width of an ellipsoid, as a share of its largest.
+LEAST_WIDTH = 1e-7
+
+Inside = Callable[[Floats], Bools]
+
+
+class Ellipsoids(NamedTuple):
+    """A union of K bent ellipsoids, see `kernels.ellipsoids`."""
+
+    centres: Floats  # (K, dc)
+    whiten: Floats  # W: (K, dc, dc)
+    gains: Floats  # G: (K, dc)
+    bends: Floats  # F: (K, dc, P)
+    tangent: int  # T
+    is_angle: Bools  # (dc,)
+
+    @property
+    def volumes(self) -> Floats:
+        """Volume of each: (K,)."""
+        ball = in_ball(0, self.centres.shape[1], 1.0, np.random.default_rng(0))[1]
+        return np.asarray(ball / np.abs(np.linalg.det(self.whiten) * self.gains.prod(axis=1)))
+
+    def layers(self, Y: Floats) -> Ints:
+        """How many of the ellipsoids hold each of Y (n, dc): (n,)."""
+        return np.asarray(count_holding(np.ascontiguousarray(Y), *self))
+
+    def only(self, rows: Any) -> Ellipsoids:
+        """Some of the ellipsoids."""
+        centres, whiten, gains, bends = (part[rows] for part in self[:4])
+        return Ellipsoids(centres, whiten, gains, bends, self.tangent, self.is_angle)
+
+    def grown(self, factor: float) -> Ellipsoids:
+        """The ellipsoids with all axes `factor` times as long, bent as they were."""
+        powers = np.repeat([0, 1, 2], [1, self.tangent, self.tangent * (self.tangent + 1) // 2])
+        bends = self.bends * factor**powers / factor  # in axes that are longer by that factor
+        return self._replace(whiten=self.whiten / factor, bends=bends)
+
+    def propose(self, n: int, rng: np.random.Generator) -> Proposed:
+        """n random configurations of the union; a place that c of the ellipsoids hold is met c times as often."""
+        volumes = self.volumes
+        total, dims = float(volumes.sum()), self.centres.shape[1]
+        chosen = rng.choice(len(volumes), size=n, p=volumes / total)
+        z = in_ball(n, dims, 1.0, rng)[0] / self.gains[chosen]
+        z += np.einsum("nip,np->ni", self.bends[chosen], _features(z[:, : self.tangent]))
+        moves: Floats = np.linalg.solve(self.whiten[chosen], z[:, :, None])[:, :, 0].astype(np.float64)
+        Y = moved(self.centres[chosen], moves, self.is_angle)
+        # a move of more than half a turn comes to the same place as a shorter one, which is counted instead
+        counts = np.all(np.abs(moves[:, self.is_angle]) <= np.pi, axis=1)
+        return Proposed(Y, np.where(counts, total / np.maximum(self.layers(Y), 1), 0.0), total)
+
+
+def moved(Y: Floats, moves: Floats, is_angle: Bools) -> Floats:
+    """Configurations Y (n, dc) after `moves` (n, dc), angles in [-π, π]."""
+    after = Y + moves
+    after[:, is_angle] = wrap_angle(after[:, is_angle])
+    return after
+
+
+def differences(Y: Floats, origin: Floats, is_angle: Bools) -> Floats:
+    """Y - origin, broadcast, (..., dc), with angles the short way round."""
+    found = Y - origin
+    found[..., is_angle] = wrap_angle(found[..., is_angle])
+    return found
+
+
+def covering(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng: np.random.Generator) -> Ellipsoids:
+    """Ellipsoids that hold nearly all of a part of a region.
+
+    Args:
+        seeds: configurations of the part, (s, dc).
+        inside: whether configurations (n, dc) are in the part.
+        scale: how far the region reaches along each axis, (dc,).
+        is_angle: which axes are angles, (dc,).
+        rng: draws everything.
+    """
+    walkers = _spread(seeds, inside, scale, is_angle, rng)
+    builders, checkers = walkers[:BUILDERS], walkers[BUILDERS:]
+    # as many axes that bend as make the ellipsoids smallest; none for a part that is as thick as it is wide
+    found = [_laid(builders, tangent, scale, is_angle) for tangent in range(1, seeds.shape[1] + 1)]
+    best = min(found, key=lambda ellipsoids: float(np.log(ellipsoids.volumes).mean()))
+    farthest = least_squared(np.ascontiguousarray(checkers), *best).max()
+    return _thinned(best.grown(MARGIN * max(float(np.sqrt(farthest)), 1.0)), walkers)
+
+
+def _thinned(ellipsoids: Ellipsoids, Y: Floats) -> Ellipsoids:
+    """As few of the ellipsoids as hold each of Y (n, dc) `LAYERS` times, or as often as all do: fewer are drawn faster."""
+    holds = which_hold(np.ascontiguousarray(Y), *ellipsoids).T  # (K, n)
+    left, keep = holds.sum(axis=0), np.ones(len(holds), dtype=bool)
+    least = np.minimum(left, LAYERS)
+    for j in np.argsort(-ellipsoids.volumes, kind="stable"):
+        if (left - holds[j] >= least).all():
+            left -= holds[j]
+            keep[j] = False
+    return ellipsoids.only(np.flatnonzero(keep))
+
+
+def _spread(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng: np.random.Generator) -> Floats:
+    """Walkers (BUILDERS + CHECKERS, dc) that start at seeds and take steps of a length that fits, each its own."""
+    n, dims = BUILDERS + CHECKERS, seeds.shape[1]
+    places = seeds[rng.permutation(len(seeds))[np.arange(n) % len(seeds)]]
+    length = np.full(n, 0.1)
+    for _ in range(ROUNDS):
+        directions = rng.standard_normal((n, dims)) * scale / np.sqrt(dims)
+        # lengths about the walker's own: a part may be thin one way and wide another
+        steps = length * 3.0 ** rng.uniform(-1, 1, n)
+        tried = moved(places, steps[:, None] * directions, is_angle)
+        stays = inside(tried)
+        places[stays] = tried[stays]
+        length = np.where(stays, np.minimum(GROW * steps, 1.0), steps / SHRINK)
+    return places
+
+
+def _laid(Y: Floats, tangent: int, scale: Floats, is_angle: Bools) -> Ellipsoids:
+    """An ellipsoid about each of Y (K, dc) by its nearest neighbours; all axes but the first `tangent` bend."""
+    dims = Y.shape[1]
+    unknown = 1 + tangent + tangent * (tangent + 1) // 2 if tangent < dims else 1
+    size = min(len(Y), 3 * max(unknown, dims + 1))
+    apart = differences(Y[None], Y[:, None], is_angle) / scale  # (K, K, dc)
+    near = np.argpartition((apart**2).sum(axis=2), size - 1, axis=1)[:, :size]
+    steps = np.take_along_axis(apart, near[:, :, None], axis=1)  # (K, size, dc)
+    middle = steps.mean(axis=1)
+    steps -= middle[:, None]
+    values, vectors = np.linalg.eigh(np.einsum("kni,knj->kij", steps, steps) / size)
+    widths = np.sqrt(np.maximum(values, 0.0))[:, ::-1]
+    widths = np.maximum(widths, LEAST_WIDTH * widths[:, :1] + 1e-300)
+    whiten = vectors.swapaxes(1, 2)[:, ::-1] / widths[:, :, None]
+    bends, gains = _bent(np.einsum("kij,knj->kni", whiten, steps), tangent)
+    centres = moved(Y, middle * scale, is_angle)
+    return Ellipsoids(centres, np.ascontiguousarray(whiten / scale), gains, bends, tangent, is_angle)
+
+
+def _bent(z: Floats, tangent: int) -> tuple[Floats, Floats]:
+    """Bends (K, dc, P) and gains (K, dc) that least squares finds in neighbours z (K, size, dc), of unit variance."""
+    count, size, dims = z.shape
+    features = _features(z[..., :tangent])
+    unknown = features.shape[-1]
+    bends, gains = np.zeros((count, dims, unknown)), np.ones((count, dims))
+    if tangent < dims:
+        squares = np.einsum("knp,knq->kpq", features, features) + 1e-6 * size * np.eye(unknown)
+        found = np.linalg.solve(squares, np.einsum("knp,kni->kpi", features, z[..., tangent:]))
+        left = z[..., tangent:] - features @ found
+        width = np.sqrt((left**2).sum(axis=1) / (size - unknown))
+        bends[:, tangent:] = found.swapaxes(1, 2)
+        gains[:, tangent:] = 1 / np.maximum(width, LEAST_WIDTH)
+    return bends, gains
+
+
+def _features(u: Floats) -> Floats:
+    """1, the entries of u (..., T) and their products: (..., P)."""
+    first, second = np.triu_indices(u.shape[-1])
+    return np.concatenate([np.ones((*u.shape[:-1], 1)), u, u[..., first] * u[..., second]], axis=-1)
