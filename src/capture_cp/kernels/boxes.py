@@ -79,13 +79,16 @@ def _squared_from_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, z
         elif edge >= 4:
             i, j, k, ux, uy, uz = one * p, -q, two * s, 2.0 * q * xy, 2.0 * q * yy, 2.0 * q * zy
         u, v, w = x + i * xx + j * xy + k * xz, y + i * yx + j * yy + k * yz, z + i * zx + j * zy + k * zz
-        least = min(least, squared_from_box(u, v, w, ux, uy, uz, a, b, c))
-        if least <= enough:
-            break
+        # the upright box about the edge is no farther than the edge
+        wide, long, high = a + 0.5 * abs(ux), b + 0.5 * abs(uy), c + 0.5 * abs(uz)
+        if squared_outside(u + 0.5 * ux, v + 0.5 * uy, w + 0.5 * uz, wide, long, high) < least:
+            least = min(least, squared_from_box(u, v, w, ux, uy, uz, a, b, c))
+            if least <= enough:
+                break
     return least
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def box_box(i, j, frames, sizes, within):
     """Signed distance of the boxes in frames i and j, half sizes in those rows; beyond `within`, a lower bound above it."""
     a, b, c, p, q, s = sizes[i, 0], sizes[i, 1], sizes[i, 2], sizes[j, 0], sizes[j, 1], sizes[j, 2]

@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.boxes import box_box
-from capture_cp.kernels.compiler import parallel_kernel
-from capture_cp.kernels.kinematics import place_links
+from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
+from capture_cp.kernels.kinematics import place_each
 from capture_cp.kernels.solids import (
     box_reach,
     height,
@@ -44,7 +44,7 @@ class Geoms(NamedTuple):
     group: Any  #: (p,) number of the contact that a pair belongs to; those of one contact are together
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def lower_bound(i, j, frames, kind, size, bound):
     """No more than the signed distance of two geoms, from the balls that hold them, half spaces and boxes."""
     x, y, z = frames[j, 0], frames[j, 1], frames[j, 2]
@@ -63,7 +63,7 @@ def lower_bound(i, j, frames, kind, size, bound):
     return gap
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _above_plane(i, j, frames, kind, size, vertices, start):
     """Signed distance of geom j to plane i, and whether it is known."""
     nx, ny, nz = frames[i, 5], frames[i, 8], frames[i, 11]
@@ -82,14 +82,14 @@ def _above_plane(i, j, frames, kind, size, vertices, start):
     return lowest, lowest < math.inf
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _half_axis(j, frames, kind, size):
     """Half the axis of a capsule, in the world; 0 for a ball."""
     half = size[j, 1] if kind[j] == CAPSULE else 0.0
     return half * frames[j, 5], half * frames[j, 8], half * frames[j, 11]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _round_round(i, j, frames, kind, size):
     """Signed distance of two geoms that are balls or capsules."""
     ux, uy, uz = _half_axis(i, frames, kind, size)
@@ -100,7 +100,7 @@ def _round_round(i, j, frames, kind, size):
     return apart - size[i, 0] - size[j, 0]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _round_box(i, j, frames, kind, size):
     """Signed distance of a ball or a capsule to a box."""
     x, y, z = inward(frames, j, frames[i, 0], frames[i, 1], frames[i, 2])
@@ -112,7 +112,7 @@ def _round_box(i, j, frames, kind, size):
     return segment_box(x - ux, y - uy, z - uz, 2.0 * ux, 2.0 * uy, 2.0 * uz, a, b, c) - size[i, 0]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def pair_distance(i, j, frames, kind, size, bound, vertices, start, within):
     """Signed distance of two geoms, and whether it is known; if not, no more than it. Beyond `within`, a lower bound."""
     least = lower_bound(i, j, frames, kind, size, bound)
@@ -132,7 +132,7 @@ def pair_distance(i, j, frames, kind, size, bound, vertices, start, within):
     return least, False
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _measure(i, frames, kind, size, bound, vertices, start, pairs, group, within, distances, known):
     """Row i of the table of distances."""
     best, current = within, -1
@@ -146,21 +146,26 @@ def _measure(i, frames, kind, size, bound, vertices, start, pairs, group, within
             best = min(best, apart)
 
 
+@njit(cache=True, error_model="numpy", pipeline_class=WithoutCopies)
+def _measure_some(qpos, links, geoms, within, frames, first, last, distances, known):
+    """Rows first to last of the table of distances. All that takes arrays is inlined: references are counted once a call."""
+    parent, joint, entry, zero, fixed, axis, column, held = links
+    kind, size, bound, still, vertices, start, pairs, group = geoms
+    frames[parent.shape[0] :] = still
+    for i in range(first, last):
+        place_each(parent, joint, entry, zero, fixed, axis, column, held, qpos[i], frames)
+        _measure(i, frames, kind, size, bound, vertices, start, pairs, group, within, distances, known)
+
+
 @parallel_kernel(cache=True)
 def geom_distances(qpos, links, geoms, within):
     """Signed distances of all pairs at configurations (n, nq), and whether they are known: (n, p) and (n, p).
 
     What is not known is a lower bound. Of the pairs of one contact, and beyond `within`, only the least is right.
     """
-    n, moving = qpos.shape[0], links.parent.shape[0]
-    distances, known = np.empty((n, geoms.pairs.shape[0])), np.empty((n, geoms.pairs.shape[0]), dtype=np.bool_)
+    n, pairs = qpos.shape[0], geoms.pairs.shape[0]
+    distances, known = np.empty((n, pairs)), np.empty((n, pairs), dtype=np.bool_)
     for chunk in prange((n + CHUNK - 1) // CHUNK):
-        frames = np.empty((geoms.kind.shape[0], 12))
-        frames[moving:] = geoms.still
-        for i in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
-            place_links(links, qpos[i], frames)
-            _measure(
-                *(i, frames, geoms.kind, geoms.size, geoms.bound, geoms.vertices, geoms.start, geoms.pairs, geoms.group),
-                *(within, distances, known),
-            )
+        frames, first = np.empty((geoms.kind.shape[0], 12)), chunk * CHUNK
+        _measure_some(qpos, links, geoms, within, frames, first, min(n, first + CHUNK), distances, known)
     return distances, known

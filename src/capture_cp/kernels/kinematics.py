@@ -28,13 +28,13 @@ class Links(NamedTuple):
     held: Any  #: (nq,) value of an entry that configurations do not hold
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _entry(column, held, y, number):
     """An entry of qpos at a configuration y (dc,)."""
     return y[column[number]] if column[number] >= 0 else held[number]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _carry(p, fixed, k, sx, sy, sz, cosine, sine, frames):
     """Frame k, carried by that of its parent p, moved by (sx, sy, sz) in that and turned about its own z."""
     fx, fy, fz = fixed[k, 0] + sx, fixed[k, 1] + sy, fixed[k, 2] + sz
@@ -54,7 +54,7 @@ def _carry(p, fixed, k, sx, sy, sz, cosine, sine, frames):
         frames[k, start + 2] = a * xz + b * yz + c * zz
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _turn_by_quaternion(frames, k, w, x, y, z):
     """Turn frame k by a quaternion, which need not be of length 1; by none at all if it is 0, as MuJoCo does."""
     length = math.sqrt(w * w + x * x + y * y + z * z)
@@ -74,8 +74,8 @@ def _turn_by_quaternion(frames, k, w, x, y, z):
         )
 
 
-@njit(cache=True, error_model="numpy")
-def _place(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames):
+@njit(cache=True, error_model="numpy", inline="always")
+def place_each(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames):
     for k in range(parent.shape[0]):
         kind, first = kinds[k], firsts[k]
         sx, sy, sz, cosine, sine = 0.0, 0.0, 0.0, 1.0, 0.0
@@ -100,6 +100,6 @@ def _place(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames):
 def place_links(links, y, frames):
     """Write the frame of every link at a configuration y (dc,) into `frames` (k, 12). Allocates nothing."""
     # one by one: a tuple that is handed on costs a count of references for each of its arrays, at every call
-    _place(
+    place_each(
         links.parent, links.kind, links.first, links.zero, links.fixed, links.axis, links.column, links.held, y, frames
     )

@@ -20,7 +20,7 @@ CLOSE = 1e-13
 # -- frames -----------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def outward(frames, i, x, y, z):
     """A point of frame i as one of the world."""
     return (
@@ -30,7 +30,7 @@ def outward(frames, i, x, y, z):
     )
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def turned(frames, i, x, y, z):
     """A direction of frame i as one of the world."""
     return (
@@ -40,7 +40,7 @@ def turned(frames, i, x, y, z):
     )
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def turned_back(frames, i, x, y, z):
     """A direction of the world as one of frame i."""
     return (
@@ -50,7 +50,7 @@ def turned_back(frames, i, x, y, z):
     )
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def inward(frames, i, x, y, z):
     """A point of the world as one of frame i."""
     return turned_back(frames, i, x - frames[i, 0], y - frames[i, 1], z - frames[i, 2])
@@ -59,7 +59,7 @@ def inward(frames, i, x, y, z):
 # -- planes -----------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def height(frames, i, x, y, z):
     """Signed distance of a point of the world to plane i, whose normal is the z of its frame."""
     return (
@@ -67,7 +67,7 @@ def height(frames, i, x, y, z):
     )
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def box_reach(frames, i, a, b, c, x, y, z):
     """How far box i, of half sizes (a, b, c), reaches from its middle along a unit vector of the world."""
     u, v, w = turned_back(frames, i, x, y, z)
