@@ -19,18 +19,26 @@ MOST_PAIRS = 62
 def geom_pairs(model: Any, pairs: Any) -> dict[str, list[tuple[int, int]]]:
     """Numbers of the geoms behind each pair, by the pair's name."""
     found: dict[str, list[tuple[int, int]]] = {}
-    for pair in _listed(pairs):
-        for one, other in product(*(list(side) if isinstance(side, list | tuple) else [side] for side in pair)):
-            name, geoms = f"{one}-{other}", list(product(geoms_of(model, one), geoms_of(model, other)))
-            if name in found or f"{other}-{one}" in found or any(a == b for a, b in geoms):
-                raise CaptureError(f"the pair {name} is listed twice, or is one geom with itself; list each contact once.")
-            _check_measurable(model, name, geoms)
-            found[name] = geoms
+    for one, other in named_pairs(pairs):
+        name, geoms = f"{one}-{other}", list(product(geoms_of(model, one), geoms_of(model, other)))
+        if name in found or f"{other}-{one}" in found or any(a == b for a, b in geoms):
+            raise CaptureError(f"the pair {name} is listed twice, or is one geom with itself; list each contact once.")
+        _check_measurable(model, name, geoms)
+        found[name] = geoms
     if len(found) > MOST_PAIRS:
         raise CaptureError(
             f"{len(found)} pairs are listed; at most {MOST_PAIRS} can be distinguished, so name bodies instead."
         )
     return found
+
+
+def named_pairs(pairs: Any) -> list[tuple[Any, Any]]:
+    """Pairs of two names each: lists on either side make a pair of each of their names."""
+    return [
+        pair
+        for sides in _listed(pairs)
+        for pair in product(*(list(side) if isinstance(side, list | tuple) else [side] for side in sides))
+    ]
 
 
 def geoms_of(model: Any, name: Any) -> list[int]:

@@ -91,8 +91,7 @@ class PairStrata(FunctionStrata):
         """
         if whole_number("m", m, 0) >= len(self.names):
             raise CaptureError(f"m is {m}; expected the number of a stratum, 0 to {len(self.names) - 1}.")
-        width = None if self._entries is None else len(self._entries)
-        Y = finite_array("Y", Y, (None, width), "(n, dc): one configuration per row")
+        Y = self._checked(Y)
         if m == self.rest or not len(Y):
             return Y.copy()
         moved = Y.copy()
@@ -143,10 +142,14 @@ class PairStrata(FunctionStrata):
             kept = [code for code in kept if code.bit_count() <= at_most]
         return _limited([0, *sorted(kept, key=lambda code: (code.bit_count(), code))])
 
+    def _checked(self, Y: Any) -> Floats:
+        """Configurations (n, dc) as an array."""
+        width = None if self._entries is None else len(self._entries)
+        return finite_array("Y", Y, (None, width), "(n, dc): one configuration per row")
+
     def _qpos(self, Y: Any) -> Floats:
         """Configurations Y (n, dc) as qpos (n, nq)."""
-        width = None if self._entries is None else len(self._entries)
-        Y = finite_array("Y", Y, (None, width), "(n, dc): one configuration per row")
+        Y = self._checked(Y)
         if self._entries is None:
             given = self.coordinates(Y)
             return finite_array("what coordinates(Y) returned", given, (len(Y), self.model.nq), "(n, nq): one qpos per row")
