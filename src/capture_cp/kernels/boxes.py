@@ -110,7 +110,5 @@ def box_box(i, j, frames, sizes, within):
         other = _squared_from_corners(p, q, s, a, b, c, u, v, w, xx, yx, zx, xy, yy, zy, xz, yz, zz)
         squared = min(squared, other)
     if squared > enough:
-        squared = _squared_from_edges(
-            a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz, squared, enough
-        )
+        squared = _squared_from_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz, squared, enough)
     return math.sqrt(squared)

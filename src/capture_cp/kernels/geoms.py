@@ -122,8 +122,8 @@ def pair_distance(i, j, frames, kind, size, bound, vertices, start, within):
     if one == PLANE:
         apart, known = _above_plane(i, j, frames, kind, size, vertices, start)
         return (apart, True) if known else (least, False)
-    is_round = one == SPHERE or one == CAPSULE
-    if is_round and (other == SPHERE or other == CAPSULE):
+    is_round = one in (SPHERE, CAPSULE)
+    if is_round and other in (SPHERE, CAPSULE):
         return _round_round(i, j, frames, kind, size), True
     if is_round and other == BOX:
         return _round_box(i, j, frames, kind, size), True

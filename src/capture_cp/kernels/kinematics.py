@@ -63,19 +63,14 @@ def _turn_by_quaternion(frames, k, w, x, y, z):
     w, x, y, z = w / length, x / length, y / length, z / length
     for row in range(3):
         a, b, c = frames[k, 3 + 3 * row], frames[k, 4 + 3 * row], frames[k, 5 + 3 * row]
-        frames[k, 3 + 3 * row] = (
-            a * (1.0 - 2.0 * (y * y + z * z)) + b * 2.0 * (x * y + w * z) + c * 2.0 * (x * z - w * y)
-        )
-        frames[k, 4 + 3 * row] = (
-            a * 2.0 * (x * y - w * z) + b * (1.0 - 2.0 * (x * x + z * z)) + c * 2.0 * (y * z + w * x)
-        )
-        frames[k, 5 + 3 * row] = (
-            a * 2.0 * (x * z + w * y) + b * 2.0 * (y * z - w * x) + c * (1.0 - 2.0 * (x * x + y * y))
-        )
+        frames[k, 3 + 3 * row] = a * (1.0 - 2.0 * (y * y + z * z)) + b * 2.0 * (x * y + w * z) + c * 2.0 * (x * z - w * y)
+        frames[k, 4 + 3 * row] = a * 2.0 * (x * y - w * z) + b * (1.0 - 2.0 * (x * x + z * z)) + c * 2.0 * (y * z + w * x)
+        frames[k, 5 + 3 * row] = a * 2.0 * (x * z + w * y) + b * 2.0 * (y * z - w * x) + c * (1.0 - 2.0 * (x * x + y * y))
 
 
 @njit(cache=True, error_model="numpy", inline="always")
 def place_each(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames):
+    """As `place_links`, with the fields of `Links` one by one."""
     for k in range(parent.shape[0]):
         kind, first = kinds[k], firsts[k]
         sx, sy, sz, cosine, sine = 0.0, 0.0, 0.0, 1.0, 0.0
@@ -90,7 +85,7 @@ def place_each(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames
             sz = _entry(column, held, y, first + 2)
             first += 3
         _carry(parent[k], fixed, k, sx, sy, sz, cosine, sine, frames)
-        if kind == BALL or kind == FREE:
+        if kind in (BALL, FREE):
             w, i = _entry(column, held, y, first), _entry(column, held, y, first + 1)
             j, l = _entry(column, held, y, first + 2), _entry(column, held, y, first + 3)
             _turn_by_quaternion(frames, k, w, i, j, l)

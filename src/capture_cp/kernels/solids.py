@@ -1,8 +1,8 @@
 """Signed distances of balls, capsules, boxes and planes, exactly: negative where they overlap.
 
 A solid stands in a frame: a row of twelve numbers, its origin and its rotation row by row. A segment is its start and the
-way to its end; a capsule is a segment with a radius, and a ball one whose way is 0. Squared distances to a segment are convex
-along it and quadratic in pieces, so the least is found exactly from the few places where pieces meet.
+way to its end; a capsule is a segment with a radius, and a ball one whose way is 0. Squared distances are convex along a
+segment and quadratic in pieces, so the least is found exactly from the few places where pieces meet.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ def inward(frames, i, x, y, z):
 @njit(cache=True, error_model="numpy", inline="always")
 def height(frames, i, x, y, z):
     """Signed distance of a point of the world to plane i, whose normal is the z of its frame."""
-    return (
-        frames[i, 5] * (x - frames[i, 0]) + frames[i, 8] * (y - frames[i, 1]) + frames[i, 11] * (z - frames[i, 2])
-    )
+    return frames[i, 5] * (x - frames[i, 0]) + frames[i, 8] * (y - frames[i, 1]) + frames[i, 11] * (z - frames[i, 2])
 
 
 @njit(cache=True, error_model="numpy", inline="always")

@@ -89,6 +89,17 @@ def _shifted(frame, x, y, z):
 
 
 @njit(cache=True, error_model="numpy")
+def _seen_from(frame, x, y, z):
+    """A point outside of a frame, in it."""
+    x, y, z = x - frame[0], y - frame[1], z - frame[2]
+    return (
+        frame[3] * x + frame[6] * y + frame[9] * z,
+        frame[4] * x + frame[7] * y + frame[10] * z,
+        frame[5] * x + frame[8] * y + frame[11] * z,
+    )
+
+
+@njit(cache=True, error_model="numpy")
 def _rotated(frame, x, y, z):
     """A direction of a frame, outside of it."""
     return (
@@ -136,12 +147,11 @@ def _from_cover(first, last, segments, seen, begin, end, best):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _item(number, frames, still, frame, ball, start, segments, items, size, best):
-    """Signed distance of an item, or `best` if it is less; where it is beyond `best`, any number that is."""
+def _item(number, x, y, z, frames, still, frame, ball, start, segments, items, size, best):
+    """Signed distance of an item whose cover's ball is at (x, y, z); where it is beyond `best`, any number that is."""
     cover, kind, other = items[number, 0], items[number, 1], items[number, 2]
     place = _frame_row(frame[other] if kind == COVER else other, frames, still)
-    seen = _relative(_frame_row(frame[cover], frames, still), place)
-    x, y, z = _shifted(seen, ball[cover, 0], ball[cover, 1], ball[cover, 2])
+    x, y, z = _seen_from(place, x, y, z)
     a, b, c = size[number, 0], size[number, 1], size[number, 2]
     if kind == PLANE:
         bound = z
@@ -153,14 +163,13 @@ def _item(number, frames, still, frame, ball, start, segments, items, size, best
     bound -= ball[cover, 3]
     if bound > best:
         return bound
+    seen = _relative(_frame_row(frame[cover], frames, still), place)
     first, last = start[cover], start[cover + 1]
     if kind == PLANE:
-        best = _from_plane(first, last, segments, seen, math.inf)
-    elif kind == BOX:
-        best = _from_box(first, last, segments, seen, a, b, c, math.inf)
-    else:
-        best = _from_cover(first, last, segments, seen, start[other], start[other + 1], math.inf)
-    return best
+        return _from_plane(first, last, segments, seen, math.inf)
+    if kind == BOX:
+        return _from_box(first, last, segments, seen, a, b, c, math.inf)
+    return _from_cover(first, last, segments, seen, start[other], start[other + 1], math.inf)
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -171,10 +180,15 @@ def _distances(
     place_each(parent, joint, entry, zero, fixed, axis, column, held, y, frames)
     for p in range(out.shape[0]):
         out[p] = math.inf
+    last, bx, by, bz = -1, 0.0, 0.0, 0.0
     for number in range(items.shape[0]):
-        pair = items[number, 3]
+        cover, pair = items[number, 0], items[number, 3]
+        if cover != last:
+            row = _frame_row(frame[cover], frames, still)
+            last = cover
+            bx, by, bz = _shifted(row, ball[cover, 0], ball[cover, 1], ball[cover, 2])
         best = min(out[pair], within)
-        apart = _item(number, frames, still, frame, ball, start, segments, items, size, best)
+        apart = _item(number, bx, by, bz, frames, still, frame, ball, start, segments, items, size, best)
         out[pair] = min(out[pair], apart)
 
 
@@ -224,12 +238,16 @@ def _some_distances(Y, swept, within, first, last, table):
         parent, joint, entry, zero, fixed, axis, column, held,
         still, frame, ball, start, segments, items, size, _, _, _, _, _,
     ) = swept  # fmt: skip
-    frames = np.empty((parent.shape[0], 12))
+    frames, y, out = np.empty((parent.shape[0], 12)), np.empty(Y.shape[1]), np.empty(table.shape[1])
     for i in range(first, last):
+        for column_ in range(Y.shape[1]):  # copied: each view of a row would be counted by all threads
+            y[column_] = Y[i, column_]
         _distances(
             parent, joint, entry, zero, fixed, axis, column, held,
-            still, frame, ball, start, segments, items, size, Y[i], frames, within, table[i],
+            still, frame, ball, start, segments, items, size, y, frames, within, out,
         )  # fmt: skip
+        for p in range(table.shape[1]):
+            table[i, p] = out[p]
 
 
 @parallel_kernel(cache=True)
@@ -251,7 +269,5 @@ def strata_of(Y, swept, pairs):
         last = min(Y.shape[0], first + CHUNK)
         _some_distances(Y, swept, swept.tolerance, first, last, table)
         for i in range(first, last):
-            numbers[i] = stratum_of(
-                table[i], swept.codes, swept.numbers, swept.rest, swept.tolerance, swept.depth
-            )
+            numbers[i] = stratum_of(table[i], swept.codes, swept.numbers, swept.rest, swept.tolerance, swept.depth)
     return numbers

@@ -114,11 +114,11 @@ class ContactStrata(PairStrata):
             data.qpos[:] = qpos[i]
             mujoco.mj_kinematics(model, data)
             for j in np.flatnonzero(~known[i]).tolist():
-                # what is farther than another pair of the same contact does not count
-                reach = min(limit, best[i, group[j]])
-                if distances[i, j] <= reach:
-                    distances[i, j] = mujoco.mj_geomDistance(model, data, *geoms[j], reach, None)
-                    best[i, group[j]] = min(reach, distances[i, j])
+                # what is farther than another pair of the same contact does not count; yet MuJoCo is told the limit
+                # asked for, on which its answers for height fields depend
+                if distances[i, j] <= best[i, group[j]]:
+                    distances[i, j] = mujoco.mj_geomDistance(model, data, *geoms[j], limit, None)
+                    best[i, group[j]] = min(best[i, group[j]], distances[i, j])
         self._spare.append(data)
 
     def _by_mujoco(self, qpos: Floats, limit: float) -> Floats:

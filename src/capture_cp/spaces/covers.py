@@ -1,7 +1,7 @@
 """Geoms covered by balls and capsules, and by how much the cover sticks out.
 
-A cover is segments (b, 7): where each starts, the way to its end (0 for a ball), and a radius. Spheres and capsules are their
-own cover. Boxes, cylinders and meshes are divided into cells, and each cell that they have a part of gets a ball around it.
+A cover is segments (b, 7): where each starts, the way to its end (0 for a ball), and a radius. Spheres and capsules are
+their own cover. Boxes, cylinders and meshes are divided into cells, and each cell that has a part of them gets a ball.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def cover_of(model: Any, geom: int, spacing: float | None) -> tuple[Floats, floa
         least, most = np.array([_from_hull(corners, middle) for middle in middles]).T
     else:
         raise CaptureError(
-            f"geom {model.geom(geom).name or geom} is neither sphere, capsule, box, cylinder nor mesh and cannot be covered; "
+            f"geom {model.geom(geom).name or geom} is neither sphere, capsule, box, cylinder nor mesh and has no cover; "
             "give its spheres with spheres={name: (k, 4)}."
         )
     radius = float(np.linalg.norm(cell))
@@ -61,17 +61,15 @@ def holding_ball(segments: Floats) -> Floats:
     ends = np.concatenate([segments[:, :3], segments[:, :3] + segments[:, 3:6]])
     radii = np.tile(segments[:, 6], 2)
     middle = ((ends - radii[:, None]).min(axis=0) + (ends + radii[:, None]).max(axis=0)) / 2
-    return np.r_[middle, (np.linalg.norm(ends - middle, axis=1) + radii).max()]
+    return np.append(middle, (np.linalg.norm(ends - middle, axis=1) + radii).max())
 
 
 def _cells(low: Floats, high: Floats, spacing: float | None) -> tuple[Floats, Floats]:
     """Middles (c, 3) of the cells that a box is divided into, and half their sizes (3,)."""
     width = np.maximum(high - low, 1e-9)
     counts = np.ceil(width / (width.min() if spacing is None else spacing) - 1e-9).astype(int)
-    if counts.astype(float).prod() > MOST_BALLS:
-        raise CaptureError(
-            f"a geom would need {int(counts.astype(float).prod()):,} spheres, more than {MOST_BALLS:,}; take a larger spacing."
-        )
+    if (total := int(counts.astype(float).prod())) > MOST_BALLS:
+        raise CaptureError(f"a geom would need {total:,} spheres, more than {MOST_BALLS:,}; take a larger spacing.")
     cell = width / counts / 2
     axes = [low[k] + cell[k] * (2 * np.arange(counts[k]) + 1) for k in range(3)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3), cell

@@ -51,4 +51,4 @@ def hull_corners(model: Any, geom: int) -> Floats:
         return vertices
     count = int(model.mesh_graph[graph])
     # the graph begins with numbers of vertices and faces, then a list of edges for each vertex, then the vertices
-    return vertices[model.mesh_graph[graph + 2 + count : graph + 2 + 2 * count]]
+    return np.asarray(vertices[model.mesh_graph[graph + 2 + count : graph + 2 + 2 * count]])

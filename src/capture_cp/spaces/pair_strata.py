@@ -91,13 +91,12 @@ class PairStrata(FunctionStrata):
         """
         if whole_number("m", m, 0) >= len(self.names):
             raise CaptureError(f"m is {m}; expected the number of a stratum, 0 to {len(self.names) - 1}.")
-        Y = self._checked(Y)
-        if m == self.rest or not len(Y):
-            return Y.copy()
-        moved = Y.copy()
-        away = np.flatnonzero(self.index(Y) != m)
+        moved = self._checked(Y).copy()
+        if m == self.rest or not len(moved):
+            return moved
+        away = np.flatnonzero(self.index(moved) != m)
         touching = np.asarray(self.features)[m] > 0
-        found = project_rows(self.distances, Y[away], touching, self.tolerance, self.depth)
+        found = project_rows(self.distances, moved[away], touching, self.tolerance, self.depth)
         if self._entries is not None:
             found = unit_quaternions(self.model, found, self._entries)
         arrived = self.index(found) == m

@@ -39,17 +39,15 @@ class Parts:
     def add(self, one: int | Floats, other: int | Floats, bodies: tuple[int, int], pair: int) -> float:
         """Take in two geoms, or spheres (k, 4) on a body in the place of one: how far their covers stick out together."""
         kinds = [int(self.model.geom_type[side]) if isinstance(side, int) else SPHERE for side in (one, other)]
-        # what is round is measured exactly against all; what is neither round nor flat must be covered
-        order = [kind in ROUND and 3 or (kind not in (BOX, PLANE) and 2) or (kind == BOX and 1) or 0 for kind in kinds]
-        if order[1] > order[0]:
+        if _round_first(kinds[1]) > _round_first(kinds[0]):
             one, other, kinds, bodies = other, one, kinds[::-1], bodies[::-1]
-        flat = kinds[1] == PLANE
-        cover, excess = self._cover(one, bodies[0], corners=flat)
-        if kinds[1] in (BOX, PLANE):
-            half = np.array(self.model.geom_size[other]) if kinds[1] == BOX else np.zeros(3)
-            target, more = self._frame(int(other)), 0.0  # type: ignore[arg-type]
+        cover, excess = self._cover(one, bodies[0], corners=kinds[1] == PLANE)
+        half, more = np.zeros(3), 0.0
+        if isinstance(other, int) and kinds[1] in (BOX, PLANE):
+            target = self._frame(other)
+            half = np.array(self.model.geom_size[other])
         else:
-            half, (target, more) = np.zeros(3), self._cover(other, bodies[1], corners=False)
+            target, more = self._cover(other, bodies[1], corners=False)
         sort = {PLANE: kernel.PLANE, BOX: kernel.BOX}.get(kinds[1], kernel.COVER)
         self.items.append((cover, sort, target, pair))
         self.sizes.append(half)
@@ -63,11 +61,10 @@ class Parts:
         ball = np.array([holding_ball(cover[1]) for cover in self.covers])
         start = np.cumsum([0, *(len(cover[1]) for cover in self.covers)])
         segments = np.concatenate([cover[1] for cover in self.covers])
-        items, size = np.array(self.items, dtype=np.int64), np.array(self.sizes)
+        order = sorted(range(len(self.items)), key=self.items.__getitem__)  # a cover's items together
+        items, size = np.array(self.items, dtype=np.int64)[order], np.array(self.sizes)[order]
         links, still = self.tree.links(entries, held), np.array(self.still)
-        return kernel.Swept(
-            *links, still, frame, ball, start, segments, items, size, codes, numbers, rest, tolerance, depth
-        )
+        return kernel.Swept(*links, still, frame, ball, start, segments, items, size, codes, numbers, rest, tolerance, depth)
 
     def _cover(self, side: int | Floats, body: int, corners: bool) -> tuple[int, float]:
         """Number of the cover of a geom or of given spheres, and how far it sticks out; `corners` will do before a plane."""
@@ -98,6 +95,13 @@ class Parts:
                 self.still.append(frame_row(place))
                 self._frames[geom] = -len(self.still)
         return self._frames[geom]
+
+
+def _round_first(kind: int) -> int:
+    """Which of two geoms is covered: what is round is its own cover, what is neither round nor flat has to be."""
+    if kind in ROUND:
+        return 3
+    return {BOX: 1, PLANE: 0}.get(kind, 2)
 
 
 def given_spheres(spheres: Any, names: set[str]) -> dict[str, Floats]:

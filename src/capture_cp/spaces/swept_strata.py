@@ -83,9 +83,7 @@ class SweptStrata(PairStrata):
         body = {name: self._body_of(name) for name in found}
         self._parts, excess = Parts(self.model, sorted(set(body.values())), self.spacing), np.zeros(len(sides))
         for i, (one, other) in enumerate(sides):
-            sticking = [
-                self._parts.add(a, b, (body[one], body[other]), i) for a in found[one] for b in found[other]
-            ]
+            sticking = [self._parts.add(a, b, (body[one], body[other]), i) for a in found[one] for b in found[other]]
             excess[i] = max(sticking)
         self.excess = excess
 
