@@ -23,8 +23,8 @@ def project_rows(
     """Configurations Y (n, dc) moved until the pairs `touching` (pairs,) touch and no others do: (n, dc).
 
     Touching pairs are brought to the middle of -depth..tolerance, others to a quarter of its thickness beyond the tolerance
-    if they are nearer. `distances` maps configurations to signed distances (n, pairs). A step that makes things worse is taken
-    back and tried at a quarter of its length. Rows may fail to arrive; the caller looks.
+    if they are nearer. `distances` maps configurations to signed distances (n, pairs). A step that makes things worse is
+    taken back and tried at a quarter of its length. Rows may fail to arrive; the caller looks.
     """
     thickness = tolerance + depth
     middle, clear = (tolerance - depth) / 2, tolerance + thickness / 4
