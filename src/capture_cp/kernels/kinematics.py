@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from numba import njit
 
+from capture_cp.kernels.trig import cosine_sine
+
 HINGE, SLIDE, BALL, FREE, FIXED = range(5)
 
 
@@ -29,7 +31,7 @@ class Links(NamedTuple):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _entry(column, held, y, number):
+def entry_of(column, held, y, number):
     """An entry of qpos at a configuration y (dc,)."""
     return y[column[number]] if column[number] >= 0 else held[number]
 
@@ -54,18 +56,18 @@ def _carry(p, fixed, k, sx, sy, sz, cosine, sine, frames):
         frames[k, start + 2] = a * xz + b * yz + c * zz
 
 
-@njit(cache=True, error_model="numpy", inline="always")
-def _turn_by_quaternion(frames, k, w, x, y, z):
-    """Turn frame k by a quaternion, which need not be of length 1; by none at all if it is 0, as MuJoCo does."""
+@njit(cache=True, error_model="numpy")
+def turned_row(a, b, c, w, x, y, z):
+    """A row (a, b, c) of a rotation, turned by a quaternion of any length; by none at all if it is 0, as MuJoCo does."""
     length = math.sqrt(w * w + x * x + y * y + z * z)
     if length < 1e-15:
-        return
+        return a, b, c
     w, x, y, z = w / length, x / length, y / length, z / length
-    for row in range(3):
-        a, b, c = frames[k, 3 + 3 * row], frames[k, 4 + 3 * row], frames[k, 5 + 3 * row]
-        frames[k, 3 + 3 * row] = a * (1.0 - 2.0 * (y * y + z * z)) + b * 2.0 * (x * y + w * z) + c * 2.0 * (x * z - w * y)
-        frames[k, 4 + 3 * row] = a * 2.0 * (x * y - w * z) + b * (1.0 - 2.0 * (x * x + z * z)) + c * 2.0 * (y * z + w * x)
-        frames[k, 5 + 3 * row] = a * 2.0 * (x * z + w * y) + b * 2.0 * (y * z - w * x) + c * (1.0 - 2.0 * (x * x + y * y))
+    return (
+        a * (1.0 - 2.0 * (y * y + z * z)) + b * 2.0 * (x * y + w * z) + c * 2.0 * (x * z - w * y),
+        a * 2.0 * (x * y - w * z) + b * (1.0 - 2.0 * (x * x + z * z)) + c * 2.0 * (y * z + w * x),
+        a * 2.0 * (x * z + w * y) + b * 2.0 * (y * z - w * x) + c * (1.0 - 2.0 * (x * x + y * y)),
+    )
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -75,20 +77,22 @@ def place_each(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames
         kind, first = kinds[k], firsts[k]
         sx, sy, sz, cosine, sine = 0.0, 0.0, 0.0, 1.0, 0.0
         if kind == HINGE:
-            angle = _entry(column, held, y, first) - zero[k]
-            cosine, sine = math.cos(angle), math.sin(angle)
+            angle = entry_of(column, held, y, first) - zero[k]
+            cosine, sine = cosine_sine(angle)
         elif kind == SLIDE:
-            way = _entry(column, held, y, first) - zero[k]
+            way = entry_of(column, held, y, first) - zero[k]
             sx, sy, sz = way * axis[k, 0], way * axis[k, 1], way * axis[k, 2]
         elif kind == FREE:
-            sx, sy = _entry(column, held, y, first), _entry(column, held, y, first + 1)
-            sz = _entry(column, held, y, first + 2)
+            sx, sy = entry_of(column, held, y, first), entry_of(column, held, y, first + 1)
+            sz = entry_of(column, held, y, first + 2)
             first += 3
         _carry(parent[k], fixed, k, sx, sy, sz, cosine, sine, frames)
         if kind in (BALL, FREE):
-            w, i = _entry(column, held, y, first), _entry(column, held, y, first + 1)
-            j, l = _entry(column, held, y, first + 2), _entry(column, held, y, first + 3)
-            _turn_by_quaternion(frames, k, w, i, j, l)
+            w, i = entry_of(column, held, y, first), entry_of(column, held, y, first + 1)
+            j, l = entry_of(column, held, y, first + 2), entry_of(column, held, y, first + 3)
+            for start in range(3, 12, 3):
+                a, b, c = frames[k, start], frames[k, start + 1], frames[k, start + 2]
+                frames[k, start], frames[k, start + 1], frames[k, start + 2] = turned_row(a, b, c, w, i, j, l)
 
 
 @njit(cache=True, error_model="numpy", inline="always")

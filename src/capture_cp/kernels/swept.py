@@ -11,17 +11,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.kinematics import place_each
 from capture_cp.kernels.solids import point_box, segment_box, segment_segment
 
 #: What a cover is measured against.
 PLANE, BOX, COVER = range(3)
-#: Configurations that one thread takes at a time.
-CHUNK = 256
 
 
 class Swept(NamedTuple):
@@ -53,7 +49,7 @@ class Swept(NamedTuple):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _frame_row(f, frames, still):
+def frame_row(f, frames, still):
     """The twelve numbers of a frame."""
     if f >= 0:
         return (
@@ -68,7 +64,7 @@ def _frame_row(f, frames, still):
 
 
 @njit(cache=True, error_model="numpy")
-def _relative(one, other):
+def relative(one, other):
     """Frame `one` as seen from the other: twelve numbers."""
     x, y, z, a, b, c, d, e, f, g, h, i = one
     u, v, w, p, q, r, s, t, k, l, m, n = other
@@ -82,14 +78,14 @@ def _relative(one, other):
 
 
 @njit(cache=True, error_model="numpy")
-def _shifted(frame, x, y, z):
+def shifted(frame, x, y, z):
     """A point of a frame, outside of it."""
-    u, v, w = _rotated(frame, x, y, z)
+    u, v, w = rotated(frame, x, y, z)
     return frame[0] + u, frame[1] + v, frame[2] + w
 
 
 @njit(cache=True, error_model="numpy")
-def _seen_from(frame, x, y, z):
+def seen_from(frame, x, y, z):
     """A point outside of a frame, in it."""
     x, y, z = x - frame[0], y - frame[1], z - frame[2]
     return (
@@ -100,7 +96,7 @@ def _seen_from(frame, x, y, z):
 
 
 @njit(cache=True, error_model="numpy")
-def _rotated(frame, x, y, z):
+def rotated(frame, x, y, z):
     """A direction of a frame, outside of it."""
     return (
         frame[3] * x + frame[4] * y + frame[5] * z,
@@ -123,12 +119,12 @@ def _from_plane(first, last, segments, seen, best):
 def _from_box(first, last, segments, seen, a, b, c, best):
     """Least signed distance of segments to a box of half sizes (a, b, c), or `best` if it is less."""
     for i in range(first, last):
-        x, y, z = _shifted(seen, segments[i, 0], segments[i, 1], segments[i, 2])
+        x, y, z = shifted(seen, segments[i, 0], segments[i, 1], segments[i, 2])
         ux, uy, uz = segments[i, 3], segments[i, 4], segments[i, 5]
         if ux == 0.0 and uy == 0.0 and uz == 0.0:
             best = min(best, point_box(x, y, z, a, b, c) - segments[i, 6])
         else:
-            ux, uy, uz = _rotated(seen, ux, uy, uz)
+            ux, uy, uz = rotated(seen, ux, uy, uz)
             best = min(best, segment_box(x, y, z, ux, uy, uz, a, b, c) - segments[i, 6])
     return best
 
@@ -137,8 +133,8 @@ def _from_box(first, last, segments, seen, a, b, c, best):
 def _from_cover(first, last, segments, seen, begin, end, best):
     """Least signed distance of segments to the segments begin to end, or `best` if it is less."""
     for i in range(first, last):
-        x, y, z = _shifted(seen, segments[i, 0], segments[i, 1], segments[i, 2])
-        ux, uy, uz = _rotated(seen, segments[i, 3], segments[i, 4], segments[i, 5])
+        x, y, z = shifted(seen, segments[i, 0], segments[i, 1], segments[i, 2])
+        ux, uy, uz = rotated(seen, segments[i, 3], segments[i, 4], segments[i, 5])
         for j in range(begin, end):
             wx, wy, wz = x - segments[j, 0], y - segments[j, 1], z - segments[j, 2]
             apart = segment_segment(wx, wy, wz, ux, uy, uz, segments[j, 3], segments[j, 4], segments[j, 5])
@@ -147,11 +143,23 @@ def _from_cover(first, last, segments, seen, begin, end, best):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _item(number, x, y, z, frames, still, frame, ball, start, segments, items, size, best):
+def exact(number, seen, start, segments, items, size):
+    """Signed distance of an item whose cover is `seen` from what it may touch."""
+    cover, kind, other = items[number, 0], items[number, 1], items[number, 2]
+    first, last = start[cover], start[cover + 1]
+    if kind == PLANE:
+        return _from_plane(first, last, segments, seen, math.inf)
+    if kind == BOX:
+        return _from_box(first, last, segments, seen, size[number, 0], size[number, 1], size[number, 2], math.inf)
+    return _from_cover(first, last, segments, seen, start[other], start[other + 1], math.inf)
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def item_distance(number, x, y, z, frames, still, frame, ball, start, segments, items, size, best):
     """Signed distance of an item whose cover's ball is at (x, y, z); where it is beyond `best`, any number that is."""
     cover, kind, other = items[number, 0], items[number, 1], items[number, 2]
-    place = _frame_row(frame[other] if kind == COVER else other, frames, still)
-    x, y, z = _seen_from(place, x, y, z)
+    place = frame_row(frame[other] if kind == COVER else other, frames, still)
+    x, y, z = seen_from(place, x, y, z)
     a, b, c = size[number, 0], size[number, 1], size[number, 2]
     if kind == PLANE:
         bound = z
@@ -163,13 +171,8 @@ def _item(number, x, y, z, frames, still, frame, ball, start, segments, items, s
     bound -= ball[cover, 3]
     if bound > best:
         return bound
-    seen = _relative(_frame_row(frame[cover], frames, still), place)
-    first, last = start[cover], start[cover + 1]
-    if kind == PLANE:
-        return _from_plane(first, last, segments, seen, math.inf)
-    if kind == BOX:
-        return _from_box(first, last, segments, seen, a, b, c, math.inf)
-    return _from_cover(first, last, segments, seen, start[other], start[other + 1], math.inf)
+    seen = relative(frame_row(frame[cover], frames, still), place)
+    return exact(number, seen, start, segments, items, size)
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -184,11 +187,11 @@ def _distances(
     for number in range(items.shape[0]):
         cover, pair = items[number, 0], items[number, 3]
         if cover != last:
-            row = _frame_row(frame[cover], frames, still)
+            row = frame_row(frame[cover], frames, still)
             last = cover
-            bx, by, bz = _shifted(row, ball[cover, 0], ball[cover, 1], ball[cover, 2])
+            bx, by, bz = shifted(row, ball[cover, 0], ball[cover, 1], ball[cover, 2])
         best = min(out[pair], within)
-        apart = _item(number, bx, by, bz, frames, still, frame, ball, start, segments, items, size, best)
+        apart = item_distance(number, bx, by, bz, frames, still, frame, ball, start, segments, items, size, best)
         out[pair] = min(out[pair], apart)
 
 
@@ -230,44 +233,3 @@ def swept_stratum(swept, y, frames, out):
     """Stratum of a configuration y (dc,), -1 where infeasible. `frames` (links, 12) and `out` (pairs,) are overwritten."""
     swept_distances(swept, y, frames, swept.tolerance, out)
     return stratum_of(out, swept.codes, swept.numbers, swept.rest, swept.tolerance, swept.depth)
-
-
-@njit(cache=True, error_model="numpy", pipeline_class=WithoutCopies)
-def _some_distances(Y, swept, within, first, last, table):
-    (
-        parent, joint, entry, zero, fixed, axis, column, held,
-        still, frame, ball, start, segments, items, size, _, _, _, _, _,
-    ) = swept  # fmt: skip
-    frames, y, out = np.empty((parent.shape[0], 12)), np.empty(Y.shape[1]), np.empty(table.shape[1])
-    for i in range(first, last):
-        for column_ in range(Y.shape[1]):  # copied: each view of a row would be counted by all threads
-            y[column_] = Y[i, column_]
-        _distances(
-            parent, joint, entry, zero, fixed, axis, column, held,
-            still, frame, ball, start, segments, items, size, y, frames, within, out,
-        )  # fmt: skip
-        for p in range(table.shape[1]):
-            table[i, p] = out[p]
-
-
-@parallel_kernel(cache=True)
-def distances_of(Y, swept, pairs, within):
-    """Signed distance of every pair at configurations Y (n, dc): (n, pairs)."""
-    table = np.empty((Y.shape[0], pairs))
-    for chunk in prange((Y.shape[0] + CHUNK - 1) // CHUNK):
-        first = chunk * CHUNK
-        _some_distances(Y, swept, within, first, min(Y.shape[0], first + CHUNK), table)
-    return table
-
-
-@parallel_kernel(cache=True)
-def strata_of(Y, swept, pairs):
-    """Stratum of each configuration Y (n, dc), -1 where infeasible: (n,)."""
-    numbers, table = np.empty(Y.shape[0], dtype=np.int64), np.empty((Y.shape[0], pairs))
-    for chunk in prange((Y.shape[0] + CHUNK - 1) // CHUNK):
-        first = chunk * CHUNK
-        last = min(Y.shape[0], first + CHUNK)
-        _some_distances(Y, swept, swept.tolerance, first, last, table)
-        for i in range(first, last):
-            numbers[i] = stratum_of(table[i], swept.codes, swept.numbers, swept.rest, swept.tolerance, swept.depth)
-    return numbers

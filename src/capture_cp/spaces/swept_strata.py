@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, positive_number
-from capture_cp.kernels.swept import Swept, distances_of, strata_of
+from capture_cp.kernels.swept import Swept
+from capture_cp.kernels.swept_batch import distances_of, strata_of
 from capture_cp.spaces.geom_pairs import Side, geoms_of, named_pairs
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.links import knows
