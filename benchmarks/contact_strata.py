@@ -137,7 +137,7 @@ class ContactBench:
             )  # fmt: skip
             yield Comparison(
                 f"all distances: {name}", lambda s=strata, y=given: s.distances(y),  # type: ignore[misc]
-                "MuJoCo row by row", lambda s=strata, y=given: row_by_row(s, y), 5, rounds=3,  # type: ignore[misc]
+                "MuJoCo row by row", lambda s=strata, y=given: row_by_row(s, y), 10, rounds=3,  # type: ignore[misc]
             )  # fmt: skip
         yield Comparison(
             "labels: arm, swept",

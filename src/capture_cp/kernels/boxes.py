@@ -104,11 +104,16 @@ def box_box(i, j, frames, sizes, within):
         return gap  # the depth of an overlap is that along one of these directions
     # apart: the gap is the distance of a corner and a face or of two edges, and less than that of other parts
     enough = gap * gap * (1.0 + CLOSE)
-    squared = _squared_from_corners(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz)
-    if squared > enough:
-        u, v, w = -(x * xx + y * yx + z * zx), -(x * xy + y * yy + z * zy), -(x * xz + y * yz + z * zz)
-        other = _squared_from_corners(p, q, s, a, b, c, u, v, w, xx, yx, zx, xy, yy, zy, xz, yz, zz)
+    u, v, w = -(x * xx + y * yx + z * zx), -(x * xy + y * yy + z * zy), -(x * xz + y * yz + z * zz)
+    squared = math.inf
+    for turn in range(2):  # the corners of the smaller box first: one before a face of the larger settles it
+        if (turn == 0) == (p + q + s < a + b + c):
+            other = _squared_from_corners(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz)
+        else:
+            other = _squared_from_corners(p, q, s, a, b, c, u, v, w, xx, yx, zx, xy, yy, zy, xz, yz, zz)
         squared = min(squared, other)
+        if squared <= enough:
+            break
     if squared > enough:
         squared = _squared_from_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz, squared, enough)
     return math.sqrt(squared)

@@ -14,6 +14,7 @@ from numba import njit
 
 from capture_cp.kernels.trig import cosine_sine
 
+#: Kinds of joints; those that turn by a quaternion are BALL to FREE.
 HINGE, SLIDE, BALL, FREE, FIXED = range(5)
 
 
@@ -87,7 +88,7 @@ def place_each(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames
             sz = entry_of(column, held, y, first + 2)
             first += 3
         _carry(parent[k], fixed, k, sx, sy, sz, cosine, sine, frames)
-        if kind in (BALL, FREE):
+        if BALL <= kind <= FREE:
             w, i = entry_of(column, held, y, first), entry_of(column, held, y, first + 1)
             j, l = entry_of(column, held, y, first + 2), entry_of(column, held, y, first + 3)
             for start in range(3, 12, 3):
