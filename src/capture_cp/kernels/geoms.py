@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.base.checks import Bools, Floats
 from capture_cp.kernels.boxes import box_box
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
-from capture_cp.kernels.kinematics import place_each
+from capture_cp.kernels.kinematics import Links, place_each
 from capture_cp.kernels.solids import (
     box_reach,
     height,
@@ -158,14 +159,22 @@ def _measure_some(qpos, links, geoms, within, frames, first, last, distances, kn
 
 
 @parallel_kernel(cache=True)
-def geom_distances(qpos, links, geoms, within):
+def _measure_all(qpos, links, geoms, within, distances, known):
+    n = qpos.shape[0]
+    for chunk in prange((n + CHUNK - 1) // CHUNK):
+        frames, first = np.empty((geoms.kind.shape[0], 12)), chunk * CHUNK
+        _measure_some(qpos, links, geoms, within, frames, first, min(n, first + CHUNK), distances, known)
+
+
+def geom_distances(qpos: Floats, links: Links, geoms: Geoms, within: float) -> tuple[Floats, Bools]:
     """Signed distances of all pairs at configurations (n, nq), and whether they are known: (n, p) and (n, p).
 
     What is not known is a lower bound. Of the pairs of one contact, and beyond `within`, only the least is right.
     """
-    n, pairs = qpos.shape[0], geoms.pairs.shape[0]
+    n, pairs = len(qpos), len(geoms.pairs)
     distances, known = np.empty((n, pairs)), np.empty((n, pairs), dtype=np.bool_)
-    for chunk in prange((n + CHUNK - 1) // CHUNK):
-        frames, first = np.empty((geoms.kind.shape[0], 12)), chunk * CHUNK
-        _measure_some(qpos, links, geoms, within, frames, first, min(n, first + CHUNK), distances, known)
+    if n <= CHUNK:  # to wake threads takes longer
+        _measure_some(qpos, links, geoms, within, np.empty((len(geoms.kind), 12)), 0, n, distances, known)
+    else:
+        _measure_all(qpos, links, geoms, within, distances, known)
     return distances, known

@@ -11,10 +11,11 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.base.checks import Floats, Ints
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.lanes import LANES, place_lanes
 from capture_cp.kernels.solids import point_box
-from capture_cp.kernels.swept import BOX, COVER, PLANE, exact, frame_row, relative, seen_from, shifted, stratum_of
+from capture_cp.kernels.swept import BOX, COVER, PLANE, Swept, exact, frame_row, relative, seen_from, shifted, stratum_of
 
 #: Configurations that one thread takes at a time.
 SHARE = 4 * LANES
@@ -121,16 +122,6 @@ def _some_distances(Y, swept, within, begin, end, table):
                 table[first + l, p] = out[p, l]
 
 
-@parallel_kernel(cache=True)
-def distances_of(Y, swept, pairs, within):
-    """Signed distance of every pair at configurations Y (n, dc): (n, pairs)."""
-    n = Y.shape[0]
-    table = np.empty((n, pairs))
-    for share in prange((n + SHARE - 1) // SHARE):
-        _some_distances(Y, swept, within, share * SHARE, min(n, (share + 1) * SHARE), table)
-    return table
-
-
 @njit(cache=True, error_model="numpy", pipeline_class=WithoutCopies)
 def _some_strata(table, swept, begin, end, found):
     """Strata of rows begin to end of the table of distances."""
@@ -143,12 +134,24 @@ def _some_strata(table, swept, begin, end, found):
 
 
 @parallel_kernel(cache=True)
-def strata_of(Y, swept, pairs):
-    """Stratum of each configuration Y (n, dc), -1 where infeasible: (n,)."""
+def _all_distances(Y, swept, within, table):
     n = Y.shape[0]
-    found, table = np.empty(n, dtype=np.int64), np.empty((n, pairs))
     for share in prange((n + SHARE - 1) // SHARE):
-        begin, end = share * SHARE, min(n, (share + 1) * SHARE)
-        _some_distances(Y, swept, swept.tolerance, begin, end, table)
-        _some_strata(table, swept, begin, end, found)
+        _some_distances(Y, swept, within, share * SHARE, min(n, (share + 1) * SHARE), table)
+
+
+def distances_of(Y: Floats, swept: Swept, pairs: int, within: float) -> Floats:
+    """Signed distance of every pair at configurations Y (n, dc): (n, pairs)."""
+    table = np.empty((len(Y), pairs))
+    if len(Y) <= SHARE:  # to wake threads takes longer
+        _some_distances(Y, swept, within, 0, len(Y), table)
+    else:
+        _all_distances(Y, swept, within, table)
+    return table
+
+
+def strata_of(Y: Floats, swept: Swept, pairs: int) -> Ints:
+    """Stratum of each configuration Y (n, dc), -1 where infeasible: (n,)."""
+    found, table = np.empty(len(Y), dtype=np.int64), distances_of(Y, swept, pairs, swept.tolerance)
+    _some_strata(table, swept, 0, len(Y), found)
     return found

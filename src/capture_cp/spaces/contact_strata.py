@@ -97,10 +97,11 @@ class ContactStrata(PairStrata):
         qpos = self._qpos(Y)
         distances = self._distances(qpos, within)
         if self._compiled is not None:
-            close = [np.abs(distances - limit) < CLOSE_CALL for limit in (self.tolerance, -self.depth)]
-            rows = np.flatnonzero(np.any(close, axis=(0, 2)))
+            close = np.abs(distances - self.tolerance) < CLOSE_CALL
+            close |= np.abs(distances + self.depth) < CLOSE_CALL
+            rows = np.flatnonzero(close.any(axis=1))
             if len(rows):
-                distances[rows] = self._by_mujoco(qpos[rows], within)
+                distances[rows] = np.where(close[rows], self._by_mujoco(qpos[rows], within), distances[rows])
         return distances
 
     def _complete(self, distances: Floats, known: Bools, qpos: Floats, limit: float) -> None:

@@ -114,10 +114,10 @@ class SweptStrata(PairStrata):
         """
         # while the combinations seen are looked for, there are no strata yet
         params = self.params if hasattr(self, "names") else self._compiled(np.zeros(1, np.int64), np.zeros(1, np.int64), 0)
-        return np.asarray(distances_of(self._given_to_kernels(Y), params, len(self.pairs), float(within)))
+        return distances_of(self._given_to_kernels(Y), params, len(self.pairs), float(within))
 
     def _numbers(self, Y: Floats) -> Ints:
-        return np.asarray(strata_of(self._given_to_kernels(Y), self.params, len(self.pairs)))
+        return strata_of(self._given_to_kernels(Y), self.params, len(self.pairs))
 
     def _given_to_kernels(self, Y: Any) -> Floats:
         """Configurations (n, dc), or qpos (n, nq) where they are turned into it by a function."""
