@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from capture_cp.spaces.plotting import plot_strata
     from capture_cp.spaces.poses import SE2, SE3
     from capture_cp.spaces.strata import FunctionStrata, GridStrata, Strata, one_stratum
+    from capture_cp.spaces.swept_strata import SweptStrata
 
 #: The module of every public name.
 _MODULES = {
@@ -83,6 +84,7 @@ _MODULES = {
     "spaces.poses": ("SE2", "SE3"),
     "spaces.plotting": ("plot_strata",),
     "spaces.strata": ("FunctionStrata", "GridStrata", "Strata", "one_stratum"),
+    "spaces.swept_strata": ("SweptStrata",),
 }
 _MODULE_OF = {name: f"capture_cp.{module}" for module, names in _MODULES.items() for name in names}
 _PACKAGES = ("models", "planning")

@@ -31,6 +31,7 @@ class Strata(Protocol):
 
     `features` (M, df), where present, describes each stratum by numbers a tree can split on, such as contact bits.
     `rest`, where present, is the number of a stratum for what nobody expects; that it has no data is no cause for a warning.
+    `project(Y, m)`, where present, moves configurations (n, dc) onto stratum m; rows that do not arrive are left.
     """
 
     names: tuple[str, ...]

@@ -1,0 +1,119 @@
+"""Signed distance of two boxes, exactly.
+
+One box stands upright at the origin, with half sizes (a, b, c). The other has half sizes (p, q, s), its middle at (x, y, z),
+and its edges along the columns of a rotation (xx xy xz / yx yy yz / zx zy zz). All are plain numbers: no array is made.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from capture_cp.kernels.solids import CLOSE, PARALLEL, inward, squared_from_box, squared_outside, turned_back
+
+
+@njit(cache=True, error_model="numpy")
+def _along_faces(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz):
+    """Largest gap along a face normal of either box."""
+    gap = max(
+        abs(x) - a - p * abs(xx) - q * abs(xy) - s * abs(xz),
+        abs(y) - b - p * abs(yx) - q * abs(yy) - s * abs(yz),
+        abs(z) - c - p * abs(zx) - q * abs(zy) - s * abs(zz),
+    )
+    return max(
+        gap,
+        abs(x * xx + y * yx + z * zx) - p - a * abs(xx) - b * abs(yx) - c * abs(zx),
+        abs(x * xy + y * yy + z * zy) - q - a * abs(xy) - b * abs(yy) - c * abs(zy),
+        abs(x * xz + y * yz + z * zz) - s - a * abs(xz) - b * abs(yz) - c * abs(zz),
+    )
+
+
+@njit(cache=True, error_model="numpy")
+def _across(u, v, b, c, y, z, q, s, one, two, gap):
+    """Gap along the direction across an edge of each box, or `gap` if it is larger.
+
+    (u, v) are the components of the second edge across the first, (b, c) and (y, z) the half sizes and the middle there;
+    (one, two) the components of the second box's other edges, of half sizes (s, q), along the first edge.
+    """
+    length = math.sqrt(u * u + v * v)
+    if length <= PARALLEL:
+        return gap
+    reach = b * abs(v) + c * abs(u) + q * abs(one) + s * abs(two)
+    return max(gap, (abs(y * v - z * u) - reach) / length)
+
+
+@njit(cache=True, error_model="numpy")
+def _across_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz, gap):
+    """Largest gap along a direction across an edge of each box, or `gap` if it is larger."""
+    gap = _across(yx, zx, b, c, y, z, q, s, xz, xy, gap)
+    gap = _across(yy, zy, b, c, y, z, s, p, xx, xz, gap)
+    gap = _across(yz, zz, b, c, y, z, p, q, xy, xx, gap)
+    gap = _across(zx, xx, c, a, z, x, q, s, yz, yy, gap)
+    gap = _across(zy, xy, c, a, z, x, s, p, yx, yz, gap)
+    gap = _across(zz, xz, c, a, z, x, p, q, yy, yx, gap)
+    gap = _across(xx, yx, a, b, x, y, q, s, zz, zy, gap)
+    gap = _across(xy, yy, a, b, x, y, s, p, zx, zz, gap)
+    return _across(xz, yz, a, b, x, y, p, q, zy, zx, gap)
+
+
+@njit(cache=True, error_model="numpy")
+def _squared_from_corners(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz):
+    """Least squared distance of the corners of the second box to the first."""
+    least = math.inf
+    for corner in range(8):
+        i, j, k = p if corner & 1 else -p, q if corner & 2 else -q, s if corner & 4 else -s
+        u, v, w = x + i * xx + j * xy + k * xz, y + i * yx + j * yy + k * yz, z + i * zx + j * zy + k * zz
+        least = min(least, squared_outside(u, v, w, a, b, c))
+    return least
+
+
+@njit(cache=True, error_model="numpy")
+def _squared_from_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz, least, enough):
+    """Least squared distance of the second box's edges to the first, or `least` if it is less; `enough` will do."""
+    for edge in range(12):
+        one, two = 1.0 if edge & 1 else -1.0, 1.0 if edge & 2 else -1.0
+        i, j, k, ux, uy, uz = -p, one * q, two * s, 2.0 * p * xx, 2.0 * p * yx, 2.0 * p * zx
+        if edge >= 8:
+            i, j, k, ux, uy, uz = one * p, two * q, -s, 2.0 * s * xz, 2.0 * s * yz, 2.0 * s * zz
+        elif edge >= 4:
+            i, j, k, ux, uy, uz = one * p, -q, two * s, 2.0 * q * xy, 2.0 * q * yy, 2.0 * q * zy
+        u, v, w = x + i * xx + j * xy + k * xz, y + i * yx + j * yy + k * yz, z + i * zx + j * zy + k * zz
+        # the upright box about the edge is no farther than the edge
+        wide, long, high = a + 0.5 * abs(ux), b + 0.5 * abs(uy), c + 0.5 * abs(uz)
+        if squared_outside(u + 0.5 * ux, v + 0.5 * uy, w + 0.5 * uz, wide, long, high) < least:
+            least = min(least, squared_from_box(u, v, w, ux, uy, uz, a, b, c))
+            if least <= enough:
+                break
+    return least
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def box_box(i, j, frames, sizes, within):
+    """Signed distance of the boxes in frames i and j, half sizes in those rows; beyond `within`, a lower bound above it."""
+    a, b, c, p, q, s = sizes[i, 0], sizes[i, 1], sizes[i, 2], sizes[j, 0], sizes[j, 1], sizes[j, 2]
+    x, y, z = inward(frames, i, frames[j, 0], frames[j, 1], frames[j, 2])
+    xx, yx, zx = turned_back(frames, i, frames[j, 3], frames[j, 6], frames[j, 9])
+    xy, yy, zy = turned_back(frames, i, frames[j, 4], frames[j, 7], frames[j, 10])
+    xz, yz, zz = turned_back(frames, i, frames[j, 5], frames[j, 8], frames[j, 11])
+    gap = _along_faces(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz)
+    if gap > within:
+        return gap
+    gap = _across_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz, gap)
+    if gap <= 0.0 or gap > within:
+        return gap  # the depth of an overlap is that along one of these directions
+    # apart: the gap is the distance of a corner and a face or of two edges, and less than that of other parts
+    enough = gap * gap * (1.0 + CLOSE)
+    u, v, w = -(x * xx + y * yx + z * zx), -(x * xy + y * yy + z * zy), -(x * xz + y * yz + z * zz)
+    squared = math.inf
+    for turn in range(2):  # the corners of the smaller box first: one before a face of the larger settles it
+        if (turn == 0) == (p + q + s < a + b + c):
+            other = _squared_from_corners(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz)
+        else:
+            other = _squared_from_corners(p, q, s, a, b, c, u, v, w, xx, yx, zx, xy, yy, zy, xz, yz, zz)
+        squared = min(squared, other)
+        if squared <= enough:
+            break
+    if squared > enough:
+        squared = _squared_from_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz, squared, enough)
+    return math.sqrt(squared)

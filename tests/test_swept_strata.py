@@ -1,0 +1,225 @@
+"""Strata on balls and capsules: exact where they say so, on the safe side where not, and callable from compiled code."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.spatial.transform import Rotation
+
+from benchmarks.contact_strata import PAIRS, PEG_PAIRS, arm_configurations, arm_scene, row_by_row
+from capture_cp import CaptureError, ContactStrata, Strata, SweptStrata
+from capture_cp.kernels.compiler import WithoutCopies
+from capture_cp.kernels.swept import swept_distances, swept_stratum
+from capture_cp.spaces import swept_strata
+from capture_cp.tasks.peg.task import Peg
+from solids import ball, box, capsule, hull
+
+mujoco = pytest.importorskip("mujoco")
+
+SOLIDS = {
+    "ball": ball(0.05),
+    "capsule": capsule(0.03, 0.1),
+    "box": box(0.1, 0.06, 0.03),
+    "gem": hull("gem", 30, 0.06, 2),
+}
+DRUM = 'type="cylinder" size="0.05 0.1"'
+#: Both sides move: the second body hangs on a hinge of its own.
+SCENE = f"""<mujoco><asset>{SOLIDS["gem"].asset}</asset><worldbody>
+  <geom name="floor" type="plane" size="1 1 1" pos="0 0 -0.2" euler="10 5 0"/>
+  <body name="moved"><freejoint/>%s</body>
+  <body name="door" pos="0.3 0 0"><joint axis="0 1 1"/>%s</body>
+</worldbody></mujoco>"""
+
+
+def scene(one, other):
+    geoms = [DRUM if name == "drum" else SOLIDS[name].geom for name in (one, other)]
+    return SCENE % tuple(
+        f'<geom name="{name}" pos="0.02 0.01 0" euler="20 0 40" {geom}/>' for name, geom in zip("ab", geoms)
+    )
+
+
+def poses(n, seed=0):
+    rng = np.random.default_rng(seed)
+    turns = Rotation.random(n, random_state=rng).as_quat()
+    return np.hstack([rng.uniform(-0.3, 0.5, (n, 1)), rng.uniform(-0.3, 0.3, (n, 2)), turns, rng.uniform(-3, 3, (n, 1))])
+
+
+@pytest.mark.parametrize("other", ["ball", "capsule", "box"])
+@pytest.mark.parametrize("one", ["ball", "capsule"])
+def test_round_parts_are_exact(one, other):
+    pairs = [("a", "b"), ("a", "floor"), ("floor", "b")]
+    for given in (pairs, [pair[::-1] for pair in pairs]):
+        swept, exact = (kind(scene(one, other), given, tolerance=0.01) for kind in (SweptStrata, ContactStrata))
+        Y = poses(500)
+        assert swept.distances(Y) == pytest.approx(exact.distances(Y), abs=1e-9)
+        assert (swept.index(Y) == exact.index(Y)).all()
+        assert swept.names == exact.names
+        assert swept.rest == exact.rest
+        assert (swept.features == exact.features).all()
+        assert (swept.excess == 0).all()
+
+
+@pytest.mark.parametrize("spacing", [None, 0.04, 0.02])
+@pytest.mark.parametrize(
+    "names",
+    [("box", "box"), ("gem", "box"), ("box", "drum"), ("drum", "gem"), ("capsule", "gem"), ("gem", "gem")],
+    ids="-".join,
+)
+def test_covers_hold_what_they_cover_and_stick_out_by_no_more_than_they_say(names, spacing):
+    swept = SweptStrata(scene(*names), [("a", "b")], spacing=spacing)
+    Y = poses(400)
+    measured, exact = swept.distances(Y), ContactStrata(scene(*names), [("a", "b")]).distances(Y)
+    apart = exact > 0
+    assert (measured <= exact + 1e-6)[apart].all()
+    assert (measured >= exact - swept.excess - 1e-6)[apart].all()
+    assert (measured[~apart] <= 1e-6).all()  # no overlap is missed
+    assert apart.mean() > 0.2
+
+
+def test_smaller_cells_stick_out_less():
+    excess = [SweptStrata(scene("box", "box"), [("a", "b")], spacing=s).excess[0] for s in (0.06, 0.03, 0.015)]
+    assert excess[0] > excess[1] > excess[2] > 0
+
+
+@pytest.mark.parametrize("one", ["box", "gem"])
+def test_what_has_corners_is_exact_before_a_plane(one):
+    Y = poses(300)
+    swept, exact = (kind(scene(one, "ball"), [("a", "floor")]) for kind in (SweptStrata, ContactStrata))
+    assert swept.distances(Y) == pytest.approx(exact.distances(Y), abs=1e-9)
+    assert swept.excess == [0]
+
+
+def test_the_arm_and_a_body_of_several_geoms():
+    Y = arm_configurations(2000, np.random.default_rng(0))
+    swept, exact = (kind(arm_scene(), PAIRS, tolerance=0.005) for kind in (SweptStrata, ContactStrata))
+    assert (swept.index(Y) == exact.index(Y)).all()
+    assert swept.distances(Y) == pytest.approx(exact.distances(Y), abs=1e-9)
+    limited, near = swept.distances(Y, within=0.02), exact.distances(Y) <= 0.02
+    assert limited[near] == pytest.approx(exact.distances(Y)[near], abs=1e-9)
+    assert (limited[~near] > 0.02).all()
+    assert swept.n_links == 7
+    assert isinstance(swept, Strata)
+
+
+def test_the_peg_is_on_the_safe_side():
+    peg = Peg()
+    Y, model = peg.strata.sample_starts(500, np.random.default_rng(1)), peg.true_system(threads=1).model
+    swept = SweptStrata(model, PEG_PAIRS, spacing=0.005)
+    assert (swept.distances(Y) <= row_by_row(swept, Y) + 1e-9).all()
+
+
+# -- in compiled code -----------------------------------------------------------------------------------------------------
+
+
+@njit(pipeline_class=WithoutCopies)
+def first_contact(swept, start, step, n, frames, out):
+    """Steps until a pair touches: a roll-out that asks at every step."""
+    y = start.copy()
+    for i in range(n):
+        if swept_stratum(swept, y, frames, out) != 0:
+            return i
+        y += step
+    return n
+
+
+def test_a_compiled_rollout_asks_for_strata():
+    swept = SweptStrata(arm_scene(), PAIRS, tolerance=0.005)
+    rng = np.random.default_rng(2)
+    frames, out = np.empty((swept.n_links, 12)), np.empty(len(swept.pairs))
+    for start in arm_configurations(20, rng):
+        step = 0.02 * rng.standard_normal(7)
+        found = first_contact(swept.params, start, step, 200, frames, out)
+        way = start + np.cumsum(np.vstack([np.zeros(7), np.tile(step, (199, 1))]), axis=0)
+        touching = np.flatnonzero(swept.index(way) != 0)
+        assert found == (touching[0] if len(touching) else 200)
+
+
+@njit
+def all_distances(swept, y, frames, out):
+    swept_distances(swept, y, frames, math.inf, out)
+
+
+def test_distances_of_one_configuration():
+    swept = SweptStrata(arm_scene(), PAIRS, coordinates=["joint2", "joint4"], reference=np.full(7, 0.3))
+    frames, out = np.empty((swept.n_links, 12)), np.empty(len(swept.pairs))
+    for y in arm_configurations(20, np.random.default_rng(3))[:, :2]:
+        all_distances(swept.params, y, frames, out)
+        assert (out == swept.distances(y[None])[0]).all()
+
+
+def test_strata_of_many_combinations_are_found():
+    Y = arm_configurations(3000, np.random.default_rng(4))
+    kinds = {"tolerance": 0.1, "depth": 0.1}
+    for more in ({"at_most": 1}, {"at_most": 3}, {"seen": Y[:1000]}, {"seen": Y[:1000], "at_least": 5}):
+        swept, exact = (kind(arm_scene(), PAIRS, **kinds, **more) for kind in (SweptStrata, ContactStrata))
+        assert swept.names == exact.names
+        assert (swept.index(Y) == exact.index(Y)).all()
+        assert len(np.unique(swept.index(Y))) > 4
+
+
+# -- spheres, copies and bad input ------------------------------------------------------------------------------------------
+
+
+def test_spheres_of_ones_own_take_the_place_of_geoms():
+    spheres = np.array([[0.0, 0.0, 0.0, 0.03], [0.1, 0.0, 0.0, 0.02]])
+    swept = SweptStrata(scene("box", "box"), [("moved", ["b", "floor"])], spheres={"moved": spheres})
+    geoms = '<geom name="s0" type="sphere" size="0.03"/><geom name="s1" type="sphere" pos="0.1 0 0" size="0.02"/>'
+    text = SCENE % (geoms, f'<geom name="b" pos="0.02 0.01 0" euler="20 0 40" {SOLIDS["box"].geom}/>')
+    Y = poses(300)
+    expected = ContactStrata(text, [("moved", ["b", "floor"])]).distances(Y)
+    assert swept.distances(Y) == pytest.approx(expected, abs=1e-9)
+    assert (swept.excess == 0).all()
+
+
+def test_coordinates_may_be_a_function():
+    whole = SweptStrata(arm_scene(), PAIRS)
+    turned = SweptStrata(arm_scene(), PAIRS, coordinates=lambda Y: -Y)
+    Y = arm_configurations(50, np.random.default_rng(5))
+    assert (turned.distances(-Y) == whole.distances(Y)).all()
+    assert (turned.index(-Y) == whole.index(Y)).all()
+
+
+def test_copies_by_pickle_and_fingerprints():
+    swept = SweptStrata(scene("box", "box"), [("a", "b")], spacing=0.03)
+    again, Y = pickle.loads(pickle.dumps(swept)), poses(50)
+    assert again.fingerprint() == swept.fingerprint()
+    assert (again.index(Y) == swept.index(Y)).all()
+    others = [SweptStrata(scene("box", "box"), [("a", "b")], spacing=0.02), ContactStrata(scene("box", "box"), [("a", "b")])]
+    assert len({swept.fingerprint(), *(other.fingerprint() for other in others)}) == 3
+
+
+EGG = (
+    scene("ball", "ball")
+    .replace('name="a"', 'name="a" size="1 2 3"')
+    .replace('type="sphere" size="0.05"', 'type="ellipsoid"', 1)
+)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: SweptStrata(arm_scene(), PAIRS, spacing=0), "spacing is 0; expected a positive number"),
+        (lambda: SweptStrata(scene("box", "box"), [("a", "b")], spacing=1e-4), "spheres, more than 4,096; take a larger"),
+        (lambda: SweptStrata(EGG, [("a", "floor")]), "geom a is neither sphere"),
+        (lambda: SweptStrata(arm_scene(), PAIRS, spheres=[[0, 0, 0, 1]]), "expected a dictionary from names"),
+        (lambda: SweptStrata(arm_scene(), PAIRS, spheres={"hand": [[0, 0, 0, 1]]}), "expected a dictionary from names"),
+        (lambda: SweptStrata(arm_scene(), PAIRS, spheres={"link7": [[0, 0, 1]]}), "spheres of link7 has shape"),
+        (lambda: SweptStrata(arm_scene(), PAIRS, spheres={"link7": [[0, 0, 0, -1]]}), "negative radius"),
+        (lambda: SweptStrata(arm_scene(), [("link9", "floor")]), "unknown geom or body 'link9'"),
+        (lambda: SweptStrata(arm_scene(), PAIRS).index([[0.0, 0.0]]), "Y has shape"),
+    ],
+)
+def test_bad_input_is_told_in_one_sentence(make, sentence):
+    with pytest.raises(CaptureError, match=sentence) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_joints_that_are_not_known_are_refused(monkeypatch):
+    monkeypatch.setattr(swept_strata, "knows", lambda model: False)
+    with pytest.raises(CaptureError, match="no hinge, slide, ball or free joint; use ContactStrata"):
+        SweptStrata(arm_scene(), PAIRS)
