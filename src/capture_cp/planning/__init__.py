@@ -9,6 +9,7 @@ from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout, Rollout, Stage
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.steps import StepModel
 from capture_cp.planning.sums import RegionSums
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "RegionSums",
     "Rollout",
     "Stage",
+    "StepModel",
     "System",
     "Systems",
     "interpolate",

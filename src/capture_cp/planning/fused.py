@@ -22,6 +22,7 @@ from capture_cp.planning.records import Calibrated, Seen, Summed
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout
 from capture_cp.planning.specialise import COMPILING, Functions, specialise, why
+from capture_cp.planning.steps import step_model_of
 from capture_cp.planning.sums import RegionSums, summed_regions
 from capture_cp.planning.trial import (
     STEPS,
@@ -151,6 +152,12 @@ class FusedRollout(Rollout):
             self._runs, self._columns = hazard_cells(cap, self._hazard, self._axes, self._rule[0] == EUCLIDEAN)
 
     _scale: Floats | None
+
+    @classmethod
+    def from_model(cls, cap: Fitted, stage_cost: Any, hazard: Any, **settings: Any) -> FusedRollout:
+        """A roll-out of the calibrated model itself, a `StepModel` with a compiled step; settings are those of the class."""
+        model = step_model_of(cap, compiled=True)
+        return cls(cap, model.step, stage_cost, model.params, hazard, model.axes, model.noise_dims, **settings)
 
     def check(self, state: Floats) -> None:
         """Refuse a state (ds,) that no plan can start from."""

@@ -17,6 +17,7 @@ from capture_cp.conformal.scores import ParticleBox
 from capture_cp.data.rollouts import BatchedStep, advance
 from capture_cp.planning.probes import POINTS, PointTest
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
+from capture_cp.planning.steps import step_model_of
 from capture_cp.spaces.strata import GridStrata, grid_of
 
 if TYPE_CHECKING:
@@ -142,6 +143,12 @@ class PythonRollout(Rollout):
             strata = grid_of(cap.strata)
             mask = checked_hazard(hazard, strata.require_grid().size)
             self._hazards = GridStrata(strata.require_grid(), np.where(mask, strata.labels, -1), strata.names)
+
+    @classmethod
+    def from_model(cls, cap: Fitted, cost: Callable[[Stage], Floats], hazard: Any, **settings: Any) -> PythonRollout:
+        """A roll-out of the calibrated model itself, a `StepModel`; settings are those of the class."""
+        model = step_model_of(cap, compiled=False)
+        return cls(cap, model.next_states, cost, hazard, model.axes, **settings)
 
     def check(self, state: Floats) -> None:
         """Any state will do that has the right size, which is checked with the actions."""
