@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import pickle
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class StepModel:
     def __init__(
         self, step: Any, state_dims: int, axes: Sequence[int], noise_dims: int | None = None, params: Any = None
     ) -> None:
-        self.step, self.params = step, () if params is None else params
+        self.step, self.params = step, cast(Any, () if params is None else params)
         self.state_dims = whole_number("state_dims", state_dims, 1)
         self.axes = tuple(configuration_axes(axes, self.state_dims))
         self.compiled = hasattr(step, "py_func")
