@@ -5,6 +5,7 @@
 
 import sys
 
+from figures.arm import arm_picture
 from figures.choosing import alpha_study, leaf_study, neighbour_study, size_study
 from figures.closed_loop import closed_loop_picture
 from figures.episode import episode_animation
@@ -30,6 +31,7 @@ PICTURES = {
     "example-wheels": wheels_picture,
     "example-block": block_picture,
     "example-peg": panda_picture,
+    "arm-region": arm_picture,
     "episode": episode_animation,
     "episodes": episodes_picture,
     "horizon": horizon_picture,
