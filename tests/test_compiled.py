@@ -26,6 +26,7 @@ from capture_cp import (
     OneGroup,
     ParticleBox,
     PerStratum,
+    Torus,
     Tree,
     Uncalibrated,
 )
@@ -311,3 +312,15 @@ def test_the_distance_is_the_one_fitted_with(world, fresh):
         answers(cap.compile(), fresh.X, fresh.Y, fresh.particles, fresh.m),
         plain(cap, fresh.X, fresh.Y, fresh.particles, fresh.m),
     )
+
+
+@pytest.mark.parametrize("metric", [Torus((1.0, 0.5)), Euclidean((1.0, 2.0))], ids=repr)
+def test_metrics_of_axes_are_compiled_and_count_no_cells(world, metric):
+    cap = Capture(world.box, world.box.strata, NearestParticles(2, metric), PerStratum()).fit(world.X, world.Y)
+    particles = world.box(world.X, cap.n_particles, np.random.default_rng(0))
+    labels = cap.index(world.Y)
+    fast, out = cap.compile(0.2), np.empty(len(world.X), dtype=bool)
+    fast.contains(world.X, world.Y, particles, labels, out)
+    np.testing.assert_array_equal(out, cap.contains(world.X, world.Y, 0.2, prediction=particles))
+    with pytest.raises(CaptureError, match="cells are counted in Euclidean distances"):
+        fast.count_cells(world.X, particles, np.empty((len(world.X), 4), dtype=np.int64))

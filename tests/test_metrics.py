@@ -176,3 +176,20 @@ def test_what_does_not_fit_is_refused(make, words):
 def test_a_score_of_another_metric_is_another_score():
     assert isinstance(NearestParticles(1, Torus()), Score)
     assert NearestParticles(1, Torus()) != NearestParticles(1, Euclidean())
+
+
+class Doubled(Torus):
+    """A metric that inherits from another and measures something else."""
+
+    def distance(self, a, b):
+        return 2 * super().distance(a, b)
+
+
+def test_a_metric_with_its_own_distance_does_not_inherit_a_kernel():
+    rng = np.random.default_rng(0)
+    Y, P = rng.random((50, 3)), rng.random((50, 4, 3))
+    assert Doubled().kernel(3) is None
+    np.testing.assert_allclose(
+        NearestParticles(2, Doubled()).score(P, Y), 2 * NearestParticles(2, Torus()).score(P, Y), rtol=1e-12
+    )
+    assert not Doubled().finds_cells

@@ -11,7 +11,18 @@ import pytest
 from numba import cuda
 from sklearn.base import clone
 
-from capture_cp import Capture, CaptureError, CaptureWarning, Euclidean, Mahalanobis, NearestParticles, ParticleBox, Score
+from capture_cp import (
+    Capture,
+    CaptureError,
+    CaptureWarning,
+    Euclidean,
+    Mahalanobis,
+    NearestParticles,
+    ParticleBox,
+    Product,
+    Score,
+    Torus,
+)
 from capture_cp.cuda.arrays import is_on_device
 from capture_cp.tasks.box import Box
 from gpu.conftest import SIMULATED
@@ -29,8 +40,6 @@ class Farthest(Score):
 
 class City(Euclidean):
     """A metric of the user's own."""
-
-    compiled = None
 
     def distance(self, a, b):
         return np.abs(np.asarray(a) - np.asarray(b)).sum(axis=-1)
@@ -181,3 +190,16 @@ def test_arrays_of_others_go_in_and_come_out_without_a_copy(library, compiled, n
     assert answer.__cuda_array_interface__["data"][0] == found.__cuda_array_interface__["data"][0]
     values = answer.cpu() if library == "torch" else answer.get() if library == "cupy" else answer
     np.testing.assert_array_equal(np.asarray(values), compiled.thresholds(new.X))
+
+
+@pytest.mark.parametrize(
+    "metric", [Torus((1.0, 0.5)), Euclidean((1.0, 2.0)), Product((Euclidean(), Torus()), (1, 1))], ids=repr
+)
+def test_metrics_of_axes_are_those_of_the_processor(log, new, metric):
+    here, there = (fitted(log, device, NearestParticles(3, metric), 200) for device in ("cpu", "cuda"))
+    prediction = BOX(new.X, here.n_particles, np.random.default_rng(6))
+    wanted = here.contains(new.X, new.Y, ALPHA, prediction=prediction)
+    np.testing.assert_array_equal(there.contains(new.X, new.Y, ALPHA, prediction=prediction), wanted)
+    np.testing.assert_allclose(there.scores(prediction, new.Y), here.scores(prediction, new.Y), rtol=1e-13)
+    found = here.compile(ALPHA, device="cuda").contains(new.X, new.Y, prediction, here.index(new.Y))
+    np.testing.assert_array_equal(found, wanted)

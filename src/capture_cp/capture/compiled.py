@@ -14,8 +14,8 @@ from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score
 from capture_cp.kernels import loop
 from capture_cp.kernels.cells import PARTICLE_BOX, room_for
+from capture_cp.kernels.distance import FUNCTION
 from capture_cp.kernels.gaussian import squared_limits
-from capture_cp.spaces.metrics import of_cells
 from capture_cp.spaces.strata import NO_GRID, GriddedStrata, Strata, columns_of
 
 
@@ -102,6 +102,8 @@ class Compiled(AtOneAlpha):
         """
         if self._grid is None:
             raise CaptureError(NO_GRID)
+        if self._table:
+            raise CaptureError(NO_CELLS)
         try:
             good = loop.count_cells_into(*self._tree, *self._rule, *self._grid, *self._scratch(), X, particles, out)
         except TypeError:
@@ -118,9 +120,14 @@ class Compiled(AtOneAlpha):
         self.__dict__.update(state)
         self._begin()
 
+    @property
+    def _table(self) -> bool:
+        """Whether the scale of the metric is a table of its axes."""
+        return isinstance(self._rule[2], np.ndarray)
+
     def _begin(self) -> None:
         self._threads = threading.local()
-        loop.prepare()
+        loop.prepare(self._table)
 
     def _scratch(self) -> tuple[npt.NDArray[Any], ...]:
         """Room for one input's work, of the thread that asks: made when it asks first."""
@@ -163,16 +170,22 @@ class Compiled(AtOneAlpha):
 _Given = tuple[Any, Any, tuple[int, ...]]
 
 
-def limits_and_rule(score: Score, table: ThresholdTable, dims: int) -> tuple[Floats, int, float, int]:
-    """The limit of every node, the rule that compares it, its length, and how many particles must pass."""
+#: In a metric that is a table of axes.
+NO_CELLS = "cells are counted in Euclidean distances without weights and in SE2; ask contains, or a region for its volume."
+
+
+def limits_and_rule(score: Score, table: ThresholdTable, dims: int) -> tuple[Floats, int, Any, int]:
+    """The limit of every node, the rule that compares it, its length or table of axes, and how many particles must pass."""
     thresholds: Floats = np.ascontiguousarray(table.arrays[0]["threshold"])
     if type(score) is ParticleBox:
         return thresholds, PARTICLE_BOX, 1.0, 1
-    if type(score) is NearestParticles and score.metric_.finds_cells:
-        return np.asarray(squared_limits(thresholds)), *of_cells(score.metric_, dims), int(score.k)
+    kernel = score.metric_.kernel(dims) if type(score) is NearestParticles else None
+    if kernel is not None and kernel[0] != FUNCTION:
+        assert isinstance(score, NearestParticles)
+        return np.asarray(squared_limits(thresholds)), *kernel, int(score.k)
     raise CaptureError(
-        f"{score!r} cannot be compiled; compile knows ParticleBox, and NearestParticles on Euclidean and SE2 distances, so "
-        "ask region, contains or count_cells instead."
+        f"{score!r} cannot be compiled; compile knows ParticleBox, and NearestParticles on distances of the library, so ask "
+        "region, contains or count_cells instead."
     )
 
 

@@ -13,11 +13,12 @@ from numba import cuda
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.partition import ThresholdTable
-from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score
+from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score, of_particles
 from capture_cp.cuda import conformal
 from capture_cp.cuda.arrays import tuple_on_device
 from capture_cp.kernels.cells import Regions
 from capture_cp.kernels.gaussian import squared_limits
+from capture_cp.spaces.metrics import is_compiled
 from capture_cp.spaces.strata import GriddedStrata, columns_of
 
 
@@ -67,7 +68,19 @@ class GridOnCuda:
 
 
 class NearestOnCuda(OnCuda, NearestParticles):
-    """`NearestParticles` with a compiled metric."""
+    """`NearestParticles` with a metric of the library."""
+
+    def told(self, prediction: Any) -> Regions:
+        kernel = self.metric_.kernel(prediction.shape[2])
+        assert kernel is not None
+        rule, scale = kernel
+        there = cuda.to_device(scale) if isinstance(scale, np.ndarray) else scale
+        return tuple_on_device(of_particles(rule, there, self.k, prediction))
+
+    def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
+        if self.metric_.finds_cells:
+            return super().count_cells(prediction, q, strata)
+        return Score.count_cells(self, prediction, q, strata)  # cells one by one, as for any metric
 
 
 class BoxOnCuda(OnCuda, ParticleBox):
@@ -88,7 +101,7 @@ def on_cuda(score: Score) -> OnCuda | None:
         ParticleBox: BoxOnCuda,
         Mahalanobis: MahalanobisOnCuda,
     }
-    if type(score) not in versions or (isinstance(score, NearestParticles) and not score.metric_.finds_cells):
+    if type(score) not in versions or (isinstance(score, NearestParticles) and not is_compiled(score.metric_)):
         return None
     return versions[type(score)](**score.get_params(deep=False))
 

@@ -69,8 +69,8 @@ class Score(Params, ABC):
         found = on_cuda(self)
         if found is None and device == "cuda":
             raise CaptureError(
-                f"{self!r} has no version for a GPU; ParticleBox, Mahalanobis, and NearestParticles on Euclidean and SE2 "
-                'distances have one. Use device "cpu" or "auto".'
+                f"{self!r} has no version for a GPU; ParticleBox, Mahalanobis, and NearestParticles on distances of the "
+                'library have one. Use device "cpu" or "auto".'
             )
         return self if found is None else found
 
@@ -197,7 +197,7 @@ class ParticleBox(Score):
         return of_particles(PARTICLE_BOX, 1.0, 1, prediction)
 
 
-def of_particles(rule: int, length: float, k: int, particles: Any) -> Regions:
+def of_particles(rule: int, length: Any, k: int, particles: Any) -> Regions:
     """Regions of particles (n, L, dc); see `capture_cp.kernels.cells`."""
     dims = particles.shape[2]
     return Regions(rule, length, k, particles, np.zeros((1, dims, dims)), np.zeros(dims, dtype=bool))

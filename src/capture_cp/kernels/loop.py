@@ -118,17 +118,21 @@ def count_cells_into(
     return True
 
 
-def prepare() -> None:
-    """Compile every kernel for the one set of array types it takes; others are refused from then on, never compiled for."""
+def prepare(table: bool = False) -> None:
+    """Compile every kernel for the one set of array types it takes; others are refused from then on, never compiled for.
+
+    `table` is whether the scale of the metric is a table of its axes: cells are then not counted.
+    """
     require_compiler()
     with _PREPARING:
-        for kernel, signature in _signatures():
-            if not kernel.signatures:
+        for kernel, signature in _signatures(table):
+            if signature not in kernel.signatures:
+                kernel.disable_compile(False)
                 kernel.compile(signature)
                 kernel.disable_compile()
 
 
-def _signatures() -> Iterator[tuple[Any, tuple[types.Type, ...]]]:
+def _signatures(table: bool) -> Iterator[tuple[Any, tuple[types.Type, ...]]]:
 
     def given(kind: types.Type, dims: int) -> types.Array:
         return types.Array(kind, dims, "C", readonly=True)
@@ -138,7 +142,7 @@ def _signatures() -> Iterator[tuple[Any, tuple[types.Type, ...]]]:
 
     f8, i8, i4 = types.float64, types.int64, types.int32
     tree = (given(from_dtype(NODE), 1), given(i4, 1), given(f8, 2))
-    rule = (given(f8, 1), i8, f8, i8, given(i8, 1))
+    rule = (given(f8, 1), i8, given(f8, 2) if table else f8, i8, given(i8, 1))
     X, Y, particles, labels = given(f8, 2), given(f8, 2), given(f8, 3), given(i8, 1)
     columns = (given(i4, 2), given(types.float32, 2), given(types.boolean, 2), given(f8, 1), given(f8, 1), given(i8, 1))
     grid = (*columns, given(types.boolean, 1), given(i8, 1))
@@ -146,4 +150,6 @@ def _signatures() -> Iterator[tuple[Any, tuple[types.Type, ...]]]:
     scratch = (*room, written(f8, 1), written(i8, 1))
     yield thresholds_into, (*tree, given(i8, 1), X, written(f8, 2))
     yield contains_into, (*tree, *rule, X, Y, particles, labels, written(types.boolean, 1))
+    if table:
+        return
     yield count_cells_into, (*tree, *rule, *grid, *scratch, X, particles, written(i8, 2))

@@ -25,6 +25,14 @@ class Metric(Params, ABC):
     #: Whether kernels know how to find the cells of a grid that are near a configuration.
     finds_cells: bool = False
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """A class with a distance of its own does not inherit the compiled version of another."""
+        super().__init_subclass__(**settings)
+        own = vars(cls)
+        if "distance" in own and not {"kernel", "axes"} & own.keys():
+            cls.kernel, cls.moves, cls.around = Metric.kernel, Metric.moves, Metric.around  # type: ignore[method-assign]
+            cls.finds_cells = False
+
     @property
     def dims(self) -> int | None:
         """How many numbers a configuration has, where the metric knows."""
@@ -282,11 +290,9 @@ class FunctionMetric(Metric):
         return np.sqrt([self.squared(one, other) for one, other in zip(*rows)]).reshape(shape)
 
 
-def of_cells(metric: Metric, dims: int) -> tuple[int, Any]:
-    """The compiled version of a metric that finds cells."""
-    kernel = metric.kernel(dims)
-    assert kernel is not None  # whoever asks has looked at `finds_cells`
-    return kernel
+def is_compiled(metric: Metric) -> bool:
+    """Whether kernels know a metric by numbers alone, on the processor and on a GPU."""
+    return isinstance(metric, Blocks) and type(metric).kernel is not Metric.kernel
 
 
 def in_ball(n: int, dims: int, radius: float, rng: np.random.Generator) -> tuple[Floats, float]:
