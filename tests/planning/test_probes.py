@@ -26,7 +26,8 @@ from capture_cp import (
 from capture_cp.kernels.probes import signed, spread_points
 from capture_cp.planning import plugin
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.probes import PointTest, low_discrepancy
+from capture_cp.planning.point_test import PointTest, hazard_error
+from capture_cp.planning.probes import low_discrepancy
 from capture_cp.planning.rollout import PythonRollout
 from capture_cp.spaces.strata import GridStrata
 from capture_cp.tasks.box import Box
@@ -145,6 +146,17 @@ def test_estimate_tends_to_the_cells_of_the_grid(groups, k):
     assert errors[1] < 0.03 * counted.max()
     few = PointTest(cap, disc, 64)(clouds, q)
     assert abs(few.mean() - counted.mean()) < 4 * np.std(few - counted) / np.sqrt(300) + 0.02 * counted.mean()
+
+
+def test_error_of_the_estimate_is_told_and_shrinks_with_more_points():
+    cap, rng = learnt(Euclidean(), 2), np.random.default_rng(4)
+    states, actions = at_random(300, 2, rng), rng.uniform(-0.1, 0.1, (300, 1))
+    found = [hazard_error(cap, disc, states, actions, points=n, rng=0) for n in (16, 256)]
+    assert found[0].regions > 100
+    assert found[1].error < found[0].error / 2 < found[0].typical
+    assert found[1].missed < found[0].missed
+    assert hazard_error(cap, plugins.disc_distance, states, actions, points=16, params=push(), rng=0) == found[0]
+    assert hazard_error(cap, lambda Y: np.ones(len(Y)), states, actions, rng=0) == (0, 0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3, 6])

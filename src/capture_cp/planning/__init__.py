@@ -7,6 +7,7 @@ from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import Episode, System, run_episode
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.point_test import HazardError, hazard_error
 from capture_cp.planning.rollout import PythonRollout, Rollout, Stage
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.planning.steps import StepModel
@@ -18,6 +19,7 @@ __all__ = [
     "BatchedStep",
     "Episode",
     "FusedRollout",
+    "HazardError",
     "PlannerSettings",
     "PythonRollout",
     "RegionSums",
@@ -26,6 +28,7 @@ __all__ = [
     "StepModel",
     "System",
     "Systems",
+    "hazard_error",
     "interpolate",
     "run_episode",
     "run_episodes",

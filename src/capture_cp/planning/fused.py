@@ -17,7 +17,8 @@ from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning import probe_kernel
 from capture_cp.planning.agreement import RolledOut, check_agreement
 from capture_cp.planning.hazard import hazard_cells
-from capture_cp.planning.probes import POINTS, Probes, check_finite, metric_of, on_hazard, probes_of, rule_of
+from capture_cp.planning.point_test import on_hazard
+from capture_cp.planning.probes import POINTS, Probes, check_finite, metric_of, probes_of, rule_of
 from capture_cp.planning.records import Calibrated, Seen, Summed
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout

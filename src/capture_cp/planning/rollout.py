@@ -15,7 +15,8 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.scores import ParticleBox
 from capture_cp.data.rollouts import BatchedStep, advance
-from capture_cp.planning.probes import POINTS, PointTest
+from capture_cp.planning.point_test import PointTest
+from capture_cp.planning.probes import POINTS
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.steps import step_model_of
 from capture_cp.spaces.strata import GridStrata, grid_of
