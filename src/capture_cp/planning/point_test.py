@@ -127,9 +127,8 @@ def hazard_error(
     if not met.any():
         return HazardError(0, 0.0, 0.0, 0.0)
     off = estimates[met] - truth[met]
-    return HazardError(
-        int(met.sum()), float(truth[met].mean()), float(np.sqrt((off**2).mean())), float((estimates[met] == 0).mean())
-    )
+    numbers = truth[met].mean(), np.sqrt((off**2).mean()), (estimates[met] == 0).mean()
+    return HazardError(int(met.sum()), *map(float, numbers))
 
 
 def on_hazard(hazard: Callable[[Floats], Any], Y: Floats) -> Bools:

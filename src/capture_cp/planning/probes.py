@@ -125,6 +125,7 @@ def check_finite(thresholds: Floats) -> None:
 
 
 def checked_moves(metric: Metric, dims: int) -> Floats:
+    """How a metric moves configurations about, (dims, 3), or an error where it does not know how far."""
     moves = np.ascontiguousarray(metric.moves(dims))
     if not np.isfinite(moves).all():
         raise CaptureError(
