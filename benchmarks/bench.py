@@ -19,6 +19,7 @@ from benchmarks.latency import latency_measures
 from benchmarks.numpy_marble import numpy_marble_step
 from benchmarks.peg import peg_comparisons, peg_measures
 from benchmarks.planning import plan_comparisons, plan_measures
+from benchmarks.spaces import space_comparisons
 from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
@@ -90,6 +91,7 @@ class Bench:
 
     def _comparisons(self) -> Iterator[Comparison]:
         yield from self._core()
+        yield from space_comparisons(self.seed)
         yield from self._marble()
         yield from plan_comparisons(self.seed)
         yield from peg_comparisons(self.seed)

@@ -17,11 +17,13 @@ from capture_cp.capture.methods import method
 from capture_cp.conformal.groups import Tree
 from capture_cp.planning.distance import interpolate
 from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.probes import POINTS
 from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
 from capture_cp.tasks.marble.planner import (
     PLANNER,
+    MarbleWeights,
     Params,
     marble_params,
     marble_planner,
@@ -41,6 +43,11 @@ def plan_comparisons(seed: int) -> Iterator[Comparison]:
         planner, PythonRollout(cap, _NumpyModel(params), _NumpyCost(params), task.strata.pit_cells, POSITION, ALPHA)
     )
     yield Comparison(size, lambda: planner.plan(state), "PythonRollout, NumPy model", lambda: slow.plan(state), 20, rounds=3)
+    by_points = marble_planner(cap, task, PLANNER, ALPHA, seed, MarbleWeights(hazard_points=POINTS))
+    yield Comparison(
+        f"plan with pits as a function, {POINTS} points", lambda: by_points.plan(state),
+        "pits as cells", lambda: planner.plan(state), 1 / 1.5, calls=5,
+    )  # fmt: skip
     if find_spec("torch") is not None:
         from benchmarks.torch_plan import TorchRollout
 

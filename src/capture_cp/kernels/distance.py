@@ -8,11 +8,14 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from capture_cp.kernels.trig import arc
+
 EUCLIDEAN = 0
 SE2 = 1
 #: A product of spaces, and a function; 2 and 3 are rules of `kernels.cells`.
 BLOCKS = 4
 FUNCTION = 5
+TURN, PER_TURN = 2.0 * math.pi, 1.0 / (2.0 * math.pi)
 #: Kinds of axes of a product of spaces; the last two begin a block of three and of seven axes.
 LINE, CIRCLE, PLANAR, SPATIAL = range(4)
 
@@ -59,32 +62,36 @@ def _stretch(half):
 
 
 @njit(cache=True, inline="always")
-def _spatial(length, y, p, first):
-    """Squared logarithm-map distance of SE(3) poses, whose position and unit quaternion (w, x, y, z) begin at `first`.
+def _spatial(length, dx, dy, dz, a, b, c, d, e, f, g, h):
+    """Squared logarithm-map distance of SE(3) poses: the way between them, and their quaternions (w, x, y, z).
 
-    With the rotation between the poses by ω about an axis, the part of the translation t along that axis stays, and the
-    part across it is stretched by (ω/2)/sin(ω/2), as in the plane. q and -q are one rotation.
+    With the rotation between the poses by ω about an axis, the part of the translation along that axis stays, and the part
+    across it is stretched by (ω/2)/sin(ω/2), as in the plane. q and -q are one rotation. Without a branch, so that loops
+    over particles become vector instructions.
     """
-    a, b, c, d = y[first + 3], y[first + 4], y[first + 5], y[first + 6]
-    e, f, g, h = p[first + 3], p[first + 4], p[first + 5], p[first + 6]
     w = e * a + f * b + g * c + h * d  # of the second quaternion times the conjugate of the first
     u = -e * b + f * a - g * d + h * c
     v = -e * c + f * d + g * a - h * b
     z = -e * d - f * c + g * b + h * a
-    sine = math.sqrt(u * u + v * v + z * z)
-    half = math.atan2(sine, abs(w))
-    dx, dy, dz = p[first] - y[first], p[first + 1] - y[first + 1], p[first + 2] - y[first + 2]
-    squared = dx * dx + dy * dy + dz * dz
-    along = (dx * u + dy * v + dz * z) / sine if sine > 1e-12 else 0.0
-    stretch = _stretch(half)
-    across = max(squared - along * along, 0.0)
+    squares = u * u + v * v + z * z
+    half = arc(math.sqrt(squares), abs(w))
+    turned = half > 1e-4
+    one_over = 1.0 / (squares if turned else 1.0)
+    along = dx * u + dy * v + dz * z
+    along = along * along * one_over if turned else 0.0
+    # the square of half / sin(half), the sine being known, of quaternions of any length
+    stretch = half * half * (1.0 + w * w * one_over) if turned else 1.0 + half * half / 3.0
+    across = dx * dx + dy * dy + dz * dz - along
     turn = 2.0 * length * half
-    return along * along + across * stretch * stretch + turn * turn
+    return along + (across if across > 0.0 else 0.0) * stretch + turn * turn
 
 
 @njit(cache=True, inline="always")
 def _blocks(blocks, y, p):
-    """Squared distance on a product of spaces: a row of `blocks` (dc, 3) for each axis, its kind, weight and length."""
+    """Squared distance on a product of spaces: a row of `blocks` (dc, 3) for each axis, its kind, weight and length.
+
+    The length of a circle is a full turn, that of a line 0.
+    """
     total, axis = 0.0, 0
     while axis < y.shape[0]:
         kind, weight = blocks[axis, 0], blocks[axis, 1]
@@ -92,13 +99,15 @@ def _blocks(blocks, y, p):
             total += weight * weight * _planar(blocks[axis, 2], y, p, axis)
             axis += 3
         elif kind == SPATIAL:
-            total += weight * weight * _spatial(blocks[axis, 2], y, p, axis)
+            total += weight * weight * _spatial(
+                blocks[axis, 2], p[axis] - y[axis], p[axis + 1] - y[axis + 1], p[axis + 2] - y[axis + 2],
+                y[axis + 3], y[axis + 4], y[axis + 5], y[axis + 6], p[axis + 3], p[axis + 4], p[axis + 5], p[axis + 6],
+            )  # fmt: skip
             axis += 7
         else:
             step = y[axis] - p[axis]
-            if kind == CIRCLE:
-                step -= 2.0 * math.pi * nearest_whole(step / (2.0 * math.pi))
-            total += weight * step * (weight * step)
+            step = weight * (step - blocks[axis, 2] * nearest_whole(step * PER_TURN))
+            total += step * step
             axis += 1
     return total
 
@@ -121,6 +130,40 @@ def _squared_distance(metric, scale, y, p):
     if isinstance(scale, types.Callable):  # type: ignore[attr-defined]
         return lambda metric, scale, y, p: scale(y, p)
     return lambda metric, scale, y, p: _plain(metric, scale, y, p)
+
+
+@njit(cache=True, error_model="numpy")
+def table_distances(blocks, y, cloud, rows, out):
+    """Squared distances of y (dc,) from all particles of `cloud` (L, dc) on a product of spaces, into out (L,).
+
+    The numbers of `_blocks`, bit for bit, an axis of all particles at a time; rows (dc, L) is room to work in.
+    """
+    particles, axis = cloud.shape[0], 0
+    for l in range(particles):
+        out[l] = 0.0
+        for s in range(y.shape[0]):
+            rows[s, l] = cloud[l, s]
+    while axis < y.shape[0]:
+        kind, weight, length = blocks[axis, 0], blocks[axis, 1], blocks[axis, 2]
+        if kind == PLANAR:
+            for l in range(particles):
+                out[l] += weight * weight * _planar(length, y, cloud[l], axis)
+            axis += 3
+        elif kind == SPATIAL:
+            x, b, c, d, e, f, g = y[axis], y[axis + 1], y[axis + 2], y[axis + 3], y[axis + 4], y[axis + 5], y[axis + 6]
+            for l in range(particles):
+                out[l] += weight * weight * _spatial(
+                    length, rows[axis, l] - x, rows[axis + 1, l] - b, rows[axis + 2, l] - c, d, e, f, g,
+                    rows[axis + 3, l], rows[axis + 4, l], rows[axis + 5, l], rows[axis + 6, l],
+                )  # fmt: skip
+            axis += 7
+        else:
+            here = y[axis]
+            for l in range(particles):
+                step = here - rows[axis, l]
+                step = weight * (step - length * nearest_whole(step * PER_TURN))
+                out[l] += step * step
+            axis += 1
 
 
 @njit(cache=True)

@@ -9,22 +9,43 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import njit, prange, types
+from numba.extending import overload
 
 from capture_cp.kernels.compiler import parallel_kernel
-from capture_cp.kernels.distance import EUCLIDEAN, squared_distance, squared_limit
+from capture_cp.kernels.distance import BLOCKS, EUCLIDEAN, squared_distance, squared_limit, table_distances
 
 CHUNK = 1024
 
 
+def find_distances(metric, scale, y, cloud, rows, out):
+    """Squared distances of y (dc,) from the particles of `cloud` (L, dc), into out (L,); rows (dc, L) is room to work in."""
+    for l in range(cloud.shape[0]):
+        out[l] = squared_distance(metric, scale, y, cloud[l])
+
+
+@overload(find_distances)
+def _find_distances(metric, scale, y, cloud, rows, out):
+    if isinstance(scale, types.Array):  # type: ignore[attr-defined]
+        return lambda metric, scale, y, cloud, rows, out: table_distances(scale, y, cloud, rows, out)
+
+    def one_by_one(metric, scale, y, cloud, rows, out):
+        for l in range(cloud.shape[0]):
+            out[l] = squared_distance(metric, scale, y, cloud[l])
+
+    return one_by_one
+
+
 @njit(cache=True)
 def _scores(metric, length, k, Y, particles, out, start, stop):
-    nearest = np.empty(k)
+    nearest, distances = np.empty(k), np.empty(particles.shape[1])
+    rows = np.empty((particles.shape[2], particles.shape[1]))
     for i in range(start, stop):
         for j in range(k):
             nearest[j] = math.inf
+        find_distances(metric, length, Y[i], particles[i], rows, distances)
         for l in range(particles.shape[1]):
-            d = squared_distance(metric, length, Y[i], particles[i, l])
+            d = distances[l]
             if d < nearest[k - 1]:
                 j = k - 1
                 while j > 0 and nearest[j - 1] > d:
@@ -82,13 +103,27 @@ def enough_within(metric, length, k, limit, y, cloud):
     return count >= k
 
 
+@njit(cache=True)
+def _within(metric, length, k, Y, particles, q, out, start, stop):
+    rows_each, distances = Y.shape[0] // max(1, particles.shape[0]), np.empty(particles.shape[1])
+    rows = np.empty((particles.shape[2], particles.shape[1]))
+    for i in range(start, stop):
+        limit, cloud = squared_limit(q[i]), particles[i // rows_each]
+        if metric == BLOCKS:
+            find_distances(metric, length, Y[i], cloud, rows, distances)
+            count = 0
+            for l in range(cloud.shape[0]):
+                count += distances[l] <= limit
+            out[i] = count >= k
+        else:
+            out[i] = enough_within(metric, length, k, limit, Y[i], cloud)
+
+
 @parallel_kernel(cache=True)
 def within_pairs(metric, length, k, Y, particles, q):
     """Whether Y[i] has its k-th nearest particle within q[i]: bool (n,). Each cloud serves equally many rows in turn."""
     n = Y.shape[0]
-    rows_each = n // max(1, particles.shape[0])
     out = np.empty(n, dtype=np.bool_)
     for chunk in prange((n + CHUNK - 1) // CHUNK):
-        for i in range(np.int64(chunk) * CHUNK, min(n, (np.int64(chunk) + 1) * CHUNK)):
-            out[i] = enough_within(metric, length, k, squared_limit(q[i]), Y[i], particles[i // rows_each])
+        _within(metric, length, k, Y, particles, q, out, chunk * CHUNK, min(n, (chunk + 1) * CHUNK))
     return out

@@ -310,7 +310,7 @@ def wrap_angle(angle: Floats) -> Floats:
 
 def _single_axes(kind: int, weights: Any, dims: int) -> Floats:
     table = np.zeros((dims, 3))
-    table[:, 0], table[:, 1] = kind, weights
+    table[:, 0], table[:, 1], table[:, 2] = kind, weights, kernels.TURN if kind == kernels.CIRCLE else 0.0
     return table
 
 
