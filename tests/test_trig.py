@@ -19,9 +19,8 @@ def arcs(sines, cosines, out):
 
 def test_arc_is_the_arc_tangent_to_the_last_digits():
     rng = np.random.default_rng(0)
-    angles = np.concatenate(
-        [rng.uniform(0, math.pi / 2, 200_000), 10.0 ** rng.uniform(-300, 0, 1000), [math.pi / 8, math.pi / 4]]
-    )
+    tiny, special = 10.0 ** rng.uniform(-300, 0, 1000), [math.pi / 8, math.pi / 4]
+    angles = np.concatenate([rng.uniform(0, math.pi / 2, 200_000), tiny, special])
     size = 10.0 ** rng.uniform(-3, 3, len(angles))
     sines, cosines, found = size * np.sin(angles), size * np.cos(angles), np.empty(len(angles))
     arcs(sines, cosines, found)

@@ -12,12 +12,13 @@ from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX
+from capture_cp.kernels.compiler import require_compiler
 from capture_cp.kernels.distance import BLOCKS, EUCLIDEAN, FUNCTION
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning import probe_kernel
 from capture_cp.planning.agreement import RolledOut, check_agreement
 from capture_cp.planning.hazard import hazard_cells
-from capture_cp.planning.point_test import on_hazard
+from capture_cp.planning.point_test import asked_one_by_one
 from capture_cp.planning.probes import POINTS, Probes, check_finite, metric_of, probes_of, rule_of
 from capture_cp.planning.records import Calibrated, Seen, Summed
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
@@ -123,6 +124,7 @@ class FusedRollout(Rollout):
         points: int = POINTS,
         steepness: float | None = None,
     ) -> None:
+        require_compiler()
         cap.check_fitted()
         functions = _functions(cap, step, stage_cost, sums, hazard, stratum)
         for role, function in functions._asdict().items():
@@ -250,7 +252,7 @@ class FusedRollout(Rollout):
             return np.asarray((cells >= 0) & self._hazard[cells])
         if self._probes is None:
             return np.zeros(len(Y), dtype=bool)
-        return on_hazard(lambda Y: np.array([self._functions.hazard(y, self._params) for y in Y]), Y)
+        return asked_one_by_one(self._functions.hazard, self._params, Y) < 0
 
     def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
         """What the GPU needs of this roll-out: functions, sizes, and arrays that are still NumPy's."""

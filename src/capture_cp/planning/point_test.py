@@ -13,7 +13,7 @@ from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.scores import ParticleBox
 from capture_cp.kernels.gaussian import squared_limits
-from capture_cp.kernels.probes import spread_points, volumes_within, weights_inside
+from capture_cp.kernels.probes import ask_each, spread_points, volumes_within, weights_inside
 from capture_cp.planning.probes import (
     POINTS,
     check_finite,
@@ -117,7 +117,7 @@ def hazard_error(
     if hasattr(hazard, "py_func"):
 
         def function(Y: Floats) -> Any:
-            return np.array([hazard(y, params) for y in Y])
+            return asked_one_by_one(hazard, params, Y)
 
     x, cloud = cap.first_prediction(states, actions, generator(rng))
     thresholds = cap.plan_thresholds(alpha, False)
@@ -129,6 +129,13 @@ def hazard_error(
     off = estimates[met] - truth[met]
     numbers = truth[met].mean(), np.sqrt((off**2).mean()), (estimates[met] == 0).mean()
     return HazardError(int(met.sum()), *map(float, numbers))
+
+
+def asked_one_by_one(hazard: Any, params: Any, Y: Floats) -> Floats:
+    """What a compiled hazard says of each configuration Y (n, dc), as signed distances: (n,)."""
+    out = np.empty(len(Y))
+    ask_each(hazard, params, np.ascontiguousarray(Y), out)
+    return out
 
 
 def on_hazard(hazard: Callable[[Floats], Any], Y: Floats) -> Bools:
