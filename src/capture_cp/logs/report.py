@@ -172,9 +172,10 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
     outcomes = outcomes_of(cap, cap.scores(cap.predict(X, seed), Y), X, m, alpha, confidence)
     where = {"all": np.ones(len(rows), dtype=bool)}
     if len(cap.strata.names) > 1:
-        # strata that share thresholds are promised, and so tested, together
-        together = {name: (name, *cap.merged_.get(name, ())) for name in cap.strata.names}
-        where |= {name: np.isin(m, [cap.strata.names.index(other) for other in all]) for name, all in together.items()}
+        where |= {name: m == i for i, name in enumerate(cap.strata.names)}
+        for name, others in cap.merged_.items():  # promised together, and so tested together
+            here = np.any([where[part] for part in (name, *others)], axis=0)
+            where |= dict.fromkeys((name, *others), here)
     sides = {name: (outcomes.shortfall(here), outcomes.excess(here)) for name, here in where.items() if here.any()}
     corrected = holm([min(1.0, 2 * min(both)) for both in sides.values()])
     found = zip(sides.items(), corrected)
