@@ -88,3 +88,9 @@ def test_metrics_by_name(given, names, wanted):
 def test_what_does_not_fit_is_refused(given, words):
     with pytest.raises(CaptureError, match=words):
         Distances(**given).of(("x", "y"))
+
+
+def test_angles_of_poses_are_known():
+    assert Distances(metric="se2", length=0.2).angular(("x", "z", "turn")) == ("turn",)
+    assert Distances(angles=("b",)).angular(("a", "b")) == ("b",)
+    assert Distances().angular(("a", "b")) == ()

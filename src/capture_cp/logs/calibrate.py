@@ -109,7 +109,7 @@ class Calibrate:
             far = far_cautions(cap, kept, self.seed)
         cautions = [
             *unit_cautions(log),
-            *turn_cautions(log, self.distances.angles),
+            *turn_cautions(log, self.distances.angular(self.next)),
             *duplicate_cautions(parts),
             *merge_cautions(cap),
             *few,
@@ -147,7 +147,7 @@ class Calibrate:
 
     def _model(self, parts: dict[str, Transitions], log: Transitions) -> Model:
         if self.linear:
-            return LinearModel.trained(parts["to train"].X, unwrapped(parts["to train"], self.distances.angles))
+            return LinearModel.trained(parts["to train"].X, unwrapped(parts["to train"], self.distances.angular(self.next)))
         model = user_model(self.model, self.folder)
         check_unseen(model, log.X, log.Y)  # of the whole log: what it is checked on must be new to it as well
         return model

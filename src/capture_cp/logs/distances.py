@@ -53,6 +53,11 @@ class Distances:
         ]
         return Torus(weights) if len(self.angles) == len(names) else Product(tuple(blocks), (1,) * len(names))
 
+    def angular(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Which of these columns are angles, by name or as part of a pose."""
+        metric = self.of(names)
+        return () if metric is None else tuple(names[axis] for axis in metric.angles(len(names)))
+
     def _poses(self, dims: int) -> Metric:
         if self.length is None or self.angles or self.weights:
             raise CaptureError(

@@ -45,7 +45,7 @@ class ContactStrata(PairStrata):
         at_most: most contacts of a combination, 2 by default; with `seen`, any number.
         seen: configurations (n, dc) whose combinations of contacts become strata. Take others than those to calibrate on.
         at_least: how often a combination must be among `seen`; rarer ones are left to "other contact".
-        grid: needed only for cells and volumes of regions; as many axes as a configuration has numbers.
+        grid: needed only for cells of regions; as many axes as a configuration has numbers.
 
     Attributes:
         pairs: names of the pairs, in the order of the contact bits.

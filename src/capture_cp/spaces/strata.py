@@ -170,7 +170,7 @@ class FunctionStrata(GriddedStrata):
     Args:
         function: maps configurations (n, dc) to stratum numbers (n,), -1 where infeasible.
         names: one name a stratum.
-        grid: needed only for cells and volumes of regions.
+        grid: needed only for cells of regions.
         features: optional numbers that describe each stratum, (M, df), for trees to split on.
     """
 

@@ -40,7 +40,7 @@ class SweptStrata(PairStrata):
         at_most: most contacts of a combination, 2 by default; with `seen`, any number.
         seen: configurations (n, dc) whose combinations of contacts become strata. Take others than those to calibrate on.
         at_least: how often a combination must be among `seen`; rarer ones are left to "other contact".
-        grid: needed only for cells and volumes of regions; as many axes as a configuration has numbers.
+        grid: needed only for cells of regions; as many axes as a configuration has numbers.
         spacing: largest width of the cells of a cover; the thinnest width of each geom by default. Smaller sticks out less.
         spheres: spheres (k, 4) of your own by a name in pairs: x, y, z in the frame of the body, and a radius each.
 
