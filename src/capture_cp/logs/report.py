@@ -175,7 +175,8 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
         where |= {name: m == i for i, name in enumerate(cap.strata.names)}
         for name, others in cap.merged_.items():  # promised together, and so tested together
             here = np.any([where[part] for part in (name, *others)], axis=0)
-            where |= dict.fromkeys((name, *others), here)
+            for part in (name, *others):
+                where[part] = here
     sides = {name: (outcomes.shortfall(here), outcomes.excess(here)) for name, here in where.items() if here.any()}
     corrected = holm([min(1.0, 2 * min(both)) for both in sides.values()])
     found = zip(sides.items(), corrected)
