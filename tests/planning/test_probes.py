@@ -174,7 +174,7 @@ def test_ball_of_many_dimensions():
 
 
 def test_bool_counts_as_a_signed_distance():
-    assert (signed(True), signed(np.bool_(False)), signed(-0.5)) == (-1.0, 1.0, -0.5)
+    assert (signed(True), signed(np.bool_(False)), signed(-0.5)) == (-1.0, 0.0, -0.5)
 
 
 # -- roll-outs ------------------------------------------------------------------------------------------------------------
@@ -198,6 +198,9 @@ def test_steepness_saves_work_and_changes_nothing(world):
     plain = fused(cap, plugins.disc_distance)(START, asked, SEED)
     np.testing.assert_array_equal(fused(cap, plugins.disc_distance, steepness=1.0)(START, asked, SEED), plain)
     np.testing.assert_array_equal(fused(cap, plugins.disc_distance, points=60)(START, asked, SEED), plain)  # rounded up
+    # whether a configuration is on the hazard says nothing of how far away it is
+    yes_or_no = fused(cap, plugins.on_disc)(START, asked, SEED)
+    np.testing.assert_array_equal(fused(cap, plugins.on_disc, steepness=1.0)(START, asked, SEED), yes_or_no)
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -20,14 +20,14 @@ INTERVAL = 4
 
 
 def signed(value):
-    """What a function says of a hazard, as a signed distance: True, on it, is -1, and False 1."""
-    return (-1.0 if value else 1.0) if isinstance(value, bool | np.bool_) else value
+    """What a function says of a hazard, as a signed distance: True, on it, is -1, and False 0, since it may be near."""
+    return (-1.0 if value else 0.0) if isinstance(value, bool | np.bool_) else value
 
 
 @overload(signed)
 def _signed(value):
     if isinstance(value, types.Boolean):  # type: ignore[attr-defined]
-        return lambda value: -1.0 if value else 1.0
+        return lambda value: -1.0 if value else 0.0
     return lambda value: value
 
 

@@ -23,10 +23,10 @@ KERNELS = ("probe",)
 
 @njit(cache=True, inline="always")
 def _clearance(y, probes, params):
-    """Signed distance of a configuration y (dc,) from the hazard, by its function; -1 or 1 on the grid."""
+    """Signed distance of a configuration y (dc,) from the hazard, by its function; -1 or 0 where only that is known."""
     if probes.masked:
         cell = cell_of(y, probes)
-        return -1.0 if cell >= 0 and probes.mask[cell] else 1.0
+        return -1.0 if cell >= 0 and probes.mask[cell] else 0.0
     return signed(hazard(y, params))
 
 
