@@ -270,6 +270,10 @@ def test_what_cannot_be_planned_with_is_refused_in_a_sentence(world):
         PythonRollout(cap, lambda s, a, rng: s, lambda stage: stage.hazard, lambda Y: Y, (0, 1, 2))(
             np.zeros(3), np.zeros((2, 1, 1)), 0
         )
+    with pytest.raises(CaptureError, match=r"hazard is NaN at \d+ of \d+ configurations"):
+        PythonRollout(cap, lambda s, a, rng: s, lambda stage: stage.hazard, lambda Y: np.nan * Y[:, 0], (0, 1, 2))(
+            np.zeros(3), np.zeros((2, 1, 1)), 0
+        )
     with pytest.raises(CaptureError, match="hazard raised ZeroDivisionError"):
         PythonRollout(cap, lambda s, a, rng: s, lambda stage: stage.hazard, lambda Y: 1 / 0, (0, 1, 2))(
             np.zeros(3), np.zeros((2, 1, 1)), 0

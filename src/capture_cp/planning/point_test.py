@@ -148,6 +148,10 @@ def on_hazard(hazard: Callable[[Floats], Any], Y: Floats) -> Bools:
         raise CaptureError(
             f"the hazard returned {found.dtype} of shape {found.shape}; expected bool or signed distances, ({len(Y)},)."
         )
+    if np.isnan(found).any():
+        raise CaptureError(
+            f"the hazard is NaN at {int(np.isnan(found).sum())} of {len(Y)} configurations; return a distance for each."
+        )
     return found if found.dtype.kind == "b" else np.asarray(found < 0)
 
 

@@ -109,15 +109,42 @@ class Blocks(Metric):
         return self.axes(dims)
 
 
-class Euclidean(Blocks):
+class Weighted(Blocks):
+    """A metric whose every axis is a line or a circle of its own, weighted if `weights` (d,) are given."""
+
+    def __init__(self, weights: Sequence[float] | None = None) -> None:
+        _check_weights(type(self).__name__, weights)
+        self.weights = weights
+
+    @property
+    def dims(self) -> int | None:
+        return None if self.weights is None else len(self.weights)
+
+    def reach(self, q: Floats, dims: int) -> Floats:
+        return np.asarray(q[:, None] / np.broadcast_to(self._weights(), (dims,)))
+
+    def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
+        moves, volume = in_ball(len(points), points.shape[1], q, rng)
+        scale = np.broadcast_to(1 / self._weights(), points.shape[1:])
+        return points + scale * moves, np.ones(len(points), dtype=bool), volume * float(np.prod(scale))
+
+    def check(self, dims: int, grid: Grid | None) -> None:
+        if self.weights is not None and len(self.weights) != dims:
+            raise CaptureError(
+                f"{type(self).__name__} has {len(self.weights)} weights; the configurations have {dims} numbers: give one "
+                "for each."
+            )
+        super().check(dims, grid)
+
+    def _weights(self) -> Any:
+        return 1.0 if self.weights is None else np.array(self.weights)
+
+
+class Euclidean(Weighted):
     """Straight-line distance in R^d, axes weighted if `weights` (d,) are given: √Σ (wᵢ (aᵢ - bᵢ))².
 
     Weights make numbers of different units comparable: 1 / (what counts as far along that axis).
     """
-
-    def __init__(self, weights: Sequence[float] | None = None) -> None:
-        _check_weights("Euclidean", weights)
-        self.weights = weights
 
     @property
     def finds_cells(self) -> bool:  # type: ignore[override]
@@ -132,34 +159,12 @@ class Euclidean(Blocks):
     def axes(self, dims: int) -> Floats:
         return _single_axes(kernels.LINE, self._weights(), dims)
 
-    def reach(self, q: Floats, dims: int) -> Floats:
-        return np.asarray(q[:, None] / np.broadcast_to(self._weights(), (dims,)))
 
-    @property
-    def dims(self) -> int | None:
-        return None if self.weights is None else len(self.weights)
-
-    def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
-        moves, volume = in_ball(len(points), points.shape[1], q, rng)
-        scale = np.broadcast_to(1 / self._weights(), points.shape[1:])
-        return points + scale * moves, np.ones(len(points), dtype=bool), volume * float(np.prod(scale))
-
-    def check(self, dims: int, grid: Grid | None) -> None:
-        _check_count("Euclidean", self.weights, dims)
-
-    def _weights(self) -> Any:
-        return 1.0 if self.weights is None else np.array(self.weights)
-
-
-class Torus(Blocks):
+class Torus(Weighted):
     """Distance of joint angles in radians, each the short way round: √Σ (wᵢ wrap(aᵢ - bᵢ))².
 
     `weights` (d,) make joints comparable, for example by how far each of them moves the hand; by default all count alike.
     """
-
-    def __init__(self, weights: Sequence[float] | None = None) -> None:
-        _check_weights("Torus", weights)
-        self.weights = weights
 
     def distance(self, a: Any, b: Any) -> Floats:
         return np.asarray(np.linalg.norm(self._weights() * wrap_angle(np.asarray(a, float) - np.asarray(b, float)), axis=-1))
@@ -167,29 +172,13 @@ class Torus(Blocks):
     def axes(self, dims: int) -> Floats:
         return _single_axes(kernels.CIRCLE, self._weights(), dims)
 
-    def reach(self, q: Floats, dims: int) -> Floats:
-        return np.asarray(q[:, None] / np.broadcast_to(self._weights(), (dims,)))
-
     def angles(self, dims: int) -> tuple[int, ...]:
         return tuple(range(dims))
 
-    @property
-    def dims(self) -> int | None:
-        return None if self.weights is None else len(self.weights)
-
     def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
-        moves, volume = in_ball(len(points), points.shape[1], q, rng)
-        scale = np.broadcast_to(1 / self._weights(), points.shape[1:])
-        moves *= scale
+        drawn, _, volume = super().around(points, q, rng)
         # a move of more than half a turn comes to the same place as a shorter one
-        return wrap_angle(points + moves), np.all(np.abs(moves) <= np.pi, axis=1), volume * float(np.prod(scale))
-
-    def check(self, dims: int, grid: Grid | None) -> None:
-        _check_count("Torus", self.weights, dims)
-        super().check(dims, grid)
-
-    def _weights(self) -> Any:
-        return 1.0 if self.weights is None else np.array(self.weights)
+        return wrap_angle(drawn), np.all(np.abs(drawn - points) <= np.pi, axis=1), volume
 
 
 class Product(Blocks):
@@ -321,11 +310,6 @@ def _check_weights(name: str, weights: Any) -> None:
         raise CaptureError(f"weights of {name} are {weights!r}; expected one positive number per axis, such as (1.0, 0.5).")
     for weight in weights:
         positive_number(f"a weight of {name}", weight)
-
-
-def _check_count(name: str, weights: Sequence[float] | None, dims: int) -> None:
-    if weights is not None and len(weights) != dims:
-        raise CaptureError(f"{name} has {len(weights)} weights; the configurations have {dims} numbers: give one for each.")
 
 
 def _check_angle(grid: Grid, axis: int) -> None:
