@@ -167,6 +167,11 @@ class FusedRollout(Rollout):
         if self._check is not None:
             self._check(state)
 
+    def parts(self) -> tuple[Any, ...]:
+        partition, sizes = self._partition, (self._noise_dims, self._particles, self._draws, self._axes)
+        counted = self._rule, self._count_cells, self._count_particles, self._scale, self._hazard
+        return *super().parts(), self._functions, self._params, *sizes, *counted, partition.nodes, partition.roots
+
     def check_sizes(self, state: Floats, sequences: Floats) -> None:
         """Refuse a state (ds,) and sequences (N, H, da) that are not the ones the calibration was made for."""
         check_sizes(self._cap, state, sequences, self._axes)

@@ -47,6 +47,10 @@ class Rollout(ABC):
     def check(self, state: Floats) -> None:
         """Refuse a state (ds,) that no plan can start from."""
 
+    def parts(self) -> tuple[Any, ...]:
+        """What its costs depend on, for the fingerprint of a planner."""
+        return type(self).__name__, self._thresholds
+
     def cuda_plans(self, settings: Settings, rows: int) -> CudaPlans:
         """Plans on a GPU, up to `rows` at a time."""
         raise CaptureError(
@@ -136,7 +140,7 @@ class PythonRollout(Rollout):
         cap.check_fitted()
         if cap.score_.ambient:
             raise CaptureError(f"no Python roll-out for {cap.score_!r}, which has no particles; use FusedRollout.")
-        self.cap, self.step, self.cost = cap, step, cost
+        self.cap, self.step, self.cost, self._hazard = cap, step, cost, hazard
         super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
         self._points = PointTest(cap, hazard, points) if callable(hazard) else None
@@ -153,6 +157,10 @@ class PythonRollout(Rollout):
 
     def check(self, state: Floats) -> None:
         """Any state will do that has the right size, which is checked with the actions."""
+
+    def parts(self) -> tuple[Any, ...]:
+        partition = self.cap.partition_
+        return *super().parts(), self.step, self.cost, self._hazard, self.axes, partition.nodes, partition.roots
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.cuda.device import Device
@@ -23,6 +23,7 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import MarbleStrata
+from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.task import POSITION, Marble
 
 
@@ -50,6 +51,8 @@ class Params(NamedTuple):
     final_weight: float
     stage_weight: float
     pit_weight: float
+    speed_weight: float
+    tilt_weight: float
 
 
 @njit(cache=True, inline="always")
@@ -87,9 +90,14 @@ def model_step(states, action, noise, params):
 
 @njit(cache=True, inline="always")
 def marble_cost(mean, action, hazard, h, horizon, params):
-    """The paper's marble objective: distance of the mean particle to the goal, and pit cells in the region."""
+    """The paper's marble objective: distance of the mean particle to the goal, and pit cells in the region.
+
+    Speed and tilt cost nothing there; see `MarbleWeights`.
+    """
     away = interpolate(params.field, params.origin, params.spacing, mean[0], mean[2])
     cost = params.stage_weight * away + params.pit_weight * hazard
+    cost += params.speed_weight * (mean[1] * mean[1] + mean[3] * mean[3])
+    cost += params.tilt_weight * (mean[4] * mean[4] + mean[5] * mean[5])
     if h == horizon:
         cost += params.final_weight * away
     return cost
@@ -113,6 +121,9 @@ class MarbleWeights:
         final: weight of the way left to the goal after the last step (1/m).
         stage: weight of the way left after every step (1/m).
         pit: weight of every pit cell in a region.
+        speed: weight of the squared speed after every step (s²/m²); slower marbles fall less often.
+        tilt: weight of the squared tilt of the board after every step (1/rad²).
+        margin: by how much pits are enlarged (mm) where regions are tested against them.
         count_particles: whether particles in pits count beside the pit cells of regions.
         hazard_points: points about the particles by which pit cells of a region are estimated from the distance to pits; 0
             counts the cells.
@@ -121,6 +132,9 @@ class MarbleWeights:
     final: float = 50.0
     stage: float = 30.0
     pit: float = 250.0
+    speed: float = 0.0
+    tilt: float = 0.0
+    margin: float = 0.0
     count_particles: bool = False
     hazard_points: int = 0
 
@@ -140,8 +154,9 @@ def marble_params(task: Marble, gain: float, weights: MarbleWeights | None = Non
     correction = np.zeros((4, 9)) if task.correction is None else np.array(task.correction)
     corrects = task.correction is not None
     weighed = weights or MarbleWeights()
-    chosen = weighed.final, weighed.stage, weighed.pit
-    return Params(*task.map.geometry, gain, task.noise, correction, corrects, field, grid.origin, grid.spacing, *chosen)
+    chosen = weighed.final, weighed.stage, weighed.pit, weighed.speed, weighed.tilt
+    floats = map(float, chosen)  # a whole number would compile every kernel anew
+    return Params(*task.map.geometry, gain, task.noise, correction, corrects, field, grid.origin, grid.spacing, *floats)
 
 
 def marble_planner(
@@ -163,7 +178,7 @@ def marble_planner(
         model_step,
         marble_cost,
         params,
-        pit_distance if weights.hazard_points else task.strata.pit_cells,
+        pit_distance if weights.hazard_points else _pit_cells(task, weights.margin),
         POSITION,
         noise_dims=2,
         alpha=alpha,
@@ -196,6 +211,16 @@ def marble_planner(
         seed=seed,
         device=device,
     )
+
+
+def _pit_cells(task: Marble, margin: float) -> Bools:
+    """Cells over pits that are larger by a margin (mm), (cells,)."""
+    if not margin:
+        return task.strata.pit_cells
+    grid = task.strata.require_grid()
+    centres, pits = grid.centre(np.arange(grid.size)), task.map.geometry.pits
+    away = np.linalg.norm(centres[:, None] - pits[None, :, :2], axis=2) - pits[:, 2]
+    return np.asarray((away <= margin * MILLIMETRE).any(axis=1))
 
 
 def _check_calibration(cap: Fitted, task: Marble) -> None:
