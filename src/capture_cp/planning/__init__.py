@@ -3,6 +3,8 @@
 from capture_cp.data.rollouts import BatchedStep
 from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import Systems, run_episodes
+from capture_cp.planning.braking import BrakingFilter
+from capture_cp.planning.chosen import ChosenPlans, chosen_plans, chosen_rollouts
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import Episode, System, run_episode
 from capture_cp.planning.fused import FusedRollout
@@ -17,6 +19,8 @@ __all__ = [
     "MPPI",
     "Adapting",
     "BatchedStep",
+    "BrakingFilter",
+    "ChosenPlans",
     "Episode",
     "FusedRollout",
     "HazardError",
@@ -28,6 +32,8 @@ __all__ = [
     "StepModel",
     "System",
     "Systems",
+    "chosen_plans",
+    "chosen_rollouts",
     "hazard_error",
     "interpolate",
     "run_episode",

@@ -10,6 +10,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.base.streams import stream
+from capture_cp.planning.braking import BrakingFilter
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.planning.mppi import MPPI, one_step_on
 
@@ -25,6 +26,7 @@ def run_episodes(
     seeds: Sequence[int],
     noise_seeds: Sequence[int],
     info: dict[str, Any] | None = None,
+    braking: BrakingFilter | None = None,
 ) -> list[Episode]:
     """Plan and act in every run until the system ends it or `max_steps` have passed.
 
@@ -36,6 +38,7 @@ def run_episodes(
         seeds: of the planners, (n,).
         noise_seeds: of the true systems, (n,).
         info: what the runs are runs of.
+        braking: filter of the plans, as in `run_episode`; a run is the same in any company.
 
     The time of a plan is its share of the time that all of them took.
     """
@@ -60,11 +63,14 @@ def run_episodes(
             np.array([run.key() for run in active], dtype=np.uint64),
         )
         spent = 1e3 * (time.perf_counter() - began) / len(active)
-        states, outcomes = system(
-            np.array([run.state for run in active]), np.ascontiguousarray(plans[:, 0]), [run.noise for run in active]
-        )
-        for run, plan, cost, state, outcome in zip(active, plans, costs, states, outcomes):
-            run.record(plan, cost, state, outcome, spent)
+        before, actions = np.array([run.state for run in active]), np.ascontiguousarray(plans[:, 0])
+        if braking is not None:
+            actions, braked = braking.act(before, plans, [run.particles for run in active])
+            for run, failed in zip(active, braked):
+                run.braked.append(bool(failed))
+        states, outcomes = system(before, actions, [run.noise for run in active])
+        for run, plan, cost, action, state, outcome in zip(active, plans, costs, actions, states, outcomes):
+            run.record(plan, cost, action, state, outcome, spent)
     return [run.episode(dict(info or {})) for run in runs]
 
 
@@ -76,8 +82,11 @@ class _Run:
         self.outcome: str | None = None
         self._rng = stream(whole_number("seeds", seed, 0), "MPPI")
         self.noise = stream(whole_number("noise_seeds", noise_seed, 0), "system")
+        self.particles = stream(noise_seed, "braking")
+        self.braked: list[bool] = []
         self._nominal = np.zeros((planner.horizon, len(planner.low)))
         self._states: list[Floats] = [start]
+        self._actions: list[Floats] = []
         self._plans: list[Floats] = []
         self._costs: list[float] = []
         self._plan_ms: list[float] = []
@@ -95,21 +104,22 @@ class _Run:
     def key(self) -> int:
         return int(self._rng.integers(2**62))
 
-    def record(self, plan: Floats, cost: float, state: Floats, outcome: str | None, spent: float) -> None:
+    def record(self, plan: Floats, cost: float, action: Floats, state: Floats, outcome: str | None, spent: float) -> None:
         self._nominal, self.outcome = plan, outcome
+        self._actions.append(action)
         self._states.append(state)
         self._plans.append(plan)
         self._costs.append(float(cost))
         self._plan_ms.append(spent)
 
     def episode(self, info: dict[str, Any]) -> Episode:
-        plans = np.array(self._plans)
         return Episode(
             self.outcome or TIMED_OUT,
             np.array(self._states),
-            plans[:, 0].copy(),
-            plans,
+            np.array(self._actions),
+            np.array(self._plans),
             np.array(self._costs),
             np.array(self._plan_ms),
             info,
+            braked=np.array(self.braked, dtype=bool),
         )

@@ -15,6 +15,7 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, wh
 from capture_cp.base.files import Pathlike, existing_file, written_whole
 from capture_cp.base.streams import Randomness, derived_seed, stream
 from capture_cp.capture.fitted import Fitted
+from capture_cp.planning.braking import BrakingFilter
 from capture_cp.planning.mppi import MPPI
 
 #: The true system: (state (ds,), action (da,), rng) -> next state (ds,), and the outcome once the episode has ended.
@@ -24,10 +25,11 @@ TIMED_OUT = "timed out"
 _FORMAT = "capture-cp episode"
 _ALWAYS = ("states", "actions", "plans", "costs", "plan_ms")
 _WITH_REGIONS = ("particles", "thresholds", "inside")
+_WITH_FILTER = ("braked",)
 #: Kind of number and number of axes of every array.
 _KINDS = {
     "states": ("f", 2), "actions": ("f", 2), "plans": ("f", 3), "costs": ("f", 1), "plan_ms": ("f", 1),
-    "particles": ("f", 3), "thresholds": ("f", 2), "inside": ("b", 1),
+    "particles": ("f", 3), "thresholds": ("f", 2), "inside": ("b", 1), "braked": ("b", 1),
 }  # fmt: skip
 
 
@@ -46,8 +48,9 @@ class Episode:
         particles: what the model predicted for each executed step, (T, L, dc); the mean, L = 1, of a Gaussian.
         thresholds: of the region of each executed step, by stratum, (T, M).
         inside: whether the region of each executed step held the configuration that followed, (T,).
+        braked: whether the plan of each step failed and the brake's action was executed instead, (T,).
 
-    The last three are empty until `with_regions` fills them.
+    `particles`, `thresholds` and `inside` are empty until `with_regions` fills them, `braked` where there was no filter.
     """
 
     outcome: str
@@ -60,6 +63,7 @@ class Episode:
     particles: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
     thresholds: Floats = field(default_factory=lambda: np.empty((0, 0)))
     inside: Bools = field(default_factory=lambda: np.empty(0, dtype=bool))
+    braked: Bools = field(default_factory=lambda: np.empty(0, dtype=bool))
 
     @property
     def steps(self) -> int:
@@ -82,7 +86,7 @@ class Episode:
     def save(self, path: Pathlike) -> None:
         """Write the episode to an .npz file, atomically."""
         header = json.dumps({"format": _FORMAT, "outcome": self.outcome, "info": self.info}, default=_plain)
-        arrays = {name: getattr(self, name) for name in (*_ALWAYS, *_WITH_REGIONS)}
+        arrays = {name: getattr(self, name) for name in (*_ALWAYS, *_WITH_REGIONS, *_WITH_FILTER)}
         with written_whole(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, header=np.array(header), **arrays)
 
@@ -96,6 +100,7 @@ class Episode:
             if header["format"] != _FORMAT or not isinstance(header["outcome"], str) or not isinstance(header["info"], dict):
                 raise ValueError("another header")
             arrays = {name: found[name] for name in (*_ALWAYS, *_WITH_REGIONS)}
+            arrays["braked"] = found.get("braked", np.empty(0, dtype=bool))  # files of before filters have none
             if any((array.dtype.kind, array.ndim) != _KINDS[name] for name, array in arrays.items()):
                 raise ValueError("arrays of another kind")
             steps = len(arrays["states"]) - 1
@@ -103,6 +108,8 @@ class Episode:
                 raise ValueError("arrays of different lengths")
             if {len(arrays[name]) for name in _WITH_REGIONS} not in ({0}, {steps}):
                 raise ValueError("regions of some steps only")
+            if len(arrays["braked"]) not in (0, steps):
+                raise ValueError("a filter of some steps only")
             return cls(outcome=header["outcome"], info=header["info"], **arrays)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise CaptureError(
@@ -141,13 +148,22 @@ def episode_seeds(seed: int, where: str, episode: int) -> tuple[int, int]:
 
 
 def run_episode(
-    planner: MPPI, system: System, start: Floats, max_steps: int, seed: int, info: dict[str, Any] | None = None
+    planner: MPPI,
+    system: System,
+    start: Floats,
+    max_steps: int,
+    seed: int,
+    info: dict[str, Any] | None = None,
+    braking: BrakingFilter | None = None,
 ) -> Episode:
     """Plan and act until the system ends the episode or `max_steps` have passed.
 
-    `seed` fixes the true system's noise; the planner has a seed of its own.
+    `seed` fixes the true system's noise and the filter's particles; the planner has a seed of its own. Where the plan fails
+    the filter `braking`, the brake's action is executed. The planner is not told: its next plan starts from the one it had,
+    a step on, as after any step.
     """
     rng, max_steps = stream(whole_number("seed", seed, 0), "system"), whole_number("max_steps", max_steps, 1)
+    particles = stream(seed, "braking")
     planner.reset()
     state, outcome = finite_array("start", start, (None,), "(ds,)"), None
     states: list[Floats] = [state]
@@ -155,12 +171,16 @@ def run_episode(
     plans: list[Floats] = []
     costs: list[float] = []
     plan_ms: list[float] = []
+    braked: list[bool] = []
     while outcome is None and len(actions) < max_steps:
         began = time.perf_counter()
         action = planner.plan(state)
         plan_ms.append(1e3 * (time.perf_counter() - began))
         plans.append(planner.nominal.copy())
         costs.append(planner.costs.min())
+        if braking is not None:
+            (action,), (failed,) = braking.act(state[None], plans[-1][None], particles)
+            braked.append(bool(failed))
         state, outcome = system(state.copy(), action.copy(), rng)
         actions.append(action)
         states.append(state)
@@ -172,4 +192,5 @@ def run_episode(
         np.array(costs),
         np.array(plan_ms),
         dict(info or {}),
+        braked=np.array(braked, dtype=bool),
     )

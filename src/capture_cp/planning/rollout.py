@@ -13,13 +13,11 @@ import numpy.typing as npt
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
-from capture_cp.conformal.scores import ParticleBox
 from capture_cp.data.rollouts import BatchedStep, advance
-from capture_cp.planning.point_test import PointTest
+from capture_cp.planning.hazard_count import HazardCount
 from capture_cp.planning.probes import POINTS
-from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
+from capture_cp.planning.regions import check_sizes, checked_axes
 from capture_cp.planning.steps import step_model_of
-from capture_cp.spaces.strata import GridStrata, grid_of
 
 if TYPE_CHECKING:
     from capture_cp.planning.cuda.plans import CudaPlans, Settings
@@ -143,11 +141,7 @@ class PythonRollout(Rollout):
         self.cap, self.step, self.cost, self._hazard = cap, step, cost, hazard
         super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
-        self._points = PointTest(cap, hazard, points) if callable(hazard) else None
-        if self._points is None:
-            strata = grid_of(cap.strata)
-            mask = checked_hazard(hazard, strata.require_grid().size)
-            self._hazards = GridStrata(strata.require_grid(), np.where(mask, strata.labels, -1), strata.names)
+        self._hazard = HazardCount(cap, hazard, points)
 
     @classmethod
     def from_model(cls, cap: Fitted, cost: Callable[[Stage], Floats], hazard: Any, **settings: Any) -> PythonRollout:
@@ -183,13 +177,7 @@ class PythonRollout(Rollout):
         """Hazard of each region of step h (from 0), of inputs x (N, dx) and particles (N, L, dc): (N,)."""
         groups = self.cap.partition_at(h).groups_everywhere(x)
         q = self.thresholds[np.arange(len(self.thresholds)), groups]
-        if self._points is not None:
-            return self._points(cloud, q)
-        if type(self.cap.score_) is ParticleBox:
-            cells = self._hazards.index(cloud.reshape(-1, cloud.shape[-1])).reshape(cloud.shape[:2])
-            return np.asarray((cells >= 0).sum(axis=1))
-        q = np.hstack([q, np.full((len(x), 1), -1.0)])
-        return np.asarray(self.cap.score_.count_cells(cloud, q, self._hazards).sum(axis=1))
+        return self._hazard(cloud, q)
 
     def _cost(self, stage: Stage) -> Floats:
         try:

@@ -149,6 +149,10 @@ class Box(Task):
     def starts(self, n: int) -> Floats:
         return np.tile(START, (n, 1))
 
+    def brake(self, states: Floats) -> Floats:
+        """No push: a point without speed then stays where it is, but for the noise."""
+        return np.zeros((len(states), 2))
+
     def outcome(self, state: Floats) -> str | None:
         if _in_patch(state):
             return "fell"

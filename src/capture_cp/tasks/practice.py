@@ -16,6 +16,7 @@ from capture_cp.capture.on_policy import executed
 from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.cuda.device import Device
 from capture_cp.planning.batch import run_episodes
+from capture_cp.planning.braking import BrakingFilter
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.tasks.rows import FittedRow
 from capture_cp.tasks.task import Advance, Task
@@ -67,25 +68,41 @@ def on_episodes(task: Task, like: Capture, runs: Sequence[Episode]) -> Capture:
 
 
 def played(
-    fitted: FittedRow, seeds: Sequence[int], alpha: float = 0.1, device: Device = "cpu", advance: Advance | None = None
+    fitted: FittedRow,
+    seeds: Sequence[int],
+    alpha: float = 0.1,
+    device: Device = "cpu",
+    advance: Advance | None = None,
+    braking: BrakingFilter | None = None,
 ) -> list[Episode]:
-    """One closed-loop run per seed, from the task's starts in turn; on a GPU all are planned together where they can be."""
+    """One closed-loop run per seed, from the task's starts in turn; on a GPU all are planned together where they can be.
+
+    `braking` is a filter of the plans, see `run_episode`.
+    """
     starts, done = fitted.task.starts(len(seeds)), advance or (lambda runs: None)
     systems, runs = None if device == "cpu" else fitted.task.closed_loops(), list[Episode]()
     if systems is None:
         for start, seed in zip(starts, seeds):
-            runs.append(play_from(fitted, start, seed, alpha, device))
+            runs.append(play_from(fitted, start, seed, alpha, device, braking))
             done(1)
         return runs
     planner = fitted.planner(alpha, 0, device)
     for first in range(0, len(seeds), TOGETHER):
         some = slice(first, first + TOGETHER)
-        runs += run_episodes(planner, systems, starts[some], fitted.task.max_steps, seeds[some], seeds[some])
+        many = fitted.task.max_steps, seeds[some], seeds[some]
+        runs += run_episodes(planner, systems, starts[some], *many, braking=braking)
         done(len(runs) - first)
     return runs
 
 
-def play_from(fitted: FittedRow, start: Floats, seed: int, alpha: float = 0.1, device: Device = "cpu") -> Episode:
+def play_from(
+    fitted: FittedRow,
+    start: Floats,
+    seed: int,
+    alpha: float = 0.1,
+    device: Device = "cpu",
+    braking: BrakingFilter | None = None,
+) -> Episode:
     """One closed-loop run from a state (ds,)."""
-    task = fitted.task
-    return run_episode(fitted.planner(alpha, seed, device), task.closed_loop(start), start, task.max_steps, seed)
+    task, planner = fitted.task, fitted.planner(alpha, seed, device)
+    return run_episode(planner, task.closed_loop(start), start, task.max_steps, seed, braking=braking)

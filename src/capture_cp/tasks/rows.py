@@ -20,6 +20,7 @@ from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device
 from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import run_episodes
+from capture_cp.planning.braking import BrakingFilter
 from capture_cp.planning.episode import Episode, run_episode, with_regions
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
@@ -188,30 +189,51 @@ class FittedRow:
         """What the row plans with."""
         return self.task.planner(self.cap, self.row.planner, self.row.weights, alpha, seed, device)
 
+    def braking(self, cap: HorizonCapture, alpha: float = 0.1, simultaneous: bool = True) -> BrakingFilter:
+        """A filter of the row's plans by the regions of `cap`, with the task's hazard and brake."""
+        if not self.task.has_brake:
+            self.task.brake(self.task.starts(1))  # says so
+        return BrakingFilter(cap, self.task.hazard, self.task.brake, alpha, simultaneous)
+
     def play(
-        self, start: Floats, alpha: float, seeds: tuple[int, int], info: dict[str, Any], device: Device = "cpu"
+        self,
+        start: Floats,
+        alpha: float,
+        seeds: tuple[int, int],
+        info: dict[str, Any],
+        device: Device = "cpu",
+        braking: BrakingFilter | None = None,
     ) -> Episode:
-        """One closed-loop run from a state (ds,), and the regions of its executed steps; see `episode_seeds`."""
+        """One closed-loop run from a state (ds,), and the regions of its executed steps; see `episode_seeds`.
+
+        `braking` is a filter of the plans, see `run_episode`.
+        """
         seed, noise_seed = seeds
         planner, system, axes = self.planner(alpha, seed, device), self.task.closed_loop(start), self.task.axes
         planner.plan(start)  # compiles what is not yet compiled, so that no plan is timed with it
         if not self.row.online:
-            run = run_episode(planner, system, start, self.task.max_steps, noise_seed, info)
+            run = run_episode(planner, system, start, self.task.max_steps, noise_seed, info, braking)
             return run.with_regions(self.executed, axes, alpha, noise_seed)
         cap = self._one_step()
         adaptive = AdaptiveScale(cap, alpha, eta=RATE, floor=self.task.cell, never_smaller=True)
         adapting = Adapting(system, cap, axes, stream(noise_seed, "adapting"), adaptive)
         adapting.guide(planner.checked_rollout(), now=self.task.adapts_at_once)
-        run = run_episode(planner, adapting, start, self.task.max_steps, noise_seed, info)
+        run = run_episode(planner, adapting, start, self.task.max_steps, noise_seed, info, braking)
         run = run.with_regions(cap, axes, alpha, noise_seed)
         return replace(run, inside=np.array(adapting.held, dtype=bool), thresholds=np.array(adapting.thresholds))
 
     def play_together(
-        self, starts: Floats, alpha: float, seeds: Sequence[tuple[int, int]], infos: Sequence[dict[str, Any]]
+        self,
+        starts: Floats,
+        alpha: float,
+        seeds: Sequence[tuple[int, int]],
+        infos: Sequence[dict[str, Any]],
+        braking: BrakingFilter | None = None,
     ) -> list[Episode]:
         """Many closed-loop runs at once on a GPU from states (n, ds), and the regions of their executed steps.
 
-        Not for rows that adapt online, nor for tasks whose true systems cannot be batched.
+        `braking` is a filter of the plans, see `run_episode`. Not for rows that adapt online, nor for tasks whose true
+        systems cannot be batched.
         """
         systems = self.task.closed_loops()
         if self.row.online or systems is None:
@@ -221,7 +243,8 @@ class FittedRow:
             )
         planner_seeds, noise_seeds = zip(*seeds)
         planner = self.planner(alpha, 0, "cuda")
-        runs = run_episodes(planner, systems, starts, self.task.max_steps, planner_seeds, noise_seeds)
+        many = self.task.max_steps, planner_seeds, noise_seeds
+        runs = run_episodes(planner, systems, starts, *many, braking=braking)
         runs = with_regions(runs, self.executed, self.task.axes, alpha, noise_seeds[0])
         return [replace(run, info=info) for run, info in zip(runs, infos)]
 

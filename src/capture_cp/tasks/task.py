@@ -393,6 +393,15 @@ class Task(TaskOptions):
 
         return act
 
+    def brake(self, states: Floats) -> Floats:
+        """Actions (n, da) that stop the robot as quickly as it can from states (n, ds), for a `BrakingFilter`."""
+        raise CaptureError(f"{self.name} has no brake; give the task a method `brake`, or play without a filter.")
+
+    @property
+    def has_brake(self) -> bool:
+        """Whether there is a `brake`."""
+        return type(self).brake is not Task.brake
+
     def practice_file(self, row: Row) -> Path | None:
         """A saved calibration on practice runs of a row with seed 0 and this task's own settings, where one is at hand."""
         return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
@@ -50,6 +50,9 @@ LEAVES = 7
 TRAINING = 20_000
 #: A grid position in collision is moved out if that takes at most this (m), about half a wall and the marble's radius.
 FARTHEST_MOVE = 11e-3
+#: Control steps in which the brake means to take the speed away. With one it is a little quicker where the model is right,
+#: and overshoots for seconds where the true marble accelerates twice as hard.
+BRAKING_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -298,6 +301,28 @@ class Marble(Task):
     def in_closed_loop(self) -> Marble:
         """The same with pits and a goal that stop the marble."""
         return replace(self, absorb=True)
+
+    @property
+    def hazard(self) -> Bools:
+        return self.strata.pit_cells
+
+    def brake(self, states: Floats) -> Floats:
+        """Motor speeds (n, 2) that tilt the board against the marble's velocity, and level it as the marble stops.
+
+        The tilt aimed at takes away, within two steps and as far as the board can tilt, the speed that is left after a step
+        of the present tilt. Each axis by itself, by the model's acceleration.
+        """
+        given = finite_array("states", states, (None, 6), "(n, 6)")
+        speed, tilt, duration = given[:, [1, 3]], given[:, 4:], 1.0 / self.rate
+        change = -duration * self._acceleration  # of the speed, by a step of one radian
+        wanted = np.clip(-(speed + change * tilt) / (BRAKING_STEPS * change), -dynamics.MAX_TILT, dynamics.MAX_TILT)
+        return np.clip((wanted - tilt) / duration, -self.bounds, self.bounds)
+
+    @property
+    def _acceleration(self) -> Floats:
+        """How hard the model's marble accelerates against the tilt of either axis, per radian: (2,)."""
+        learnt = np.zeros(2) if self.correction is None else np.array([self.correction[0][4], self.correction[1][5]])
+        return self.model_gain * dynamics.ROLLING - learnt
 
     def practice_file(self, row: Row) -> Path | None:
         file = Path(__file__).with_name("practice") / f"{self.slug}.capture"

@@ -1,0 +1,112 @@
+"""A filter between planner and robot: where the regions of a plan touch a hazard, the robot brakes instead.
+
+Plans that pass are chosen twice, by the planner and by the filter, and the filter's own regions fall short around them: it
+lets pass those that look better than they are. A second `HorizonCapture`, calibrated on plans that passed, see
+`chosen_rollouts(which="passed")`, promises something for them. There is no circle in it:
+
+1. The filter is fixed before the first filtered episode is played: its regions, alpha and hazard do not change afterwards.
+2. So whether a plan passes is a fixed rule, of the state, the plan and particles drawn afresh, and planner, filter and brake
+   together are one policy. Its episodes are independent and drawn alike.
+3. Draw one step at random among those of an episode whose plan passed, and execute the plan open loop. Episodes with such
+   a step are drawn alike given that they have one, and so are their roll-outs: those of n episodes and of a new one.
+4. They are exchangeable, so the second calibration keeps its promise for a random passed plan of a new episode that has one.
+5. The second calibration does not decide what passes. If it did, other plans would pass, and it would promise nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.horizon_particles import Cloud
+from capture_cp.planning.each_row import predict_each
+from capture_cp.planning.hazard_count import HazardCount
+from capture_cp.planning.probes import POINTS
+
+#: What a robot does instead of a plan that failed: states (n, ds) -> actions (n, da).
+Brake = Callable[[Floats], Floats]
+
+
+class BrakingFilter:
+    """Lets plans pass whose regions touch no hazard, and brakes in place of the others.
+
+    Args:
+        cap: regions of a plan's steps, by rights calibrated on chosen plans, see `chosen_rollouts`.
+        hazard: what must be avoided: grid cells, bool (cells,), or a function of configurations (n, dc) that says whether
+            they are on the hazard, bool (n,), or returns their signed distances from it. A function is asked at points of
+            a region, so that a touch between them is missed.
+        brake: actions (n, da) of states (n, ds), executed where a plan fails.
+        alpha: failure rate of the regions.
+        simultaneous: whether the regions hold all at once, or each by itself.
+        steps: look at the regions of the first so many calibrated steps only; all by default.
+        points: about the particles of a region, by which a hazard function is estimated.
+    """
+
+    def __init__(
+        self,
+        cap: HorizonCapture,
+        hazard: Any,
+        brake: Brake,
+        alpha: float = 0.1,
+        simultaneous: bool = True,
+        steps: int | None = None,
+        points: int = POINTS,
+    ) -> None:
+        if not isinstance(cap, HorizonCapture):
+            raise CaptureError(f"the regions are those of a {type(cap).__name__}; expected HorizonCapture, for whole plans.")
+        if not callable(brake):
+            raise CaptureError(f"brake is {brake!r}; expected a function of states (n, ds) that returns actions (n, da).")
+        cap.check_fitted()
+        self.cap, self.brake, self.alpha, self.simultaneous = cap, brake, alpha, simultaneous
+        self.steps = len(cap.steps_) if steps is None else whole_number("steps", steps, 1)
+        if self.steps > len(cap.steps_):
+            raise CaptureError(f"steps is {steps}; the calibration has regions of {len(cap.steps_)} steps, ask for as many.")
+        cap.group_thresholds(alpha, simultaneous)  # refuses what it cannot answer now, not in an episode
+        self._count = HazardCount(cap, hazard, points)
+
+    def filter(self, states: Any, plans: Any, rng: np.random.Generator | Sequence[np.random.Generator]) -> Bools:
+        """Which plans (n, H, da) from states (n, ds) pass: (n,).
+
+        `rng` draws the particles: one generator, or one for every plan. What becomes of a plan then does not depend on the
+        others that are asked about with it.
+        """
+        starts = finite_array("states", states, (None, self.cap.n_states_), "(n, ds): as in fit")
+        actions = finite_array("plans", plans, (len(starts), None, self.cap.n_actions_), "(n, H, da): a plan a state")
+        clouds = predict_each(self.cap, starts, actions, _keys(rng, len(starts)))
+        return np.asarray(~self._touched(clouds).any(axis=1))
+
+    def act(self, states: Any, plans: Any, rng: np.random.Generator | Sequence[np.random.Generator]) -> tuple[Floats, Bools]:
+        """Actions (n, da) to execute, the first of every plan that passes and the brake's elsewhere; which braked (n,)."""
+        braked = ~self.filter(states, plans, rng)
+        actions = np.array(np.asarray(plans, dtype=np.float64)[:, 0])
+        if braked.any():
+            actions[braked] = self._brakes(np.asarray(states, dtype=np.float64)[braked], actions.shape[1])
+        return actions, braked
+
+    def _touched(self, clouds: Sequence[Cloud]) -> Bools:
+        """Whether the region of each step touches the hazard: (n, steps)."""
+        q = self.cap.thresholds(clouds, self.alpha, self.simultaneous)
+        found = [self._count(cloud.particles, q[:, s]) > 0 for s, cloud in enumerate(clouds[: self.steps])]
+        return np.stack(found, axis=1)
+
+    def _brakes(self, states: Floats, n_actions: int) -> Floats:
+        try:
+            found = self.brake(states)
+        except CaptureError:
+            raise
+        except Exception as error:
+            raise CaptureError(f"the brake raised {type(error).__name__}: {error}") from error
+        return finite_array("what the brake returned", found, (len(states), n_actions), "(n, da): an action a state")
+
+
+def _keys(rng: np.random.Generator | Sequence[np.random.Generator], n: int) -> Ints:
+    """A seed for the particles of each of n plans."""
+    if isinstance(rng, np.random.Generator):
+        return rng.integers(2**62, size=n)
+    if len(rng) != n:
+        raise CaptureError(f"there are {len(rng)} generators for {n} plans; give one, or one for every plan.")
+    return np.array([one.integers(2**62) for one in rng], dtype=np.int64)

@@ -1,0 +1,52 @@
+"""Predictions of many plans at once, each with random numbers of its own: the same in any company."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from capture_cp.base.checks import Floats, Ints
+from capture_cp.base.streams import stream
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.horizon_particles import Cloud
+
+
+class _OtherDraws(BaseException):
+    """The model draws otherwise than rows can share; never seen outside, and no `Exception`, which would be explained."""
+
+
+class _InStep(np.random.Generator):
+    """Stands for n generators: normal numbers for n equal blocks of rows, each block from its own generator."""
+
+    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
+        super().__init__(np.random.PCG64(0))
+        self._rngs = rngs
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("_") or name == "standard_normal":
+            return super().__getattribute__(name)
+        raise _OtherDraws
+
+    def standard_normal(self, size: Any = None, *others: Any, **more: Any) -> Any:
+        shape = tuple(np.atleast_1d(() if size is None else size).astype(int).tolist())
+        if others or more or not shape or shape[0] % len(self._rngs):
+            raise _OtherDraws
+        block = (shape[0] // len(self._rngs), *shape[1:])
+        return np.concatenate([rng.standard_normal(block) for rng in self._rngs])
+
+
+def predict_each(cap: HorizonCapture, starts: Floats, actions: Floats, keys: Ints) -> list[Cloud]:
+    """As `cap.predict` from starts (n, ds) under actions (n, H, da), the particles of each row from its own key (n,).
+
+    All rows are predicted together where the model draws normal numbers for its rows, and one by one otherwise.
+    """
+    rngs = [stream(int(key), "plan") for key in keys]
+    if len(rngs) > 1:
+        try:
+            return cap.predict(starts, actions, _InStep(rngs))
+        except _OtherDraws:
+            rngs = [stream(int(key), "plan") for key in keys]
+    rows = [cap.predict(starts[i : i + 1], actions[i : i + 1], rng) for i, rng in enumerate(rngs)]
+    return [Cloud(*(np.concatenate(parts) for parts in zip(*at))) for at in zip(*rows)]
