@@ -14,6 +14,7 @@ from capture_cp.conformal.episodes import steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
+from capture_cp.conformal.weighted import Ratios, WeightedScores
 from capture_cp.kernels.tree import NODE
 
 StratumInput = Literal["auto", "label", "features", "none"]
@@ -28,6 +29,7 @@ class Examples(NamedTuple):
     n_strata: int
     stratum_features: Floats | None  # (M, df)
     episodes: Ints | None = None  # (n,): rows of one episode are never parted
+    ratios: Ratios | None = None  # how much likelier each row is among new ones; never together with episodes
 
     def weights(self) -> Floats | None:
         """What share of its episode each row is, (n,); None where every row is one."""
@@ -50,6 +52,9 @@ class Groups(Params, ABC):
         partition = without_borrowers(partition, examples.m, held_out)
         m, R = examples.m[held_out], examples.R[held_out]
         group = partition.groups(examples.X[held_out], m)
+        if examples.ratios is not None:
+            ratios = examples.ratios._replace(weights=examples.ratios.weights[held_out])
+            return partition, WeightedScores.from_groups(R, group, partition.n_groups, ratios)
         if examples.episodes is None:
             return partition, GroupScores.from_groups(R, group, partition.n_groups)
         episodes = examples.episodes[held_out]
