@@ -32,7 +32,13 @@ class Examples(NamedTuple):
     ratios: Ratios | None = None  # how much likelier each row is among new ones; never together with episodes
 
     def weights(self) -> Floats | None:
-        """What share of its episode each row is, (n,); None where every row is one."""
+        """What share of its episode each row is, or of the largest ratio, (n,); None where every row is one.
+
+        So a leaf of so much weight expects a finite threshold, and a tree is good where new rows are.
+        """
+        if self.ratios is not None:
+            shares = self.ratios.weights / self.ratios.largest
+            return None if shares.min() == 1.0 else shares
         if self.episodes is None:
             return None
         _, number, counts = np.unique(self.episodes, return_inverse=True, return_counts=True)
@@ -103,7 +109,7 @@ class Tree(Groups):
             single tree, which may or may not split on the stratum: coverage then holds for every leaf.
         partition_share: share of the examples that grow the tree; the others set the thresholds.
         min_leaf: fewest partition examples in a leaf; where rows are steps of episodes, episodes, each step being its
-            share of one.
+            share of one; with a shift, each row being its ratio's share of the largest.
         max_leaves: most leaves of a tree, None for no limit.
         max_depth: most splits between the root of a tree and a leaf, None for no limit.
         prune: choose the tree's size by cost-complexity pruning, validated on a third of the partition examples.
