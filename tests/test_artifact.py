@@ -249,7 +249,7 @@ def test_a_newer_schema_is_refused_with_the_advice_to_upgrade(saved, load):
     data = saved.read_bytes()
     newer = data.replace(b'"schema":"1"', b'"schema":"9"')
     assert newer != data
-    assert "has schema '9', this version reads 1 and 3; upgrade capture-cp" in refuses(load, saved, newer)
+    assert "has schema '9', this version reads 1, 3 and 4; upgrade capture-cp" in refuses(load, saved, newer)
 
 
 def test_a_missing_or_empty_file_is_refused(path, load, tmp_path):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from capture_cp.conformal.partition import Partition, ThresholdTable
     from capture_cp.conformal.quantile import conformal_quantile, conformal_rank, rollouts_needed, size_needed
     from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
+    from capture_cp.conformal.shift import Shift
     from capture_cp.data.rollouts import BatchedStep, Rollouts, split_log
     from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
     from capture_cp.logs.batch import BatchCheck, Finding, check_batch
@@ -73,6 +74,7 @@ _MODULES = {
     "conformal.partition": ("Partition", "ThresholdTable"),
     "conformal.quantile": ("conformal_quantile", "conformal_rank", "rollouts_needed", "size_needed"),
     "conformal.scores": ("Model", "NearestParticles", "ParticleBox", "Score"),
+    "conformal.shift": ("Shift",),
     "data.rollouts": ("BatchedStep", "Rollouts", "split_log"),
     "data.transitions": ("Transitions", "read_transitions", "write_transitions"),
     "logs.batch": ("BatchCheck", "Finding", "check_batch"),

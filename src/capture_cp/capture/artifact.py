@@ -28,6 +28,7 @@ from capture_cp.spaces.strata import GriddedStrata, Strata
 
 SCHEMA = 1
 EPISODE_SCHEMA = 3  # scores of episodes, which a version that does not know them would take for independent ones
+WEIGHTED_SCHEMA = 4  # scores with weights, which such a version would take for equal ones
 FORMAT = "capture-cp calibration"
 HORIZON_FORMAT = "capture-cp horizon calibration"
 MONITOR_FORMAT = "capture-cp monitor state"
@@ -118,10 +119,10 @@ def _checked_metadata(file: Path, stream: BinaryIO, kind: str) -> tuple[dict[str
     metadata = metadata_of(head)
     if metadata.get("format") != kind:
         raise CaptureError(f"{file} is not a {kind}, or is cut short; expected a file written by {WRITERS[kind]}.")
-    if metadata.get("schema") not in (str(SCHEMA), str(EPISODE_SCHEMA)):
+    if metadata.get("schema") not in [str(known) for known in (SCHEMA, EPISODE_SCHEMA, WEIGHTED_SCHEMA)]:
         raise CaptureError(
-            f"{kind.removeprefix('capture-cp ')} {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA} "
-            f"and {EPISODE_SCHEMA}; upgrade capture-cp."
+            f"{kind.removeprefix('capture-cp ')} {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA}, "
+            f"{EPISODE_SCHEMA} and {WEIGHTED_SCHEMA}; upgrade capture-cp."
         )
     return metadata, head
 
@@ -186,7 +187,7 @@ def _strata_fingerprint(strata: Strata) -> str:
 
 def _schema(arrays: Arrays) -> str:
     """The schema of a file with these arrays."""
-    return str(EPISODE_SCHEMA if "drawn" in arrays else SCHEMA)
+    return str(EPISODE_SCHEMA if "drawn" in arrays else WEIGHTED_SCHEMA if "weights" in arrays else SCHEMA)
 
 
 def checksum(text: str, arrays: Arrays) -> str:

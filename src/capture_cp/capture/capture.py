@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
@@ -23,15 +23,17 @@ from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.artifact import FORMAT
 from capture_cp.capture.compiled import Compiled
 from capture_cp.capture.fitted import Fitted
-from capture_cp.capture.preflight import check_model, check_unseen, checked_scores
+from capture_cp.capture.preflight import check_model, check_unseen, checked_scores, warn_of_light_groups
 from capture_cp.capture.region import Region, finite_columns, with_whole_strata
-from capture_cp.capture.saved_arrays import Arrays, checked_data, checked_group_scores, checked_size
+from capture_cp.capture.saved_arrays import UNSOUND, Arrays, checked_data, checked_group_scores, checked_size
 from capture_cp.conformal.coverage import Coverage, coverage_of
 from capture_cp.conformal.episodes import episode_numbers
 from capture_cp.conformal.groups import Examples, Groups
-from capture_cp.conformal.partition import ThresholdTable
+from capture_cp.conformal.partition import Partition, ThresholdTable
 from capture_cp.conformal.scores import Model, Score
+from capture_cp.conformal.shift import Shift, ShiftClaim, checked_shift
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
+from capture_cp.conformal.weighted import WeightedScores
 from capture_cp.cuda.device import Device, chosen_device, require_cuda
 from capture_cp.data.transitions import provenance
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
@@ -62,9 +64,12 @@ class Capture(Fitted):
     Attributes:
         partition_: the fitted groups.
         calibration_: the sorted scores of each group, from which thresholds for any alpha are read.
+        shift_: what the promise rests on where it was fitted with a shift, and who answers for it if that is a guess; else
+            None.
     """
 
     calibration_: Thresholds
+    shift_: ShiftClaim | None = None
 
     predicts_state = False
     _kind, _fit_call, _format = "Capture", "fit(X, Y)", FORMAT
@@ -89,7 +94,7 @@ class Capture(Fitted):
 
     # -- offline ------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, Y: Any, prediction: Any = None, episodes: Any = None) -> Self:
+    def fit(self, X: Any, Y: Any, prediction: Any = None, episodes: Any = None, shift: Shift | None = None) -> Self:
         """Calibrate on transitions (Algorithm 1, lines 1 to 9).
 
         Args:
@@ -99,11 +104,14 @@ class Capture(Fitted):
             episodes: which episode (run, object, day) each row belongs to, (n,), if rows of one are not independent.
                 Coverage then holds for a random step of a new episode, given its group, hence also by stratum where no
                 group spans several, and overall.
+            shift: how new inputs differ from the logged ones, if they are drawn otherwise. Coverage then holds for new ones,
+                given their group; not together with `episodes`.
         """
         X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition per row"))
         Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition per row")
         same_length("X", X, "Y", Y)
         numbers = None if episodes is None else episode_numbers(episodes, len(X))
+        ratios = None if shift is None else checked_shift(shift, episodes).ratios(X)
         dims = Y.shape[1]
         self.check_parts(dims)
         m = self.feasible_index(Y)
@@ -112,9 +120,10 @@ class Capture(Fitted):
             check_model(self.model, self.score_, X, self.n_particles, dims, self.deterministic_model)
         R = self.scores(self._predicted(X, prediction, self._stream("particles"), dims), Y)
         self._check_farthest(R)
-        examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), numbers)
-        partition, calibration = self.groups_.calibrate(examples, self._stream("split"))
+        examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), numbers, ratios)
+        partition, calibration = self._calibrated(examples)
         data = provenance(X, Y, numbers, self._stream("facts"))
+        self.shift_ = None if shift is None or ratios is None else replace(shift.claim, largest=ratios.largest)
         return self._keep(partition, calibration, (1,), dims, data)
 
     # -- online -------------------------------------------------------------------------------------------------------
@@ -245,7 +254,7 @@ class Capture(Fitted):
         cells = None
         if volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None:
             cells = self.count_cells(X, alpha, confidence, prediction)
-        return coverage_of(
+        found = coverage_of(
             float(alpha),
             inside,
             m,
@@ -256,6 +265,16 @@ class Capture(Fitted):
             None if cells is None else cells.mean(axis=0),
             None if episodes is None else episode_numbers(episodes, len(X)),
         )
+        return found if self.shift_ is None else replace(found, note=f"promised for {self.shift_}")
+
+    def effective_sizes(self) -> Floats:
+        """How many calibration points of equal weight each group amounts to: (J,); plain sizes where there is no shift."""
+        self.check_fitted()
+        known = self.calibration_
+        return known.effective_sizes if isinstance(known, WeightedScores) else known.sizes.astype(np.float64)
+
+    def __repr__(self) -> str:
+        return super().__repr__() + ("" if self.shift_ is None else f", fitted for {self.shift_}")
 
     # -- what others build upon ---------------------------------------------------------------------------------------
 
@@ -305,6 +324,16 @@ class Capture(Fitted):
         particles: Floats = self.predict(np.repeat(np.hstack([states, actions]), times, axis=0), rng)
         return particles.reshape(len(states), times * self.n_particles, self.n_outputs_)
 
+    def _calibrated(self, examples: Examples) -> tuple[Partition, Thresholds]:
+        """Groups and thresholds of calibration examples, weighted ones where new inputs are drawn otherwise."""
+        partition, calibration = self.groups_.calibrate(examples, self._stream("split"))
+        if examples.ratios is not None and not isinstance(calibration, WeightedScores):
+            raise CaptureError(
+                f"{type(self.groups_).__name__} does not weigh its scores, so it cannot take a shift; use Tree, PerStratum "
+                "or OneGroup, or weigh them by examples.ratios."
+            )
+        return partition, calibration
+
     def check_parts(self, dims: int) -> None:
         super().check_parts(dims)
         self.score_.on(self.device)
@@ -345,6 +374,13 @@ class Capture(Fitted):
     def _root_names(self) -> Sequence[str]:
         return self.strata.names
 
+    def _warn_of_groups(self, small: Mapping[int, tuple[str, int]], alpha: float, confidence: float | None) -> None:
+        known = self.calibration_
+        if not isinstance(known, WeightedScores):
+            return super()._warn_of_groups(small, alpha, confidence)
+        size, times = known.effective_sizes, known.times_largest
+        warn_of_light_groups({j: (words, size[j], times[j]) for j, (words, _) in small.items()}, alpha)
+
     # -- saved calibrations -------------------------------------------------------------------------------------------
 
     def _header(self) -> dict[str, Any]:
@@ -354,12 +390,12 @@ class Capture(Fitted):
             "n_inputs": self.n_inputs_,
             "n_outputs": self.n_outputs_,
             "group_sizes": self.calibration_.sizes.tolist(),
-        }
+        } | ({} if self.shift_ is None else {"shift": self.shift_.facts()})
 
     def _score_arrays(self) -> Arrays:
-        if not isinstance(self.calibration_, GroupScores | EpisodeScores):
+        if not isinstance(self.calibration_, GroupScores | EpisodeScores | WeightedScores):
             raise CaptureError("there is nothing to save: this method is not calibrated.")
-        return {field.name: getattr(self.calibration_, field.name) for field in fields(self.calibration_)}
+        return {field.name: np.atleast_1d(getattr(self.calibration_, field.name)) for field in fields(self.calibration_)}
 
     @classmethod
     def _loaded(cls, header: dict[str, Any], arrays: Arrays, model: Any, strata: Strata, parts: dict[str, Any]) -> Self:
@@ -369,4 +405,8 @@ class Capture(Fitted):
         cap = cls(model, strata, deterministic_model=bool(header["deterministic_model"]), **parts)
         cap.check_parts(n_outputs)
         partition, scores = checked_group_scores(arrays, n_inputs, len(strata.names))
+        cap.shift_ = ShiftClaim.from_facts(header["shift"]) if "shift" in header else None
+        claimed = None if cap.shift_ is None else cap.shift_.largest
+        if claimed != (scores.largest if isinstance(scores, WeightedScores) else None):
+            raise CaptureError(UNSOUND)
         return cap._keep(partition, scores, (1,), n_outputs, checked_data(header["data"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -297,4 +297,8 @@ class Fitted(Params, ABC):
         rest = getattr(self.strata, "rest", None)  # a stratum for what nobody expects may well be empty
         expected = None if rest is None else (self.strata.names[rest], 0)
         small = {j: group for j, group in small.items() if group != expected}
+        self._warn_of_groups(small, alpha, confidence)
+
+    def _warn_of_groups(self, small: Mapping[int, tuple[str, int]], alpha: float, confidence: float | None) -> None:
+        """Report these groups, by description and size."""
         warn_of_small_groups(small, alpha, confidence, leaves=any(map(self.partition_.has_splits, small)))

@@ -14,6 +14,7 @@ from capture_cp.capture.artifact import MONITOR_FORMAT, explained, read, write
 from capture_cp.capture.capture import Capture
 from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.conformal.weighted import WeightedScores
 
 
 class Monitor:
@@ -41,6 +42,11 @@ class Monitor:
 
     def __init__(self, cap: Capture, seed: int = 0, martingale: JumperMartingale | None = None) -> None:
         cap.check_fitted()
+        if isinstance(cap.calibration_, WeightedScores):
+            raise CaptureError(
+                "a calibration with a shift cannot be watched: its log is not exchangeable with new transitions, by design; "
+                "watch one that was fitted without shift, on transitions of the new distribution."
+            )
         if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
             raise CaptureError("this method is not calibrated, so there is nothing that new transitions could deviate from.")
         self.cap = cap

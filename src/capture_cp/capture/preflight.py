@@ -197,6 +197,24 @@ def warn_of_small_groups(
     )
 
 
+def warn_of_light_groups(groups: Mapping[int, tuple[str, float, float]], alpha: float) -> None:
+    """Report groups whose weights are too few for finite thresholds: description, effective size, weight / largest."""
+    if not groups:
+        return
+    shown = ", ".join(
+        f"group {j} ({words}) has an effective size of {size:.1f} and {times:.1f} times the largest ratio in sum"
+        for j, (words, size, times) in list(groups.items())[:4]
+    )
+    more = f", and {len(groups) - 4} more groups" if len(groups) > 4 else ""
+    warnings.warn(
+        f"too few calibration points for alpha = {alpha:g}, by their weights: {shown}{more}; {size_needed(alpha)} are "
+        "needed of both. Their thresholds are infinite, so a region takes in the whole stratum there; collect transitions "
+        "where new inputs will be, raise alpha, or state a smaller `largest` if that is a bound too.",
+        CaptureWarning,
+        stacklevel=callers_level(),
+    )
+
+
 def callers_level() -> int:
     """How far up the stack, from the function that warns, the user's code is."""
     frame, level = sys._getframe(1), 1

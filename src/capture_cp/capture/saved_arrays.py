@@ -13,6 +13,7 @@ from capture_cp.capture.horizon_scores import SCALES, THRESHOLDS, HorizonScores
 from capture_cp.conformal.drift import LEVELS
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.conformal.weighted import WeightedScores
 from capture_cp.kernels.tree import NODE
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -84,7 +85,9 @@ def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: in
     return Partition(nodes, roots, features, n_inputs, grown, rare)
 
 
-def checked_group_scores(arrays: Arrays, n_inputs: int, n_strata: int) -> tuple[Partition, GroupScores | EpisodeScores]:
+def checked_group_scores(
+    arrays: Arrays, n_inputs: int, n_strata: int
+) -> tuple[Partition, GroupScores | EpisodeScores | WeightedScores]:
     """Partition and scores that are safe to use: see `checked_partition`, and scores sorted."""
     scores = np.asarray(arrays["scores"], dtype=np.float64)
     starts = np.asarray(arrays["starts"], dtype=np.int64)
@@ -98,6 +101,8 @@ def checked_group_scores(arrays: Arrays, n_inputs: int, n_strata: int) -> tuple[
     )
     if not sound:
         raise CaptureError(UNSOUND)
+    if "weights" in arrays:
+        return partition, _checked_weights(scores, starts, arrays)
     if "drawn" not in arrays:
         return partition, GroupScores(scores, starts)
     return partition, _checked_episodes(EpisodeScores(scores, starts, arrays["steps"], arrays["drawn"]))
@@ -116,6 +121,22 @@ def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
     if not sound:
         raise CaptureError(UNSOUND)
     return found
+
+
+def _checked_weights(scores: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], arrays: Arrays) -> WeightedScores:
+    """Scores whose weights are possible: none negative, none above the bound of all."""
+    weights, largest = arrays["weights"], arrays["largest"]
+    sound = (
+        "drawn" not in arrays
+        and weights.dtype == largest.dtype == np.float64
+        and weights.shape == scores.shape
+        and largest.shape == (1,)
+        and 0.0 < largest[0] < np.inf
+        and bool(((weights >= 0) & (weights <= largest[0])).all())  # NaN is neither
+    )
+    if not sound:
+        raise CaptureError(UNSOUND)
+    return WeightedScores(scores, starts, weights, float(largest[0]))
 
 
 def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int) -> HorizonScores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -63,13 +63,15 @@ class CoverageRow:
 class Coverage:
     """Coverage over all test transitions, by stratum of the realised outcome, and by calibration group.
 
-    `coverage["edge"]` is the row of one stratum, `coverage.all` the row of everything, `coverage.groups` the groups.
+    `coverage["edge"]` is the row of one stratum, `coverage.all` the row of everything, `coverage.groups` the groups;
+    `coverage.note` says what the promise rests on, if on more than the log.
     """
 
     alpha: float
     all: CoverageRow
     strata: tuple[CoverageRow, ...]
     groups: tuple[CoverageRow, ...]
+    note: str | None = field(default=None, kw_only=True)
 
     def __getitem__(self, stratum: str) -> CoverageRow:
         names = [row.name for row in self.strata]
@@ -90,6 +92,7 @@ class Coverage:
                 "n": row.n,
                 "volume": row.volume,
             }
+            | ({} if self.note is None else {"note": self.note})
             for row in self
         ]
 
@@ -101,7 +104,7 @@ class Coverage:
             shown = f"{row.coverage:7.1%}  [{low:.1%}, {high:.1%}]" if row.n else "      -"
             cells = "" if row.volume is None else f"  {row.volume:10.1f} cells"
             lines.append(f"  {row.name:{width}}  {shown}  of {row.n:,}{cells}")
-        return "\n".join(lines)
+        return "\n".join(lines if self.note is None else [*lines, f"  {self.note}"])
 
 
 def coverage_of(

@@ -14,6 +14,7 @@ from capture_cp.conformal.episodes import steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
+from capture_cp.conformal.weighted import Ratios, WeightedScores
 from capture_cp.kernels.tree import NODE
 
 StratumInput = Literal["auto", "label", "features", "none"]
@@ -28,9 +29,16 @@ class Examples(NamedTuple):
     n_strata: int
     stratum_features: Floats | None  # (M, df)
     episodes: Ints | None = None  # (n,): rows of one episode are never parted
+    ratios: Ratios | None = None  # how much likelier each row is among new ones; never together with episodes
 
     def weights(self) -> Floats | None:
-        """What share of its episode each row is, (n,); None where every row is one."""
+        """What share of its episode each row is, or of the largest ratio, (n,); None where every row is one.
+
+        So a leaf of so much weight expects a finite threshold, and a tree is good where new rows are.
+        """
+        if self.ratios is not None:
+            shares = self.ratios.weights / self.ratios.largest
+            return None if shares.min() == 1.0 else shares
         if self.episodes is None:
             return None
         _, number, counts = np.unique(self.episodes, return_inverse=True, return_counts=True)
@@ -50,6 +58,9 @@ class Groups(Params, ABC):
         partition = without_borrowers(partition, examples.m, held_out)
         m, R = examples.m[held_out], examples.R[held_out]
         group = partition.groups(examples.X[held_out], m)
+        if examples.ratios is not None:
+            ratios = examples.ratios._replace(weights=examples.ratios.weights[held_out])
+            return partition, WeightedScores.from_groups(R, group, partition.n_groups, ratios)
         if examples.episodes is None:
             return partition, GroupScores.from_groups(R, group, partition.n_groups)
         episodes = examples.episodes[held_out]
@@ -98,7 +109,7 @@ class Tree(Groups):
             single tree, which may or may not split on the stratum: coverage then holds for every leaf.
         partition_share: share of the examples that grow the tree; the others set the thresholds.
         min_leaf: fewest partition examples in a leaf; where rows are steps of episodes, episodes, each step being its
-            share of one.
+            share of one; with a shift, each row being its ratio's share of the largest.
         max_leaves: most leaves of a tree, None for no limit.
         max_depth: most splits between the root of a tree and a leaf, None for no limit.
         prune: choose the tree's size by cost-complexity pruning, validated on a third of the partition examples.

@@ -40,8 +40,9 @@ def pools(examples: Examples, held_out: Bools, fewest: int) -> Pools:
     weights, number = examples.weights(), np.arange(examples.n_strata)
     weights = np.ones(len(examples.R)) if weights is None else weights
     seen = np.bincount(examples.m[~held_out], weights[~held_out], examples.n_strata).astype(np.float64)
-    # how many are held out is known before any row is looked at
-    expected = seen * (weights[held_out].sum() / max(float(weights[~held_out].sum()), 1.0))
+    # how many are held out is known before any row is looked at; how much they weigh under a shift is not
+    number_of = weights if examples.ratios is None else np.ones(len(weights))
+    expected = seen * (number_of[held_out].sum() / max(float(number_of[~held_out].sum()), 1.0))
     rare = expected < fewest - 1e-9
     members = rare.copy()
     if rare.any() and not rare.all() and expected[rare].sum() < fewest - 1e-9:

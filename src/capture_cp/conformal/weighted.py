@@ -1,0 +1,147 @@
+"""Thresholds from calibration scores that count by weight, since new inputs are drawn otherwise than the logged ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate
+from capture_cp.conformal.quantile import as_fraction, size_needed
+
+HALF = 27  # bits of the lower half of a float's 53
+
+
+class Ratios(NamedTuple):
+    """How much likelier each logged row is among new ones.
+
+    Attributes:
+        weights: (n,), up to one factor that all rows and `largest` share.
+        largest: a bound of the weight of any row, logged or new.
+    """
+
+    weights: Floats
+    largest: float
+
+
+@dataclass(frozen=True)
+class WeightedScores:
+    """Calibration scores with weights, for rows of one distribution and promises about another.
+
+    Sorted as in `GroupScores`. `weights` (n,) are the ratios of the new density to the logged one at each row's input, and
+    `largest` bounds that ratio everywhere. The threshold of a group of total weight W is the smallest score q up to which
+    the weights add up to (1 - alpha)(W + largest), and +inf if they never do. All sums are exact.
+
+    It holds for a new row of the new distribution, given its group: P(miss | group j) <= alpha. Proof for group j, whose
+    rows are independent draws of the logged distribution, given that they are in the group; a new row is one of the new
+    distribution, given the same. The two differ by the ratio times a constant, c w(x). Given the bag of all n + 1 pairs,
+    the new row is pair i with probability w_i / (w_1 + ... + w_(n+1)), since c cancels (weighted exchangeability,
+    Tibshirani and others, 2019). Let q* be the smallest score of the bag up to which the weights of the bag add up to
+    1 - alpha of their sum. It does not depend on which pair is the new one, so the new score is at most q* with probability
+    at least 1 - alpha. Let q be the smallest score up to which the n calibration weights alone reach that sum: q >= q*
+    or q is infinite. Now replace the weight of the new row in the sum by its bound: q can only grow.
+
+    By the same bound W / largest <= (sum of w)² / (sum of w²): a threshold is finite only where the effective size is at
+    least 1 / alpha - 1.
+    """
+
+    scores: Floats
+    starts: Ints
+    weights: Floats
+    largest: float
+
+    @classmethod
+    def from_groups(cls, scores: Floats, groups: Ints, n_groups: int, ratios: Ratios) -> WeightedScores:
+        """Collect scores (n,) by their groups (n,), with the ratios of the same rows."""
+        order = np.lexsort((scores, groups))
+        starts = np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
+        return cls(scores[order], starts, ratios.weights[order], ratios.largest)
+
+    @cached_property
+    def effective_sizes(self) -> Floats:
+        """(sum of weights)² / (sum of squared weights) of each group: how many equal weights would say as much, (J,)."""
+        sizes = np.zeros(len(self.starts) - 1)
+        for j, (a, b) in enumerate(pairwise(self.starts)):
+            most = self.weights[a:b].max(initial=0.0)
+            if most > 0:
+                shares = self.weights[a:b] / most  # of equal weights exactly 1, so that their number comes out exactly
+                sizes[j] = shares.sum() ** 2 / (shares**2).sum()
+        return sizes
+
+    @property
+    def sizes(self) -> Ints:
+        return self.effective_sizes.astype(np.int64)
+
+    def counted(self, confidence: float | None) -> Ints:
+        _without(confidence)
+        return self.sizes
+
+    @cached_property
+    def totals(self) -> list[Fraction]:
+        """Total weight of each group, exactly."""
+        return [exact_sum(self.weights[a:b]) for a, b in pairwise(self.starts)]
+
+    @property
+    def times_largest(self) -> Floats:
+        """Total weight of each group in rows of the largest weight that is possible: (J,)."""
+        bound = Fraction(self.largest)
+        return np.array([float(total / bound) for total in self.totals])
+
+    def at(self, alpha: float, confidence: float | None = None) -> Floats:
+        """Threshold of every group: (J,), +inf where the effective size is too small, or the total weight."""
+        _without(confidence)
+        enough = self.sizes >= size_needed(alpha)
+        share, bound = 1 - as_fraction(failure_rate(alpha)), Fraction(self.largest)
+        q = np.full(len(self.totals), np.inf)
+        for j, total in enumerate(self.totals):
+            needed = share * (total + bound)
+            if enough[j] and needed <= total:
+                q[j] = self.scores[self.starts[j] + self._reaches(j, needed)]
+        return q
+
+    def _reaches(self, j: int, needed: Fraction) -> int:
+        """First row of group j up to which weights add up to `needed`, exactly: sums of floats only say where to look."""
+        weights, sums = self.weights[self.starts[j] : self.starts[j + 1]], self._running[j]
+        nearly = float(needed / Fraction(self.largest)) * (1 - (len(weights) + 4) * 2.0**-52)  # more than n roundings
+        row = int(np.searchsorted(sums, nearly))
+        reached = exact_sum(weights[: row + 1])
+        while reached < needed:
+            row += 1
+            reached += Fraction(float(weights[row]))
+        return row
+
+    @cached_property
+    def _running(self) -> list[Floats]:
+        """Running sums of each group's weights, as shares of `largest`, so that none is too large for a float."""
+        return [np.cumsum(self.weights[a:b] / self.largest) for a, b in pairwise(self.starts)]
+
+
+def exact_sum(values: Floats) -> Fraction:
+    """Sum of finite floats (n,), none of which is negative, without rounding.
+
+    >>> exact_sum(np.array([0.1] * 10)) == 10 * Fraction(0.1)
+    True
+    """
+    if len(values) == 0:
+        return Fraction(0)
+    parts, exponents = np.frexp(values)
+    whole = np.ldexp(parts, 53).astype(np.int64)
+    order = np.argsort(exponents, kind="stable")
+    exponents, whole = exponents[order], whole[order]
+    firsts = np.flatnonzero(np.diff(exponents, prepend=exponents[0] - 1))
+    # in two halves, whose sums fit into 64 bits
+    high, low = (np.add.reduceat(half, firsts).tolist() for half in (whole >> HALF, whole & ((1 << HALF) - 1)))
+    shifts = (exponents[firsts] - 53).tolist()
+    return sum((((h << HALF) + rest) * Fraction(2) ** shift for h, rest, shift in zip(high, low, shifts)), start=Fraction(0))
+
+
+def _without(confidence: float | None) -> None:
+    if confidence is not None:
+        raise CaptureError(
+            "confidence is not available for a calibration with a shift, since weighted scores have no exact rank; ask "
+            "without it, or calibrate on transitions of the new distribution."
+        )

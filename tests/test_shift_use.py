@@ -1,0 +1,347 @@
+"""Shifts in use: what they report, what is refused, and what their files may claim."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save as serialise
+from scipy import stats
+
+from capture_cp import (
+    Capture,
+    CaptureError,
+    CaptureWarning,
+    Examples,
+    Monitor,
+    OneGroup,
+    PerStratum,
+    Shift,
+    Tree,
+    Uncalibrated,
+    check_batch,
+    size_needed,
+)
+from capture_cp.capture import artifact
+from capture_cp.conformal.weighted import Ratios
+from test_shift import STRATA, TREE, capture, logged, model, of, transitions, uniform
+
+# -- in use ---------------------------------------------------------------------------------------------------------------
+
+
+def test_effective_sizes_are_reported():
+    cap, X, Y = logged(2000)
+    m, weights = STRATA.index(Y), stats.beta(4, 1).pdf(X[:, 1])
+    expected = [weights[m == j].sum() ** 2 / (weights[m == j] ** 2).sum() for j in (0, 1)]
+    assert cap.effective_sizes() == pytest.approx(expected)
+    assert 0 < min(expected) < 0.6 * (m == 0).sum()
+    found = cap.coverage(X, Y)
+    assert [row.calibration for row in found.groups] == [int(size) for size in expected]
+    assert capture().fit(X, Y).effective_sizes().tolist() == [(m == 0).sum(), (m == 1).sum()]
+
+
+def test_a_group_of_too_little_weight_is_infinite_and_named():
+    X, Y, _ = transitions(np.random.default_rng(0).random(400), np.random.default_rng(1))
+    left = np.flatnonzero(STRATA.index(Y) == 0)
+    guess = np.ones(400)
+    guess[left[8:]] = 0.0
+    cap = capture().fit(X, Y, shift=Shift.guessed(guess, 1.0, responsible="Ada"))
+    with pytest.warns(CaptureWarning, match="too few calibration points for alpha = 0.1, by their weights") as caught:
+        q = cap.group_thresholds(0.1)
+    words = "group 0 (left) has an effective size of 8.0 and 8.0 times the largest ratio in sum; 9 are needed of both"
+    assert words in str(caught[0].message)
+    assert np.isinf(q).tolist() == [True, False]
+
+
+def test_a_needlessly_large_bound_makes_thresholds_infinite():
+    X, Y, _ = transitions(np.random.default_rng(0).random(400), np.random.default_rng(1))
+    cap = capture(OneGroup()).fit(X, Y, shift=Shift(uniform, uniform, 50.0))
+    with pytest.warns(CaptureWarning, match=r"effective size of 400.0 and 8.0 times the largest ratio in sum; 9 are needed"):
+        assert np.isinf(cap.group_thresholds(0.1)).all()
+    assert cap.effective_sizes().tolist() == [400.0]
+
+
+def test_a_known_shift_says_so():
+    cap, X, Y = logged(2000)
+    assert (cap.shift_.kind, cap.shift_.responsible, cap.shift_.largest) == ("known", None, 4.0)
+    assert repr(cap).endswith(", fitted for a shift known by design, ratios up to 4")
+    assert str(cap.coverage(X, Y)).endswith("\n  promised for a shift known by design, ratios up to 4")
+    assert repr(Shift(uniform, uniform, 4)).endswith(", largest=4)")
+
+
+def test_guessed_ratios_carry_a_name_wherever_a_promise_is_reported():
+    _, X, Y = logged(500)
+    shift = Shift.guessed(lambda X: 4 * X[:, 1] ** 3, 4.0, responsible="  Ada\nLovelace ")
+    cap = capture().fit(X, Y, shift=shift)
+    words = "GUESSED ratios up to 4, for which Ada Lovelace is responsible"
+    assert repr(shift) == "Shift.guessed(..., largest=4, responsible='Ada Lovelace')"
+    assert str(cap.shift_) == words
+    assert words in repr(cap)
+    found = cap.coverage(X, Y)
+    assert words in str(found)
+    assert all(words in row["note"] for row in found.rows())
+    cap.fit(X, Y)
+    assert cap.shift_ is None
+    assert repr(cap) == repr(capture())
+    assert "note" not in cap.coverage(X, Y).rows()[0]
+
+
+def test_a_guess_may_be_an_array_and_equals_what_is_known():
+    cap, X, Y = logged(500)
+    again = capture().fit(X, Y, shift=Shift.guessed(4 * X[:, 1] ** 3, 4.0, responsible="Ada"))
+    assert np.allclose(again.calibration_.weights, cap.calibration_.weights)
+    assert np.array_equal(again.thresholds(X, 0.2), cap.thresholds(X, 0.2))
+
+
+def test_a_ratio_above_its_bound_by_rounding_is_none():
+    X, Y, _ = transitions(np.random.default_rng(0).random(100), np.random.default_rng(1))
+    cap = capture().fit(X, Y, shift=Shift.guessed(np.full(100, 0.1 + 0.2), 0.3, responsible="Ada"))
+    assert cap.shift_.largest == cap.calibration_.largest == 0.1 + 0.2 > 0.3
+
+
+def test_leaves_are_grown_where_new_inputs_are():
+    """Of weight enough for finite thresholds: leaves of so many rows would not be, where new pushes are rare."""
+    for seed in range(20):
+        cap, *_ = logged(1000, seed, groups=Tree(min_leaf=20, partition_share=0.5))
+        assert cap.partition_.n_groups > 2
+        assert (cap.calibration_.times_largest > size_needed(0.2)).all()
+        assert np.isfinite(cap.group_thresholds(0.2)).all()
+
+
+def test_equal_ratios_grow_the_same_tree():
+    X, Y, _ = transitions(np.random.default_rng(0).random(600), np.random.default_rng(1))
+    cap, same = (capture(TREE).fit(X, Y, shift=shift) for shift in (None, Shift(uniform, uniform, 1.0)))
+    assert cap.partition_.n_groups > 2
+    assert np.array_equal(cap.partition_.nodes, same.partition_.nodes)
+    assert np.array_equal(cap.thresholds(X, 0.2), same.thresholds(X, 0.2))
+
+
+def test_strata_are_rare_by_weight_and_only_partition_rows_decide():
+    """Held-out rows of the right stratum lose their weight, and nothing is merged that was not before."""
+    X, Y, _ = transitions(np.random.default_rng(0).random(400), np.random.default_rng(1))
+    groups, m = Tree(max_leaves=1, partition_share=0.5, min_stratum=20), STRATA.index(Y)
+    held_out = groups._held_out(Examples(X, m, m + 1.0, 2, None), np.random.default_rng(5))
+    found = []
+    for part in (~held_out, held_out):
+        weights = np.where((m == 1) & part, 0.01, 1.0)
+        examples = Examples(X, m, m + 1.0, 2, None, None, Ratios(weights, 1.0))
+        partition, chosen = groups.split(examples, np.random.default_rng(5))
+        assert np.array_equal(chosen, held_out)
+        found.append(partition.merged(STRATA.names))
+    assert found == [{"right": ("left",)}, {}]
+
+
+def test_answers_of_all_kinds_agree():
+    cap, X, Y = logged(600, groups=TREE)
+    q = cap.thresholds(X[:50], 0.2)
+    table = cap.threshold_table(0.2)
+    assert all(table(X[i], m) == q[i, m] for i in range(50) for m in (0, 1))
+    inside = cap.contains(X[:50], Y[:50], 0.2, rng=0)
+    assert [cap.region(x, 0.2, rng=0).contains(y[None])[0] for x, y in zip(X[:50], Y[:50])] == inside.tolist()
+
+
+# -- refusals -------------------------------------------------------------------------------------------------------------
+
+
+class Classifier:
+    def __call__(self, X):
+        return np.ones(len(X))
+
+    def predict_proba(self, X):
+        return np.ones((len(X), 2)) / 2
+
+
+class Own(PerStratum):
+    def calibrate(self, examples, rng):
+        return super().calibrate(examples._replace(ratios=None), rng)
+
+
+CLASSIFIER = Classifier()
+ESTIMATED = r"`{}` is estimated from data, so the ratios are a guess; .* Shift\.guessed\(ratios, largest, responsible="
+
+
+@pytest.mark.parametrize(
+    "estimate",
+    [
+        CLASSIFIER,
+        CLASSIFIER.predict_proba,
+        functools.partial(CLASSIFIER.predict_proba),
+        lambda X: CLASSIFIER.predict_proba(X)[:, 0],
+        stats.gaussian_kde(np.arange(5.0)),
+    ],
+    ids=["classifier", "its method", "partial", "in a function", "kernel density"],
+)
+def test_estimates_are_not_taken_for_known(estimate):
+    with pytest.raises(CaptureError, match=ESTIMATED.format("new")):
+        Shift(uniform, estimate, 2.0)
+    with pytest.raises(CaptureError, match=ESTIMATED.format("logged")):
+        Shift(estimate, uniform, 2.0)
+
+
+def test_an_estimator_in_a_closure_is_found():
+    estimator = Classifier()
+    with pytest.raises(CaptureError, match=ESTIMATED.format("new")):
+        Shift(uniform, lambda X: estimator.predict_proba(X)[:, 0], 2.0)
+
+
+@pytest.mark.parametrize("name", [None, "", "  ", 7, "x" * 201])
+def test_nobody_is_responsible_for_a_guess(name):
+    with pytest.raises(CaptureError, match="guessed ratios need a person who answers for them, but responsible is"):
+        Shift.guessed(np.ones(5), 1.0, responsible=name)
+
+
+@pytest.mark.parametrize(
+    "shift", [np.ones(100), [1.0] * 100, uniform, CLASSIFIER], ids=["array", "list", "function", "model"]
+)
+def test_ratios_that_nobody_vouches_for_are_refused(shift):
+    X, Y, _ = transitions(np.linspace(0, 1, 100), np.random.default_rng(0))
+    with pytest.raises(CaptureError, match=r"ratios that nobody vouches for: .* Shift\(logged, new, largest\) where both"):
+        capture().fit(X, Y, shift=shift)
+
+
+@pytest.mark.parametrize(
+    ("shift", "sentence"),
+    [
+        (lambda: Shift(uniform, uniform, 0.9), "largest is 0.9, but the mean ratio of two densities is 1"),
+        (lambda: Shift(uniform, uniform, np.inf), "largest is inf; expected a positive number"),
+        (lambda: Shift(uniform, np.ones(100), 2.0), r"`new` is a ndarray; expected a function new\(X\) -> \(n,\)"),
+        (lambda: Shift(lambda X: X[:, 1] > 0.5, uniform, 2.0), "`logged` is 0 in 50 of 100 rows of the log, first in row 0"),
+        (lambda: Shift(uniform, lambda X: -X[:, 1], 2.0), r"new is -0\.0101 in row 1; expected numbers of at least 0"),
+        (lambda: Shift(uniform, lambda X: np.nan * X[:, 1], 2.0), "new has 100 NaN or infinite values"),
+        (lambda: Shift(uniform, lambda X: np.ones((len(X), 1)), 2.0), r"new has shape \(100, 1\), expected \(n,\)"),
+        (lambda: Shift(uniform, of(stats.beta(4, 1)), 3.0), r"largest is 3, but 10 of 100 rows .* up to 4 in row 99"),
+        (lambda: Shift(lambda X: np.full(len(X), 1e-300), lambda X: 1e300 + X[:, 1], 9.0), "100 of 100 .* up to inf"),
+        (lambda: Shift.guessed(np.ones(99), 1.0, "Ada"), r"the guessed ratios has shape \(99,\)"),
+        (lambda: Shift.guessed(np.full(100, -1.0), 1.0, "Ada"), "the guessed ratios is -1 in row 0"),
+        (lambda: Shift.guessed(np.full(100, 2.0), 1.0, "Ada"), "largest is 1, but 100 of 100 rows"),
+        (lambda: Shift.guessed(np.zeros(100), 1.0, "Ada"), "all ratios are 0: the log has no row like new ones"),
+        (lambda: Shift.guessed(np.ones(100), 0, "Ada"), "largest is 0; expected a positive number"),
+        (lambda: Shift.guessed("many", 1.0, "Ada"), "the guessed ratios is not an array of numbers"),
+    ],
+)
+def test_impossible_shifts_are_refused(shift, sentence):
+    X, Y, _ = transitions(np.linspace(0, 1, 100), np.random.default_rng(0))
+    with pytest.raises(CaptureError, match=sentence):
+        capture().fit(X, Y, shift=shift())
+
+
+def test_what_weights_cannot_do_is_refused():
+    cap, X, Y = logged(600)
+    with pytest.raises(CaptureError, match="confidence is not available for a calibration with a shift"):
+        cap.thresholds(X, 0.2, confidence=0.9)
+    with pytest.raises(CaptureError, match="confidence is not available"):
+        cap.calibration_.counted(0.9)
+    shift = Shift(uniform, of(stats.beta(4, 1)), 4.0)
+    with pytest.raises(CaptureError, match="shift weighs independent rows, but episodes says that these are not"):
+        cap.fit(X, Y, episodes=np.arange(len(X)), shift=shift)
+    for groups in (Uncalibrated(), Own()):
+        with pytest.raises(
+            CaptureError, match=f"{type(groups).__name__} does not weigh its scores, so it cannot take a shift"
+        ):
+            capture(groups).fit(X, Y, shift=shift)
+    for watch in (Monitor, lambda cap: check_batch(cap, X, Y)):
+        with pytest.raises(CaptureError, match="a calibration with a shift cannot be watched"):
+            watch(cap)
+
+
+# -- files ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "calibration"
+
+
+@pytest.mark.parametrize("name", [None, "Ada Lovelace"])
+def test_a_loaded_calibration_answers_as_the_saved_one(file, name):
+    cap, X, Y = logged(600, groups=TREE)
+    if name is not None:
+        cap.fit(X, Y, shift=Shift.guessed(lambda X: 4 * X[:, 1] ** 3, 4.0, responsible=name))
+    cap.save(file)
+    again = Capture.load(file, model, STRATA)
+    assert again.shift_ == cap.shift_
+    assert again.shift_.responsible == name
+    assert again.fingerprint() == cap.fingerprint()
+    assert np.array_equal(again.thresholds(X, 0.2), cap.thresholds(X, 0.2))
+    assert np.array_equal(again.effective_sizes(), cap.effective_sizes())
+    assert str(again.coverage(X, Y, 0.2, rng=1)) == str(cap.coverage(X, Y, 0.2, rng=1))
+    header, _ = artifact.read(file)
+    assert header["shift"] == {"kind": "known" if name is None else "guessed", "responsible": name, "largest": 4.0}
+
+
+def test_weights_have_a_schema_of_their_own(file):
+    """A version that does not know weights must not read such a file as one of equal ones."""
+    cap, X, Y = logged(600)
+    cap.save(file)
+    assert b'"schema":"4"' in file.read_bytes()
+    cap.fit(X, Y).save(file)
+    assert b'"schema":"1"' in file.read_bytes()
+    assert Capture.load(file, model, STRATA).shift_ is None
+
+
+def forge(file, change_header=lambda header: None, change_arrays=lambda arrays: None):
+    header, arrays = artifact.read(file)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change_header(header)
+    change_arrays(arrays)
+    text, schema = json.dumps(header), artifact.WEIGHTED_SCHEMA if "weights" in arrays else artifact.SCHEMA
+    metadata = {"format": artifact.FORMAT, "schema": str(schema), "calibration": text}
+    file.write_bytes(serialise(arrays, metadata=metadata | {"sha256": artifact.checksum(text, arrays)}))
+
+
+ARRAYS = {
+    "negative": lambda arrays: arrays["weights"].__setitem__(3, -1e-9),
+    "NaN": lambda arrays: arrays["weights"].__setitem__(3, np.nan),
+    "infinite": lambda arrays: arrays["weights"].__setitem__(3, np.inf),
+    "above largest": lambda arrays: arrays["weights"].__setitem__(3, 4.0001),
+    "too few": lambda arrays: arrays.update(weights=arrays["weights"][:-1].copy()),
+    "of two axes": lambda arrays: arrays.update(weights=arrays["weights"][:, None].copy()),
+    "whole numbers": lambda arrays: arrays.update(weights=np.ones(len(arrays["weights"]), dtype=np.int64)),
+    "another largest": lambda arrays: arrays.update(largest=np.array([5.0])),
+    "a smaller largest": lambda arrays: arrays.update(largest=np.array([0.5])),
+    "an infinite largest": lambda arrays: arrays.update(largest=np.array([np.inf])),
+    "two largest": lambda arrays: arrays.update(largest=np.array([4.0, 4.0])),
+    "no largest": lambda arrays: arrays.pop("largest"),
+    "no weights": lambda arrays: arrays.pop("weights"),
+    "episodes too": lambda arrays: arrays.update(
+        drawn=np.ones(len(arrays["scores"]), dtype=np.uint8), steps=np.ones(len(arrays["scores"]), dtype=np.int64)
+    ),
+}
+HEADERS = {
+    "no shift": lambda header: header.pop("shift"),
+    "not a table": lambda header: header.update(shift="known"),
+    "an unknown kind": lambda header: header["shift"].update(kind="felt"),
+    "a guess of nobody": lambda header: header["shift"].update(kind="guessed"),
+    "a known shift of somebody": lambda header: header["shift"].update(responsible="Ada"),
+    "another largest": lambda header: header["shift"].update(largest=5.0),
+    "a word": lambda header: header["shift"].update(largest="4"),
+}
+
+
+@pytest.mark.parametrize("change", ARRAYS)
+def test_forged_weights_are_refused(file, change):
+    logged(300)[0].save(file)
+    forge(file)
+    Capture.load(file, model, STRATA)
+    forge(file, change_arrays=ARRAYS[change])
+    with pytest.raises(CaptureError, match=r"do not fit together|damaged"):
+        Capture.load(file, model, STRATA)
+
+
+@pytest.mark.parametrize("change", HEADERS)
+def test_forged_claims_are_refused(file, change):
+    logged(300)[0].save(file)
+    forge(file, change_header=HEADERS[change])
+    with pytest.raises(CaptureError, match=r"save it again|responsible is None|expected a positive number"):
+        Capture.load(file, model, STRATA)
+
+
+def test_a_shift_of_a_plain_calibration_is_refused(file):
+    cap, X, Y = logged(300)
+    cap.fit(X, Y).save(file)
+    claim = {"kind": "known", "responsible": None, "largest": 4.0}
+    forge(file, change_header=lambda header: header.update(shift=claim))
+    with pytest.raises(CaptureError, match="do not fit together"):
+        Capture.load(file, model, STRATA)
