@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from capture_cp.base.checks import CaptureError, CaptureWarning, known_name, shortened
@@ -27,7 +28,10 @@ class Command(NamedTuple):
 OWN = {
     "size": Command("capture_cp.logs.size:Size", "How many transitions to log, before logging any."),
     "calibrate": Command("capture_cp.logs.calibrate:Calibrate", "From a log of transitions to regions and a report."),
-    "check": Command("capture_cp.logs.check:Check", "Does a new log still satisfy a calibration?"),
+    "check": Command("capture_cp.logs.check:Check", "Does a new log still satisfy a calibration, or a certificate?"),
+    "certify": Command(
+        "capture_cp.studies.certify:CertifyStudy", "How often will a planner fail? A certificate.", of_task=True
+    ),
 }
 SHOWN = {
     "demo": Command("capture_cp.studies.demo:Demo", "See what this is about in two minutes, with a report.", of_task=True),
@@ -99,8 +103,28 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
+#: What a command runs instead where a file decides: outcomes in place of a task, a certificate in place of a calibration.
+OUTCOMES = Command("capture_cp.logs.certify:CertifyOutcomes", "A certificate from logged outcomes.")
+CERTIFICATE = Command("capture_cp.logs.check_certificate:CheckCertificate", "Does a certificate still stand?")
+
+
+def _command(name: str, given: list[str]) -> Command:
+    """What a command runs; for some their first argument decides."""
+    first = given[0] if given and not given[0].startswith("-") else None
+    if name == "certify" and first is not None and first not in task_names():
+        if "." not in first and "/" not in first:
+            known_name("task", first, task_names())  # says which there are
+        return OUTCOMES
+    if name == "check" and first is not None and Path(first).is_file():
+        from capture_cp.certificates.certificate import read_certificate
+
+        if read_certificate(first) is not None:
+            return CERTIFICATE
+    return COMMANDS[known_name("command", name, COMMANDS)]
+
+
 def _run(name: str, given: list[str], errors: Terminal) -> None:
-    command = COMMANDS[known_name("command", name, COMMANDS)]
+    command = _command(name, given)
     if command.of_task:
         job = _study(name, command, given)
     else:
@@ -155,7 +179,7 @@ def _parsed(kind: Any, program: str, given: Sequence[str]) -> Any:
 
 
 def _expanded(name: str, given: list[str]) -> list[str]:
-    if name not in OWN:
+    if name not in OWN or name == "certify":
         return given
     from capture_cp.logs.config import expanded
 

@@ -92,8 +92,9 @@ class Certificate:
     @property
     def claim(self) -> str:
         """What is claimed, in one sentence."""
-        rates = " and ".join(f"{_how_it_ends(risk)} in at most {100 * float(risk.delta or 1):g} %" for risk in self.risks)
-        return f"With {100 * (1 - self.beta):g} % confidence, episodes of {self.about} with the setting {self.setting!r} {rates} of cases."
+        rates = " and ".join(f"at most {100 * float(risk.delta or 1):g} % end {_how(risk)}" for risk in self.risks)
+        who = f"of all episodes of {self.about} with the setting {self.setting!r}"
+        return f"With {100 * (1 - self.beta):g} % confidence, {who}, {rates}."
 
     @property
     def conditions(self) -> str:
@@ -200,9 +201,9 @@ def _known(steps: float) -> float | None:
     return None if steps != steps else steps
 
 
-def _how_it_ends(risk: Risk) -> str:
+def _how(risk: Risk) -> str:
     ends = " or ".join(repr(shortened(outcome)) for outcome in risk.outcomes)
-    return f"end otherwise than in {ends}" if risk.others else f"end in {ends}"
+    return f"otherwise than in {ends}" if risk.others else f"in {ends}"
 
 
 def _procedure(verdict: Verdict) -> str:

@@ -129,7 +129,7 @@ def judge(
     """
     asked, level = checked_risks(risks), checked_rate("beta", beta)
     known_name("correction", correction, get_args(Correction))
-    ladder = dict.fromkeys(outcomes.settings, {}) if candidates is None else candidates
+    ladder = {name: dict[str, Any]() for name in outcomes.settings} if candidates is None else candidates
     _check_ladder(ladder, outcomes)
     least = any(risk.delta is None for risk in asked)
     if least and (anytime or correction == "sequence"):

@@ -138,7 +138,7 @@ class PythonRollout(Rollout):
         cap.check_fitted()
         if cap.score_.ambient:
             raise CaptureError(f"no Python roll-out for {cap.score_!r}, which has no particles; use FusedRollout.")
-        self.cap, self.step, self.cost, self._hazard = cap, step, cost, hazard
+        self.cap, self.step, self.cost, self._avoided = cap, step, cost, hazard
         super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
         self._hazard = HazardCount(cap, hazard, points)
@@ -154,7 +154,7 @@ class PythonRollout(Rollout):
 
     def parts(self) -> tuple[Any, ...]:
         partition = self.cap.partition_
-        return *super().parts(), self.step, self.cost, self._hazard, self.axes, partition.nodes, partition.roots
+        return *super().parts(), self.step, self.cost, self._avoided, self.axes, partition.nodes, partition.roots
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""

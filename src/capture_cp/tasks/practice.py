@@ -74,12 +74,13 @@ def played(
     device: Device = "cpu",
     advance: Advance | None = None,
     braking: BrakingFilter | None = None,
+    starts: Floats | None = None,
 ) -> list[Episode]:
     """One closed-loop run per seed, from the task's starts in turn; on a GPU all are planned together where they can be.
 
-    `braking` is a filter of the plans, see `run_episode`.
+    `braking` is a filter of the plans, see `run_episode`; `starts` (n, ds) are other states to start from.
     """
-    starts, done = fitted.task.starts(len(seeds)), advance or (lambda runs: None)
+    starts, done = fitted.task.starts(len(seeds)) if starts is None else starts, advance or (lambda runs: None)
     systems, runs = None if device == "cpu" else fitted.task.closed_loops(), list[Episode]()
     if systems is None:
         for start, seed in zip(starts, seeds):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Advance = Callable[[int], object]
 
 CALIBRATION, TEST, SINGLE = "calibration", "test", "single"
+STARTS = 1000  # that random starts are drawn from
 
 #: Of a task without settings of its own; rolled out in Python, so few samples. The temperature is in the unit of its cost.
 PLANNER = PlannerSettings(horizon=4, samples=64, temperature=0.02)
@@ -63,6 +64,7 @@ class TaskOptions:
         weights: class of the weights of the planner's objective, a dataclass; its fields become options.
         varied: what the sensitivity study varies, by name.
         worth: what the study of when regions help varies; None where there is nothing for it.
+        ladder: settings of the planner to certify, by name, from the safest on; see `capture_cp.tasks.candidates`.
     """
 
     name: ClassVar[str]
@@ -72,6 +74,7 @@ class TaskOptions:
     weights: ClassVar[type[Any] | None] = None
     varied: ClassVar[Mapping[str, Setting]] = VARIED
     worth: ClassVar[Worth | None] = None
+    ladder: ClassVar[Mapping[str, Mapping[str, Any]]] = {name: {"method": name} for name in ("capture", "particles")}
 
     def places(self) -> Mapping[str, Task]:
         """The tasks that a study runs over, by the names that these options give them."""
@@ -374,6 +377,14 @@ class Task(TaskOptions):
     def starts(self, n: int) -> Floats:
         """States (n, ds) where the episodes of the planning study start."""
         raise NotImplementedError
+
+    def random_starts(self, seeds: Sequence[int]) -> Floats:
+        """A start drawn at random for every seed (n,), one of the first thousand of `starts`: (n, ds).
+
+        Certificates are about episodes whose starts are independent, which a sequence that fills space evenly is not.
+        """
+        every = self.starts(STARTS)
+        return every[[int(stream(seed, "starts").integers(len(every))) for seed in seeds]]
 
     @property
     def in_closed_loop(self) -> Task:

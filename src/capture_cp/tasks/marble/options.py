@@ -15,7 +15,7 @@ from capture_cp.capture.methods import METHODS
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant, with_pits
 from capture_cp.tasks.marble.planner import PLANNER, MarbleWeights
-from capture_cp.tasks.marble.rows import SETTINGS, WORTH
+from capture_cp.tasks.marble.rows import LADDER, SETTINGS, WORTH
 from capture_cp.tasks.marble.task import LEAVES, TRAINING, Design, Marble
 from capture_cp.tasks.task import TaskOptions
 
@@ -31,6 +31,7 @@ class MarbleOptions(TaskOptions):
     weights = MarbleWeights
     varied = SETTINGS
     worth = WORTH
+    ladder = LADDER
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
         "horizon": {"calibration": 20_000, "test": 20_000, "volume": 1_000, "particles": 16},
@@ -43,6 +44,7 @@ class MarbleOptions(TaskOptions):
         "view": {"planner": PLANNER, "max_leaves": LEAVES},
         "demo": {"maps": ("top-center",)},
         "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},
+        "certify": {"risks": ("fell",)},
         "rounds": {"maps": ("bottom-left", "center-right", "top-center")},
     }
 

@@ -1,0 +1,98 @@
+"""Does a certificate still stand, now that there are new outcomes?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from capture_cp.base.files import check_writable
+from capture_cp.certificates.certificate import Certificate
+from capture_cp.certificates.evidence import checked_rate
+from capture_cp.certificates.outcomes import Outcomes
+from capture_cp.certificates.standing import Standing
+from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.logs.certify import OutcomeColumn, SettingColumn
+from capture_cp.report.output import write_rows
+
+
+@dataclass(frozen=True)
+class CheckCertificate:
+    """Does a certificate still stand? New outcomes are bet against it, with a false-alarm rate that holds for ever.
+
+    OUTCOMES is a CSV file of new episodes of the certified setting, in the order of time. If failures are no more frequent than
+    certified, there is ever an alarm with probability at most --alarm, however often one looks: at one file that grows, or with
+    --history at one new file after the other.
+
+    Exit status: 0 it stands; 1 an alarm; 2 the input cannot be used.
+    """
+
+    certificate: Annotated[
+        tyro.conf.Positional[Path], tyro.conf.arg(help="File written by capture certify.", metavar="CERTIFICATE")
+    ]
+    outcomes: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="New episodes.", metavar="OUTCOMES")]
+    alarm: Annotated[float, tyro.conf.arg(help="Probability of a false alarm, ever, of all risks together.")] = 0.01
+    setting: SettingColumn = "setting"
+    outcome: OutcomeColumn = "outcome"
+    history: Annotated[
+        Path | None, tyro.conf.arg(help="File that remembers earlier outcomes; then give new ones only. Made if missing.")
+    ] = None
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
+
+    def run(self, console: Console) -> None:
+        """Check, print what was found, and end with status 1 if there is an alarm."""
+        level = checked_rate("alarm", self.alarm)
+        check_writable(self.json)
+        check_writable(self.history)
+        certificate = Certificate.load(self.certificate)
+        episodes = Outcomes.read(self.outcomes, self.setting, self.outcome)
+        standing = (
+            Standing(certificate, level)
+            if self.history is None
+            else Standing.begun_or_continued(self.history, certificate, level)
+        )
+        standing.update(episodes)
+        console.print(certificate.claim, highlight=False, markup=False)
+        console.print(self._table(standing))
+        alarms = standing.alarms
+        if self.json is not None:
+            rows = [
+                {"risk": name, "episodes": watch.episodes, "failures": watch.failures, "log_capital": watch.log_largest}
+                for name, watch in standing.watches.items()
+            ]
+            write_rows(self.json, rows, self, alarm=bool(alarms))
+        if self.history is not None:
+            standing.save(self.history)  # last, so that outcomes whose check failed can be given again
+        if alarms:
+            console.print(
+                f"The certificate no longer stands: {', '.join(alarms)} more often than certified. Find out what has changed, and "
+                "certify anew.",
+                style="red",
+                highlight=False,
+                markup=False,
+            )
+            raise SystemExit(1)
+        console.print("Nothing speaks against the certificate.")
+
+    def _table(self, standing: Standing) -> Table:
+        since = "this file" if self.history is None else f"all of {self.history}"
+        table = Table(
+            title="New episodes",
+            caption=f"Capital bet on more frequent failures, in {since}; an alarm from {1 / standing.share:.4g} on, which it ever reaches "
+            f"with probability at most {standing.share:.2g} per risk\nif nothing has changed. Interval: exact, 95 %, for this many episodes.",
+            caption_justify="left",
+        )
+        for heading in ("risk", "certified", "episodes", "seen", "capital"):
+            table.add_column(heading, justify="left" if heading == "risk" else "right")
+        for name, watch in standing.watches.items():
+            low, high = clopper_pearson(watch.failures, watch.episodes)
+            share = f"{100 * watch.failures / watch.episodes:.2f} % [{100 * low:.2f}, {100 * high:.2f}]"
+            mark = " ALARM" if name in standing.alarms else ""
+            grown = f"{math.exp(min(watch.log_largest, 300.0)):.3g}{mark}"
+            table.add_row(name, f"{100 * watch.delta:g} %", f"{watch.episodes:,}", share, grown)
+        return table
