@@ -22,8 +22,8 @@ DEEPEST = 12  # functions that refer to themselves, and objects that hold each o
 def fingerprint(*values: Any) -> str:
     """Digest of values: equal ones have equal digests, in any process and with any version of Python.
 
-    A function counts by its source text, its defaults and what it closes over; an object by its `fingerprint()`, its fields or
-    its class.
+    A function counts by its source text, its defaults and what it closes over; an object by its `fingerprint()`, its fields
+    or its class.
     """
     digest = hashlib.sha256()
     for value in values:

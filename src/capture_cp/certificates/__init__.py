@@ -1,1 +1,1 @@
-"""How often a planner fails, with a guarantee: settings chosen by Learn then Test, certificates, and tests that they still hold."""
+"""How often a planner fails, with a guarantee: settings chosen by Learn then Test, certificates, whether they still hold."""

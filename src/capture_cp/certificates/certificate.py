@@ -100,7 +100,8 @@ class Certificate:
     def conditions(self) -> str:
         """What the claim takes for granted."""
         return (
-            "It holds for new episodes that are like those that were counted: independent of each other, the same robot, task, planner and "
+            "It holds for new episodes that are like those that were counted: independent of each other, the same robot, "
+            "task, planner and "
             "settings, starts drawn in the same way. `capture check` tests whether it still stands."
         )
 
@@ -116,13 +117,15 @@ class Certificate:
             if differ:
                 key = differ[0]
                 raise CaptureError(
-                    f"the certificate of {self.about} is for {key} = {self.settings.get(key)!r}, this planner has {settings.get(key)!r}; "
+                    f"the certificate of {self.about} is for {key} = {self.settings.get(key)!r}, this planner has "
+                    f"{settings.get(key)!r}; "
                     "use the certified settings, or certify these."
                 )
         for name, digest in (fingerprints or {}).items():
             if self.fingerprints.get(name, digest) != digest:
                 raise CaptureError(
-                    f"the certificate of {self.about} was made for another {name}: its fingerprint is {self.fingerprints[name][:12]}, this "
+                    f"the certificate of {self.about} was made for another {name}: its fingerprint is "
+                    f"{self.fingerprints[name][:12]}, this "
                     f"one's {digest[:12]}; use that {name} again, or certify anew."
                 )
 
@@ -145,7 +148,8 @@ class Certificate:
         try:
             if content["schema"] != SCHEMA:
                 raise CaptureError(
-                    f"certificate {file} is of schema {content['schema']!r}; this version reads {SCHEMA}. Upgrade capture-cp."
+                    f"certificate {file} is of schema {content['schema']!r}; this version reads {SCHEMA}. Upgrade "
+                    "capture-cp."
                 )
             risks = checked_risks([Risk(**(risk | {"outcomes": tuple(risk["outcomes"])})) for risk in content["risks"]])
             found = cls(**({field.name: content[field.name] for field in fields(cls)} | {"risks": risks}))

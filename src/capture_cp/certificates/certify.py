@@ -39,8 +39,8 @@ def certify(
 
     Args:
         candidates: settings by name, fixed before any of these episodes; for a "sequence" from the safest on.
-        play: plays one fresh episode per seed with given settings, and returns how each ended: a word, or a word and a number
-            of steps.
+        play: plays one fresh episode per seed with given settings, and returns how each ended: a word, or a word and a
+            number of steps.
         risks: what counts as a failure, and its delta; without a delta, the least that can be certified is found.
         beta: how likely any false certificate may be.
         episodes: of each candidate, at most.

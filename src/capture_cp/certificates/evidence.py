@@ -1,8 +1,8 @@
 """Evidence about a failure rate from counted failures: exact p-values and bounds, and bets that may be looked at any time.
 
-The p-value and the bound take a number of episodes that was fixed beforehand. The bets do not: capital that starts at 1 and is
-staked against a rate of at least delta reaches 1 / beta with probability at most beta, ever (Ville), so that whoever plays the
-episodes may stop as soon as it has.
+The p-value and the bound take a number of episodes that was fixed beforehand. The bets do not: capital that starts at 1 and
+is staked against a rate of at least delta reaches 1 / beta with probability at most beta, ever (Ville), so that whoever
+plays the episodes may stop as soon as it has.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def rate_bound(failures: int, episodes: int, beta: float) -> float:
 def log_capital(failures: Ints, episodes: Ints, delta: float) -> Floats:
     """Logarithm of the capital staked against a rate of at least delta, after so many failures in so many episodes: (n,).
 
-    A bet on the rate r < delta multiplies its stake by (1 - r) / (1 - delta) after a success and by r / delta after a failure.
-    If the next episode fails with probability p, that is a factor of 1 - (p - delta)(delta - r) / (delta (1 - delta)) in the
-    mean, at most 1 where p >= delta.
+    A bet on the rate r < delta multiplies its stake by (1 - r) / (1 - delta) after a success and by r / delta after a
+    failure. If the next episode fails with probability p, that is a factor of 1 - (p - delta)(delta - r) / (delta (1 -
+    delta)) in the mean, at most 1 where p >= delta.
     """
     rate = checked_rate("delta", delta)
     s, n = (np.asarray(counts, dtype=np.float64)[:, None] for counts in (failures, episodes))
@@ -76,7 +76,7 @@ def log_capital(failures: Ints, episodes: Ints, delta: float) -> Floats:
 
 
 def betting_p_value(failed: Any, delta: float) -> float:
-    """As `rate_p_value`, for episodes (n,) in their order that may have been stopped at any time: 1 / the largest capital."""
+    """As `rate_p_value`, for episodes (n,) in their order that were stopped at any time: 1 / the largest capital."""
     lost = np.cumsum(np.asarray(failed, dtype=np.int64))
     if not len(lost):
         return 1.0

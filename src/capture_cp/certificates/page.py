@@ -31,7 +31,9 @@ def verdict_table(title: str, verdict: Verdict) -> Table:
         p = "" if least or not candidate.episodes else f"p = {candidate.p_value:.2g}"
         mark = "not tried" if not candidate.episodes else "no" if not candidate.certified else "" if least else "certified"
         success = f"{100 * candidate.success:.1f} %" if candidate.episodes else "-"
-        table.add_row(candidate.name, f"{candidate.episodes:,}", *cells, success, steps, p, "best" if candidate is best else mark)
+        table.add_row(
+            candidate.name, f"{candidate.episodes:,}", *cells, success, steps, p, "best" if candidate is best else mark
+        )
     return table
 
 
@@ -45,7 +47,8 @@ def _cell(candidate: Candidate, risk: str, least: bool) -> str:
 def _caption(verdict: Verdict, least: bool) -> str:
     what = "Bounds hold for all settings and risks" if least else "All certified settings keep all rates"
     return (
-        f"{what} at once, with {100 * (1 - verdict.beta):g} % confidence over these episodes. Steps: median of successful episodes.\n"
+        f"{what} at once, with {100 * (1 - verdict.beta):g} % confidence over these episodes. Steps: median of successful "
+        "episodes.\n"
         f"{'Best: lowest bound' if least else 'Best: most success'}, then fewest steps."
     )
 

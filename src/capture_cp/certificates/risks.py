@@ -44,7 +44,8 @@ class Risk:
 
     @classmethod
     def parse(cls, text: str, success: str = SUCCESS) -> Risk:
-        """A risk from text: "fell=0.02", "fell+timed out=0.05", "failure=0.1" for all but success; without a number, the least."""
+        """A risk from text: "fell=0.02", "fell+timed out=0.05", "failure=0.1" for all but success; no number asks for the "
+        "least."""
         words, equals, number = text.rpartition("=") if "=" in text else (text, "", "")
         try:
             delta = float(number) if equals else None

@@ -21,8 +21,8 @@ FORMAT = "capture-cp certificate history"
 class Standing:
     """A certificate and all outcomes since it was made.
 
-    If every new episode fails with probability at most delta, any risk ever raises an alarm with probability at most `level`;
-    the level is divided among the risks.
+    If every new episode fails with probability at most delta, any risk ever raises an alarm with probability at most
+    `level`; the level is divided among the risks.
 
     Attributes:
         certificate: what is watched.
@@ -42,11 +42,12 @@ class Standing:
             self.watches.setdefault(risk.name, RateWatch(float(risk.delta or 1.0)))
 
     def update(self, outcomes: Outcomes) -> None:
-        """Show it new outcomes, in the order of time; those of other settings are refused, and so is a batch shown before."""
+        """Show it new outcomes, in the order of time; other settings are refused, and so is a batch shown before."""
         for name in outcomes.settings:
             if name not in (self.certificate.setting, ONLY):
                 raise CaptureError(
-                    f"there are episodes of the setting {name!r}, but the certificate is for {self.certificate.setting!r}; leave them out."
+                    f"there are episodes of the setting {name!r}, but the certificate is for {self.certificate.setting!r}; "
+                    "leave them out."
                 )
         digest = hashlib.sha256("\n".join(outcomes.outcome.tolist()).encode()).hexdigest()
         if digest in self.batches and len(outcomes) > 1:

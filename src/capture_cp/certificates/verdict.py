@@ -1,4 +1,4 @@
-"""Which of several settings keep their risks below delta: one p-value each, corrected for how many there are (Learn then Test)."""
+"""Which of several settings keep their risks below delta: a p-value each, corrected for their number (Learn then Test)."""
 
 from __future__ import annotations
 
@@ -134,7 +134,8 @@ def judge(
     least = any(risk.delta is None for risk in asked)
     if least and (anytime or correction == "sequence"):
         raise CaptureError(
-            "the least delta is found among all candidates and for a number of episodes fixed beforehand; give every risk its "
+            "the least delta is found among all candidates and for a number of episodes fixed beforehand; give every risk "
+            "its "
             "delta, such as fell=0.02, or leave out --anytime and the fixed sequence."
         )
     share = level / (len(ladder) * len(asked))
@@ -201,6 +202,7 @@ def _check_ladder(ladder: Mapping[str, Any], outcomes: Outcomes) -> None:
     strangers = [name for name in outcomes.settings if name not in ladder]
     if strangers:
         raise CaptureError(
-            f"there are episodes of {strangers[0]!r}, which is not among the candidates {', '.join(ladder)}; the ladder is fixed "
+            f"there are episodes of {strangers[0]!r}, which is not among the candidates {', '.join(ladder)}; the ladder is "
+            "fixed "
             "beforehand and names every setting that was tried."
         )

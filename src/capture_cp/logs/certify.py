@@ -29,9 +29,10 @@ OutcomeColumn = Annotated[str, tyro.conf.arg(help="Column that says how the epis
 class CertifyOutcomes:
     """How often will it fail? A certificate from a CSV file of logged episodes, one per line, in the order of time.
 
-    Its columns are the setting and the outcome of each episode, and its steps if they are known. Episodes must be independent,
-    and the settings fixed before them: a setting that was dropped because it failed belongs in the file, or in --ladder. If
-    the number of episodes was not fixed beforehand, for example because somebody stopped when it looked good, give --anytime.
+    Its columns are the setting and the outcome of each episode, and its steps if they are known. Episodes must be
+    independent, and the settings fixed before them: a setting that was dropped because it failed belongs in the file, or in
+    --ladder. If the number of episodes was not fixed beforehand, for example because somebody stopped when it looked good,
+    give --anytime.
 
     Exit status: 0 a setting is certified; 1 none is; 2 the input cannot be used.
     """

@@ -25,9 +25,9 @@ from capture_cp.report.output import write_rows
 class CheckCertificate:
     """Does a certificate still stand? New outcomes are bet against it, with a false-alarm rate that holds for ever.
 
-    OUTCOMES is a CSV file of new episodes of the certified setting, in the order of time. If failures are no more frequent than
-    certified, there is ever an alarm with probability at most --alarm, however often one looks: at one file that grows, or with
-    --history at one new file after the other.
+    OUTCOMES is a CSV file of new episodes of the certified setting, in the order of time. If failures are no more frequent
+    than certified, there is ever an alarm with probability at most --alarm, however often one looks: at one file that grows,
+    or with --history at one new file after the other.
 
     Exit status: 0 it stands; 1 an alarm; 2 the input cannot be used.
     """
@@ -70,7 +70,8 @@ class CheckCertificate:
             standing.save(self.history)  # last, so that outcomes whose check failed can be given again
         if alarms:
             console.print(
-                f"The certificate no longer stands: {', '.join(alarms)} more often than certified. Find out what has changed, and "
+                f"The certificate no longer stands: {', '.join(alarms)} more often than certified. Find out what has "
+                "changed, and "
                 "certify anew.",
                 style="red",
                 highlight=False,
@@ -83,8 +84,9 @@ class CheckCertificate:
         since = "this file" if self.history is None else f"all of {self.history}"
         table = Table(
             title="New episodes",
-            caption=f"Capital bet on more frequent failures, in {since}; an alarm from {1 / standing.share:.4g} on, which it ever reaches "
-            f"with probability at most {standing.share:.2g} per risk\nif nothing has changed. Interval: exact, 95 %, for this many episodes.",
+            caption=f"Capital bet on more frequent failures, in {since}. An alarm is one of {1 / standing.share:.4g},\n"
+            f"which a risk that has not grown ever reaches with probability at most {standing.share:.2g}.\n"
+            "Intervals: exact, 95 %.",
             caption_justify="left",
         )
         for heading in ("risk", "certified", "episodes", "seen", "capital"):

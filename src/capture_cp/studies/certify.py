@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -26,23 +27,25 @@ from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import output_folder, write_rows
-from capture_cp.studies.parts import run_parts
-from capture_cp.studies.study import Calibration, Jobs, RowsFile, Seed, Study, advancing, progress_bar
+from capture_cp.studies.parts import PartStore, run_parts
+from capture_cp.studies.study import Calibration, Jobs, RowsFile, Seed, StateFolder, Study, advancing, progress_bar
 from capture_cp.tasks.candidates import CandidateRow, fingerprints, fit_candidate, parsed
-from capture_cp.tasks.practice import play_from, played
+from capture_cp.tasks.practice import TOGETHER, play_from, played
 from capture_cp.tasks.rows import FittedRow, part_of
 from capture_cp.tasks.task import Advance, Task
 
 FRESH = "fresh"  # episodes that no one has chosen by
+VERSION = version("capture-cp")
 
 
 @dataclass(frozen=True)
 class CertifyStudy(Study):
     """How often will it fail? Settings of a task's planner whose failure rates are at most delta, with confidence.
 
-    Fresh episodes of every candidate are played on the true system, from random starts. Exact tests, corrected for the number
-    of candidates, find those that keep every risk below its delta; the best of them gets a certificate (Learn then Test). A
-    risk without a number asks for the least delta that can be certified. Exit status 1 if no candidate is certified.
+    Fresh episodes of every candidate are played on the true system, from random starts. Exact tests, corrected for the
+    number of candidates, find those that keep every risk below its delta; the best of them gets a certificate (Learn then
+    Test). A risk without a number asks for the least delta that can be certified. Exit status 1 if no candidate is
+    certified.
     """
 
     command: ClassVar[str] = "certify"
@@ -68,6 +71,7 @@ class CertifyStudy(Study):
     device: Annotated[Device, tyro.conf.arg(help="Where plans are computed, as in capture plan.")] = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
+    state: StateFolder = None
     output: Annotated[Path | None, tyro.conf.arg(help="Folder for certificates, their pages, and all outcomes.")] = None
     json: RowsFile = None
 
@@ -99,8 +103,9 @@ class CertifyStudy(Study):
             whole_number(name, getattr(self, name), 1)
         whole_number("seed", self.seed, 0)
         check_writable(self.json)
-        if self.output is not None:
-            output_folder(self.output)
+        for folder in (self.output, self.state):
+            if folder is not None:
+                output_folder(folder)
         for task in self.task.places().values():
             part_of(task.calibration_size, self.calibration)
         return checked_risks([Risk.parse(text) for text in self.risks])
@@ -124,22 +129,37 @@ class CertifyStudy(Study):
                 (name,) = (name for name, candidate in ladder.items() if candidate.settings == settings)
                 if name not in fitted:
                     fitted[name] = fit_candidate(task, ladder[name], self.seed, self.calibration)
-                return ends(self._play(fitted[name], ladder[name].alpha, seeds, advance))
+                return self._play(fitted[name], ladder[name], seeds, advance)
 
             every = {name: candidate.settings for name, candidate in ladder.items()}
             how = self.beta, self.episodes, self.correction, self.anytime
             found = certify(every, play, risks, *how, batch=max(20, self.jobs), seed=here)
         return found, fitted
 
-    def _play(self, fitted: FittedRow, alpha: float, seeds: list[int], advance: Advance) -> list[Episode]:
-        device, starts = chosen_device(self.device), fitted.task.random_starts(seeds)
-        if device != "cpu" and fitted.task.closed_loops() is not None:
-            return played(fitted, seeds, alpha, device, advance, starts=starts)
-        runs = []
-        for _, run in run_parts(partial(_run, fitted, starts, seeds, alpha), range(len(seeds)), self.jobs):
-            runs.append(run)
+    def _play(self, fitted: FittedRow, candidate: CandidateRow, seeds: list[int], advance: Advance) -> list[tuple[str, int]]:
+        """Outcome and steps of an episode per seed; those in the folder `state` are not played again."""
+        device = chosen_device(self.device)
+        identity = fitted.task.identity | candidate.settings | {"seed": self.seed, "calibration": self.calibration}
+        store = PartStore(self.state, f"certify-{fitted.task.slug}", identity | {"device": device, "version": VERSION})
+        done = {seed: (str(end[0]), int(end[1])) for seed, end in store.load().items()}
+        missing = [seed for seed in seeds if seed not in done]
+        advance(len(seeds) - len(missing))
+        for seed, run in self._episodes(fitted, candidate.alpha, missing, device):
+            done[seed] = run.outcome, run.steps
+            store.add(seed, done[seed])
             advance(1)
-        return runs
+        return [done[seed] for seed in seeds]
+
+    def _episodes(self, fitted: FittedRow, alpha: float, seeds: list[int], device: Device) -> Iterator[tuple[int, Episode]]:
+        """An episode per seed, from random starts."""
+        starts = fitted.task.random_starts(seeds)
+        if device == "cpu" or fitted.task.closed_loops() is None:
+            runs = run_parts(partial(_run, fitted, starts, seeds, alpha), range(len(seeds)), self.jobs)
+            yield from ((seeds[number], run) for number, run in runs)
+            return
+        for first in range(0, len(seeds), TOGETHER):
+            some = slice(first, first + TOGETHER)
+            yield from zip(seeds[some], played(fitted, seeds[some], alpha, device, starts=starts[some]))
 
     def _certified(
         self, place: str, task: Task, verdict: Verdict, fitted: FittedRow, console: Console
@@ -169,9 +189,8 @@ class CertifyStudy(Study):
         """Fresh episodes of the certified setting, which no one has chosen by."""
         seeds = [derived_seed(task.seed_here(self.seed), FRESH, episode) for episode in range(self.fresh)]
         with progress_bar(console) as progress:
-            runs = ends(
-                self._play(fitted, float(certificate.settings["alpha"]), seeds, advancing(progress, FRESH, self.fresh))
-            )
+            candidate = CandidateRow.of(task, certificate.settings)
+            runs = self._play(fitted, candidate, seeds, advancing(progress, FRESH, self.fresh))
         rows = []
         success = sum(outcome == "success" for outcome, _ in runs)
         for risk in certificate.risks:
@@ -180,8 +199,9 @@ class CertifyStudy(Study):
             agrees = 1.0 - rate_p_value(failures - 1, len(runs), delta) > 0.01 if failures else True
             words = "which agrees" if agrees else "which CONTRADICTS it"
             console.print(
-                f"{len(runs):,} fresh episodes: {risk.name} {100 * failures / len(runs):.2f} % [{100 * low:.2f}, {100 * high:.2f}], certified "
-                f"at most {100 * delta:g} %, {words}; success {100 * success / len(runs):.2f} %.",
+                f"{len(runs):,} fresh episodes: {risk.name} {100 * failures / len(runs):.2f} % "
+                f"[{100 * low:.2f}, {100 * high:.2f}], certified at most {100 * delta:g} %, {words}; "
+                f"success {100 * success / len(runs):.2f} %.",
                 markup=False,
                 highlight=False,
             )
@@ -207,11 +227,6 @@ class CertifyStudy(Study):
     def _rows(self, place: str, verdict: Verdict) -> list[dict[str, Any]]:
         best = verdict.best
         return [{"map": place, "kind": "candidate", "best": one is best, **_facts(one)} for one in verdict.candidates]
-
-
-def ends(runs: list[Episode]) -> list[tuple[str, int]]:
-    """Outcome and steps of every run."""
-    return [(run.outcome, run.steps) for run in runs]
 
 
 def _run(fitted: FittedRow, starts: Any, seeds: list[int], alpha: float, number: int) -> Episode:

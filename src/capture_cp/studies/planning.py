@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import tyro
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.capture.methods import METHODS
+from capture_cp.certificates.certificate import Certificate
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.planning.episode import Episode, episode_seeds
@@ -34,6 +36,7 @@ from capture_cp.studies.study import (
     drawing_of,
     progress_bar,
 )
+from capture_cp.tasks.candidates import CandidateRow, fingerprints
 from capture_cp.tasks.practice import TOGETHER, practised
 from capture_cp.tasks.recorded import recorded_info
 from capture_cp.tasks.rows import FittedRow, Row, fit_row, part_of
@@ -52,7 +55,7 @@ class PlanningStudy(Study):
     """
 
     command: ClassVar[str] = "plan"
-    unimportant = Study.unimportant | {"methods", "episodes"}
+    unimportant = Study.unimportant | {"methods", "episodes", "certificate"}
 
     methods: Annotated[
         tuple[str, ...],
@@ -74,6 +77,9 @@ class PlanningStudy(Study):
     k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts, by default L/2.")] = None
     calibration: Calibration = 1.0
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
+    certificate: Annotated[
+        Path | None, tyro.conf.arg(help="Refuse every planner but the one that this certificate is for.")
+    ] = None
     device: Annotated[
         Device, tyro.conf.arg(help="Where plans are computed: cuda is an NVIDIA GPU, auto takes one if there is any.")
     ] = "cpu"
@@ -111,7 +117,20 @@ class PlanningStudy(Study):
         if self.k is not None and whole_number("k", self.k, 1) > self.particles:
             raise CaptureError(f"k is {self.k}; expected a number from 1 to the {self.particles} particles.")
         part_of(one.calibration_size, self.calibration)
+        if self.certificate is not None:
+            self._check_certificate(one)
         return tasks
+
+    def _check_certificate(self, task: Task) -> None:
+        """Refuse a certificate of other settings than those that are asked for."""
+        assert self.certificate is not None
+        found = Certificate.load(self.certificate)
+        if len(self.methods) != 1 or len(self.task.place_names) != 1:
+            raise CaptureError("a certificate is for one planner in one place; give one method and one place.")
+        candidate = CandidateRow.of(task, found.settings)
+        asked = CandidateRow(self.planned_row(task, self.methods[0]), self.methods[0], self.alpha)
+        found.require(candidate.settings)
+        found.require(asked.settings)
 
     def planned_row(self, task: Task, name: str) -> Row:
         """A row of the table with this study's choices."""
@@ -123,6 +142,8 @@ class PlanningStudy(Study):
         tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": self.max_leaves} | self._leaf_limits()))
         chosen = self.particles, tree, self.k, self.calibration
         fitted = fit_row(self.planned_row(task, name), task, self.seed, *chosen)
+        if self.certificate is not None:
+            Certificate.load(self.certificate).require(fingerprints=fingerprints(fitted, self.alpha))
         if not fitted.row.practice:
             return fitted
         return practised(fitted, task, self.alpha, self.seed, chosen_device(self.device), practising)

@@ -60,7 +60,8 @@ def parsed(text: str) -> dict[str, Any]:
         name, equals, value = (word.strip() for word in part.partition("="))
         if not (name and equals and value) or name in found:
             raise CaptureError(
-                f"the candidate {shortened(text)!r} cannot be read; expected settings such as method=capture,alpha=0.1,horizon=6."
+                f"the candidate {shortened(text)!r} cannot be read; expected settings such as "
+                "method=capture,alpha=0.1,horizon=6."
             )
         found[name] = _value(value)
     return found
@@ -87,7 +88,8 @@ def _like(own: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
         )
         if own[name] is not None and (not right or (kind is int and value != int(value))):
             raise CaptureError(
-                f"{name} is {value!r}; expected {'a number' if kind in (int, float) else kind.__name__}, such as {own[name]!r}."
+                f"{name} is {value!r}; expected {'a number' if kind in (int, float) else kind.__name__}, such as "
+                f"{own[name]!r}."
             )
         found[name] = kind(value) if kind in (int, float) else value
     return found

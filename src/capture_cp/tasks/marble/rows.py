@@ -32,8 +32,8 @@ ROWS: dict[str, Row] = (
     | oracle_rows(OURS, OUR_WEIGHTS)
 )
 
-#: What is certified, from slow to bold: speed and tilt cost something, which trades steps for falls. Chosen on mirrored maps with
-#: moved pits. Through the gap of Center, which is 3.6 mm wide, the board must tilt.
+#: What is certified, from slow to bold: speed and tilt cost something, which trades steps for falls. Chosen on mirrored maps
+#: with moved pits. Through the gap of Center, which is 3.6 mm wide, the board must tilt.
 LADDER: dict[str, dict[str, float]] = {
     "speed 60, tilt 100": {"speed": 60.0, "tilt": 100.0},
     "speed 40, tilt 100": {"speed": 40.0, "tilt": 100.0},
