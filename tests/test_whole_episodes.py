@@ -304,6 +304,7 @@ def test_all_questions_have_one_answer(by_runs, box_log):
     inside = cap.contains(X, Y, prediction=prediction, **ASK)
     table, compiled, m = cap.threshold_table(**ASK), cap.compile(**ASK), cap.index(Y)
     assert np.array_equal(compiled.thresholds(X, np.empty_like(rows)), rows)
+    assert repr(compiled) == "Compiled(alpha=0.2, simultaneous: free, edge, corner)"
     cells = cap.count_cells(X, prediction=prediction, **ASK)
     for i in range(len(X)):
         region = cap.region(X[i], prediction=prediction[i], **ASK)

@@ -181,7 +181,8 @@ class Capture(Fitted):
 
             kind = CompiledCuda
         table = self.threshold_table(alpha, confidence, simultaneous)
-        return kind(table, self.score_, self.strata, self.n_particles, self.n_outputs_, float(alpha), confidence)
+        rest = self.n_particles, self.n_outputs_, float(alpha), confidence, simultaneous
+        return kind(table, self.score_, self.strata, *rest)
 
     def region(
         self,
