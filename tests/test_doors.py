@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capture_cp import Capture, CaptureError, FunctionStrata, HorizonCapture, OneGroup, Rollouts, Score, Tree, one_stratum
-from capture_cp.capture.horizon_scores import exact_product
+from capture_cp.conformal.together import exact_product
 
 
 class LogDistance(Score):

@@ -19,6 +19,7 @@ from capture_cp import (
     Mahalanobis,
     NearestParticles,
     ParticleBox,
+    PerStratum,
     Product,
     Score,
     Torus,
@@ -127,6 +128,18 @@ def test_compiled_answers_are_those_of_the_processor(both, compiled, new):
     cells = cap.count_cells(new.X[:3], ALPHA, prediction=particles[:3])
     np.testing.assert_array_equal(compiled.count_cells(new.X[:3], particles[:3]), cells)
     assert repr(compiled) == "CompiledCuda(alpha=0.2: free, edge, corner)"
+
+
+def test_regions_for_all_steps_of_an_episode_are_those_of_the_processor(log, new):
+    here = Capture(BOX, BOX.strata, groups=PerStratum(), n_particles=6).fit(log.X, log.Y, episodes=np.arange(1500) // 10)
+    there, particles = copy(here).set_params(device="cuda"), here.predict(new.X, 0)
+    compiled = here.compile(ALPHA, device="cuda", simultaneous=True)
+    q, labels = here.thresholds(new.X, ALPHA, simultaneous=True), BOX.strata.index(new.Y)
+    np.testing.assert_array_equal(there.thresholds(new.X, ALPHA, simultaneous=True), q)
+    np.testing.assert_array_equal(compiled.thresholds(new.X), q)
+    inside = here.contains(new.X, new.Y, ALPHA, prediction=particles, simultaneous=True)
+    np.testing.assert_array_equal(compiled.contains(new.X, new.Y, particles, labels), inside)
+    np.testing.assert_array_equal(there.contains(new.X, new.Y, ALPHA, prediction=particles, simultaneous=True), inside)
 
 
 def test_whole_strata_count_whole(log, new):

@@ -24,7 +24,8 @@ from capture_cp import (
     Rollouts,
     Tree,
 )
-from capture_cp.capture.horizon_scores import SCALES, THRESHOLDS, exact_product
+from capture_cp.capture.horizon_scores import SCALES, THRESHOLDS
+from capture_cp.conformal.together import exact_product
 from horizon.boxes import AXES, K, Line, box_rollouts, horizon_capture
 
 HORIZON, ALPHA = 3, Fraction(1, 10)

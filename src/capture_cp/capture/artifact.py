@@ -27,7 +27,9 @@ from capture_cp.spaces.poses import SE2, SE3
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
 SCHEMA = 1
-EPISODE_SCHEMA = 3  # scores of episodes, which a version that does not know them would take for independent ones
+#: Scores of episodes, which a version that does not know them would take for independent ones. The numbers of the episodes
+#: ("episode") are optional: without them only a random step of an episode is promised, and that is the same either way.
+EPISODE_SCHEMA = 3
 WEIGHTED_SCHEMA = 4  # scores with weights, which such a version would take for equal ones
 FORMAT = "capture-cp calibration"
 HORIZON_FORMAT = "capture-cp horizon calibration"

@@ -103,7 +103,9 @@ class Capture(Fitted):
             prediction: what the model predicted at X, if already at hand: particles (n, L, dc).
             episodes: which episode (run, object, day) each row belongs to, (n,), if rows of one are not independent.
                 Coverage then holds for a random step of a new episode, given its group, hence also by stratum where no
-                group spans several, and overall.
+                group spans several, and overall. Questions may then be asked with `simultaneous=True`: all executed steps of
+                a new episode are in their regions at once with probability at least 1 - alpha. Half of the episodes that
+                did not make the groups set scales, the others are compared; `size_needed(alpha)` of these are needed.
             shift: how new inputs differ from the logged ones, if they are drawn otherwise. Coverage then holds for new ones,
                 given their group; not together with `episodes`.
         """
@@ -135,28 +137,47 @@ class Capture(Fitted):
         """
         return self.predicted(self.inputs(X), None, rng)
 
-    def thresholds(self, X: Any, alpha: float = 0.1, confidence: float | None = None) -> Floats:
+    def thresholds(self, X: Any, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False) -> Floats:
         """Threshold of every input X (n, dx) in every stratum: (n, M)."""
-        q, X = self.group_thresholds(alpha, confidence=confidence), self.inputs(X)
+        q, X = self.group_thresholds(alpha, simultaneous, confidence), self.inputs(X)
         if chosen_device(self.device) == "cpu":
             return q[self.partition_.groups_everywhere(X)]
         from capture_cp.conformal.on_cuda import thresholds_on_cuda
 
         return thresholds_on_cuda(ThresholdTable(self.partition_, q), X)
 
-    def threshold_table(self, alpha: float = 0.1, confidence: float | None = None) -> ThresholdTable:
+    def threshold_table(
+        self, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False
+    ) -> ThresholdTable:
         """The thresholds at one alpha as `table(x, m)`, for a control loop: one input takes under a microsecond."""
-        thresholds = self.group_thresholds(alpha, confidence=confidence)
+        thresholds = self.group_thresholds(alpha, simultaneous, confidence)
         return ThresholdTable(self.partition_, thresholds)
 
     @overload
-    def compile(self, alpha: float = 0.1, confidence: float | None = None, device: Literal["cpu"] = "cpu") -> Compiled: ...
+    def compile(
+        self,
+        alpha: float = 0.1,
+        confidence: float | None = None,
+        device: Literal["cpu"] = "cpu",
+        simultaneous: bool = False,
+    ) -> Compiled: ...
 
     @overload
-    def compile(self, alpha: float = 0.1, confidence: float | None = None, *, device: Literal["cuda"]) -> CompiledCuda: ...
+    def compile(
+        self,
+        alpha: float = 0.1,
+        confidence: float | None = None,
+        *,
+        device: Literal["cuda"],
+        simultaneous: bool = False,
+    ) -> CompiledCuda: ...
 
     def compile(
-        self, alpha: float = 0.1, confidence: float | None = None, device: Literal["cpu", "cuda"] = "cpu"
+        self,
+        alpha: float = 0.1,
+        confidence: float | None = None,
+        device: Literal["cpu", "cuda"] = "cpu",
+        simultaneous: bool = False,
     ) -> Compiled | CompiledCuda:
         """This calibration at one alpha, for a control loop: the same answers, nothing allocated, safe in threads.
 
@@ -168,8 +189,9 @@ class Capture(Fitted):
             from capture_cp.capture.compiled_cuda import CompiledCuda
 
             kind = CompiledCuda
-        table = self.threshold_table(alpha, confidence)
-        return kind(table, self.score_, self.strata, self.n_particles, self.n_outputs_, float(alpha), confidence)
+        table = self.threshold_table(alpha, confidence, simultaneous)
+        rest = self.n_particles, self.n_outputs_, float(alpha), confidence, simultaneous
+        return kind(table, self.score_, self.strata, *rest)
 
     def region(
         self,
@@ -178,18 +200,20 @@ class Capture(Fitted):
         confidence: float | None = None,
         prediction: Any = None,
         rng: Randomness = None,
+        simultaneous: bool = False,
     ) -> Region:
         """Prediction region of one input x (dx,).
 
         `confidence` raises the thresholds so that coverage holds with that probability over the draw of the calibration
-        set; `prediction` takes particles (L, dc) or (1, L, dc) that are already at hand, `rng` is as in `predict`.
+        set; `prediction` takes particles (L, dc) or (1, L, dc) that are already at hand, `rng` is as in `predict`. With
+        `simultaneous` the regions of all steps of an episode hold at once, see `fit`.
         """
         self.check_fitted()
         X = finite_array("x", x, (self.n_inputs_,), "(dx,): state and action side by side")[None]
         if isinstance(prediction, np.ndarray | list) and np.ndim(prediction) == 2:
             prediction = np.asarray(prediction)[None]
         prediction = self.predicted(X, prediction, rng)
-        q = self.thresholds(X, alpha, confidence)[0]
+        q = self.thresholds(X, alpha, confidence, simultaneous)[0]
         return Region(self.score_, prediction, q, self.strata, self.n_outputs_, float(alpha), self.ambient_)
 
     def contains(
@@ -201,6 +225,7 @@ class Capture(Fitted):
         prediction: Any = None,
         labels: Any = None,
         rng: Randomness = None,
+        simultaneous: bool = False,
     ) -> Bools:
         """Whether each Y[i] (dc,) is in the region of X[i] (dx,): bool (n,). No region is built.
 
@@ -211,7 +236,7 @@ class Capture(Fitted):
         rows = Y.reshape(-1, self.n_outputs_)
         known = None if labels is None else checked_index(np.ravel(labels), len(rows), len(self.strata.names), "the caller")
         m = self.index(rows) if known is None else known
-        inside = self._contains(X, rows, m, alpha, confidence, self.predicted(X, prediction, rng))
+        inside = self._contains(X, rows, m, alpha, confidence, self.predicted(X, prediction, rng), simultaneous)
         return inside.reshape(Y.shape[:-1])
 
     def count_cells(
@@ -221,11 +246,12 @@ class Capture(Fitted):
         confidence: float | None = None,
         prediction: Any = None,
         rng: Randomness = None,
+        simultaneous: bool = False,
     ) -> Ints:
         """Grid cells of the region of each X[i] (dx,), by stratum: (n, M + 1), infeasible cells (LUCCa) last."""
         X = self.inputs(X)
         strata = grid_of(self.strata)
-        q = self.cell_thresholds(X, alpha, confidence)
+        q = self.cell_thresholds(X, alpha, confidence, simultaneous)
         counts = self.computed_score.count_cells(self.predicted(X, prediction, rng), finite_columns(q), strata)
         return with_whole_strata(q, counts, strata)
 
@@ -239,21 +265,23 @@ class Capture(Fitted):
         volumes: bool = True,
         episodes: Any = None,
         rng: Randomness = None,
+        simultaneous: bool = False,
     ) -> Coverage:
         """Coverage on transitions that were not used to fit: overall, by stratum and by group, with exact intervals.
 
         `volumes=False` skips the mean region volumes, which need a grid and most of the time. `episodes` (n,) names the
         episode of each row, as in `fit`: coverage is then that of a random step of a random episode, and the intervals,
-        wider ones, are valid for any number of independent episodes, however different they are.
+        wider ones, are valid for any number of independent episodes, however different they are. The row `together` is
+        then that of whole episodes, which `simultaneous` regions promise.
         """
         X, Y = self.pairs(X, Y)
         some_rows("X", X)
         m = self.feasible_index(Y)
         prediction = self.predicted(X, prediction, rng)
-        inside = self._contains(X, Y, m, alpha, confidence, prediction)
+        inside = self._contains(X, Y, m, alpha, confidence, prediction, simultaneous)
         cells = None
         if volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None:
-            cells = self.count_cells(X, alpha, confidence, prediction)
+            cells = self.count_cells(X, alpha, confidence, prediction, simultaneous=simultaneous)
         found = coverage_of(
             float(alpha),
             inside,
@@ -264,6 +292,7 @@ class Capture(Fitted):
             self.calibration_.sizes,
             None if cells is None else cells.mean(axis=0),
             None if episodes is None else episode_numbers(episodes, len(X)),
+            simultaneous,
         )
         return found if self.shift_ is None else replace(found, note=f"promised for {self.shift_}")
 
@@ -307,12 +336,14 @@ class Capture(Fitted):
         """Score of each Y[i] (dc,) under its prediction, known to be finite and at least 0: (n,)."""
         return checked_scores(self.computed_score.score(prediction, Y), (len(Y),), "(n,): one score per transition")
 
-    def cell_thresholds(self, X: Floats, alpha: float = 0.1, confidence: float | None = None) -> Floats:
+    def cell_thresholds(
+        self, X: Floats, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False
+    ) -> Floats:
         """Thresholds by which cells are counted: of every stratum, and last of what is infeasible, (n, M + 1).
 
         They are negative where nothing belongs to a region.
         """
-        q = self.thresholds(X, alpha, confidence)
+        q = self.thresholds(X, alpha, confidence, simultaneous)
         return np.hstack([q, q[:, :1] if self.ambient_ else np.full((len(X), 1), -1.0)])
 
     def first_prediction(self, states: Floats, actions: Floats, rng: Randomness = None) -> tuple[Floats, Any]:
@@ -343,21 +374,36 @@ class Capture(Fitted):
             prediction = self.score_.predict(self.model, X, self.n_particles, generator(rng))
         return self.score_.checked(prediction, len(X), self.n_particles, dims)
 
-    def _contains(self, X: Floats, Y: Floats, m: Ints, alpha: float, confidence: float | None, prediction: Any) -> Bools:
+    def _contains(
+        self,
+        X: Floats,
+        Y: Floats,
+        m: Ints,
+        alpha: float,
+        confidence: float | None,
+        prediction: Any,
+        simultaneous: bool,
+    ) -> Bools:
         """Membership of rows Y (n * r, dc) with strata m, r of them for each row of X (n, dx)."""
         m_known = np.maximum(m, 0)
         if len(Y) == len(X):
-            q = self.group_thresholds(alpha, confidence=confidence)[self.partition_.groups(X, m_known)]
+            q = self.group_thresholds(alpha, simultaneous, confidence)[self.partition_.groups(X, m_known)]
         else:
             owner = np.repeat(np.arange(len(X)), len(Y) // max(1, len(X)))
-            q = self.thresholds(X, alpha, confidence)[owner, m_known]
+            q = self.thresholds(X, alpha, confidence, simultaneous)[owner, m_known]
         inside = self.computed_score.within(prediction, Y, q)
         return inside if self.ambient_ else inside & (m != INFEASIBLE)
 
     def _read_thresholds(self, alpha: float, simultaneous: bool, confidence: float | None) -> Floats:
-        if simultaneous:
-            raise CaptureError("simultaneous regions need a HorizonCapture; a Capture is calibrated for one step.")
-        q = self.calibration_.at(alpha, confidence)
+        if not simultaneous:
+            q = self.calibration_.at(alpha, confidence)
+        elif isinstance(self.calibration_, EpisodeScores):
+            q = self.calibration_.together(alpha, confidence)
+        else:
+            raise CaptureError(
+                "simultaneous regions are for all steps of an episode, but this Capture was fitted without episodes, or is "
+                "of a method that is not calibrated; call fit(X, Y, episodes=...)."
+            )
         return q if self.farthest is None else np.minimum(q, self.farthest)
 
     def _check_farthest(self, R: Floats) -> None:
@@ -395,7 +441,8 @@ class Capture(Fitted):
     def _score_arrays(self) -> Arrays:
         if not isinstance(self.calibration_, GroupScores | EpisodeScores | WeightedScores):
             raise CaptureError("there is nothing to save: this method is not calibrated.")
-        return {field.name: np.atleast_1d(getattr(self.calibration_, field.name)) for field in fields(self.calibration_)}
+        kept = {field.name: getattr(self.calibration_, field.name) for field in fields(self.calibration_)}
+        return {name: np.atleast_1d(array) for name, array in kept.items() if array is not None}
 
     @classmethod
     def _loaded(cls, header: dict[str, Any], arrays: Arrays, model: Any, strata: Strata, parts: dict[str, Any]) -> Self:

@@ -25,6 +25,7 @@ class AtOneAlpha(ABC):
     Attributes:
         alpha: allowed failure rate.
         confidence: as given to `compile`.
+        simultaneous: whether all steps of an episode hold at once, as given to `compile`.
         names: the strata, in the order of columns.
         n_inputs: dx.
         n_particles: L.
@@ -40,8 +41,9 @@ class AtOneAlpha(ABC):
         n_outputs: int,
         alpha: float,
         confidence: float | None,
+        simultaneous: bool = False,
     ) -> None:
-        self.alpha, self.confidence = alpha, confidence
+        self.alpha, self.confidence, self.simultaneous = alpha, confidence, simultaneous
         self.names = tuple(strata.names)
         self.n_inputs, self.n_particles, self.n_outputs = table.n_inputs, n_particles, n_outputs
         self._compile(table, score, strata)
@@ -52,6 +54,7 @@ class AtOneAlpha(ABC):
 
     def __repr__(self) -> str:
         promise = f"alpha={self.alpha:g}" + ("" if self.confidence is None else f", confidence={self.confidence:g}")
+        promise += ", simultaneous" if self.simultaneous else ""
         return f"{type(self).__name__}({promise}: {', '.join(self.names)})"
 
 

@@ -31,7 +31,13 @@ from capture_cp.capture.artifact import (
     read,
     write,
 )
-from capture_cp.capture.preflight import check_parts, check_same_strata, warn_of_small_groups
+from capture_cp.capture.preflight import (
+    check_parts,
+    check_same_strata,
+    warn_of_few_episodes,
+    warn_of_small_groups,
+    warn_of_unseen_groups,
+)
 from capture_cp.capture.saved_arrays import Arrays, checked_size, partition_arrays
 from capture_cp.conformal.gaussian import Gaussians
 from capture_cp.conformal.groups import Groups, Tree
@@ -150,8 +156,9 @@ class Fitted(Params, ABC):
     def group_thresholds(self, alpha: float = 0.1, simultaneous: bool = False, confidence: float | None = None) -> Floats:
         """Threshold of every group of `partition_`: (J,), +inf where there are too few calibration points.
 
-        With `simultaneous` all steps of a horizon hold at once; `confidence` raises the thresholds so that coverage holds
-        with that probability over the draw of the calibration set.
+        With `simultaneous` all steps of a horizon hold at once, or of a `Capture` that was fitted with `episodes` all
+        executed steps of an episode; `confidence` raises the thresholds so that coverage holds with that probability over
+        the draw of the calibration set.
         """
         self.check_fitted()
         key = failure_rate(alpha), bool(simultaneous), confidence_level(confidence)
@@ -166,13 +173,21 @@ class Fitted(Params, ABC):
         """The groups of one of the calibrated steps, counted from 0; beyond the last, those of the last."""
         return self.partition_.at_step(min(step, len(self.steps_) - 1), len(self.strata.names))
 
-    def step_thresholds(self, X: Floats, alpha: float = 0.1, step: int = 0) -> Floats:
-        """Thresholds (n, M) of inputs X (n, dx), state and action side by side, at one of the calibrated steps (from 0)."""
-        return self.group_thresholds(alpha)[self.partition_at(step).groups_everywhere(X)]
+    def step_thresholds(self, X: Floats, alpha: float = 0.1, step: int = 0, simultaneous: bool = False) -> Floats:
+        """Thresholds (n, M) of inputs X (n, dx), state and action side by side, at one of the calibrated steps (from 0).
+
+        `simultaneous` is as in `group_thresholds`.
+        """
+        return self.group_thresholds(alpha, simultaneous)[self.partition_at(step).groups_everywhere(X)]
 
     def plan_thresholds(self, alpha: float = 0.1, simultaneous: bool = False) -> Floats:
         """Threshold of every group as a part of every stratum, for the steps of a plan: (M, J)."""
         self.check_fitted()
+        if simultaneous and not self.predicts_state:
+            raise CaptureError(
+                "simultaneous regions of a plan need a HorizonCapture; those of a Capture are for executed steps, see "
+                "executed_regions."
+            )
         several, features = len(self.steps_) > 1, self.partition_.stratum_features.shape[1]
         if self.steps_ != tuple(range(1, len(self.steps_) + 1)) or (several and features):
             raise CaptureError(
@@ -200,17 +215,23 @@ class Fitted(Params, ABC):
         """
 
     def executed_regions(
-        self, states: Floats, actions: Floats, after: Any, alpha: float = 0.1, rng: Randomness = None
+        self,
+        states: Floats,
+        actions: Floats,
+        after: Any,
+        alpha: float = 0.1,
+        rng: Randomness = None,
+        simultaneous: bool = False,
     ) -> ExecutedRegions:
         """Regions of steps that were executed from states (n, ds) under actions (n, da), and whether they held.
 
         `after` (n, dc) are the configurations that followed. A calibration for a horizon gives its regions of the first
-        step. `rng` is as in `Capture.predict`.
+        step. `rng` is as in `Capture.predict`, `simultaneous` as in `group_thresholds`.
         """
         self.check_fitted()
         x, prediction = self.first_prediction(states, actions, rng)
         Y = finite_array("the configurations that followed", after, (len(x), self.n_outputs_), "(n, dc): as in fit")
-        q, m = self.step_thresholds(x, alpha), self.index(Y)
+        q, m = self.step_thresholds(x, alpha, simultaneous=simultaneous), self.index(Y)
         inside = self.computed_score.within(prediction, Y, q[np.arange(len(x)), np.maximum(m, 0)])
         particles = prediction.mean[:, None] if isinstance(prediction, Gaussians) else prediction
         return ExecutedRegions(particles, q, inside if self.ambient_ else inside & (m != INFEASIBLE))
@@ -292,13 +313,29 @@ class Fitted(Params, ABC):
 
     def _warn_of_few(self, q: Floats, alpha: float, simultaneous: bool, confidence: float | None) -> None:
         """Report groups that are too small for a finite threshold."""
+        if simultaneous:
+            return self._warn_of_few_episodes(q, alpha, confidence)
         own, sizes = self.partition_.in_use, self.calibration_.counted(confidence)
         small = {j: (self.describe_group(j), int(sizes[j])) for j in own[np.isinf(q[own])].tolist()}
-        rest = getattr(self.strata, "rest", None)  # a stratum for what nobody expects may well be empty
-        expected = None if rest is None else (self.strata.names[rest], 0)
-        small = {j: group for j, group in small.items() if group != expected}
+        small = {j: group for j, group in small.items() if group != (self._expected_empty, 0)}
         self._warn_of_groups(small, alpha, confidence)
 
     def _warn_of_groups(self, small: Mapping[int, tuple[str, int]], alpha: float, confidence: float | None) -> None:
         """Report these groups, by description and size."""
         warn_of_small_groups(small, alpha, confidence, leaves=any(map(self.partition_.has_splits, small)))
+
+    def _warn_of_few_episodes(self, q: Floats, alpha: float, confidence: float | None) -> None:
+        """Report thresholds for all steps of an episode that are infinite: all of them, or those of unseen groups."""
+        infinite, seen = [j for j in self.partition_.in_use if np.isinf(q[j])], self.calibration_.seen_together
+        if seen[infinite].any():
+            warn_of_few_episodes(self.calibration_.n_together, alpha, confidence)
+            return
+        unseen = [words for words in map(self.describe_group, infinite) if words != self._expected_empty]
+        if unseen:
+            warn_of_unseen_groups(unseen, "episode")
+
+    @property
+    def _expected_empty(self) -> str | None:
+        """The stratum for what nobody expects, if there is one: it may well be empty."""
+        rest = getattr(self.strata, "rest", None)
+        return None if rest is None else self.strata.names[rest]

@@ -17,13 +17,11 @@ from capture_cp.conformal.episodes import steps_and_drawn
 from capture_cp.conformal.groups import Examples, Groups
 from capture_cp.conformal.merging import without_borrowers
 from capture_cp.conformal.partition import Partition, stacked
-from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
+from capture_cp.conformal.together import scales, thresholds_together
 
 #: What a roll-out is for: scales, thresholds of single steps, thresholds of single steps and of all at once.
 SCALES, SCALES_AND_STEPS, THRESHOLDS = range(3)
-#: A group's scale is at least this share of the largest one: scores of zero are common in contact.
-SMALLEST_SCALE = 1e-3
 SCALE_SHARE = 0.5  # of the roll-outs, where the groups were made without any
 
 
@@ -93,23 +91,14 @@ class HorizonScores:
         q = by_episode(largest[:, None], np.zeros((len(largest), 1), dtype=np.int64), 1, self.episodes[rows]).at(
             alpha, confidence
         )
-        return np.where(self.seen_together, exact_product(float(q[0]), scale), np.inf)
+        return thresholds_together(float(q[0]), scale, self.seen_together)
 
     def scales(self, alpha: float) -> Floats:
-        """A large score of each group, (J,): the quantile at 1 - alpha / S of roll-outs that set no threshold.
+        """A large score of each group, (J,), of roll-outs that set no threshold; see `together.scales`.
 
-        With the true quantiles, q̂ would be at most 1 for S steps, by Bonferroni; steps that fail together make it smaller.
-        Any positive numbers would do for coverage: a group with too few scores takes its largest, one without the largest
-        of all.
+        With the true quantiles at 1 - alpha / S, q̂ would be at most 1 for S steps, by Bonferroni.
         """
-        scale = np.zeros(self.n_groups)
-        for j, (start, size) in enumerate(zip(self._spread.starts, self._spread.sizes)):
-            if size:
-                rank = min(conformal_rank(int(size), alpha / self.scores.shape[1]), int(size))
-                scale[j] = self._spread.scores[start + rank - 1]
-        most = float(scale.max()) or 1.0
-        scale[self._spread.sizes == 0] = most
-        return np.maximum(scale, SMALLEST_SCALE * most)
+        return scales(self._spread.scores, self._spread.starts, alpha, self.scores.shape[1])
 
 
 def split_by_step(
@@ -164,18 +153,3 @@ def by_episode(scores: Floats, groups: Ints, n_groups: int, episodes: Ints) -> T
     return EpisodeScores.from_groups(
         scores.ravel(), groups.ravel(), n_groups, np.repeat(steps, every), np.repeat(drawn, every)
     )
-
-
-def exact_product(q: float, scale: Floats) -> Floats:
-    """The largest t (J,) with t / scale <= q in floating point: the roll-out that sets q passes its own thresholds."""
-    if not np.isfinite(q):
-        return np.full(len(scale), np.inf)
-    # positive floats are ordered as their bits are, so that halving ends after 64 steps wherever q and scale lie
-    low = np.zeros(len(scale), dtype=np.int64)
-    high = np.full(len(scale), np.finfo(np.float64).max).view(np.int64)
-    with np.errstate(over="ignore"):
-        for _ in range(64):
-            middle = high - (high - low) // 2
-            passes = middle.view(np.float64) / scale <= q
-            low, high = np.where(passes, middle, low), np.where(passes, high, middle - 1)
-    return low.view(np.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
 from capture_cp.base.streams import Randomness, derived_seed
 from capture_cp.capture.capture import Capture
-from capture_cp.conformal.coverage import Coverage, tally
+from capture_cp.conformal.coverage import Coverage, CoverageRow, tally, whole_episodes
 
 R = TypeVar("R", bound="Run")
 
@@ -53,13 +53,22 @@ def executed(episodes: Sequence[Run], axes: Sequence[int]) -> Executed:
 
 @dataclass(frozen=True)
 class OnPolicyCoverage(Coverage):
-    """Coverage on executed steps, where every episode weighs the same; `steps[t]` is that of step t + 1 of the episodes."""
+    """Coverage on executed steps, where every episode weighs the same; `steps[t]` is that of step t + 1 of the episodes.
+
+    `together` is the share of episodes all of whose steps were inside, with an exact interval: an episode is one trial.
+    """
 
     steps: tuple[Coverage, ...]
+    together: CoverageRow = field(kw_only=True)
 
 
 def on_policy_coverage(
-    cap: Capture, episodes: Sequence[Run], axes: Sequence[int], alpha: float = 0.1, rng: Randomness = None
+    cap: Capture,
+    episodes: Sequence[Run],
+    axes: Sequence[int],
+    alpha: float = 0.1,
+    rng: Randomness = None,
+    simultaneous: bool = False,
 ) -> OnPolicyCoverage:
     """How often the regions of `cap` hold the executed steps of episodes that it was not fitted to.
 
@@ -71,16 +80,21 @@ def on_policy_coverage(
         axes: the state's entries that `cap` predicts.
         alpha: failure rate of the regions.
         rng: as in `Capture.predict`.
+        simultaneous: whether to ask for the regions of all steps of an episode at once; `together` then measures what
+            they promise, for the planner whose episodes `cap` was fitted to.
     """
     rows = executed(episodes, axes)
     labels = cap.feasible_index(rows.Y, "the episodes")
-    inside = cap.contains(rows.X, rows.Y, alpha, labels=labels, rng=rng)
+    inside = cap.contains(rows.X, rows.Y, alpha, labels=labels, rng=rng, simultaneous=simultaneous)
     names = list(cap.strata.names)
     at = [np.flatnonzero(rows.steps == step) for step in range(1, rows.steps.max() + 1)]
     # a step occurs once per episode: those of different episodes are independent
     steps = tuple(_coverage(alpha, names, labels[here], inside[here], None) for here in at)
     total = _coverage(alpha, names, labels, inside, rows.episodes)
-    return OnPolicyCoverage(total.alpha, total.all, total.strata, total.groups, steps)
+    together = whole_episodes(inside, rows.episodes)
+    return OnPolicyCoverage(
+        total.alpha, total.all, total.strata, total.groups, steps, together=together, simultaneous=simultaneous
+    )
 
 
 def _coverage(alpha: float, names: list[str], labels: Ints, inside: Bools, episodes: Ints | None) -> Coverage:

@@ -161,12 +161,24 @@ def _names_for(trained: Any, episodes: Any) -> tuple[Any, ...]:
     return (episodes,)
 
 
-def warn_of_unseen_groups(groups: Sequence[str]) -> None:
-    """Report groups that no roll-out of the calibration has been in."""
+def warn_of_few_episodes(compared: int, alpha: float, confidence: float | None) -> None:
+    """Report that so few episodes were `compared` that no region for all steps of an episode at once is finite."""
+    needed = size_needed(alpha, confidence)
+    warnings.warn(
+        f"too few calibration episodes for all steps of an episode at once at alpha = {alpha:g}: {compared} are compared, "
+        f"{needed} are needed, and as many for the scales. All thresholds are infinite, so a region takes in every stratum; "
+        "collect more episodes, raise alpha, or keep fewer for the groups (partition_share).",
+        CaptureWarning,
+        stacklevel=callers_level(),
+    )
+
+
+def warn_of_unseen_groups(groups: Sequence[str], run: str = "roll-out") -> None:
+    """Report groups that no `run` of the calibration, a roll-out or an episode, has been in."""
     shown = ", ".join(groups[:4]) + (f", and {len(groups) - 4} more" if len(groups) > 4 else "")
     warnings.warn(
-        f"no calibration roll-out that sets thresholds has been in: {shown}. Their thresholds are infinite, so a region "
-        "takes in the whole stratum there; collect roll-outs that go there.",
+        f"no calibration {run} that sets thresholds has been in: {shown}. Their thresholds are infinite, so a region "
+        f"takes in the whole stratum there; collect {run}s that go there.",
         CaptureWarning,
         stacklevel=callers_level(),
     )

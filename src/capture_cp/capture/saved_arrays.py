@@ -105,7 +105,8 @@ def checked_group_scores(
         return partition, _checked_weights(scores, starts, arrays)
     if "drawn" not in arrays:
         return partition, GroupScores(scores, starts)
-    return partition, _checked_episodes(EpisodeScores(scores, starts, arrays["steps"], arrays["drawn"]))
+    found = EpisodeScores(scores, starts, arrays["steps"], arrays["drawn"], arrays.get("episode"))
+    return partition, _checked_episodes(found)
 
 
 def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
@@ -117,6 +118,7 @@ def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
         and _all_between(found.steps, 1, len(found.scores) + 1)
         and _all_between(found.drawn, 0, 2)
         and abs((1.0 / found.steps).sum() - found.drawn.sum()) <= 1e-6 * len(found.scores)
+        and (found.episode is None or _numbered(found.episode, found))
     )
     if not sound:
         raise CaptureError(UNSOUND)
@@ -137,6 +139,15 @@ def _checked_weights(scores: npt.NDArray[np.float64], starts: npt.NDArray[np.int
     if not sound:
         raise CaptureError(UNSOUND)
     return WeightedScores(scores, starts, weights, float(largest[0]))
+
+
+def _numbered(episode: npt.NDArray[Any], found: EpisodeScores) -> bool:
+    """Whether numbers of episodes (n,) fit the rest: 0, 1, ... without a gap, as many rows as steps, one of them drawn."""
+    count = int(found.drawn.sum(dtype=np.int64))
+    if episode.shape != found.scores.shape or episode.dtype != np.int64 or not _all_between(episode, 0, count):
+        return False
+    rows, drawn = np.bincount(episode, minlength=count), np.bincount(episode[found.drawn > 0], minlength=count)
+    return bool((rows[episode] == found.steps).all() and (drawn == 1).all())
 
 
 def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int) -> HorizonScores:

@@ -63,14 +63,17 @@ class CoverageRow:
 class Coverage:
     """Coverage over all test transitions, by stratum of the realised outcome, and by calibration group.
 
-    `coverage["edge"]` is the row of one stratum, `coverage.all` the row of everything, `coverage.groups` the groups;
-    `coverage.note` says what the promise rests on, if on more than the log.
+    `coverage["edge"]` is the row of one stratum, `coverage.all` the row of everything, `coverage.groups` the groups. Where
+    it was asked for by episode, `coverage.together` is the row of whole episodes, all of whose steps must be inside; that
+    is what `simultaneous` regions promise. `coverage.note` says what the promise rests on, if on more than the log.
     """
 
     alpha: float
     all: CoverageRow
     strata: tuple[CoverageRow, ...]
     groups: tuple[CoverageRow, ...]
+    together: CoverageRow | None = field(default=None, kw_only=True)
+    simultaneous: bool = field(default=False, kw_only=True)
     note: str | None = field(default=None, kw_only=True)
 
     def __getitem__(self, stratum: str) -> CoverageRow:
@@ -97,9 +100,11 @@ class Coverage:
         ]
 
     def __str__(self) -> str:
-        width = max(len(row.name) for row in self)
-        lines = [f"coverage, target {1 - self.alpha:.1%}"]
-        for row in self:
+        rows = [*self, *([self.together] if self.simultaneous and self.together is not None else [])]
+        width = max(len(row.name) for row in rows)
+        promise = " for all steps of an episode at once" if self.simultaneous else ""
+        lines = [f"coverage, target {1 - self.alpha:.1%}{promise}"]
+        for row in rows:
             low, high = row.ci95
             shown = f"{row.coverage:7.1%}  [{low:.1%}, {high:.1%}]" if row.n else "      -"
             cells = "" if row.volume is None else f"  {row.volume:10.1f} cells"
@@ -117,10 +122,12 @@ def coverage_of(
     calibration: Ints,
     volumes: Floats | None,
     episodes: Ints | None,
+    simultaneous: bool = False,
 ) -> Coverage:
     """Coverage from what is inside (n,), with the stratum and the group of each outcome (n,), and its episode if any.
 
-    `calibration` (J,) are the sizes of the groups, `volumes` (M + 1,) the mean cells of a region by stratum.
+    `calibration` (J,) are the sizes of the groups, `volumes` (M + 1,) the mean cells of a region by stratum; `simultaneous`
+    says whether regions are for all steps of an episode at once.
     """
     cells = None if volumes is None else [volumes.sum()]
     (everything,) = tally(["all"], np.zeros_like(strata), inside, cells, [calibration.sum()], episodes)
@@ -129,7 +136,19 @@ def coverage_of(
         everything,
         tally(stratum_names, strata, inside, volumes, None, episodes),
         tally(group_names, groups, inside, None, calibration, episodes),
+        together=None if episodes is None else whole_episodes(inside, episodes),
+        simultaneous=simultaneous,
     )
+
+
+def whole_episodes(inside: Bools, episodes: Ints) -> CoverageRow:
+    """The share of episodes all of whose steps are inside (n,), with `episodes` (n,) that of each step.
+
+    An episode is one trial, so the interval is the exact binomial one.
+    """
+    different, number = np.unique(episodes, return_inverse=True)
+    missed = np.bincount(number, weights=~inside, minlength=len(different)) > 0
+    return CoverageRow("whole episodes", len(different), int((~missed).sum()))
 
 
 def tally(

@@ -14,6 +14,7 @@ from capture_cp.conformal.episodes import steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
+from capture_cp.conformal.together import numbered_at_random
 from capture_cp.conformal.weighted import Ratios, WeightedScores
 from capture_cp.kernels.tree import NODE
 
@@ -68,7 +69,8 @@ class Groups(Params, ABC):
             raise CaptureError(
                 f"{type(self).__name__}.split parts rows of one episode; keep whole examples.episodes together."
             )
-        return partition, EpisodeScores.from_groups(R, group, partition.n_groups, *steps_and_drawn(episodes, rng))
+        facts = *steps_and_drawn(episodes, rng), numbered_at_random(episodes, rng)
+        return partition, EpisodeScores.from_groups(R, group, partition.n_groups, *facts)
 
 
 class OneGroup(Groups):

@@ -11,8 +11,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import Floats, Ints
-from capture_cp.conformal.quantile import as_fraction, conformal_rank
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_rank
+from capture_cp.conformal.together import scales, thresholds_together
 
 
 class Thresholds(Protocol):
@@ -71,7 +72,8 @@ class EpisodeScores:
 
     Sorted as in `GroupScores`. The steps of an episode are not independent; the episodes are. `steps` (n,) is the length of
     the score's episode, so that one score weighs 1 / steps. `drawn` (n,) is 1 where the step was drawn at random among all
-    of its episode, else 0.
+    of its episode, else 0. `episode` (n,) is the number of the score's episode: 0, 1, ... in random order, which only
+    `together` needs; None in files of before it was kept.
 
     Thresholds hold for a random step of a new episode, given its group: P(miss and group j) <= alpha P(group j). Summed
     over groups, they hold given the stratum, and overall. Proof for group j: let w be the share of an episode's steps
@@ -86,15 +88,25 @@ class EpisodeScores:
     starts: Ints
     steps: Ints
     drawn: npt.NDArray[np.uint8]
+    episode: Ints | None = None
 
     @classmethod
     def from_groups(
-        cls, scores: Floats, groups: Ints, n_groups: int, steps: Ints, drawn: npt.NDArray[np.uint8]
+        cls,
+        scores: Floats,
+        groups: Ints,
+        n_groups: int,
+        steps: Ints,
+        drawn: npt.NDArray[np.uint8],
+        episode: Ints | None = None,
     ) -> EpisodeScores:
-        """Collect scores (n,) of steps by their groups (n,); `steps` and `drawn` as from `steps_and_drawn`."""
+        """Collect scores (n,) of steps by their groups (n,).
+
+        `steps` and `drawn` are as from `steps_and_drawn`, `episode` is as from `numbered_at_random`: (n,) each.
+        """
         order = np.lexsort((scores, groups))
         starts = np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
-        return cls(scores[order], starts, steps[order], drawn[order])
+        return cls(scores[order], starts, steps[order], drawn[order], None if episode is None else episode[order])
 
     @cached_property
     def weights(self) -> list[Fraction]:
@@ -111,9 +123,7 @@ class EpisodeScores:
     @cached_property
     def single(self) -> GroupScores:
         """One random step per episode: scores that are exchangeable with such steps of new episodes, across all groups."""
-        kept = self.drawn > 0
-        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
-        return GroupScores(self.scores[kept], starts.astype(np.int64))
+        return self._only(self.drawn > 0)
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         """Threshold of every group: (J,), +inf for groups with too few episodes.
@@ -129,6 +139,68 @@ class EpisodeScores:
             if needed <= weight:
                 q[j] = self.scores[rows][_reaches(self.steps[rows], needed)]
         return q
+
+    # -- all steps of an episode at once ------------------------------------------------------------------------------
+
+    def together(self, alpha: float, confidence: float | None = None) -> Floats:
+        """Threshold of every group, (J,), so that all steps of an episode hold at once: one number q̂ times a scale.
+
+        Half of the episodes set the scales. Each of the others has a number, its largest score in units of the scales, and
+        q̂ is the conformal quantile of these. Proof: given the scales, the number of a new episode is exchangeable with
+        those of the comparing episodes, so it is at most q̂ with probability at least 1 - alpha; then so are all of its
+        scores, each in its unit. It takes `size_needed(alpha, confidence)` comparing episodes, about twice as many in all;
+        groups that none of them has been in are infinite.
+        """
+        number, scale = self._numbers, self.scales(alpha)
+        compared = number >= self._half
+        with np.errstate(over="ignore"):
+            units = (self.scores / scale[self._groups])[compared]
+        largest = np.zeros(self.n_together)
+        np.maximum.at(largest, number[compared] - self._half, units)
+        return thresholds_together(conformal_quantile(largest, alpha, confidence), scale, self.seen_together)
+
+    def scales(self, alpha: float) -> Floats:
+        """A large score of each group, (J,), of the episodes that are not compared; see `together.scales`."""
+        spread = self._only(self._numbers < self._half)
+        return scales(spread.scores, spread.starts, alpha, max(1.0, len(spread.scores) / max(1, self._half)))
+
+    @property
+    def n_together(self) -> int:
+        """Episodes that are compared for all steps at once."""
+        return self._count - self._half
+
+    @property
+    def seen_together(self) -> Bools:
+        """Whether each group has a step of an episode that is compared: (J,)."""
+        return np.isin(np.arange(len(self.starts) - 1), self._groups[self._numbers >= self._half])
+
+    @property
+    def _numbers(self) -> Ints:
+        if self.episode is None:
+            raise CaptureError(
+                "this calibration was saved without the numbers of its episodes, which regions for all steps of an episode "
+                "at once need; calibrate again, with fit(X, Y, episodes=...), and save it."
+            )
+        return self.episode
+
+    @property
+    def _count(self) -> int:
+        return int(self.drawn.sum(dtype=np.int64))  # one step of each episode is drawn
+
+    @property
+    def _half(self) -> int:
+        """How many episodes, by number the first, set scales."""
+        return self._count // 2
+
+    @property
+    def _groups(self) -> Ints:
+        """Group of each score: (n,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def _only(self, kept: Bools) -> GroupScores:
+        """Some of the scores, those `kept` (n,)."""
+        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
+        return GroupScores(self.scores[kept], starts.astype(np.int64))
 
 
 def _reaches(steps: Ints, needed: Fraction) -> int:

@@ -74,14 +74,22 @@ class Episode:
         """State and action of each executed step: (T, ds + da)."""
         return np.hstack([self.states[:-1], self.actions])
 
-    def with_regions(self, cap: Fitted, axes: Sequence[int], alpha: float = 0.1, rng: Randomness = None) -> Episode:
+    def with_regions(
+        self,
+        cap: Fitted,
+        axes: Sequence[int],
+        alpha: float = 0.1,
+        rng: Randomness = None,
+        simultaneous: bool = False,
+    ) -> Episode:
         """The episode with the regions of its executed steps; `axes` are the state's entries that `cap` predicts.
 
-        A calibration for a horizon gives its regions of the first step. `rng` is as in `Capture.predict`.
+        A calibration for a horizon gives its regions of the first step. `rng` is as in `Capture.predict`. With
+        `simultaneous`, a `Capture` that was fitted to episodes gives regions that hold all executed steps at once.
 
         `cap.region(inputs[t], alpha, prediction=particles[t])` is then the region of step t.
         """
-        return with_regions([self], cap, axes, alpha, rng)[0]
+        return with_regions([self], cap, axes, alpha, rng, simultaneous)[0]
 
     def save(self, path: Pathlike) -> None:
         """Write the episode to an .npz file, atomically."""
@@ -123,11 +131,12 @@ def with_regions(
     axes: Sequence[int],
     alpha: float = 0.1,
     rng: Randomness = None,
+    simultaneous: bool = False,
 ) -> list[Episode]:
     """Episodes with the regions of their executed steps, all asked for at once; see `Episode.with_regions`."""
     before, actions = np.concatenate([run.states[:-1] for run in runs]), np.concatenate([run.actions for run in runs])
     after = np.concatenate([run.states[1:] for run in runs])[:, list(axes)]
-    found = cap.executed_regions(before, actions, after, alpha, rng)
+    found = cap.executed_regions(before, actions, after, alpha, rng, simultaneous)
     ends = np.cumsum([run.steps for run in runs])[:-1]
     parts = zip(runs, *(np.split(part, ends) for part in found))
     return [replace(run, particles=p, thresholds=q, inside=i) for run, p, q, i in parts]
