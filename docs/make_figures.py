@@ -6,6 +6,7 @@
 import sys
 
 from figures.arm import arm_picture
+from figures.certificates import dial_picture
 from figures.choosing import alpha_study, leaf_study, neighbour_study, size_study
 from figures.closed_loop import closed_loop_picture
 from figures.episode import episode_animation
@@ -36,6 +37,7 @@ PICTURES = {
     "episodes": episodes_picture,
     "horizon": horizon_picture,
     "closed-loop": closed_loop_picture,
+    "certificate-dial": dial_picture,
     "choosing-k": neighbour_study,
     "choosing-alpha": alpha_study,
     "choosing-leaf": leaf_study,

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
         on_policy_rounds,
     )
     from capture_cp.capture.region import Region
+    from capture_cp.certificates.certificate import Certificate
+    from capture_cp.certificates.certify import certify, episodes_needed
+    from capture_cp.certificates.outcomes import Outcomes
+    from capture_cp.certificates.risks import Risk
+    from capture_cp.certificates.standing import Standing
+    from capture_cp.certificates.verdict import Candidate, Verdict, judge
     from capture_cp.conformal.coverage import Coverage, CoverageRow, HorizonCoverage, clopper_pearson
     from capture_cp.conformal.episodes import split_rows
     from capture_cp.conformal.gaussian import Mahalanobis, calibrated_covariance
@@ -66,6 +72,12 @@ _MODULES = {
         *("executed", "on_policy_coverage", "on_policy_rounds"),
     ),
     "capture.region": ("Region",),
+    "certificates.certificate": ("Certificate",),
+    "certificates.certify": ("certify", "episodes_needed"),
+    "certificates.outcomes": ("Outcomes",),
+    "certificates.risks": ("Risk",),
+    "certificates.standing": ("Standing",),
+    "certificates.verdict": ("Candidate", "Verdict", "judge"),
     "conformal.coverage": ("Coverage", "CoverageRow", "HorizonCoverage", "clopper_pearson"),
     "conformal.episodes": ("split_rows",),
     "conformal.gaussian": ("Mahalanobis", "calibrated_covariance"),
