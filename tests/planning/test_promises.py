@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capture_cp import Capture, CaptureError, PerStratum
+from capture_cp import Capture, CaptureError, OneGroup, PerStratum
 from capture_cp.cli import main
 from capture_cp.conformal.coverage import CoverageRow
 from capture_cp.studies.promises import PromisesStudy
@@ -111,7 +111,8 @@ def test_regions_of_chosen_plans_keep_the_steps_of_the_others():
     again = chosen_capture(first, random_rollouts(100, 6))
     assert again.steps_ == first.steps_
     assert again.score == first.score
-    assert type(again.groups) is PerStratum
+    assert type(again.groups) is OneGroup
+    assert type(chosen_capture(first, random_rollouts(100, 6), PerStratum()).groups) is PerStratum
 
 
 def test_a_share_has_an_exact_interval():

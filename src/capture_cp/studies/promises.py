@@ -103,6 +103,7 @@ class PromisesStudy(Study):
             ahead = fit_row(replace(row, horizon=True), task, self.seed, calibration=self.calibration).cap
             assert isinstance(ahead, HorizonCapture)
             kept = Promises(fitted, ahead, self.alpha, task.seed_here(self.seed))
+            # kept.all_executed_steps(runs) joins here once on_policy_coverage takes simultaneous=True
             promises, tests = [kept.executed_step(runs)], {"without the brake": runs.tests}
             if can_branch(task):
                 promise, cap = kept.chosen_plan(runs)

@@ -18,7 +18,7 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.on_policy import executed, on_policy_coverage
 from capture_cp.conformal.coverage import CoverageRow, tally
-from capture_cp.conformal.groups import Groups, PerStratum
+from capture_cp.conformal.groups import Groups, OneGroup
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.planning.chosen import Which, chosen_rollouts
 from capture_cp.planning.episode import Episode
@@ -149,9 +149,10 @@ class Promises:
 def chosen_capture(like: HorizonCapture, rollouts: Rollouts, groups: Groups | None = None) -> HorizonCapture:
     """Regions like those of `like` and for the same steps, calibrated on roll-outs of chosen plans, too few for a tree.
 
-    One threshold per step and stratum takes its place, or `groups`.
+    One group per step takes its place, or `groups`. The promise of all steps at once is not by stratum, and a planner leaves
+    strata out: by stratum their thresholds would be infinite, and a filter would brake for whatever hazard lies in them.
     """
-    settings = like.get_params(deep=False) | {"groups": groups or PerStratum()}
+    settings = like.get_params(deep=False) | {"groups": groups or OneGroup()}
     return HorizonCapture(**settings).fit(rollouts, steps=like.steps_)
 
 
