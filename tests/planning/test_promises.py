@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capture_cp import Capture, CaptureError, OneGroup, PerStratum
+from capture_cp import Capture, CaptureError, HorizonCapture, OneGroup, PerStratum
 from capture_cp.cli import main
 from capture_cp.conformal.coverage import CoverageRow
-from capture_cp.studies.promises import PromisesStudy
+from capture_cp.studies.promises import Found, PromisesStudy
 from capture_cp.tasks.practice import played
 from capture_cp.tasks.promises import Played, Promise, Promises, can_branch, chosen_capture, share
 from capture_cp.tasks.rows import FittedRow
@@ -69,7 +69,12 @@ def row() -> FittedRow:
 
 @cache
 def promises() -> Promises:
-    return Promises(row(), capture(random_rollouts(800, 2)), ALPHA, seed=3)
+    return Promises(row(), ALPHA, seed=3)
+
+
+@cache
+def ahead() -> HorizonCapture:
+    return capture(random_rollouts(800, 2))
 
 
 @cache
@@ -83,7 +88,7 @@ def kept(promise: Promise) -> bool:
 
 
 def test_executed_steps_and_chosen_plans_hold_where_they_were_calibrated_for_it():
-    step, (plan, cap) = promises().executed_step(runs()), promises().chosen_plan(runs())
+    step, (plan, cap) = promises().executed_step(runs()), promises().chosen_plan(runs(), ahead())
     for promise in (step, plan):
         assert promise.target == 1 - ALPHA
         assert promise.ordinary.coverage < 0.6  # hard pushes slip
@@ -93,7 +98,7 @@ def test_executed_steps_and_chosen_plans_hold_where_they_were_calibrated_for_it(
 
 
 def test_plans_that_passed_hold_where_they_were_calibrated_for_it():
-    _, judge = promises().chosen_plan(runs())
+    _, judge = promises().chosen_plan(runs(), ahead())
     braking = row().braking(judge, ALPHA)
     filtered = Played(*(played(row(), range(first, first + 150), ALPHA, braking=braking) for first in (3000, 4000)))
     passed, second = promises().passed_plan(filtered, judge)
@@ -103,7 +108,7 @@ def test_plans_that_passed_hold_where_they_were_calibrated_for_it():
 
 def test_where_nothing_passes_nothing_is_promised():
     always = [replace(run, braked=np.ones(run.steps, dtype=bool)) for run in played(row(), range(3), ALPHA)]
-    assert promises().passed_plan(Played(always, always), promises().ahead) is None
+    assert promises().passed_plan(Played(always, always), ahead()) is None
 
 
 def test_regions_of_chosen_plans_keep_the_steps_of_the_others():
@@ -125,9 +130,8 @@ def test_a_system_that_cannot_go_on_from_a_state_has_no_plans():
 
 
 def test_regions_for_a_horizon_promise_nothing_about_executed_steps():
-    ahead = FittedRow(row().row, row().task, promises().ahead)
     with pytest.raises(CaptureError, match="need one-step regions"):
-        Promises(ahead, promises().ahead).executed_step(runs())
+        Promises(FittedRow(row().row, row().task, ahead())).executed_step(runs())
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -161,7 +165,7 @@ def test_the_command_prints_every_promise(capsys, tmp_path, board_file):
         assert 0 <= low <= found[promise, "calibrated"]["coverage"] <= high <= 1
     with_brake = next(row for row in rows if row.get("runs") == "with the brake")
     assert with_brake["n"] == 6
-    assert 0 <= with_brake["steps braked"] <= 1
+    assert 0 <= with_brake["steps_braked"] <= 1
     assert "with the brake, 6 test episodes" in told
 
 
@@ -180,6 +184,14 @@ def test_a_task_without_a_brake_has_the_other_promises(tmp_path):
     assert not PromisesStudy(Unbraked())._brakes(Unbraked())
     assert PromisesStudy(SledTask())._brakes(SledTask())
     assert not PromisesStudy(SledTask(), brake=False)._brakes(SledTask())
+
+
+def test_what_is_missing_from_the_table_is_told():
+    run = replace(sled.episode(0), braked=np.ones(10, dtype=bool))
+    found = Found([], {"without the brake": [run], "with the brake": [run]}, False)
+    assert "not one plan has passed the brake" in " ".join(PromisesStudy(SledTask())._lines(SledTask(), found))
+    closed = type("Closed", (Task,), {"name": "closed"})()
+    assert "closed: no plans" in " ".join(PromisesStudy(closed)._lines(closed, Found([], {}, False)))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -28,7 +28,8 @@ from capture_cp.tasks.promises import Played, Promise, Promises, can_branch
 from capture_cp.tasks.rows import FittedRow, Row, fit_row, part_of
 from capture_cp.tasks.task import Advance, Task
 
-OUTCOMES = ("success", "fell", TIMED_OUT)
+#: How an episode may end, by the key of its share in a row.
+OUTCOMES = {"success": "success", "fell": "fell", "timed_out": TIMED_OUT}
 
 
 class Found(NamedTuple):
@@ -36,6 +37,7 @@ class Found(NamedTuple):
 
     promises: list[Promise]
     tests: dict[str, Sequence[Episode]]
+    passed: bool  # whether there are plans that passed the brake
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,8 @@ class PromisesStudy(Study):
         for place, task in self._checked().items():
             found = self._found(task, console)
             console.print(self._table(place, found))
-            for name, runs in found.tests.items():
-                shares = ", ".join(f"{label} {100 * share:.1f} %" for label, share in _shares(runs).items())
-                console.print(f"{name}, {len(runs):,} test episodes: {shares}")
-            if not can_branch(task):
-                console.print(f"{task.name}: no plans, because its true system cannot go on from a state of an episode.")
+            for line in self._lines(task, found):
+                console.print(line)
             rows += self._rows(place, found)
         if self.json is not None:
             write_rows(self.json, rows, self)
@@ -99,21 +98,20 @@ class PromisesStudy(Study):
         fitted = fit_row(row, task, self.seed, calibration=self.calibration)
         with progress_bar(console) as progress:
             said = advancing(progress, f"{task.place}: episodes", (self.episodes + self.tests) * (1 + self._brakes(task)))
-            runs = self._played(fitted, "plain", None, said)
-            ahead = fit_row(replace(row, horizon=True), task, self.seed, calibration=self.calibration).cap
-            assert isinstance(ahead, HorizonCapture)
-            kept = Promises(fitted, ahead, self.alpha, task.seed_here(self.seed))
+            runs, kept = self._played(fitted, "plain", None, said), Promises(fitted, self.alpha, task.seed_here(self.seed))
             # kept.all_executed_steps(runs) joins here once on_policy_coverage takes simultaneous=True
-            promises, tests = [kept.executed_step(runs)], {"without the brake": runs.tests}
+            promises, tests, passed = [kept.executed_step(runs)], {"without the brake": runs.tests}, None
             if can_branch(task):
-                promise, cap = kept.chosen_plan(runs)
+                ahead = fit_row(replace(row, horizon=True), task, self.seed, calibration=self.calibration).cap
+                assert isinstance(ahead, HorizonCapture)
+                promise, cap = kept.chosen_plan(runs, ahead)
                 promises.append(promise)
                 if self._brakes(task):
                     braking = fitted.braking(cap, self.alpha, steps=self.brake_steps)
                     filtered = self._played(fitted, "braking", braking, said)
                     passed, tests["with the brake"] = kept.passed_plan(filtered, cap), filtered.tests
                     promises += [] if passed is None else [passed[0]]
-        return Found(promises, tests)
+        return Found(promises, tests, passed is not None)
 
     def _brakes(self, task: Task) -> bool:
         return self.brake and task.has_brake and can_branch(task)
@@ -149,6 +147,16 @@ class PromisesStudy(Study):
             table.add_row(promise.name, f"{100 * promise.target:g}", *figures)
         return table
 
+    def _lines(self, task: Task, found: Found) -> Iterator[str]:
+        """How the test episodes ended, and what there is no promise about."""
+        for name, runs in found.tests.items():
+            shares = (f"{label.replace('_', ' ')} {100 * share:.1f} %" for label, share in _shares(runs).items())
+            yield f"{name}, {len(runs):,} test episodes: {', '.join(shares)}"
+        if not can_branch(task):
+            yield f"{task.name}: no plans, because its true system cannot go on from a state of an episode."
+        elif len(found.tests) > 1 and not found.passed:
+            yield "not one plan has passed the brake; let it look at fewer steps, with --brake-steps."
+
     def _rows(self, place: str, found: Found) -> list[dict[str, Any]]:
         labels = {"task": self.task.name, "map": place, "method": self.method}
         rows = [row for promise in found.promises for row in promise.rows(**labels, alpha=self.alpha)]
@@ -164,9 +172,9 @@ def _run(
 
 def _shares(runs: Sequence[Episode]) -> dict[str, float]:
     """Shares of outcomes, and of steps that braked, every episode counted once, where there was a filter."""
-    found = {outcome: float(np.mean([run.outcome == outcome for run in runs])) for outcome in OUTCOMES}
+    found = {key: float(np.mean([run.outcome == outcome for run in runs])) for key, outcome in OUTCOMES.items()}
     braked = [run.braked.mean() for run in runs if len(run.braked)]
-    return found | ({"steps braked": float(np.mean(braked))} if braked else {})
+    return found | ({"steps_braked": float(np.mean(braked))} if braked else {})
 
 
 def _cell(row: CoverageRow) -> str:

@@ -76,13 +76,11 @@ class Promises:
 
     Attributes:
         fitted: the row, with one-step regions.
-        ahead: regions of a horizon, calibrated on random actions.
         alpha: failure rate of all regions.
         seed: draws steps, particles and the noise of open-loop plans.
     """
 
     fitted: FittedRow
-    ahead: HorizonCapture
     alpha: float = 0.1
     seed: int = 0
 
@@ -107,9 +105,12 @@ class Promises:
         found: Any = on_policy_coverage(cap, runs.tests, task.axes, self.alpha, self._seed("executed"), **settings)
         return Promise("all executed steps", 1 - self.alpha, ordinary, found.together, len(runs.calibration))
 
-    def chosen_plan(self, runs: Played) -> tuple[Promise, HorizonCapture]:
-        """All steps of a plan that was chosen, executed open loop, lie in their regions; and regions that hold there."""
-        return self._of_plans("all steps of the plan that was chosen", runs, self.ahead, None)
+    def chosen_plan(self, runs: Played, ahead: HorizonCapture) -> tuple[Promise, HorizonCapture]:
+        """All steps of a plan that was chosen, executed open loop, lie in their regions; and regions that hold there.
+
+        `ahead` has ordinary regions of a horizon, calibrated on random actions.
+        """
+        return self._of_plans("all steps of the plan that was chosen", runs, ahead, None)
 
     def passed_plan(self, runs: Played, judge: HorizonCapture) -> tuple[Promise, HorizonCapture] | None:
         """The same of plans that passed a filter with the regions of `judge`; `runs` were played with that filter.
