@@ -87,7 +87,11 @@ def draws_otherwise(states, actions, rng):
     return states + actions + rng.normal(0.0, 0.05, size=states.shape)
 
 
-@pytest.mark.parametrize("model", [sled.model, draws_otherwise], ids=["in step", "one by one"])
+def draws_columns(states, actions, rng):
+    return states + actions + 0.05 * rng.standard_normal(states.shape[::-1]).T
+
+
+@pytest.mark.parametrize("model", [sled.model, draws_otherwise, draws_columns], ids=["in step", "one by one", "columns"])
 def test_the_answer_does_not_depend_on_the_company(asked, model):
     states, plans = asked
     cap = judge().set_params(step=model)
