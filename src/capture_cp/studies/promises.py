@@ -136,7 +136,7 @@ class PromisesStudy(Study):
     def _table(self, place: str, found: Found) -> Table:
         caption = (
             "How often the promise was kept in fresh episodes, per cent, with 95 % intervals; an episode is one trial.\n"
-            "ordinary: regions calibrated on random inputs or actions, for the plan that passed those of the brake."
+            "ordinary: regions calibrated on random inputs or actions; of plans that passed, the brake's own regions."
         )
         title = f"{place}: {self.method}"
         table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
