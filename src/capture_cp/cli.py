@@ -49,6 +49,9 @@ STUDIES = {
     "worth": Command("capture_cp.studies.worth:WorthStudy", "When regions help a planner, and when not.", of_task=True),
     "online": Command("capture_cp.studies.online:OnlineStudy", "Regions that adapt to a system that changes.", of_task=True),
     "rounds": Command("capture_cp.studies.rounds:RoundsStudy", "Calibration on the planner's own episodes.", of_task=True),
+    "promises": Command(
+        "capture_cp.studies.promises:PromisesStudy", "What regions promise a planner, and keep.", of_task=True
+    ),
 }
 COMMANDS = OWN | SHOWN | STUDIES | {name: Command(*brought[1:]) for name, brought in TASK_COMMANDS.items()}
 

@@ -18,11 +18,11 @@ class _OtherDraws(BaseException):
 
 
 class _InStep(np.random.Generator):
-    """Stands for n generators: normal numbers for n equal blocks of rows, each block from its own generator."""
+    """Stands for n generators: normal numbers for n blocks of `rows` rows, each block from its own generator."""
 
-    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
+    def __init__(self, rngs: Sequence[np.random.Generator], rows: int) -> None:
         super().__init__(np.random.PCG64(0))
-        self._rngs = rngs
+        self._rngs, self._rows = rngs, rows
 
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("_") or name == "standard_normal":
@@ -31,10 +31,9 @@ class _InStep(np.random.Generator):
 
     def standard_normal(self, size: Any = None, *others: Any, **more: Any) -> Any:
         shape = tuple(np.atleast_1d(() if size is None else size).astype(int).tolist())
-        if others or more or not shape or shape[0] % len(self._rngs):
+        if others or more or shape[:1] != (len(self._rngs) * self._rows,):
             raise _OtherDraws
-        block = (shape[0] // len(self._rngs), *shape[1:])
-        return np.concatenate([rng.standard_normal(block) for rng in self._rngs])
+        return np.concatenate([rng.standard_normal((self._rows, *shape[1:])) for rng in self._rngs])
 
 
 def predict_each(cap: HorizonCapture, starts: Floats, actions: Floats, keys: Ints) -> list[Cloud]:
@@ -45,7 +44,7 @@ def predict_each(cap: HorizonCapture, starts: Floats, actions: Floats, keys: Int
     rngs = [stream(int(key), "plan") for key in keys]
     if len(rngs) > 1:
         try:
-            return cap.predict(starts, actions, _InStep(rngs))
+            return cap.predict(starts, actions, _InStep(rngs, cap.n_particles))
         except _OtherDraws:
             rngs = [stream(int(key), "plan") for key in keys]
     rows = [cap.predict(starts[i : i + 1], actions[i : i + 1], rng) for i, rng in enumerate(rngs)]

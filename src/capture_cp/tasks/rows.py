@@ -189,11 +189,13 @@ class FittedRow:
         """What the row plans with."""
         return self.task.planner(self.cap, self.row.planner, self.row.weights, alpha, seed, device)
 
-    def braking(self, cap: HorizonCapture, alpha: float = 0.1, simultaneous: bool = True) -> BrakingFilter:
-        """A filter of the row's plans by the regions of `cap`, with the task's hazard and brake."""
+    def braking(
+        self, cap: HorizonCapture, alpha: float = 0.1, simultaneous: bool = True, steps: int | None = None
+    ) -> BrakingFilter:
+        """A filter of the row's plans by the regions of `cap`, all or the first `steps`; hazard and brake are its task's."""
         if not self.task.has_brake:
             self.task.brake(self.task.starts(1))  # says so
-        return BrakingFilter(cap, self.task.hazard, self.task.brake, alpha, simultaneous)
+        return BrakingFilter(cap, self.task.hazard, self.task.brake, alpha, simultaneous, steps)
 
     def play(
         self,

@@ -119,7 +119,8 @@ class Task(TaskOptions):
 
     #: LUCCa's ellipsoids have no roll-out in Python, which is what `planner` plans with unless a task has its own.
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "plan": {"methods": tuple(name for name in METHODS if name != "lucca")}
+        "plan": {"methods": tuple(name for name in METHODS if name != "lucca")},
+        "promises": {"samples": PLANNER.samples},
     }
     axes: ClassVar[Sequence[int]]
     states: ClassVar[tuple[str, ...]]

@@ -1,0 +1,167 @@
+"""What regions promise to a planner's episodes: an ordinary calibration beside one that was made for the promise.
+
+All are measured on fresh episodes of the same planner, and an episode is one trial. See `capture_cp.planning.chosen` and
+`capture_cp.planning.braking` for why the calibrations that were made for a promise keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from capture_cp.base.checks import Bools, CaptureError
+from capture_cp.base.streams import derived_seed, stream
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.on_policy import executed, on_policy_coverage
+from capture_cp.conformal.coverage import CoverageRow, tally
+from capture_cp.conformal.groups import Groups, OneGroup
+from capture_cp.data.rollouts import Rollouts
+from capture_cp.planning.chosen import Which, chosen_rollouts
+from capture_cp.planning.episode import Episode
+from capture_cp.tasks.practice import on_episodes
+from capture_cp.tasks.rows import FittedRow
+from capture_cp.tasks.task import Task
+
+
+class Played(NamedTuple):
+    """Episodes of one planner, with other seeds each."""
+
+    calibration: Sequence[Episode]
+    tests: Sequence[Episode]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is promised, and how often it was kept in the test episodes.
+
+    Attributes:
+        name: the promise in words.
+        target: how often it is to be kept.
+        ordinary: by regions that were calibrated for something else.
+        calibrated: by regions that were calibrated for this promise.
+        examples: episodes that the latter were calibrated on.
+    """
+
+    name: str
+    target: float
+    ordinary: CoverageRow
+    calibrated: CoverageRow
+    examples: int
+
+    def rows(self, **labels: Any) -> list[dict[str, Any]]:
+        """Two JSON-ready records, `labels` in front."""
+        both = {"ordinary": self.ordinary, "calibrated": self.calibrated}
+        return [
+            labels
+            | {
+                "promise": self.name,
+                "regions": regions,
+                "target": self.target,
+                "coverage": row.coverage if row.n else None,
+                "ci95": list(row.ci95) if row.n else None,
+                "n": row.n,
+                "examples": self.examples,
+            }
+            for regions, row in both.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Promises:
+    """The promises to a row's planner, each measured by a method of its own.
+
+    Attributes:
+        fitted: the row, with one-step regions.
+        alpha: failure rate of all regions.
+        seed: draws steps, particles and the noise of open-loop plans.
+    """
+
+    fitted: FittedRow
+    alpha: float = 0.1
+    seed: int = 0
+
+    def executed_step(self, runs: Played) -> Promise:
+        """A random step of an episode lies in its region."""
+        task, first = self.fitted.task, self._one_step
+        caps = first, on_episodes(task, first, runs.calibration)
+        ordinary, calibrated = (
+            on_policy_coverage(cap, runs.tests, task.axes, self.alpha, self._seed("executed")).all for cap in caps
+        )
+        return Promise("one executed step", 1 - self.alpha, ordinary, calibrated, len(runs.calibration))
+
+    def all_executed_steps(self, runs: Played) -> Promise:
+        """All steps of an episode lie in their regions."""
+        task, first = self.fitted.task, self._one_step
+        rows = executed(runs.tests, task.axes)
+        inside = first.contains(rows.X, rows.Y, self.alpha, rng=self._seed("executed"))
+        failed = np.unique(rows.episodes[~inside])
+        ordinary = share(np.isin(np.unique(rows.episodes), failed, invert=True))
+        cap = on_episodes(task, first, runs.calibration)
+        settings: dict[str, Any] = {"simultaneous": True}
+        found: Any = on_policy_coverage(cap, runs.tests, task.axes, self.alpha, self._seed("executed"), **settings)
+        return Promise("all executed steps", 1 - self.alpha, ordinary, found.together, len(runs.calibration))
+
+    def chosen_plan(self, runs: Played, ahead: HorizonCapture) -> tuple[Promise, HorizonCapture]:
+        """All steps of a plan that was chosen, executed open loop, lie in their regions; and regions that hold there.
+
+        `ahead` has ordinary regions of a horizon, calibrated on random actions.
+        """
+        return self._of_plans("all steps of the plan that was chosen", runs, ahead, None)
+
+    def passed_plan(self, runs: Played, judge: HorizonCapture) -> tuple[Promise, HorizonCapture] | None:
+        """The same of plans that passed a filter with the regions of `judge`; `runs` were played with that filter.
+
+        None where not one plan has passed, in calibration or in test episodes.
+        """
+        if any(all(run.braked.all() for run in part) for part in runs):
+            return None
+        return self._of_plans("all steps of a plan that passed the brake", runs, judge, "passed")
+
+    def _of_plans(
+        self, name: str, runs: Played, ordinary: HorizonCapture, which: Which | None
+    ) -> tuple[Promise, HorizonCapture]:
+        log, fresh = (self._rollouts(part, purpose, which) for part, purpose in zip(runs, ("log", "fresh")))
+        cap, seed = chosen_capture(ordinary, log), self._seed("plans")
+        before, after = (
+            one.coverage(fresh, self.alpha, simultaneous=True, volumes=False, rng=seed).together for one in (ordinary, cap)
+        )
+        return Promise(name, 1 - self.alpha, before, after, len(log)), cap
+
+    def _rollouts(self, runs: Sequence[Episode], purpose: str, which: Which | None) -> Rollouts:
+        """One chosen plan per episode, executed by the true system."""
+        task, rng = self.fitted.task, stream(self.seed, "chosen", purpose, which or "all")
+        return chosen_rollouts(runs, task.true_step, task.axes, rng, which=which)
+
+    @property
+    def _one_step(self) -> Capture:
+        cap = self.fitted.cap
+        if isinstance(cap, Capture):
+            return cap
+        raise CaptureError("promises about executed steps need one-step regions; use a row without regions for a horizon.")
+
+    def _seed(self, purpose: str) -> int:
+        return derived_seed(self.seed, "promises", purpose)
+
+
+def chosen_capture(like: HorizonCapture, rollouts: Rollouts, groups: Groups | None = None) -> HorizonCapture:
+    """Regions like those of `like` and for the same steps, calibrated on roll-outs of chosen plans, too few for a tree.
+
+    One group per step takes its place, or `groups`. The promise of all steps at once is not by stratum, and a planner leaves
+    strata out: by stratum their thresholds would be infinite, and a filter would brake for whatever hazard lies in them.
+    """
+    settings = like.get_params(deep=False) | {"groups": groups or OneGroup()}
+    return HorizonCapture(**settings).fit(rollouts, steps=like.steps_)
+
+
+def can_branch(task: Task) -> bool:
+    """Whether the true system can go on from any state of an episode, which open-loop plans need."""
+    return type(task).true_step is not Task.true_step
+
+
+def share(held: Bools) -> CoverageRow:
+    """How many of independent trials (n,) held, with an exact interval."""
+    return tally(["all"], np.zeros(len(held), dtype=np.int64), held, None, None)[0]

@@ -1,0 +1,238 @@
+"""The filter that brakes: what passes, what is executed and recorded, and what holds for plans that pass."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from capture_cp import Capture, CaptureError, CaptureWarning, OneGroup, PerStratum
+from capture_cp.base.streams import stream
+from capture_cp.capture.region import Region
+from capture_cp.planning import BrakingFilter, Episode, chosen_plans, chosen_rollouts
+from capture_cp.planning.each_row import predict_each
+from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble import dynamics
+from capture_cp.tasks.marble.task import Marble
+from capture_cp.tasks.task import Task
+from marble.boards import board
+from planning import sled
+from planning.sled import AXES, CENTRES, HAZARD, STRATA, capture, episode, episodes, tails, truth
+
+ALPHA, SURE = 0.2, 1e-3
+
+
+def still(states):
+    return np.zeros((len(states), 1))
+
+
+@cache
+def judge():
+    return capture(chosen_rollouts(episodes(0, 300), truth, AXES, np.random.default_rng(0)), OneGroup())
+
+
+@cache
+def braking(**settings):
+    return BrakingFilter(judge(), HAZARD, still, ALPHA, **settings)
+
+
+@cache
+def filtered(first, last):
+    return [episode(seed, braking()) for seed in range(first, last)]
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """States and plans, some of which lead into the hazard."""
+    found = chosen_plans(episodes(0, 12), np.random.default_rng(1), per_episode=6)
+    return found.starts, found.plans
+
+
+# -- what passes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [None, 1])
+@pytest.mark.parametrize("simultaneous", [True, False])
+def test_a_plan_passes_where_no_region_holds_a_hazard_cell(asked, steps, simultaneous):
+    """By every cell of the hazard and every region, one plan at a time."""
+    states, plans = asked
+    found = BrakingFilter(judge(), HAZARD, still, ALPHA, simultaneous, steps)
+    passed = found.filter(states, plans, np.random.default_rng(2))
+    keys = np.random.default_rng(2).integers(2**62, size=len(states))
+    for i, key in enumerate(keys):
+        clouds = judge().predict(states[i : i + 1], plans[i : i + 1], stream(int(key), "plan"))
+        q = judge().thresholds(clouds, ALPHA, simultaneous)[0]
+        regions = [Region(judge().score_, c.particles, limit, STRATA, 1, ALPHA, False) for c, limit in zip(clouds, q)]
+        assert passed[i] == (not any(region.contains(CENTRES[HAZARD]).any() for region in regions[:steps]))
+    assert 0 < passed.sum() < len(passed)
+
+
+def test_a_hazard_may_be_a_function(asked):
+    near = BrakingFilter(judge(), lambda Y: np.abs(Y[:, 0] - 2.2) - 0.2, still, ALPHA, points=400)
+    by_points, by_cells = (one.filter(*asked, np.random.default_rng(3)) for one in (near, braking()))
+    assert np.mean(by_points == by_cells) > 0.9  # a touch of a cell or two may be missed
+    nowhere = BrakingFilter(judge(), lambda Y: np.zeros(len(Y), dtype=bool), still, ALPHA)
+    assert nowhere.filter(*asked, np.random.default_rng(3)).all()
+
+
+def test_infinite_regions_take_in_their_stratum(asked):
+    few = capture(chosen_rollouts(episodes(0, 12), truth, AXES, np.random.default_rng(0)), PerStratum())
+    with pytest.warns(CaptureWarning, match="too few"):
+        endless = BrakingFilter(few, HAZARD, still, 0.01)
+    assert not endless.filter(*asked, np.random.default_rng(0)).any()
+
+
+def draws_otherwise(states, actions, rng):
+    return states + actions + rng.normal(0.0, 0.05, size=states.shape)
+
+
+def draws_columns(states, actions, rng):
+    return states + actions + 0.05 * rng.standard_normal(states.shape[::-1]).T
+
+
+@pytest.mark.parametrize("model", [sled.model, draws_otherwise, draws_columns], ids=["in step", "one by one", "columns"])
+def test_the_answer_does_not_depend_on_the_company(asked, model):
+    states, plans = asked
+    cap = judge().set_params(step=model)
+    try:
+        order = np.random.default_rng(4).permutation(len(states))
+        together = braking().filter(states, plans, generators(range(len(states))))
+        np.testing.assert_array_equal(braking().filter(states[order], plans[order], generators(order)), together[order])
+        alone = [braking().filter(states[i : i + 1], plans[i : i + 1], generators([i]))[0] for i in range(len(states))]
+        np.testing.assert_array_equal(alone, together)
+        keys = np.arange(len(states))
+        clouds, again = predict_each(cap, states, plans, keys), predict_each(cap, states[order], plans[order], keys[order])
+        for one, other in zip(clouds, again):
+            np.testing.assert_array_equal(one.particles[order], other.particles)
+    finally:
+        judge().set_params(step=sled.model)
+
+
+def generators(seeds):
+    return [np.random.default_rng(seed) for seed in seeds]
+
+
+# -- the guarantee ----------------------------------------------------------------------------------------------------
+
+
+def test_regions_calibrated_on_plans_that_passed_hold_for_plans_that_pass():
+    """The filter is fixed before, so that passing is a fixed rule: an exact test, as for chosen plans."""
+    log, fresh = (
+        chosen_rollouts(filtered(*which), truth, AXES, np.random.default_rng(seed), which="passed")
+        for which, seed in (((1000, 1250), 5), ((2000, 2250), 6))
+    )
+    too_rare, too_often = tails(capture(log, OneGroup()), fresh, ALPHA)
+    assert too_rare > SURE
+    assert too_often > SURE
+
+
+def test_the_filter_keeps_the_sled_off_the_hazard():
+    both = episodes(0, 100), filtered(1000, 1100)
+    reached = [np.mean([np.abs(run.states[:, 0] - 2.2).min() < 0.2 for run in runs]) for runs in both]
+    assert reached[1] < 0.5 * reached[0]
+
+
+# -- episodes ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_episode_executes_the_brake_where_a_plan_fails():
+    pushed_back = BrakingFilter(judge(), HAZARD, lambda states: np.full((len(states), 1), -0.25), ALPHA)
+    run = episode(7, pushed_back, steps=15)
+    assert run.braked.shape == (run.steps,)
+    assert 0 < run.braked.sum() < run.steps
+    np.testing.assert_array_equal(run.actions[run.braked], -0.25)
+    np.testing.assert_array_equal(run.actions[~run.braked], run.plans[~run.braked, 0])
+
+
+def test_a_filter_that_never_brakes_changes_nothing():
+    nothing = BrakingFilter(judge(), np.zeros_like(HAZARD), still, ALPHA)
+    with_it, without = episode(3, nothing), episode(3)
+    assert not with_it.braked.any()
+    assert len(without.braked) == 0
+    for part in ("states", "actions", "plans", "costs"):
+        np.testing.assert_array_equal(getattr(with_it, part), getattr(without, part))
+
+
+def test_files_keep_what_braked_and_old_files_have_none(tmp_path):
+    run = filtered(1000, 1001)[0]
+    run.save(tmp_path / "run.npz")
+    np.testing.assert_array_equal(Episode.load(tmp_path / "run.npz").braked, run.braked)
+    with np.load(tmp_path / "run.npz") as archive:
+        arrays = dict(archive)
+    np.savez(tmp_path / "wrong.npz", **(arrays | {"braked": run.braked[1:]}))
+    with pytest.raises(CaptureError, match="not an episode"):
+        Episode.load(tmp_path / "wrong.npz")
+    del arrays["braked"]
+    np.savez(tmp_path / "old.npz", **arrays)
+    assert Episode.load(tmp_path / "old.npz").braked.shape == (0,)
+
+
+# -- brakes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gain", [dynamics.MODEL_GAIN, dynamics.TRUE_GAIN])
+def test_the_marble_comes_to_rest_though_its_brake_believes_in_half_the_acceleration(gain):
+    task, rng = Marble(board(size=(2000, 2000)), true_gain=gain, noise=0.0), np.random.default_rng(8)
+    states = rng.uniform(-1, 1, (200, 6)) * [0, 0.3, 0, 0.3, 0.175, 0.175] + [1.0, 0, 1.0, 0, 0, 0]
+    for _ in range(25):
+        actions = task.brake(states)
+        assert (np.abs(actions) <= task.bounds).all()
+        states = task.true_step(states, actions, rng)
+    assert np.abs(states[:, [1, 3]]).max() < 0.01
+
+
+def test_the_marble_tilts_against_its_velocity():
+    task = Marble(board())
+    level = np.array([[0.05, 0.3, 0.05, -0.3, 0.0, 0.0], [0.05, 0.0, 0.05, 0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(task.brake(level), [[0.5, -0.5], [0.0, 0.0]])
+    np.testing.assert_array_equal(task.hazard, task.strata.pit_cells)
+
+
+def test_a_point_in_the_box_is_not_pushed():
+    assert Box().has_brake
+    np.testing.assert_array_equal(Box().brake(np.ones((3, 2))), np.zeros((3, 2)))
+
+
+def test_a_task_without_a_brake_says_so():
+    class Plain(Task):
+        name = "plain"
+
+    assert not Plain().has_brake
+    with pytest.raises(CaptureError, match="plain has no brake"):
+        Plain().brake(np.zeros((1, 2)))
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"cap": Capture(None, STRATA)}, "expected HorizonCapture"),
+        ({"brake": 0.0}, "brake is 0.0; expected a function"),
+        ({"alpha": 2.0}, "alpha is 2.0"),
+        ({"steps": 4}, "regions of 3 steps"),
+        ({"steps": 0}, "steps is 0"),
+        ({"hazard": np.zeros(3, dtype=bool)}, "one for each of the grid's"),
+    ],
+)
+def test_bad_settings_are_one_sentence(settings, told):
+    good = {"cap": judge(), "hazard": HAZARD, "brake": still, "alpha": ALPHA}
+    with pytest.raises(CaptureError, match=told):
+        BrakingFilter(**(good | settings))
+
+
+def test_bad_questions_are_one_sentence(asked):
+    states, plans = asked
+    rng = np.random.default_rng(0)
+    with pytest.raises(CaptureError, match="2 generators for 72 plans"):
+        braking().filter(states, plans, [rng, rng])
+    with pytest.raises(CaptureError, match="plans has shape"):
+        braking().filter(states[:1], plans, rng)
+    with pytest.raises(CaptureError, match="but regions up to step 3"):
+        braking().filter(states, plans[:, :2], rng)
+    brakes = {"the brake returned has shape": lambda states: states[:, :0], "the brake raised": lambda states: 1 / 0}
+    for told, brake in brakes.items():
+        with pytest.raises(CaptureError, match=told):
+            BrakingFilter(judge(), np.ones_like(HAZARD), brake, ALPHA).act(states, plans, rng)
