@@ -17,6 +17,7 @@ SAYS = {
     "logs": ("your log: calibrate, check, size", "people"),
     "studies": ("coverage, horizon, planning, demo: each once", "people"),
     "tasks": ("Task, and its members: box, marble, peg", "systems"),
+    "certificates": ("how often a planner fails; certificates", "systems"),
     "report": ("tables, charts, pages, films", "systems"),
     "planning": ("MPPI with a region per step, episodes", "systems"),
     "models": ("models made of other things", "systems"),

@@ -99,8 +99,8 @@ class PromisesStudy(Study):
         with progress_bar(console) as progress:
             said = advancing(progress, f"{task.place}: episodes", (self.episodes + self.tests) * (1 + self._brakes(task)))
             runs, kept = self._played(fitted, "plain", None, said), Promises(fitted, self.alpha, task.seed_here(self.seed))
-            # kept.all_executed_steps(runs) joins here once on_policy_coverage takes simultaneous=True
-            promises, tests, passed = [kept.executed_step(runs)], {"without the brake": runs.tests}, None
+            promises = [kept.executed_step(runs), kept.all_executed_steps(runs)]
+            tests, passed = {"without the brake": runs.tests}, None
             if can_branch(task):
                 ahead = fit_row(replace(row, horizon=True), task, self.seed, calibration=self.calibration).cap
                 assert isinstance(ahead, HorizonCapture)
@@ -136,7 +136,8 @@ class PromisesStudy(Study):
     def _table(self, place: str, found: Found) -> Table:
         caption = (
             "How often the promise was kept in fresh episodes, per cent, with 95 % intervals; an episode is one trial.\n"
-            "ordinary: regions calibrated on random inputs or actions; of plans that passed, the brake's own regions."
+            "ordinary: regions calibrated on random inputs or actions; for all executed steps, those of one executed step;\n"
+            "for plans that passed, the brake's own."
         )
         title = f"{place}: {self.method}"
         table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)

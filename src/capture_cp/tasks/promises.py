@@ -16,7 +16,7 @@ from capture_cp.base.checks import Bools, CaptureError
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
-from capture_cp.capture.on_policy import executed, on_policy_coverage
+from capture_cp.capture.on_policy import on_policy_coverage
 from capture_cp.conformal.coverage import CoverageRow, tally
 from capture_cp.conformal.groups import Groups, OneGroup
 from capture_cp.data.rollouts import Rollouts
@@ -94,16 +94,14 @@ class Promises:
         return Promise("one executed step", 1 - self.alpha, ordinary, calibrated, len(runs.calibration))
 
     def all_executed_steps(self, runs: Played) -> Promise:
-        """All steps of an episode lie in their regions."""
-        task, first = self.fitted.task, self._one_step
-        rows = executed(runs.tests, task.axes)
-        inside = first.contains(rows.X, rows.Y, self.alpha, rng=self._seed("executed"))
-        failed = np.unique(rows.episodes[~inside])
-        ordinary = share(np.isin(np.unique(rows.episodes), failed, invert=True))
-        cap = on_episodes(task, first, runs.calibration)
-        settings: dict[str, Any] = {"simultaneous": True}
-        found: Any = on_policy_coverage(cap, runs.tests, task.axes, self.alpha, self._seed("executed"), **settings)
-        return Promise("all executed steps", 1 - self.alpha, ordinary, found.together, len(runs.calibration))
+        """All steps of an episode lie in their regions; beside it regions that hold for one executed step."""
+        task, rng = self.fitted.task, self._seed("executed")
+        cap = on_episodes(task, self._one_step, runs.calibration)
+        ordinary, found = (
+            on_policy_coverage(cap, runs.tests, task.axes, self.alpha, rng, simultaneous=together)
+            for together in (False, True)
+        )
+        return Promise("all executed steps", 1 - self.alpha, ordinary.together, found.together, len(runs.calibration))
 
     def chosen_plan(self, runs: Played, ahead: HorizonCapture) -> tuple[Promise, HorizonCapture]:
         """All steps of a plan that was chosen, executed open loop, lie in their regions; and regions that hold there.
