@@ -102,8 +102,7 @@ class Certificate:
         """What the claim takes for granted."""
         return (
             "It holds for new episodes that are like those that were counted: independent of each other, the same robot, "
-            "task, planner and "
-            "settings, starts drawn in the same way. `capture check` tests whether it still stands."
+            "task, planner and settings, starts drawn in the same way."
         )
 
     @property

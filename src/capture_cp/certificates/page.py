@@ -74,9 +74,7 @@ def write_certificate_page(file: Path, certificate: Certificate) -> None:
         "episodes": f"{certificate.episodes:,}",
         "success, 95 % interval": success,
         "steps, median": "unknown" if certificate.steps is None else f"{certificate.steps:g}",
-        "procedure": certificate.procedure,
         "made": certificate.date,
-        "fingerprint": certificate.fingerprint,
     }
     tried = {
         one["name"]: _cells(
@@ -100,7 +98,7 @@ def write_certificate_page(file: Path, certificate: Certificate) -> None:
             "lines": tried,
         },
         settings={name: str(value) for name, value in certificate.settings.items()},
-        fingerprints=certificate.fingerprints,
+        fingerprints=certificate.fingerprints | {"this certificate": certificate.fingerprint},
     )
 
 
