@@ -56,6 +56,9 @@ def test_a_history_remembers_earlier_outcomes(outcomes, tmp_path, capsys):
     ]
     assert ends[0] == 0
     assert ends[-1] == 1
+    assert "checked before" not in capsys.readouterr().out
+    capture("check", made, tmp_path / "0.csv", "--history", history, "--alarm", 0.05)
+    assert "checked before" in capsys.readouterr().out
 
 
 def test_nothing_certified_is_status_1(outcomes, capsys):

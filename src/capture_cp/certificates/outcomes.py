@@ -35,8 +35,8 @@ class Outcomes:
     @classmethod
     def of(cls, setting: str, episodes: Iterable[Any]) -> Outcomes:
         """Episodes of one setting: each an outcome, or an outcome and a number of steps."""
-        pairs = [(one, np.nan) if isinstance(one, str) else tuple(one) for one in episodes]
-        if not all(len(pair) == 2 and isinstance(pair[0], str) and pair[0] for pair in pairs):
+        pairs = [(one, np.nan) if isinstance(one, str) else one for one in episodes]
+        if not all(isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
             raise CaptureError("an episode is neither an outcome nor a pair of an outcome and a number of steps.")
         steps = np.array([float(pair[1]) for pair in pairs])
         return cls(np.full(len(pairs), setting), np.array([pair[0] for pair in pairs], dtype=str), steps)

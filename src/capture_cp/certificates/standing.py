@@ -28,7 +28,7 @@ class Standing:
         certificate: what is watched.
         level: rate of false alarms, of all risks together and for ever.
         watches: one per risk.
-        batches: digests of the outcomes that were shown so far.
+        batches: digests of the files that outcomes came from so far.
     """
 
     certificate: Certificate
@@ -42,20 +42,23 @@ class Standing:
             self.watches.setdefault(risk.name, RateWatch(float(risk.delta or 1.0)))
 
     def update(self, outcomes: Outcomes) -> None:
-        """Show it new outcomes, in the order of time; other settings are refused, and so is a batch shown before."""
+        """Show it new outcomes, in the order of time; those of other settings are refused."""
         for name in outcomes.settings:
             if name not in (self.certificate.setting, ONLY):
                 raise CaptureError(
                     f"there are episodes of the setting {name!r}, but the certificate is for {self.certificate.setting!r}; "
                     "leave them out."
                 )
-        digest = hashlib.sha256("\n".join(outcomes.outcome.tolist()).encode()).hexdigest()
-        if digest in self.batches and len(outcomes) > 1:
-            raise CaptureError("these outcomes were checked before; give new ones only, or begin a new --history.")
         for risk in self.certificate.risks:
             for failed in risk.occurred(outcomes.outcome).tolist():
                 self.watches[risk.name].update(failed)
+
+    def seen(self, file: Path) -> bool:
+        """Whether a file of the same content was noted before; notes it."""
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        known = digest in self.batches
         self.batches.append(digest)
+        return known
 
     @property
     def share(self) -> float:

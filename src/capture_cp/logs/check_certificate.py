@@ -57,6 +57,14 @@ class CheckCertificate:
             else Standing.begun_or_continued(self.history, certificate, level)
         )
         standing.update(episodes)
+        if standing.seen(self.outcomes):
+            console.print(
+                f"warning: {self.outcomes} has the content of a file that was checked before; if these are the same "
+                "episodes, they now count twice. Begin a new --history then.",
+                style="yellow",
+                highlight=False,
+                markup=False,
+            )
         console.print(certificate.claim, highlight=False, markup=False)
         console.print(self._table(standing))
         alarms = standing.alarms
