@@ -74,11 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         print(f"capture-cp {version('capture-cp')}")
         return
-    if not given or given[0] in ("-h", "--help"):
-        print(_overview())
-        raise SystemExit(0 if given else 2)
     errors = Terminal(stderr=True)
     try:
+        if not given or given[0] in ("-h", "--help"):
+            print(_overview(), flush=True)
+            raise SystemExit(0 if given else 2)
         _run(given[0], given[1:], errors)
     except KeyboardInterrupt:
         errors.print("stopped.")
@@ -169,9 +169,12 @@ def _task(name: str, given: list[str]) -> tuple[str, list[str]]:
         print(f"usage: capture {name} TASK [OPTIONS]\n\n{COMMANDS[name].summary}\n")
         print(f"Tasks: {', '.join(task_names())}, or one of your own: --task module:object.")
         print(f"`capture {name} TASK --help` lists the options.")
+        if name == "certify":
+            print("Of logged episodes: capture certify OUTCOMES.csv [OPTIONS]; --help lists these.")
         raise SystemExit(0)
+    log = ", or a CSV file of outcomes" if name == "certify" else ""
     raise CaptureError(
-        f"capture {name} needs a task; name one of {', '.join(task_names())}, or your own with --task module:object."
+        f"capture {name} needs a task; name one of {', '.join(task_names())}, or your own with --task module:object{log}."
     )
 
 

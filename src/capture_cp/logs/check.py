@@ -40,6 +40,8 @@ class Check:
     an alarm with probability at most --alarm, in one batch. For checks every night give --history: a file that remembers
     earlier batches, with which --alarm limits the false alarms of all nights together, for ever.
 
+    A certificate of `capture certify` is checked by the outcomes of new episodes: capture check CERTIFICATE OUTCOMES.csv.
+
     Exit status: 0 all is well; 1 the promise no longer stands (an alarm); 2 the input cannot be used.
     """
 
