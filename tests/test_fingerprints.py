@@ -1,0 +1,104 @@
+"""Fingerprints of what a planner computes with: the same in any process, to six digits, and different where it matters."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+from numba import njit
+
+from capture_cp.base.fingerprints import fingerprint
+
+
+@dataclass(frozen=True)
+class Weights:
+    far: float = 1.0
+    near: int = 2
+
+
+def cost(x, scale=2.0):
+    return scale * x
+
+
+def other(x, scale=2.0):
+    return scale * x + 0
+
+
+def scaled(by):
+    def inner(x):
+        return by * x
+
+    return inner
+
+
+def test_equal_things_have_equal_fingerprints():
+    for make in (
+        lambda: (1, 2.5, "a", None, True),
+        lambda: np.arange(6.0).reshape(2, 3),
+        lambda: {"b": 1, "a": [1, 2]},
+        Weights,
+        lambda: cost,
+        lambda: scaled(3.0),
+        lambda: partial(cost, scale=3),
+        lambda: np.zeros(3, dtype=[("left", "i4"), ("at", "f8")]),
+    ):
+        assert fingerprint(make()) == fingerprint(make())
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (1.0, 1.00001),
+        (np.array([1.0, 2.0]), np.array([1.0, 2.0001])),
+        (np.zeros((2, 3)), np.zeros((3, 2))),
+        (np.array([np.inf]), np.array([-np.inf])),
+        (np.array([1e-9]), np.array([1e-10])),
+        (cost, other),
+        (scaled(3.0), scaled(4.0)),
+        (partial(cost, scale=3), partial(cost, scale=4)),
+        (Weights(), Weights(near=3)),
+        ((1, (2, 3)), ((1, 2), 3)),
+        (["ab"], ["a", "b"]),
+        (True, 1),
+        ({"a": 1}, {"b": 1}),
+    ],
+)
+def test_different_things_have_different_fingerprints(one, two):
+    assert fingerprint(one) != fingerprint(two)
+
+
+def test_the_last_bits_do_not_count():
+    assert fingerprint(0.1 + 0.2) == fingerprint(0.3)
+    values = np.random.default_rng(0).normal(size=100)
+    assert fingerprint(values) == fingerprint(values * (1 + 1e-15))
+
+
+def test_compiled_functions_count_by_their_source():
+    assert fingerprint(njit(cost)) != fingerprint(njit(other))
+
+
+def test_functions_without_source_count_by_their_code():
+    def made(text):
+        space = {}
+        exec(text, space)
+        return space["f"]
+
+    assert fingerprint(made("def f(x): return x + 1")) == fingerprint(made("def f(x): return x + 1"))
+    assert fingerprint(made("def f(x): return x + 1")) != fingerprint(made("def f(x): return x + 2"))
+
+
+def test_what_holds_itself_ends():
+    loop = []
+    loop.append(loop)
+    assert fingerprint(loop)
+
+
+def test_another_process_agrees():
+    code = (
+        "import numpy as np; from capture_cp.base.fingerprints import fingerprint\n"
+        "print(fingerprint({'a': np.arange(5.0), 'b': 0.1}))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert found == fingerprint({"a": np.arange(5.0), "b": 0.1})
