@@ -19,6 +19,7 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, whole_number
 BELOW = np.array([0.0, 0.1, 0.25, 0.5, 0.75])
 #: As multiples of delta, that bets above it are placed on, as far as they are below 1.
 ABOVE = np.array([1.25, 1.5, 2.0, 3.0, 5.0, 10.0])
+_MOST = 1e250  # no stake grows further, long after every alarm
 
 
 def checked_rate(name: str, value: Any) -> float:
@@ -100,8 +101,8 @@ class RateWatch:
     def __init__(self, delta: float) -> None:
         self.delta = checked_rate("delta", delta)
         rates = np.unique(np.append(ABOVE[self.delta * ABOVE < 1.0] * self.delta, (1.0 + self.delta) / 2))
-        self._failure, self._success = np.log(rates / self.delta), np.log1p(-rates) - math.log1p(-self.delta)
-        self._stakes: Floats = np.full(len(rates), -np.inf)  # logarithms of what was staked and has grown
+        self._failure, self._success = (rates / self.delta).tolist(), ((1.0 - rates) / (1.0 - self.delta)).tolist()
+        self._stakes = [0.0] * len(rates)  # what was staked on each rate, and has grown
         self.episodes = self.failures = 0
         self.log_largest = 0.0
 
@@ -109,15 +110,15 @@ class RateWatch:
         """Show it the next episode."""
         self.episodes += 1
         self.failures += bool(failed)
-        now = -math.log(self.episodes) - math.log(self.episodes + 1)
-        self._stakes = np.logaddexp(self._stakes, now) + (self._failure if failed else self._success)
+        now = 1.0 / (self.episodes * (self.episodes + 1))
+        factors = self._failure if failed else self._success
+        self._stakes = [min((stake + now) * factor, _MOST) for stake, factor in zip(self._stakes, factors)]
         self.log_largest = max(self.log_largest, self.log_capital)
 
     @property
     def log_capital(self) -> float:
         """Of all stakes together, those that wait included."""
-        grown = float(special.logsumexp(self._stakes)) - math.log(len(self._stakes))
-        return float(np.logaddexp(grown, -math.log(self.episodes + 1)))
+        return math.log(sum(self._stakes) / len(self._stakes) + 1.0 / (self.episodes + 1))
 
     def alarm(self, level: float = 0.01) -> bool:
         """Whether the capital ever reached 1 / level."""
@@ -125,24 +126,21 @@ class RateWatch:
 
     def facts(self) -> dict[str, Any]:
         """Where it stands, as JSON can hold it, to the last bit."""
-        stakes = [None if math.isinf(stake) else stake for stake in self._stakes.tolist()]
-        return {"delta": self.delta, "episodes": self.episodes, "failures": self.failures} | {
-            "stakes": stakes,
-            "log_largest": self.log_largest,
-        }
+        counts = {"delta": self.delta, "episodes": self.episodes, "failures": self.failures}
+        return counts | {"stakes": list(self._stakes), "log_largest": self.log_largest}
 
     @classmethod
     def from_facts(cls, facts: Any) -> RateWatch:
         """The watch that `facts` came from, ready to go on."""
         try:
             found = cls(facts["delta"])
-            stakes = np.array([-np.inf if stake is None else float(stake) for stake in facts["stakes"]])
+            stakes = [float(stake) for stake in facts["stakes"]]
             largest = float(facts["log_largest"])
             found.failures, found.episodes = checked_counts(facts["failures"], facts["episodes"])
         except (KeyError, TypeError, ValueError):
             raise CaptureError("a watch has another shape than ours writes it; begin a new one.") from None
-        sound = stakes.shape == found._stakes.shape and (stakes < 1e300).all() and 0.0 <= largest < math.inf
-        if not sound or np.isneginf(stakes).any() != (found.episodes == 0):
+        sound = len(stakes) == len(found._stakes) and all(0.0 <= stake <= _MOST for stake in stakes)
+        if not sound or not 0.0 <= largest < math.inf or any(stakes) != (found.episodes > 0):
             raise CaptureError("the capital of a watch does not add up; begin a new one.")
         found._stakes, found.log_largest = stakes, largest
         return found
