@@ -135,7 +135,7 @@ def test_larger_rates_are_easier_to_certify(failed, delta):
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, float("nan"), "x", True])
 def test_rates_are_probabilities(bad):
-    with pytest.raises(CaptureError, match="expected a probability between 0 and 1"):
+    with pytest.raises(CaptureError, match="strictly between 0 and 1: a probability"):
         rate_p_value(0, 10, bad)
 
 

@@ -210,7 +210,7 @@ def test_states_of_another_size_are_refused(world, fitted, hazard):
 
 
 def test_seeds_for_every_run_are_wanted(world, fitted, hazard):
-    with pytest.raises(CaptureError, match="give one of each a run"):
+    with pytest.raises(CaptureError, match="give one of each per run"):
         run_episodes(planner(rollout(fitted["capture"], hazard)), system, [START], 4, [1, 2], [1])
 
 

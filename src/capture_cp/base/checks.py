@@ -87,6 +87,11 @@ def whole_number(name: str, value: Any, at_least: int) -> int:
     return int(value)
 
 
+def probability(name: str, value: Any) -> float:
+    """`value` as a float strictly between 0 and 1."""
+    return _open_unit(name, value, "a probability, for example 0.05")
+
+
 def positive_number(name: str, value: Any) -> float:
     """`value` as a finite float above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 < value < math.inf:

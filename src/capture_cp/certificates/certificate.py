@@ -11,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from capture_cp.base.checks import CaptureError, shortened
+from capture_cp.base.checks import CaptureError, probability, shortened
 from capture_cp.base.files import Pathlike, existing_file, write_json
-from capture_cp.certificates.evidence import checked_counts, checked_rate
+from capture_cp.certificates.evidence import checked_counts
 from capture_cp.certificates.risks import Risk, checked_risks
 from capture_cp.certificates.verdict import Verdict
 from capture_cp.conformal.coverage import clopper_pearson
@@ -177,7 +177,7 @@ class Certificate:
         }
 
     def _check(self) -> None:
-        checked_rate("beta", self.beta)
+        probability("beta", self.beta)
         for risk in self.risks:
             checked_counts(self.failures[risk.name], self.episodes)
             if risk.delta is None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.base.checks import CaptureError, probability, whole_number
 from capture_cp.base.streams import derived_seed
-from capture_cp.certificates.evidence import betting_p_value, checked_rate, log_capital, rate_p_value
+from capture_cp.certificates.evidence import betting_p_value, log_capital, rate_p_value
 from capture_cp.certificates.outcomes import Outcomes
 from capture_cp.certificates.risks import SUCCESS, Risk, checked_risks
 from capture_cp.certificates.verdict import Correction, Verdict, judge
+from capture_cp.conformal.quantile import smallest_enough
 
 #: Plays one fresh episode per seed with some settings: outcomes, or pairs of an outcome and a number of steps.
 Play = Callable[[Mapping[str, Any], list[int]], Sequence[Any]]
@@ -59,7 +60,7 @@ def certify(
     >>> found.best.name, len(found.certified)
     ('slow', 1)
     """
-    asked, level = checked_risks(risks), checked_rate("beta", beta)
+    asked, level = checked_risks(risks), probability("beta", beta)
     most, batch = whole_number("episodes", episodes, 1), whole_number("batch", batch, 1)
     judge(
         Outcomes.of("", []), asked, level, correction, anytime, candidates
@@ -106,22 +107,12 @@ def episodes_needed(delta: float, beta: float = 0.05, failures: int = 0, candida
     >>> episodes_needed(0.05), episodes_needed(0.05, failures=2), episodes_needed(0.05, anytime=True)
     (59, 124, 74)
     """
-    rate, level = checked_rate("delta", delta), checked_rate("beta", beta) / whole_number("candidates", candidates, 1)
+    rate, level = probability("delta", delta), probability("beta", beta) / whole_number("candidates", candidates, 1)
     failed = whole_number("failures", failures, 0)
-    return _smallest(failed, lambda n: _p(failed, n, rate, anytime) <= level)
+    return smallest_enough(failed, lambda n: _p(failed, n, rate, anytime) <= level)
 
 
 def _p(failures: int, episodes: int, delta: float, anytime: bool) -> float:
     if not anytime:
         return rate_p_value(failures, episodes, delta)
     return math.exp(-float(log_capital(np.array([failures]), np.array([episodes]), delta)[0]))
-
-
-def _smallest(low: int, enough: Callable[[int], bool]) -> int:
-    high = max(1, 2 * low)
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high

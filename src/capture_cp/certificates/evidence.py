@@ -13,20 +13,13 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, probability, whole_number
 
 #: Failure rates, as shares of delta, that bets below it are placed on; the capital is divided equally.
 BELOW = np.array([0.0, 0.1, 0.25, 0.5, 0.75])
 #: As multiples of delta, that bets above it are placed on, as far as they are below 1.
 ABOVE = np.array([1.25, 1.5, 2.0, 3.0, 5.0, 10.0])
 _MOST = 1e250  # no stake grows further, long after every alarm
-
-
-def checked_rate(name: str, value: Any) -> float:
-    """A probability strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 < value < 1.0:
-        raise CaptureError(f"{name} is {value!r}; expected a probability between 0 and 1, such as 0.05.")
-    return float(value)
 
 
 def checked_counts(failures: Any, episodes: Any) -> tuple[int, int]:
@@ -46,7 +39,7 @@ def rate_p_value(failures: int, episodes: int, delta: float) -> float:
     (0.0503, 0.0493)
     """
     failed, played = checked_counts(failures, episodes)
-    return float(special.bdtr(failed, played, checked_rate("delta", delta))) if failed < played else 1.0
+    return float(special.bdtr(failed, played, probability("delta", delta))) if failed < played else 1.0
 
 
 def rate_bound(failures: int, episodes: int, beta: float) -> float:
@@ -58,7 +51,7 @@ def rate_bound(failures: int, episodes: int, beta: float) -> float:
     0.00299
     """
     failed, played = checked_counts(failures, episodes)
-    level = checked_rate("beta", beta)
+    level = probability("beta", beta)
     return 1.0 if failed == played else float(special.betaincinv(failed + 1, played - failed, 1.0 - level))
 
 
@@ -69,7 +62,7 @@ def log_capital(failures: Ints, episodes: Ints, delta: float) -> Floats:
     failure. If the next episode fails with probability p, that is a factor of 1 - (p - delta)(delta - r) / (delta (1 -
     delta)) in the mean, at most 1 where p >= delta.
     """
-    rate = checked_rate("delta", delta)
+    rate = probability("delta", delta)
     s, n = (np.asarray(counts, dtype=np.float64)[:, None] for counts in (failures, episodes))
     after_failure = special.xlogy(s, BELOW)  # 0 log 0 = 0: the stake on a rate of 0 is lost with the first failure
     grown = after_failure + (n - s) * (np.log1p(-BELOW * rate) - math.log1p(-rate))
@@ -99,7 +92,7 @@ class RateWatch:
     """
 
     def __init__(self, delta: float) -> None:
-        self.delta = checked_rate("delta", delta)
+        self.delta = probability("delta", delta)
         rates = np.unique(np.append(ABOVE[self.delta * ABOVE < 1.0] * self.delta, (1.0 + self.delta) / 2))
         self._failure, self._success = (rates / self.delta).tolist(), ((1.0 - rates) / (1.0 - self.delta)).tolist()
         self._stakes = [0.0] * len(rates)  # what was staked on each rate, and has grown
@@ -122,7 +115,7 @@ class RateWatch:
 
     def alarm(self, level: float = 0.01) -> bool:
         """Whether the capital ever reached 1 / level."""
-        return self.log_largest >= -math.log(checked_rate("level", level))
+        return self.log_largest >= -math.log(probability("level", level))
 
     def facts(self) -> dict[str, Any]:
         """Where it stands, as JSON can hold it, to the last bit."""

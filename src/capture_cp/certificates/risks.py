@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, shortened
-from capture_cp.certificates.evidence import checked_rate
+from capture_cp.base.checks import Bools, CaptureError, probability, shortened
 
 SUCCESS = "success"
 FAILURE = "failure"
@@ -35,7 +34,7 @@ class Risk:
         if not self.outcomes or not all(isinstance(outcome, str) and outcome for outcome in self.outcomes):
             raise CaptureError(f"risk {self.name!r} names no outcomes; expected words such as 'fell'.")
         if self.delta is not None:
-            checked_rate(f"delta of {self.name!r}", self.delta)
+            probability(f"delta of {self.name!r}", self.delta)
 
     @classmethod
     def failure(cls, delta: float | None = None, success: str = SUCCESS) -> Risk:
@@ -72,7 +71,7 @@ def checked_risks(risks: Sequence[Risk]) -> tuple[Risk, ...]:
     """At least one risk, no two of one name."""
     found = tuple(risks)
     if not found or not all(isinstance(risk, Risk) for risk in found):
-        raise CaptureError("no risks are given; expected at least one, such as Risk('falls', ('fell',), 0.02).")
+        raise CaptureError("no risks are given; expected at least one, such as fell=0.02.")
     if len({risk.name for risk in found}) < len(found):
         raise CaptureError(f"two risks have one name: {', '.join(risk.name for risk in found)}; give each its own.")
     return found

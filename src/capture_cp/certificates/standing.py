@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.base.checks import CaptureError, probability, whole_number
 from capture_cp.base.files import existing_file, write_json
 from capture_cp.certificates.certificate import Certificate
-from capture_cp.certificates.evidence import RateWatch, checked_rate
+from capture_cp.certificates.evidence import RateWatch
 from capture_cp.certificates.outcomes import ONLY, Outcomes
 
 FORMAT = "capture-cp certificate history"
@@ -37,7 +37,7 @@ class Standing:
     batches: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        checked_rate("alarm", self.level)
+        probability("alarm", self.level)
         for risk in self.certificate.risks:
             self.watches.setdefault(risk.name, RateWatch(float(risk.delta or 1.0)))
 

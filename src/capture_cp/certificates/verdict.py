@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, known_name
-from capture_cp.certificates.evidence import betting_p_value, checked_rate, rate_bound, rate_p_value
+from capture_cp.base.checks import Bools, CaptureError, Floats, known_name, probability
+from capture_cp.certificates.evidence import betting_p_value, rate_bound, rate_p_value
 from capture_cp.certificates.outcomes import Outcomes
 from capture_cp.certificates.risks import SUCCESS, Risk, checked_risks
 
@@ -127,7 +127,7 @@ def judge(
         candidates: the ladder, settings by name; by default every setting that occurs. Those without an episode count.
         success: the outcome by which the best is chosen.
     """
-    asked, level = checked_risks(risks), checked_rate("beta", beta)
+    asked, level = checked_risks(risks), probability("beta", beta)
     known_name("correction", correction, get_args(Correction))
     ladder = {name: dict[str, Any]() for name in outcomes.settings} if candidates is None else candidates
     _check_ladder(ladder, outcomes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -70,12 +71,19 @@ def draws_needed(scores: int, share: float, miss: float) -> int:
     """
     if share == 1.0:
         return scores
-    few = many = scores
-    while special.bdtr(scores - 1, many, share) > miss:
+    return smallest_enough(scores, lambda draws: special.bdtr(scores - 1, draws, share) <= miss)
+
+
+def smallest_enough(few: int, enough: Callable[[int], bool]) -> int:
+    """The smallest number from `few` on that is enough, where all larger ones are."""
+    if enough(few):
+        return few
+    many = max(1, 2 * few)
+    while not enough(many):
         few, many = many, 2 * many
     while many - few > 1:
         middle = (few + many) // 2
-        few, many = (middle, many) if special.bdtr(scores - 1, middle, share) > miss else (few, middle)
+        few, many = (few, middle) if enough(middle) else (middle, many)
     return many
 
 

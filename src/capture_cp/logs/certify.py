@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from capture_cp.base.checks import CaptureError
+from capture_cp.base.checks import CaptureError, probability
 from capture_cp.base.files import check_writable
 from capture_cp.certificates.certificate import Certificate
-from capture_cp.certificates.evidence import checked_rate
 from capture_cp.certificates.outcomes import Outcomes
 from capture_cp.certificates.page import verdict_table, write_certificate_page
 from capture_cp.certificates.risks import FAILURE, SUCCESS, Risk, checked_risks
@@ -81,7 +80,7 @@ class CertifyOutcomes:
             write_certificate_page(self.page, certificate)
 
     def _checked(self) -> tuple[Risk, ...]:
-        checked_rate("beta", self.beta)
+        probability("beta", self.beta)
         if len(set(self.ladder)) < len(self.ladder):
             raise CaptureError("a setting stands twice in --ladder; name each once.")
         for file in (self.certificate, self.page, self.json):

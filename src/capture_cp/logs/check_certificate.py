@@ -11,9 +11,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from capture_cp.base.checks import probability
 from capture_cp.base.files import check_writable
 from capture_cp.certificates.certificate import Certificate
-from capture_cp.certificates.evidence import checked_rate
 from capture_cp.certificates.outcomes import Outcomes
 from capture_cp.certificates.standing import Standing
 from capture_cp.conformal.coverage import clopper_pearson
@@ -46,7 +46,7 @@ class CheckCertificate:
 
     def run(self, console: Console) -> None:
         """Check, print what was found, and end with status 1 if there is an alarm."""
-        level = checked_rate("alarm", self.alarm)
+        level = probability("alarm", self.alarm)
         check_writable(self.json)
         check_writable(self.history)
         certificate = Certificate.load(self.certificate)

@@ -14,7 +14,7 @@ from rich.table import Table
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.conformal.groups import Tree
-from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_needed
+from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_needed, smallest_enough
 from capture_cp.logs.options import CHECK, TRAIN, Shares, expected_to_suffice
 from capture_cp.report.output import write_rows
 
@@ -190,13 +190,4 @@ def size_for_precision(half: float, alpha: float, confidence: float | None = Non
         low, high = coverage_range(n, alpha, confidence)
         return high - low <= 2 * half
 
-    few = size_needed(alpha, confidence)
-    if fits(few):
-        return few
-    many = 2 * few
-    while not fits(many):
-        few, many = many, 2 * many
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (few, middle) if fits(middle) else (middle, many)
-    return many
+    return smallest_enough(size_needed(alpha, confidence), fits)

@@ -14,7 +14,7 @@ from capture_cp.planning.braking import BrakingFilter
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.planning.mppi import MPPI, one_step_on
 
-#: The true system, n runs at a time: (states (n, ds), actions (n, da), a generator a run) -> next states, outcomes or None.
+#: The true system, n runs at once: (states (n, ds), actions (n, da), a generator per run) -> next states, outcomes or None.
 Systems = Callable[[Floats, Floats, Sequence[np.random.Generator]], tuple[Floats, Sequence[str | None]]]
 
 
@@ -42,10 +42,11 @@ def run_episodes(
 
     The time of a plan is its share of the time that all of them took.
     """
-    starts = finite_array("starts", starts, (None, None), "(n, ds): a state a run")
+    starts = finite_array("starts", starts, (None, None), "(n, ds): one state per run")
     if not len(starts) == len(seeds) == len(noise_seeds):
         raise CaptureError(
-            f"there are {len(starts)} starts, {len(seeds)} seeds and {len(noise_seeds)} noise_seeds; give one of each a run."
+            f"there are {len(starts)} starts, {len(seeds)} seeds and {len(noise_seeds)} noise_seeds; give one of each "
+            "per run."
         )
     device = planner.on_device(max(len(starts), 2))
     for start in starts:

@@ -75,7 +75,7 @@ class BrakingFilter:
         others that are asked about with it.
         """
         starts = finite_array("states", states, (None, self.cap.n_states_), "(n, ds): as in fit")
-        actions = finite_array("plans", plans, (len(starts), None, self.cap.n_actions_), "(n, H, da): a plan a state")
+        actions = finite_array("plans", plans, (len(starts), None, self.cap.n_actions_), "(n, H, da): one plan per state")
         clouds = predict_each(self.cap, starts, actions, _keys(rng, len(starts)))
         return np.asarray(~self._touched(clouds).any(axis=1))
 
@@ -100,7 +100,7 @@ class BrakingFilter:
             raise
         except Exception as error:
             raise CaptureError(f"the brake raised {type(error).__name__}: {error}") from error
-        return finite_array("what the brake returned", found, (len(states), n_actions), "(n, da): an action a state")
+        return finite_array("what the brake returned", found, (len(states), n_actions), "(n, da): one action per state")
 
 
 def _keys(rng: np.random.Generator | Sequence[np.random.Generator], n: int) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from capture_cp.base.checks import CaptureError
+from capture_cp.base.checks import CaptureError, whole_number
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class PlannerSettings:
     @property
     def sampled(self) -> int:
         """Action sequences tried at random."""
+        whole_number("samples", self.samples, 1)
         again = (self.elites + 1) * self.repeats if self.elites else 0
         if again >= self.samples:
             raise CaptureError(

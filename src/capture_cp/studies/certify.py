@@ -13,12 +13,12 @@ from typing import Annotated, Any, ClassVar
 import tyro
 from rich.console import Console
 
-from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.base.checks import CaptureError, probability, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.base.streams import derived_seed
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.certificates.certify import certify
-from capture_cp.certificates.evidence import checked_rate, rate_p_value
+from capture_cp.certificates.evidence import rate_p_value
 from capture_cp.certificates.page import verdict_table, write_certificate_page
 from capture_cp.certificates.risks import FAILURE, Risk, checked_risks
 from capture_cp.certificates.verdict import Candidate, Correction, Verdict
@@ -97,7 +97,7 @@ class CertifyStudy(Study):
 
     def _checked(self) -> tuple[Risk, ...]:
         """The risks, all settings checked before anything is played."""
-        checked_rate("beta", self.beta)
+        probability("beta", self.beta)
         whole_number("fresh", self.fresh, 0)
         for name in ("episodes", "jobs"):
             whole_number(name, getattr(self, name), 1)
