@@ -214,11 +214,10 @@ def _procedure(verdict: Verdict) -> str:
     tried, beta = len(verdict.candidates), f"{verdict.beta:g}"
     least = any(risk.delta is None for risk in verdict.risks)
     if least:
-        how = (
-            f"exact binomial bounds that hold for all {tried} candidates and {len(verdict.risks)} risks at once (Bonferroni)"
-        )
+        several = f"{tried} x {len(verdict.risks)} (candidates x risks)"
+        how = f"{several} exact binomial bounds that hold at once (Bonferroni)"
     else:
         kind = "anytime-valid bets" if verdict.anytime else "exact binomial p-values"
         order = "tested in an order fixed beforehand" if verdict.correction == "sequence" else "with Holm's correction"
-        how = f"{kind} of {tried} candidates, {order}"
+        how = f"{kind}, candidates: {tried}, {order}"
     return f"Learn then Test: {how}; any false certificate has probability at most {beta}."
