@@ -19,6 +19,7 @@ TASKS: dict[str, Any] = {
     "box": "capture_cp.tasks.box:Box",
     "marble": "capture_cp.tasks.marble.options:MarbleOptions",
     "peg": "capture_cp.tasks.peg.options:PegOptions",
+    "shelf": "capture_cp.tasks.shelf.options:ShelfOptions",
 }
 #: What is shown where nobody names a task.
 DEFAULT_TASK = "marble"

@@ -1,0 +1,73 @@
+"""The motions that a log of the arm is made of: at random, and as a planner moves, to a point in the shelf.
+
+Transitions are independent of each other: each is the last step of a short motion of its own, so that the arm has the speed
+and the contacts of an arm in motion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from capture_cp.base.checks import Floats
+
+if TYPE_CHECKING:
+    from capture_cp.tasks.shelf.task import ShelfTask
+
+#: Angles from which motions start, least and greatest: the arm before the shelf and in it.
+LEAST: Floats = np.array([-0.7, -0.9, -0.6, -2.7, -0.6, 2.0, 0.1])
+GREATEST: Floats = np.array([0.7, 1.3, 0.6, -0.9, 0.6, 3.7, 1.5])
+#: How far before the shelf the jar may be (m).
+BEFORE = 0.15
+#: Most steps before the one that is logged, and the share of motions that go to a point.
+WARM_UP, REACHING = 6, 0.6
+#: How often a random motion changes its mind, and the noise of a reaching one as a share of the largest action.
+CHANGING, RESTLESS = 0.3, 0.25
+#: Damping of the inverse of the Jacobian (m²).
+_DAMPING = 1e-3
+
+
+def random_poses(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
+    """Feasible configurations (n, 7) with the jar in the shelf or before it."""
+    low, high = task.shelf.corners
+    kept: list[Floats] = []
+    while sum(map(len, kept)) < n:
+        tried = rng.uniform(LEAST, GREATEST, (4 * n + 64, 7))
+        jar = task.jars(tried)[:, :3]
+        there = ((jar > low - [BEFORE, 0.0, 0.0]) & (jar < high)).all(axis=1)
+        kept.append(tried[there & (task.strata.index(tried) >= 0)])
+    return np.concatenate(kept)[:n]
+
+
+def moving_inputs(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
+    """Inputs (n, 21): arms in the midst of motions, and what they do next."""
+    states = np.hstack([random_poses(task, n, rng), np.zeros((n, 7))])
+    low, high = task.shelf.corners
+    to, reaching = rng.uniform(low, high, (n, 3)), rng.random(n) < REACHING
+    steps, actions = rng.integers(WARM_UP + 1, size=n), _random(task, n, rng)
+    for step in range(WARM_UP + 1):
+        fresh = _random(task, n, rng)
+        actions = np.where((rng.random(n) < CHANGING)[:, None], fresh, actions)
+        told = np.where(reaching[:, None], _towards(task, states, to, rng), actions)
+        last = steps == step
+        if step == 0:
+            chosen = told.copy()
+        chosen[last] = told[last]
+        on = steps > step
+        states[on] = task.true_step(states[on], told[on], rng)
+    return np.hstack([states, chosen])
+
+
+def _random(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
+    return rng.uniform(-task.bounds, task.bounds, (n, 7))
+
+
+def _towards(task: ShelfTask, states: Floats, to: Floats, rng: np.random.Generator) -> Floats:
+    """Actions (n, 7) that bring the jar nearer to points (n, 3), as fast as they may, and restlessly."""
+    Y = states[:, :7]
+    jacobian, missing = task.jar_jacobians(Y), to - task.jars(Y)[:, :3]
+    square = jacobian @ jacobian.swapaxes(1, 2) + _DAMPING * np.eye(3)
+    turn = (jacobian.swapaxes(1, 2) @ np.linalg.solve(square, missing[:, :, None]))[:, :, 0]
+    turn *= np.minimum(1.0, (task.bounds / np.maximum(np.abs(turn), 1e-9)).min(axis=1))[:, None]
+    return np.clip(turn + RESTLESS * task.bounds * rng.standard_normal(turn.shape), -task.bounds, task.bounds)

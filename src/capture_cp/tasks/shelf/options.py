@@ -1,0 +1,64 @@
+"""What the command line asks of the shelf: which shelves, and what the true arm is like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import tyro
+
+from capture_cp.base.checks import CaptureError
+from capture_cp.capture.methods import METHODS
+from capture_cp.tasks.shelf.mjcf import Physics
+from capture_cp.tasks.shelf.planner import PLANNER, ShelfWeights
+from capture_cp.tasks.shelf.shelves import SHELF_NAMES, load_shelf, tuning_variant
+from capture_cp.tasks.shelf.task import ShelfTask
+from capture_cp.tasks.task import TaskOptions
+
+
+@dataclass(frozen=True)
+class ShelfOptions(TaskOptions):
+    """A seven-joint arm that puts a jar into a shelf, past a glass. Needs MuJoCo: pip install 'capture-cp[sim]'."""
+
+    name = "shelf"
+    task: ClassVar[type[ShelfTask]] = ShelfTask
+    everywhere = "all shelves"
+    weights = ShelfWeights
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "coverage": {"mc": 4, "tree": "per-stratum", "min_leaf": 300, "particles": 8, "test": 5_000, "volume": 200},
+        "horizon": {"calibration": 5_000, "test": 2_000, "volume": 50, "particles": 8},
+        "plan": {
+            "methods": METHODS,
+            "samples": PLANNER.samples,
+            "horizon": PLANNER.horizon,
+            "particles": 8,
+            "episodes": 100,
+        },
+        "view": {"planner": PLANNER, "particles": 8, "k": 4},
+        "certify": {"risks": ("touched the glass",)},
+    }
+
+    shelves: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of shelves, or .json files of your own.")] = SHELF_NAMES
+    payload: Annotated[float, tyro.conf.arg(help="Mass of the jar (kg), which the model does not know.")] = 2.0
+    stiffness: Annotated[float, tyro.conf.arg(help="Of the true controller, as a share of the arm's file.")] = 1.0
+    friction: Annotated[float, tyro.conf.arg(help="Of the true contacts; the model has none.")] = 0.6
+    noise: Annotated[float, tyro.conf.arg(help="Standard deviation of the disturbance of each joint (rad).")] = 0.012
+    bound: Annotated[float, tyro.conf.arg(help="Largest action of a joint (rad).")] = 0.12
+    variant: Annotated[bool, tyro.conf.arg(help="Mirrored shelves with moved glasses, made for choosing settings.")] = False
+    threads: Annotated[int | None, tyro.conf.arg(help="Of the simulator, by default all cores; no result changes.")] = None
+
+    def places(self) -> dict[str, ShelfTask]:
+        """The shelves by the names that were given."""
+        if not self.shelves:
+            raise CaptureError("no shelves are given; name at least one, or leave --shelves out.")
+        return {str(name): self.at(name) for name in self.shelves}
+
+    @property
+    def place_names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.shelves))
+
+    def at(self, place: str) -> ShelfTask:
+        found = load_shelf(place)
+        physics = Physics(self.payload, self.stiffness, self.friction, self.noise)
+        return ShelfTask(tuning_variant(found) if self.variant else found, physics, self.bound, threads=self.threads)

@@ -1,0 +1,93 @@
+"""The true system: the arm in MuJoCo, held by an impedance controller, with a jar of unknown mass in its hand."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from capture_cp.base.checks import Floats, Ints, finite_rows, same_length, whole_number
+from capture_cp.spaces.mujoco_model import mujoco_module
+from capture_cp.tasks.shelf.mjcf import Physics, scene_model
+from capture_cp.tasks.shelf.model import RATE
+from capture_cp.tasks.shelf.shelves import Shelf
+
+#: In how many parts a step is looked at for a glass that is touched on the way.
+LOOKS = 10
+
+
+class ShelfSystem:
+    """Arms before one shelf, each stepped from a state of its own: angles and velocities (14).
+
+    The controller is told where the joints are, plus the action, and pulls there for a control step: what sagged or was held
+    back is not made up for later. The same bits for any batch and any number of threads.
+
+    Attributes:
+        model: MuJoCo's own, for drawing.
+    """
+
+    def __init__(self, shelf: Shelf, physics: Physics, threads: int | None = None) -> None:
+        self.shelf, self.physics = shelf, physics
+        self.threads = (os.cpu_count() or 1) if threads is None else whole_number("threads", threads, 1)
+        self._mujoco = mujoco_module()
+        self.model = scene_model(shelf, physics)
+        self.limits: Floats = self.model.jnt_range.T.copy()
+        self._substeps = round(1 / (RATE * self.model.opt.timestep))
+        self._spare: list[Any] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process is built anew."""
+        return type(self), (self.shelf, self.physics, self.threads)
+
+    def step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """States (n, 14) a control step after states (n, 14), under actions (n, 7) that are disturbed on the way."""
+        given, asked = _rows("states", states, 14), _rows("actions", actions, 7)
+        same_length("states", given, "actions", asked)
+        targets = self._targets(given, asked, rng)
+        after = np.empty_like(given)
+
+        def work(rows: Ints) -> None:
+            data = self._data()
+            for i in rows:
+                self._place(data, given[i], targets[i])
+                self._mujoco.mj_step(self.model, data, self._substeps)
+                after[i, :7], after[i, 7:] = data.qpos, data.qvel
+            self._spare.append(data)
+
+        threads = min(self.threads, max(1, len(given) // 8))
+        if threads == 1:
+            work(np.arange(len(given)))
+        else:
+            with ThreadPoolExecutor(threads) as pool:  # MuJoCo releases Python's lock while it steps
+                list(pool.map(work, np.array_split(np.arange(len(given)), threads)))
+        return after
+
+    def watched(self, state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """The state (14,) after a step, and configurations (LOOKS, 7) on the way there, the last one included."""
+        data, seen = self._data(), np.empty((LOOKS, 7))
+        self._place(data, state, self._targets(state[None], action[None], rng)[0])
+        for i in range(LOOKS):
+            self._mujoco.mj_step(self.model, data, self._substeps // LOOKS)
+            seen[i] = data.qpos
+        after = np.concatenate([data.qpos, data.qvel])
+        self._spare.append(data)
+        return after, seen
+
+    def _targets(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Angles (n, 7) that the controller is told to hold."""
+        disturbed = actions + self.physics.noise * rng.standard_normal(actions.shape)
+        return np.clip(states[:, :7] + disturbed, *self.limits)
+
+    def _data(self) -> Any:
+        """An MjData for a thread, kept: making one takes longer than a step."""
+        return self._spare.pop() if self._spare else self._mujoco.MjData(self.model)
+
+    def _place(self, data: Any, state: Floats, target: Floats) -> None:
+        self._mujoco.mj_resetData(self.model, data)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = state[:7], state[7:], target
+
+
+def _rows(name: str, rows: Floats, width: int) -> Floats:
+    return finite_rows(name, rows, width, f"(n, {width})")
