@@ -25,7 +25,7 @@ from capture_cp.tasks.shelf.model import STEEPNESS, hazard, step, stratum
 if TYPE_CHECKING:
     from capture_cp.tasks.shelf.task import ShelfTask
 
-PLANNER = PlannerSettings(horizon=6, samples=192, temperature=0.02)
+PLANNER = PlannerSettings(horizon=5, samples=192, temperature=0.02)
 #: Points about the particles of a region that are tested against the glass.
 POINTS = 32
 
@@ -46,10 +46,10 @@ class ShelfWeights:
 
     away: float = 1.0
     last: float = 3.0
-    lift: float = 0.4
+    lift: float = 0.5
     upright: float = 0.02
     effort: float = 0.2
-    glass: float = 2.0
+    glass: float = 5.0
     margin: float = 0.0
 
 
