@@ -165,7 +165,9 @@ def test_volumes_are_those_of_single_regions():
 def test_whole_strata_have_infinite_volumes_and_no_nan():
     q = np.array([[0.1, np.inf, -1.0, -1.0], [0.1, 0.1, -1.0, -1.0]])
     strata = FunctionStrata(contact, ["free", "wall", "touch"])
-    found = batch_volumes(NearestParticles(1), np.tile([0.3, 0.5, 0.7, 0.5], (2, 1, 1)), q, strata, 4, np.random.default_rng(0))
+    found = batch_volumes(
+        NearestParticles(1), np.tile([0.3, 0.5, 0.7, 0.5], (2, 1, 1)), q, strata, 4, np.random.default_rng(0)
+    )
     assert np.isinf(found).tolist() == [[False, True, False, False], [False] * 4]
     by_regime = in_regimes(Pair(), found)
     assert not np.isnan(by_regime).any()

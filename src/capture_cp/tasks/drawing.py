@@ -93,7 +93,8 @@ class Drawing:
     def draw_spaces(self, file: Path) -> None:
         """The configuration space by stratum, or slices of it."""
         plt, layers = pyplot(), self.slices.middle_layers()
-        figure, panels = plt.subplots(1, len(layers), figsize=(4.2 * len(layers), 4.6), squeeze=False, layout="constrained")
+        size = 4.2 * len(layers), 4.6 if len(layers) == 1 else 5.2
+        figure, panels = plt.subplots(1, len(layers), figsize=size, squeeze=False, layout="constrained")
         for axis, layer in zip(panels[0], layers):
             self.slices.draw(axis, layer, 0.8)
             self.draw_marks(axis)

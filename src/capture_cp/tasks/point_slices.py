@@ -10,6 +10,7 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.region import Region
+from capture_cp.capture.region_search import unwrapped
 from capture_cp.capture.region_volumes import part_volumes
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR
 from capture_cp.tasks.slices import OUTSIDE, PALE, SLICES, STRONG, WALL_COLOUR, Layer, Slices, usual_colours
@@ -17,6 +18,8 @@ from capture_cp.tasks.task import Task
 
 #: Points along a side of a picture, and by how much of its size a window on regions is widened.
 POINTS, MARGIN = 160, 0.1
+#: Random members that tell how far a region reaches, where its score does not.
+MEMBERS = 512
 
 
 class PointSlices(Slices):
@@ -117,10 +120,18 @@ class PointSlices(Slices):
 
 
 def finite_box(region: Region) -> Floats:
-    """Corners (2, dc) of a box about what a region has in the strata that it does not take in whole."""
+    """Corners (2, dc) of a box about what a region has in the strata that it does not take in whole.
+
+    Angles may reach around the circle as far as the score's own box can tell; there the box is that of random members.
+    """
     finite = region.thresholds[np.isfinite(region.thresholds)]
-    limit = np.array([max(float(finite.max()), 0.0) if len(finite) else 0.0])
-    return np.vstack(region.score.box(region.prediction, limit, region.dims))
+    limit = max(float(finite.max()), 0.0) if len(finite) else 0.0
+    box = np.vstack(region.score.box(region.prediction, np.array([limit]), region.dims))
+    if np.isfinite(box).all():
+        return box
+    drawn = region.score.propose(region.prediction, limit, MEMBERS, region.dims, stream(0, "picture"))
+    near = unwrapped(region, drawn.Y[drawn.weights > 0])
+    return np.where(np.isfinite(box), box, [near.min(axis=0), near.max(axis=0)]) if len(near) else box
 
 
 def checked_shown(shown: tuple[int, int], dims: int) -> tuple[int, int]:

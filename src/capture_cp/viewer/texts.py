@@ -40,7 +40,7 @@ def regions_table(frame: Frame) -> str:
     lines.append(_row(*["---"] + ["--:"] * (len(regimes) + 1)))
     for name, cells in shown.items():
         counts = np.bincount(of, weights=cells, minlength=len(regimes) + 1)
-        lines.append(_row(name, *(f"{int(count):,}" if gridded else f"{count:.2e}" for count in counts)))
+        lines.append(_row(name, *(f"{int(count):,}" if gridded else f"{count:.3g}" for count in counts)))
     return "\n".join(lines)
 
 
