@@ -144,7 +144,7 @@ class PythonRollout(Rollout):
         self.cap, self.step, self.cost, self._avoided = cap, step, cost, hazard
         super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
-        self._hazard = HazardCount(cap, hazard, points, farthest)
+        self._hazard, self._farthest = HazardCount(cap, hazard, points, farthest), farthest
 
     @classmethod
     def from_model(cls, cap: Fitted, cost: Callable[[Stage], Floats], hazard: Any, **settings: Any) -> PythonRollout:
@@ -157,7 +157,8 @@ class PythonRollout(Rollout):
 
     def parts(self) -> tuple[Any, ...]:
         partition = self.cap.partition_
-        return *super().parts(), self.step, self.cost, self._avoided, self.axes, partition.nodes, partition.roots
+        reach = () if self._farthest is None else (self._farthest,)
+        return *super().parts(), self.step, self.cost, self._avoided, self.axes, partition.nodes, partition.roots, *reach
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""

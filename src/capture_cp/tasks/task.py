@@ -26,7 +26,7 @@ from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.spaces.metrics import Euclidean, Metric
+from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
 from capture_cp.spaces.strata import Strata, grid_of
 from capture_cp.tasks.extent import Extent, nowhere
 from capture_cp.tasks.rows import Row, Setting, Worth, method_rows, own_rows, practice_rows
@@ -221,6 +221,8 @@ class Task(TaskOptions):
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The model as a Gaussian, for LUCCa: means (n, dc) and covariances (n, dc, dc), by default of some particles."""
         cloud = self(X, 64, stream(0, "gaussian"))
+        for axis in self.metric.angles(cloud.shape[2]):  # particles on both sides of ±π have no mean between them
+            cloud[..., axis] = cloud[:, :1, axis] + wrap_angle(cloud[..., axis] - cloud[:, :1, axis])
         away = cloud - cloud.mean(axis=1, keepdims=True)
         least = (0.1 * self.cell) ** 2 * np.eye(cloud.shape[2])  # where a wall stops all particles, they do not spread
         return cloud.mean(axis=1), np.einsum("nli,nlj->nij", away, away) / 63 + least
