@@ -34,8 +34,8 @@ class CoverageRow:
 
     `volume` is the mean number of region cells; without a grid None, or a mean volume that was estimated. `calibration` are
     the calibration points behind it; `effective` is the number of independent outcomes that n correlated ones amount to, n
-    by default. Where coverage was asked for by episode, n is the number of episodes with steps in the subset, the coverage is
-    that of a random step of a random episode, given that it is in the subset, and `interval` its confidence interval.
+    by default. Where coverage was asked for by episode, n is the number of episodes with steps in the subset, the coverage
+    is that of a random step of a random episode, given that it is in the subset, and `interval` its confidence interval.
     """
 
     name: str
