@@ -17,7 +17,7 @@ from capture_cp.conformal.scores import Proposed, Score
 from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
 
 #: Random configurations for each region and threshold, and how many have their strata asked for at once.
-DRAWS, BLOCK = 512, 250_000
+DRAWS, BLOCK = 1024, 250_000
 #: Random configurations where a single region is asked about.
 ONE = 4096
 _OUTSIDE = INFEASIBLE - 1  # of a region

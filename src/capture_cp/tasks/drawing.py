@@ -85,7 +85,7 @@ class Drawing:
 
     def draw_workspace(self, axis: Any) -> None:
         """What paths are drawn over."""
-        self.slices.draw(axis, self.slices.middle_layers()[0])
+        self.slices.draw(axis, self.slices.workspace_layer())
 
     def draw_marks(self, axis: Any) -> None:
         """What else stands in the configuration space, such as a goal."""

@@ -56,6 +56,10 @@ class PointSlices(Slices):
         layers[:, hidden[0]] = np.linspace(self.extent.low[hidden[0]], self.extent.high[hidden[0]], SLICES + 2)[1:-1]
         return [self.layer(layer) for layer in layers]
 
+    def workspace_layer(self) -> Layer:
+        """The slice that paths are drawn over: through the middle."""
+        return self.layer(self.extent.middle)
+
     def name(self, layer: Layer, axis_name: Callable[[int], str]) -> str:
         """Where a slice is, in words; of many axes, on the first that is not drawn."""
         hidden = self._hidden

@@ -56,6 +56,10 @@ class Slices:
         middle = tuple(size // 2 for size in rest[1:])
         return [(int(at), *middle) for at in np.linspace(0, rest[0] - 1, SLICES + 2)[1:-1]]
 
+    def workspace_layer(self) -> Layer:
+        """The slice that paths are drawn over."""
+        return self.middle_layers()[0]
+
     def name(self, layer: Layer, axis_name: Callable[[int], str]) -> str:
         """Where a slice is, in words."""
         origin, spacing = self.grid.origin, self.grid.spacing
