@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import gamma, pi
 from pathlib import Path
 from typing import ClassVar
@@ -18,6 +18,7 @@ from capture_cp.capture.region import Region
 from capture_cp.capture.region_volumes import batch_volumes, part_volumes
 from capture_cp.cli import main
 from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
+from capture_cp.planning import PythonRollout
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import one_stratum
 from capture_cp.studies.montecarlo import Counts, in_regimes
@@ -209,6 +210,11 @@ def test_regions_without_end_are_looked_through_as_far_as_inputs_lie_apart():
     assert np.isinf(cap.plan_thresholds(0.01, False)).any()
     planner = task.planner(cap, task.rows["capture"].planner, alpha=0.01)
     assert np.isfinite(planner.plan(task.starts(1)[0])).all()
+    rest = task.model_step, partial(task.cost, weights=None), on_patch, task.axes, 0.01
+    with pytest.raises(CaptureError, match="without cells a hazard cannot be looked for"):
+        PythonRollout(cap, *rest)(task.starts(1)[0], np.zeros((2, 1, 4)), 0)
+    with pytest.raises(CaptureError, match="farthest is -1; expected a positive number"):
+        PythonRollout(cap, *rest, farthest=-1)
 
 
 def test_the_default_gaussian_of_angles_does_not_mind_half_a_turn():
