@@ -58,7 +58,7 @@ class ShelfTask(Task):
     states = (*(f"q{i}" for i in range(1, 8)), *(f"v{i}" for i in range(1, 8)))
     actions = tuple(f"turn{i}" for i in range(1, 8))
     rate = RATE
-    max_steps = 60
+    max_steps = 80
     particles = 8
     calibration_rollouts = 5_000
 
@@ -81,7 +81,7 @@ class ShelfTask(Task):
         return np.full(7, self.bound)
 
     @cached_property
-    def strata(self) -> ShelfStrata:  # type: ignore[override]
+    def strata(self) -> ShelfStrata:
         """Which part of the arm touches a board or a wall."""
         return ShelfStrata(self.shelf, self.physics)
 
