@@ -25,7 +25,7 @@ from capture_cp.tasks.shelf.model import STEEPNESS, hazard, step, stratum
 if TYPE_CHECKING:
     from capture_cp.tasks.shelf.task import ShelfTask
 
-PLANNER = PlannerSettings(horizon=5, samples=192, temperature=0.02)
+PLANNER = PlannerSettings(horizon=5, samples=192, temperature=0.05)
 #: Points about the particles of a region that are tested against the glass.
 POINTS = 32
 
@@ -49,7 +49,7 @@ class ShelfWeights:
     lift: float = 0.5
     upright: float = 0.02
     effort: float = 0.2
-    glass: float = 5.0
+    glass: float = 2.0
     margin: float = 0.0
 
 
