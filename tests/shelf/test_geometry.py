@@ -145,7 +145,7 @@ def test_glass_is_as_far_as_mujoco_says(placed):
     task, Y = task_at("two-glasses"), anywhere(200, seed=5, name="two-glasses")
     model = task.system.model
     data, near = mujoco.MjData(model), 0
-    pairs = [(model.geom(part).id, model.geom(glass).id) for part in PARTS for glass in task.shelf.glasses]
+    pairs = [(model.geom(part).id, model.geom(f"glass {glass}").id) for part in PARTS for glass in task.shelf.glasses]
     for q, found in zip(Y, task.glass_clearances(Y)):
         data.qpos[:] = q
         mujoco.mj_kinematics(model, data)

@@ -11,7 +11,7 @@ from capture_cp.tasks.shelf.geometry import STRATA
 from capture_cp.tasks.shelf.mjcf import FIXTURES, PARTS
 from capture_cp.tasks.shelf.model import PARTS_OF_STEP, RATE, ROUNDS
 
-SEARCH = 80  # thirds and halves by which a nearest place is found
+SEARCH = 48  # thirds and halves by which a nearest place is found
 
 
 def frames(p, q):
