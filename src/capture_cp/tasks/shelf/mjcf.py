@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from capture_cp.base.checks import positive_number
 from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.tasks.shelf.shelves import Corners, Shelf
 
@@ -36,6 +37,13 @@ class Physics:
     friction: float = 0.6
     noise: float = 0.012
 
+    def __post_init__(self) -> None:
+        positive_number("payload", self.payload)
+        positive_number("stiffness", self.stiffness)
+        for name, value in (("friction", self.friction), ("noise", self.noise)):
+            if value != 0:
+                positive_number(name, value)
+
 
 def scene_text(shelf: Shelf, physics: Physics) -> str:
     """MJCF of the arm before a shelf; glasses are drawn, and touch nothing."""
@@ -48,9 +56,8 @@ def scene_text(shelf: Shelf, physics: Physics) -> str:
     for name, glass in shelf.glasses.items():
         x, y, z, _, _, way, radius = glass.segment
         ends = _row((x, y, z, x, y, z + way))
-        ET.SubElement(
-            body, "geom", {"class": "drawn"}, name=name, fromto=ends, size=repr(radius), rgba=GLASS, conaffinity="2"
-        )
+        look = {"fromto": ends, "size": repr(radius), "rgba": GLASS, "conaffinity": "2"}
+        ET.SubElement(body, "geom", {"class": "drawn"}, name=f"glass {name}", **look)
     ET.SubElement(world, "site", name="goal", pos=_row(shelf.goal), size=repr(shelf.within), rgba="0 .62 .45 .5")
     for geom in root.iter("geom"):
         if geom.get("friction"):

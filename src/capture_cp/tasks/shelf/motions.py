@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from capture_cp.base.checks import Floats
+from capture_cp.base.checks import CaptureError, Floats
 
 if TYPE_CHECKING:
     from capture_cp.tasks.shelf.task import ShelfTask
@@ -20,6 +20,8 @@ LEAST: Floats = np.array([-0.7, -0.9, -0.6, -2.7, -0.6, 2.0, 0.1])
 GREATEST: Floats = np.array([0.7, 1.3, 0.6, -0.9, 0.6, 3.7, 1.5])
 #: How far before the shelf the jar may be (m).
 BEFORE = 0.15
+#: How often poses are drawn before a shelf counts as out of reach.
+MOST_TRIES = 100
 #: Most steps before the one that is logged, and the share of motions that go to a point.
 WARM_UP, REACHING = 6, 0.6
 #: How often a random motion changes its mind, and the noise of a reaching one as a share of the largest action.
@@ -33,6 +35,8 @@ def random_poses(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
     low, high = task.shelf.corners
     kept: list[Floats] = []
     while sum(map(len, kept)) < n:
+        if len(kept) >= MOST_TRIES and sum(map(len, kept)) < len(kept):
+            raise CaptureError(f"the arm cannot reach into {task.shelf.name}; move its boards and walls nearer to the arm.")
         tried = rng.uniform(LEAST, GREATEST, (4 * n + 64, 7))
         jar = task.jars(tried)[:, :3]
         there = ((jar > low - [BEFORE, 0.0, 0.0]) & (jar < high)).all(axis=1)

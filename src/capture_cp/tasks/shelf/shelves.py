@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, finite_array, known_name, positive_number
+from capture_cp.base.checks import CaptureError, Floats, finite_array, known_name, positive_number, printable
 from capture_cp.base.files import Pathlike, existing_file
 
 #: The shelves of the package, in the order of tables.
@@ -92,7 +92,9 @@ def load_shelf(which: Pathlike) -> Shelf:
         return _shelf(json.loads(text))
     except json.JSONDecodeError as error:
         raise CaptureError(f"{name} is not JSON: {error}; take a shelf of the package as a pattern.") from None
-    except (KeyError, TypeError, AttributeError) as error:
+    except CaptureError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise CaptureError(
             f"{name} is not a shelf: {type(error).__name__} {error}; expected name, boards, walls, glasses, goal (point, "
             "within) and start (joints, spread), as in the shelves of the package."
@@ -134,10 +136,10 @@ def _shelf(given: Any) -> Shelf:
     if not given["boards"] or not given["walls"] or not given["glasses"]:
         raise CaptureError("the shelf needs at least one board, one wall and one glass.")
     return Shelf(
-        str(given["name"]),
-        {str(name): _box(name, box) for name, box in given["boards"].items()},
-        {str(name): _box(name, box) for name, box in given["walls"].items()},
-        {str(name): _glass(name, glass) for name, glass in given["glasses"].items()},
+        printable(str(given["name"])),
+        {printable(name): _box(name, box) for name, box in given["boards"].items()},
+        {printable(name): _box(name, box) for name, box in given["walls"].items()},
+        {printable(name): _glass(name, glass) for name, glass in given["glasses"].items()},
         _numbers("goal", goal["point"], 3),
         positive_number("within", goal["within"]),
         _numbers("start", start["joints"], 7),
@@ -155,8 +157,8 @@ def _box(name: str, given: Any) -> Corners:
 
 def _glass(name: str, given: Any) -> Glass:
     height, radius = (positive_number(f"{part} of {name}", given[part]) for part in ("height", "radius"))
-    if height < 2 * radius:
-        raise CaptureError(f"{name} is {height:g} m high and {2 * radius:g} m wide; a glass is at least as high as wide.")
+    if height <= 2 * radius:
+        raise CaptureError(f"{name} is {height:g} m high and {2 * radius:g} m wide; a glass is higher than wide.")
     return Glass(_numbers(f"foot of {name}", given["foot"], 3), height, radius)
 
 

@@ -82,7 +82,10 @@ class ShelfSystem:
 
     def _data(self) -> Any:
         """An MjData for a thread, kept: making one takes longer than a step."""
-        return self._spare.pop() if self._spare else self._mujoco.MjData(self.model)
+        try:
+            return self._spare.pop()
+        except IndexError:  # asked for, not looked up before: another thread may take the last one
+            return self._mujoco.MjData(self.model)
 
     def _place(self, data: Any, state: Floats, target: Floats) -> None:
         self._mujoco.mj_resetData(self.model, data)

@@ -1,0 +1,293 @@
+"""The arm's compiled geometry against MuJoCo, finite differences, the library's own strata, and plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from capture_cp import CaptureError
+from capture_cp.tasks.shelf import geometry
+from capture_cp.tasks.shelf.geometry import FAR, STRATA
+from capture_cp.tasks.shelf.mjcf import PARTS
+from capture_cp.tasks.shelf.model import LEVERS, STEEPNESS
+from capture_cp.tasks.shelf.motions import GREATEST, LEAST
+from shelf import twin
+from shelf.arms import anywhere, task_at, touching
+
+mujoco = pytest.importorskip("mujoco")
+
+SHELVES = ("corner", "two-glasses")
+NANOMETRE = 1e-9
+#: The closest place is found by halving, and the arm's file has six digits.
+MICROMETRE = 1e-6
+
+angles = arrays(np.float64, 7, elements=st.floats(0, 1, width=32)).map(lambda share: LEAST + share * (GREATEST - LEAST))
+
+
+def within_limits(n, seed=0):
+    return np.random.default_rng(seed).uniform(*task_at().strata.limits, (n, 7))
+
+
+def frames_at(solids, q):
+    return geometry.link_frames(solids.fixed, tuple(q))
+
+
+@pytest.fixture(scope="module")
+def placed():
+    """MuJoCo's own kinematics of a configuration."""
+    model = task_at().system.model
+    data = mujoco.MjData(model)
+
+    def place(q):
+        data.qpos[:] = q
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        return data
+
+    return place
+
+
+# -- kinematics -----------------------------------------------------------------------------------------------------------
+
+
+def test_frames_are_those_of_mujoco_and_of_numpy(placed):
+    solids = task_at().strata.solids
+    for q in within_limits(50):
+        found, data = np.array(frames_at(solids, q)), placed(q)
+        for k in range(7):
+            body = data.body(f"link{k + 1}")
+            np.testing.assert_allclose(found[k, :3], body.xpos, atol=NANOMETRE)
+            np.testing.assert_allclose(found[k, 3:], body.xmat, atol=NANOMETRE)
+        origins, turns = twin.frames(solids, q)
+        np.testing.assert_allclose(found, np.hstack([origins, turns.reshape(7, 9)]), atol=1e-12)
+
+
+def test_the_jar_is_where_mujoco_has_it(placed):
+    task, Y = task_at(), within_limits(50, seed=1)
+    for q, found in zip(Y, task.jars(Y)):
+        data = placed(q)
+        np.testing.assert_allclose(found[:3], data.site("jar").xpos, atol=MICROMETRE)
+        assert found[3] == pytest.approx(abs(data.geom("jar").xmat[8]), abs=MICROMETRE)
+        point, upright = twin.jar(task.strata.solids, q)
+        np.testing.assert_allclose(found, [*point, upright], atol=MICROMETRE)
+
+
+def test_the_jar_is_upright_or_lies():
+    task = task_at()
+    start, turned = np.array([task.shelf.start]), np.array([0, 0, 0, 0, 0, 0, np.pi / 2])
+    standing, lying = task.jars(start)[0, 3], task.jars(start + turned)[0, 3]
+    assert lying < 0.1 < 0.9 < standing
+
+
+def test_the_jars_jacobian_is_mujocos(placed):
+    task, Y, found = task_at(), within_limits(30, seed=2), np.empty((3, 7))
+    for q, ours in zip(Y, task.jar_jacobians(Y)):
+        mujoco.mj_jacSite(task.system.model, placed(q), found, None, task.system.model.site("jar").id)
+        np.testing.assert_allclose(ours, found, atol=MICROMETRE)
+
+
+@pytest.mark.parametrize("link", [4, 5, 6])
+def test_gradient_is_a_finite_difference(link):
+    solids, rng = task_at().strata.solids, np.random.default_rng(link)
+    for q in within_limits(20, seed=link):
+        local, way = rng.uniform(-0.1, 0.1, 3), rng.standard_normal(3)
+        origins, turns = twin.frames(solids, q)
+        point = origins[link] + turns[link] @ local
+        found = geometry.gradient(frames_at(solids, q), link, *point, *way)
+        for k in range(7):
+            ends = []
+            for turn in (-1e-6, 1e-6):
+                origins, turns = twin.frames(solids, q + turn * np.eye(7)[k])
+                ends.append(way @ (origins[link] + turns[link] @ local))
+            assert found[k] == pytest.approx((ends[1] - ends[0]) / 2e-6, abs=1e-8)
+
+
+# -- distances ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SHELVES)
+def test_distances_to_boxes_are_those_of_the_librarys_strata(name):
+    strata, Y = task_at(name).strata, anywhere(2000, name=name)
+    solids, wanted = strata.solids, strata.swept.distances(Y)
+    deep = 0
+    for q, distances in zip(Y, wanted):
+        apart, c, b = geometry.nearest_box(solids.capsules, solids.boxes, frames_at(solids, q), 1.0)
+        assert apart == pytest.approx(distances.min(), abs=NANOMETRE)
+        assert distances.argmin() == 2 * c + solids.boxes[b, 6]
+        deep += apart < 0
+    assert 200 < deep < 1800
+
+
+def test_distances_to_boxes_are_those_of_numpy():
+    solids = task_at().strata.solids
+    for q in anywhere(60, seed=3):
+        wanted = twin.box_distances(solids, q)
+        apart, c, b = geometry.nearest_box(solids.capsules, solids.boxes, frames_at(solids, q), 1.0)
+        assert apart == pytest.approx(wanted.min(), abs=NANOMETRE)
+        assert apart == pytest.approx(wanted[c, b], abs=NANOMETRE)
+
+
+def test_boxes_that_are_too_far_are_not_found():
+    solids = task_at().strata.solids
+    for q in anywhere(100, seed=4):
+        frames = frames_at(solids, q)
+        apart, c, b = geometry.nearest_box(solids.capsules, solids.boxes, frames, 1.0)
+        for within in (apart - 1e-6, apart + 1e-6):
+            found = geometry.nearest_box(solids.capsules, solids.boxes, frames, within)
+            assert found == ((apart, c, b) if within > apart else (FAR, -1, -1))
+
+
+def test_glass_is_as_far_as_mujoco_says(placed):
+    """The arm's glass is drawn in MuJoCo's scene, so that its own distances can be asked for."""
+    task, Y = task_at("two-glasses"), anywhere(200, seed=5, name="two-glasses")
+    model = task.system.model
+    data, near = mujoco.MjData(model), 0
+    pairs = [(model.geom(part).id, model.geom(f"glass {glass}").id) for part in PARTS for glass in task.shelf.glasses]
+    for q, found in zip(Y, task.glass_clearances(Y)):
+        data.qpos[:] = q
+        mujoco.mj_kinematics(model, data)
+        true = min(mujoco.mj_geomDistance(model, data, *pair, 2.0, None) for pair in pairs)
+        if 1e-6 < true < 0.1:
+            near += 1
+            assert found == pytest.approx(true, abs=MICROMETRE)
+    assert near > 20
+
+
+@pytest.mark.parametrize("name", SHELVES)
+@given(q=angles)
+def test_glass_is_exact_up_to_a_decimetre_and_never_nearer_than_said(name, q):
+    task = task_at(name)
+    (found,), true = task.glass_clearances(q[None]), twin.glass_distance(task.params, q)
+    if true < 0.1:
+        assert found == pytest.approx(true, abs=MICROMETRE)
+    else:
+        assert 0.1 - MICROMETRE < found <= true + MICROMETRE
+
+
+def test_glasses_that_are_touched_are_negative():
+    task, Y = task_at(), anywhere(3000, seed=6)
+    found = task.glass_clearances(Y)
+    for i in np.flatnonzero(found < 0)[:20]:
+        assert found[i] == pytest.approx(twin.glass_distance(task.params, Y[i]), abs=MICROMETRE)
+    assert (found < 0).sum() >= 20
+
+
+def test_no_distance_is_steeper_than_planners_are_told():
+    task, Y = task_at(), within_limits(200, seed=7)
+    for q in Y:
+        starts, ways = twin.segments(task.params, q)
+        for start, way, capsule in zip(starts, ways, task.params.capsules):
+            for point in (start, start + way):
+                jacobian = twin.jacobian(task.params, q, point, int(capsule[0]))
+                assert np.linalg.norm(jacobian, 2) < STEEPNESS
+    step = 0.02 * np.random.default_rng(0).standard_normal(Y.shape)
+    here, there = task.glass_clearances(Y), task.glass_clearances(Y + step)
+    near = (here < 0.1) & (there < 0.1)
+    assert (np.abs(here - there)[near] <= STEEPNESS * np.linalg.norm(step, axis=1)[near]).all()
+    assert pytest.approx(np.linalg.norm(LEVERS)) == STEEPNESS
+
+
+# -- strata ---------------------------------------------------------------------------------------------------------------
+
+
+def of_contacts(bits):
+    """Number of the stratum of contacts (8,): forearm, wrist, palm, jar on a board, on a wall."""
+    on = {
+        f"{part} on {fixture}"
+        for part, row in zip(PARTS, bits.reshape(4, 2))
+        for fixture, bit in zip(("board", "wall"), row)
+        if bit
+    }
+    hands = {contact.replace("wrist", "hand").replace("palm", "hand") for contact in on}
+    if not hands:
+        return 0
+    (name, *others) = hands
+    return STRATA.index(name) if not others and name in STRATA else len(STRATA) - 1
+
+
+@pytest.mark.parametrize("name", SHELVES)
+def test_strata_are_those_of_the_librarys_distances(name):
+    task = task_at(name)
+    Y = np.vstack([anywhere(4000, name=name), task.transitions(200, np.random.default_rng(8)).Y])
+    distances = task.strata.distances(Y)
+    wanted = [
+        -1 if (row < -task.strata.solids.depth).any() else of_contacts(row <= task.strata.solids.tolerance)
+        for row in distances
+    ]
+    np.testing.assert_array_equal(task.strata.index(Y), wanted)
+    assert set(wanted) == set(range(-1, len(STRATA)))
+
+
+@given(q=angles)
+def test_strata_are_those_of_numpy(q):
+    task = task_at()
+    name = twin.stratum(task.params, q)
+    distances = twin.box_distances(task.params, q)
+    verge = min(np.abs(distances - task.params.tolerance).min(), np.abs(distances + task.params.depth).min())
+    if verge > MICROMETRE:
+        assert task.strata.index(q[None])[0] == (-1 if name is None else STRATA.index(name))
+
+
+def test_configurations_are_moved_onto_strata():
+    task = task_at()
+    Y = touching(20, seed=9)
+    for m in range(5):
+        moved = task.strata.project(Y, m)
+        arrived = task.strata.index(moved) == m
+        assert arrived.any()
+        np.testing.assert_array_equal(moved[~arrived], Y[~arrived])
+    np.testing.assert_array_equal(task.strata.project(Y, 5), Y)
+    for m in (-1, 6, 1.5):
+        with pytest.raises(CaptureError):
+            task.strata.project(Y, m)
+
+
+def test_fingerprints_follow_the_shelf():
+    assert task_at().strata.fingerprint() != task_at("two-glasses").strata.fingerprint()
+    assert task_at().strata.fingerprint() == type(task_at().strata)(task_at().shelf, task_at().physics).fingerprint()
+
+
+# -- contact --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_place_of_a_contact_is_the_nearest_one():
+    solids = task_at().strata.solids
+    for q in touching(50):
+        frames = frames_at(solids, q)
+        apart, c, b = geometry.nearest_box(solids.capsules, solids.boxes, frames, 0.0)
+        found = np.array(geometry.touch(solids.capsules, c, solids.boxes, b, frames[int(solids.capsules[c, 0])]))
+        point, away = twin.nearest(solids, c, b, q)
+        np.testing.assert_allclose(found[3:], away, atol=1e-5)
+        box = solids.boxes[b]
+        distance = np.linalg.norm(found[:3] - np.clip(found[:3], box[:3] - box[3:6], box[:3] + box[3:6]))
+        assert distance - solids.capsules[c, 7] == pytest.approx(apart, abs=MICROMETRE)
+        assert np.linalg.norm(found[3:]) == pytest.approx(1)
+        assert np.linalg.norm(found[:3] - point) < 1e-4
+
+
+def test_single_contacts_are_pushed_out_along_the_gradient():
+    solids = task_at().strata.solids
+    for q in touching(40, seed=1):
+        after, pushed = geometry.pushed_out(solids.fixed, solids.capsules, solids.boxes, tuple(q), 6)
+        assert pushed
+        assert twin.box_distances(solids, after).min() > -solids.tolerance / 5
+        once, _ = geometry.pushed_out(solids.fixed, solids.capsules, solids.boxes, tuple(q), 1)
+        distances = twin.box_distances(solids, q)
+        c, b = np.unravel_index(distances.argmin(), distances.shape)
+        above, below = (
+            [twin.box_distance(solids, twin.segments(solids, q + turn), c, b) for turn in size * np.eye(7)]
+            for size in (1e-6, -1e-6)
+        )
+        slopes = (np.array(above) - below) / 2e-6
+        move = np.array(once) - q
+        assert move @ slopes / np.linalg.norm(move) / np.linalg.norm(slopes) > 0.999
+
+
+def test_what_touches_nothing_is_not_pushed():
+    solids, Y = task_at().strata.solids, anywhere(200, seed=2)
+    clear = task_at().strata.distances(Y).min(axis=1) > 0
+    for q in Y[clear]:
+        assert geometry.pushed_out(solids.fixed, solids.capsules, solids.boxes, tuple(q), 6) == (tuple(q), False)

@@ -1,0 +1,122 @@
+"""The approximate model: free moves, contact and limits against plain NumPy, and the same as particles and as a Gaussian."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from capture_cp.tasks.shelf.model import RATE, step
+from shelf import twin
+from shelf.arms import logged, task_at
+
+pytest.importorskip("mujoco")
+
+#: Where a motion depends on everything: action, velocity and the weight of the jar.
+CORRECTION = tuple((0.9, 0.02, -0.03, 8.0, 0.1, -0.2) for _ in range(7))
+
+
+def stepped(params, states, actions, noise):
+    """States (n, 14) after the compiled step, of one particle each."""
+    after = states.copy()
+    for row, action, normals in zip(after, actions, noise):
+        column = row[:, None].copy()
+        step(column, action, normals[:, None], params)
+        row[:] = column[:, 0]
+    return after
+
+
+def free(n, seed=0):
+    """States (n, 14) and actions (n, 7) that are far from the shelf before and after the step."""
+    task, rng = task_at(), np.random.default_rng(seed)
+    starts = task.starts(n)
+    return np.hstack([starts[:, :7], rng.normal(0, 0.3, (n, 7))]), rng.uniform(-task.bounds, task.bounds, (n, 7))
+
+
+@pytest.mark.parametrize("correction", [None, CORRECTION], ids=["believed", "corrected"])
+def test_a_step_is_that_of_numpy(correction):
+    params, X, rng = replace(task_at(), correction=correction).params, logged().X[:60], np.random.default_rng(0)
+    noise = rng.standard_normal((len(X), 7))
+    found = stepped(params, X[:, :14], X[:, 14:], noise)
+    wanted = np.array([twin.step(params, x[:14], x[14:], normals) for x, normals in zip(X, noise)])
+    # the nearest place on a capsule that lies flat is any of many
+    apart = np.abs(found[:, :7] - wanted[:, :7]).max(axis=1)
+    assert (apart < 1e-6).mean() > 0.95
+    assert apart.max() < 0.05
+    np.testing.assert_allclose(found[apart < 1e-6], wanted[apart < 1e-6], atol=2e-5)
+    held = np.abs(found[:, :7] - X[:, :7] - X[:, 14:] - params.noise * noise).max(axis=1) > 1e-6
+    assert held.sum() > 8
+
+
+def test_free_moves_are_exact():
+    params, (states, actions) = task_at().params, free(50)
+    noise = np.random.default_rng(1).standard_normal((50, 7))
+    after, told = stepped(params, states, actions, noise), actions + params.noise * noise
+    np.testing.assert_allclose(after[:, :7], states[:, :7] + told, atol=1e-12)
+    np.testing.assert_allclose(after[:, 7:], RATE * told, atol=1e-12)
+
+
+def test_boards_stop_the_arm():
+    """Down onto the floor from just above it, by some centimetres: what would go into it stays on it, and slides along it."""
+    task = task_at()
+    Y = logged().Y
+    near = Y[task.strata.index(Y) == 1][:20]
+    push = -task.jar_jacobians(near)[:, 2]
+    push *= (0.04 / np.abs(push).max(axis=1))[:, None]
+    free_way = near + push
+    states = np.hstack([near, np.zeros((len(near), 7))])
+    after = stepped(task.params, states, push, np.zeros((len(near), 7)))
+    deep = task.strata.distances(free_way).min(axis=1) < -task.strata.solids.depth
+    assert deep.sum() > 5
+    assert (task.strata.distances(after[:, :7]).min(axis=1) > -1e-3)[deep].mean() > 0.9
+    slower = np.linalg.norm(after[:, 7:], axis=1) < RATE * np.linalg.norm(push, axis=1)
+    assert slower[deep].all()
+
+
+def test_limits_stop_joints():
+    task = task_at()
+    low, high = task.strata.limits
+    q = task.starts(1)[0, :7]
+    for i in (0, 2, 4, 6):  # turned far to one side, the arm stays clear of the shelf
+        for end, sign in ((low, -1), (high, 1)):
+            state = np.concatenate([q, np.zeros(7)])
+            state[i] = end[i] - 0.01 * sign
+            action = np.zeros(7)
+            action[i] = 0.1 * sign
+            (after,) = stepped(task.params, state[None], action[None], np.zeros((1, 7)))
+            if task.strata.index(state[None, :7])[0] == 0:
+                assert after[i] == end[i]
+
+
+# -- as particles and as a Gaussian ---------------------------------------------------------------------------------------
+
+
+def test_particles_are_steps_with_noise_of_their_own():
+    task, X = task_at(), logged().X[:40]
+    found = task(X, 6, np.random.default_rng(2))
+    noise = np.random.default_rng(2).standard_normal((40, 7, 6))
+    for l in range(6):
+        np.testing.assert_array_equal(found[:, l], stepped(task.params, X[:, :14], X[:, 14:], noise[:, :, l])[:, :7])
+    after = task.model_step(X[:, :14], X[:, 14:], np.random.default_rng(3))
+    noise = np.random.default_rng(3).standard_normal((40, 7, 1))
+    np.testing.assert_array_equal(after, stepped(task.params, X[:, :14], X[:, 14:], noise[:, :, 0]))
+
+
+def test_the_gaussian_is_the_step_without_noise_and_its_variance():
+    task, (states, actions) = task_at(), free(10)
+    X = np.hstack([states, actions])
+    means, covariances = task.gaussian(X)
+    np.testing.assert_array_equal(means, stepped(task.params, states, actions, np.zeros((10, 7)))[:, :7])
+    np.testing.assert_allclose(covariances, np.tile(task.physics.noise**2 * np.eye(7), (10, 1, 1)))
+    cloud = task(X, 2000, np.random.default_rng(4))
+    assert np.abs(cloud.mean(axis=1) - means).max() < 5 * task.physics.noise / np.sqrt(2000)
+    assert np.abs(cloud.std(axis=1) / task.physics.noise - 1).max() < 5 / np.sqrt(4000)
+
+
+def test_a_model_without_noise_is_its_mean():
+    task = task_at()
+    still = replace(task, physics=replace(task.physics, noise=0.0))
+    X = logged().X[:30]
+    cloud = still(X, 3, np.random.default_rng(5))
+    np.testing.assert_array_equal(cloud, np.repeat(task.gaussian(X)[0][:, None], 3, axis=1))

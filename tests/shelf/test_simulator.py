@@ -1,0 +1,106 @@
+"""The true arm: the same bits however it is run, landings that are feasible, and physics that shows."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from capture_cp import CaptureError
+from capture_cp.tasks.shelf.mjcf import Physics
+from capture_cp.tasks.shelf.simulator import LOOKS, ShelfSystem
+from shelf.arms import logged, task_at
+
+pytest.importorskip("mujoco")
+
+QUIET = Physics(noise=0.0)
+
+
+@pytest.fixture(scope="module")
+def moving():
+    X = logged().X[:48]
+    return X[:, :14], X[:, 14:]
+
+
+def system(physics=QUIET, threads=1):
+    return ShelfSystem(task_at().shelf, physics, threads)
+
+
+def test_same_bits_for_any_threads_and_batches(moving):
+    states, actions = moving
+    wanted = system(Physics()).step(states, actions, np.random.default_rng(0))
+    np.testing.assert_array_equal(system(Physics(), 3).step(states, actions, np.random.default_rng(0)), wanted)
+    true, rng = system(Physics()), np.random.default_rng(0)
+    parts = [true.step(states[i:j], actions[i:j], rng) for i, j in ((0, 1), (1, 20), (20, 48))]
+    np.testing.assert_array_equal(np.concatenate(parts), wanted)
+    again = pickle.loads(pickle.dumps(true)).step(states, actions, np.random.default_rng(0))
+    np.testing.assert_array_equal(again, wanted)
+
+
+def test_no_landing_is_infeasible():
+    task, log = task_at(), logged()
+    assert (task.strata.index(log.Y) >= 0).all()
+    assert (task.strata.index(log.X[:, :7]) >= 0).all()
+    low, high = task.strata.limits
+    assert ((low - 0.02 < log.Y) & (high + 0.02 > log.Y)).all()
+    assert len(np.unique(task.strata.index(log.Y))) == 6
+
+
+def test_what_is_watched_ends_where_a_step_ends(moving):
+    true = system(Physics())
+    for state, action in zip(*(part[:5] for part in moving)):
+        after, seen = true.watched(state, action, np.random.default_rng(1))
+        (wanted,) = true.step(state[None], action[None], np.random.default_rng(1))
+        np.testing.assert_array_equal(after, wanted)
+        np.testing.assert_array_equal(seen[-1], after[:7])
+        assert seen.shape == (LOOKS, 7)
+
+
+def sag(physics):
+    """How far the jar sinks in a second while nothing is asked of the arm."""
+    task = task_at()
+    state, true = task.starts(1), system(physics)
+    before = task.jars(state[:, :7])[0, 2]
+    for _ in range(10):
+        state = true.step(state, np.zeros((1, 7)), np.random.default_rng(0))
+    return before - task.jars(state[:, :7])[0, 2]
+
+
+def test_heavier_jars_and_softer_arms_sag_more():
+    light, heavy, soft = sag(replace(QUIET, payload=0.5)), sag(QUIET), sag(replace(QUIET, stiffness=0.5))
+    assert 0 < light < heavy < soft
+
+
+def test_an_arm_goes_about_where_it_is_sent():
+    task, action = task_at(), np.full((1, 7), 0.05)
+    start = task.starts(1)
+    after = system(replace(QUIET, payload=0.01)).step(start, action, np.random.default_rng(0))
+    moved = after[0, :7] - start[0, :7]
+    assert ((moved > 0.01) & (moved < 0.06)).all()
+
+
+def test_noise_is_of_the_size_that_is_told():
+    task = task_at()
+    states = np.repeat(task.starts(1), 64, axis=0)
+    targets = system(Physics(noise=0.02))._targets(states, np.zeros((64, 7)), np.random.default_rng(0))
+    assert np.std(targets - states[:, :7]) == pytest.approx(0.02, rel=0.2)
+
+
+def test_wrong_states_and_actions_are_refused(moving):
+    states, actions = moving
+    true, rng = system(), np.random.default_rng(0)
+    for wrong in ((states[:, :7], actions), (states, actions[:5]), (np.full_like(states, np.nan), actions)):
+        with pytest.raises(CaptureError):
+            true.step(*wrong, rng)
+    with pytest.raises(CaptureError, match="threads"):
+        system(threads=0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"payload": -1.0}, {"payload": 0.0}, {"stiffness": -1.0}, {"friction": -0.1}, {"noise": float("nan")}]
+)
+def test_physics_that_cannot_be_are_refused(wrong):
+    with pytest.raises(CaptureError, match=rf"^{next(iter(wrong))} is .*; expected a positive number\.$"):
+        Physics(**wrong)
