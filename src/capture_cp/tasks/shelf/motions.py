@@ -46,18 +46,23 @@ def random_poses(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
 
 def moving_inputs(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
     """Inputs (n, 21): arms in the midst of motions, and what they do next."""
+    found = _motions(task, n, rng)
+    while len(lost := np.flatnonzero(task.strata.index(found[:, :7]) < 0)):  # knocked into a board: no step starts there
+        found[lost] = _motions(task, len(lost), rng)
+    return found
+
+
+def _motions(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
     states = np.hstack([random_poses(task, n, rng), np.zeros((n, 7))])
     low, high = task.shelf.corners
     to, reaching = rng.uniform(low, high, (n, 3)), rng.random(n) < REACHING
     steps, actions = rng.integers(WARM_UP + 1, size=n), _random(task, n, rng)
+    chosen = np.empty((n, 7))
     for step in range(WARM_UP + 1):
         fresh = _random(task, n, rng)
         actions = np.where((rng.random(n) < CHANGING)[:, None], fresh, actions)
         told = np.where(reaching[:, None], _towards(task, states, to, rng), actions)
-        last = steps == step
-        if step == 0:
-            chosen = told.copy()
-        chosen[last] = told[last]
+        chosen[steps == step] = told[steps == step]
         on = steps > step
         states[on] = task.true_step(states[on], told[on], rng)
     return np.hstack([states, chosen])
