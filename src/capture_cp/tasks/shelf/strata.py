@@ -16,7 +16,7 @@ from capture_cp.tasks.shelf.geometry import STRATA, Solids, contact_stratum, lin
 from capture_cp.tasks.shelf.mjcf import FIXTURES, JOINTS, PARTS, Physics, scene_model
 from capture_cp.tasks.shelf.shelves import Shelf
 
-#: Largest gap that counts as touching, and deepest overlap that is feasible (m): the simulator's contact gives a few millimetres at most.
+#: Largest gap that counts as touching, and deepest overlap that is feasible (m): the simulator gives way by millimetres.
 TOLERANCE, DEPTH = 0.005, 0.01
 #: Contacts of `SweptStrata` that are a stratum of this task.
 _SINGLE = {"jar on board": ("jar-board",), "jar on wall": ("jar-wall",)} | {
