@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,6 +25,7 @@ from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.spaces.strata import FunctionStrata
 from capture_cp.tasks.shelf.geometry import STRATA
 from capture_cp.tasks.shelf.model import ShelfParams
+from capture_cp.tasks.shelf.motions import random_poses
 from capture_cp.tasks.shelf.planner import PLANNER, POINTS
 from capture_cp.tasks.shelf.shelves import load_shelf
 from capture_cp.tasks.shelf.task import ShelfTask
@@ -38,16 +40,17 @@ def shelf_comparisons(seed: int) -> Iterator[Comparison]:
     if find_spec("mujoco") is None:
         return
     task = ShelfTask(load_shelf("corner"))
-    cap, (state,) = _calibrated(task, seed), task.starts(1)
+    cap, states = _calibrated(task, seed), {"from its start": task.starts(1)[0], "near the glass": _near_glass(task, seed)}
     fused, slow = task.planner(cap, PLANNER, seed=seed).rollout, _in_numpy(cap, task, _Drawn(task.params))
     rng = np.random.default_rng(seed)
     sequences = rng.uniform(-task.bounds, task.bounds, (PLANNER.samples, PLANNER.horizon, 7))
-    check_agreement(task, cap, state, sequences)
-    yield Comparison(
-        f"plan of the shelf, {PLANNER.samples} x {PLANNER.horizon} x {cap.n_particles}, {numba.get_num_threads()} threads",
-        lambda: fused(state, sequences, SEED),
-        "the same in NumPy", lambda: slow(state, sequences, SEED), 20, rounds=3,
-    )  # fmt: skip
+    size = f"{PLANNER.samples} x {PLANNER.horizon} x {cap.n_particles}, {numba.get_num_threads()} threads"
+    for where, state in states.items():
+        check_agreement(task, cap, state, sequences)
+        yield Comparison(
+            f"plan of the shelf {where}, {size}", partial(fused, state, sequences, SEED),
+            "the same in NumPy", partial(slow, state, sequences, SEED), 20, rounds=3,
+        )  # fmt: skip
 
 
 def shelf_measures(seed: int) -> list[dict[str, Any]]:
@@ -125,6 +128,14 @@ def _kernel_noise(seed, samples, horizon, particles):  # type: ignore[no-untyped
 def _calibrated(task: ShelfTask, seed: int) -> Capture:
     log = task.transitions(CALIBRATION, np.random.default_rng(seed))
     return task.method("capture").fit(log.X, log.Y)
+
+
+def _near_glass(task: ShelfTask, seed: int) -> Floats:
+    """A state (14,) at rest, a few centimetres from the glass: there regions are looked through point by point."""
+    Y = random_poses(task, 2_000, np.random.default_rng(seed))
+    clear = task.glass_clearances(Y)
+    near = np.flatnonzero((task.strata.index(Y) == 0) & (clear > 0.01) & (clear < 0.04))
+    return np.concatenate([Y[near[0]], np.zeros(7)])
 
 
 if __name__ == "__main__":
