@@ -19,6 +19,7 @@ from benchmarks.latency import latency_measures
 from benchmarks.numpy_marble import numpy_marble_step
 from benchmarks.peg import peg_comparisons, peg_measures
 from benchmarks.planning import plan_comparisons, plan_measures
+from benchmarks.shelf import shelf_comparisons, shelf_measures
 from benchmarks.spaces import space_comparisons
 from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.base.files import check_writable
@@ -73,7 +74,8 @@ class Bench:
             table.add_row(row["job"], row["alternative"], ratio, f"{row['wanted']:g}{mark}", _time_text(row["seconds"]))
         console.print(table)
         with console.status("Planning, simulating and asking"):
-            limits = [*plan_measures(self.seed), *peg_measures(self.seed), *latency_measures(self.calls, self.seed)]
+            limits = [*plan_measures(self.seed), *peg_measures(self.seed), *shelf_measures(self.seed)]
+            limits += latency_measures(self.calls, self.seed)
         console.print(_limits_table(limits))
         if self.json is not None:
             write_rows(self.json, rows + limits, self)
@@ -95,6 +97,7 @@ class Bench:
         yield from self._marble()
         yield from plan_comparisons(self.seed)
         yield from peg_comparisons(self.seed)
+        yield from shelf_comparisons(self.seed)
 
     def _core(self) -> Iterator[Comparison]:
         box, rng = Box(), np.random.default_rng(self.seed)

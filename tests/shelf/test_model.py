@@ -58,7 +58,7 @@ def test_free_moves_are_exact():
 
 
 def test_boards_stop_the_arm():
-    """Down onto the floor from just above it, by some centimetres: what would go into it stays on it, and slides along it."""
+    """Centimetres down onto the floor from just above it: what would go into it stays on it, and slides along it."""
     task = task_at()
     Y = logged().Y
     near = Y[task.strata.index(Y) == 1][:20]
