@@ -45,7 +45,7 @@ def numpy_clearances(Y: Floats, params: ShelfParams) -> Floats:
     def away(t: Floats) -> Floats:
         points = start + t[..., None] * way
         points[..., 2] -= np.clip(points[..., 2], 0.0, tall)  # glasses stand upright
-        return points
+        return np.asarray(points)
 
     apart = np.linalg.norm(away(_nearest(away, way, start.shape[:-1])), axis=-1)
     return np.asarray((apart - params.capsules[:, 7:8] - params.glasses[:, 6]).min(axis=(1, 2)) - params.margin)
