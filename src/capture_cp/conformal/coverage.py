@@ -32,10 +32,10 @@ def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tup
 class CoverageRow:
     """Coverage of one subset of the test transitions.
 
-    `volume` is the mean number of region cells (None without a grid); `calibration` the calibration points behind it;
-    `effective` the number of independent outcomes that n correlated ones amount to, n by default. Where coverage was
-    asked for by episode, n is the number of episodes with steps in the subset, the coverage is that of a random step of
-    a random episode, given that it is in the subset, and `interval` its confidence interval.
+    `volume` is the mean number of region cells; without a grid None, or a mean volume that was estimated. `calibration` are
+    the calibration points behind it; `effective` is the number of independent outcomes that n correlated ones amount to, n
+    by default. Where coverage was asked for by episode, n is the number of episodes with steps in the subset, the coverage
+    is that of a random step of a random episode, given that it is in the subset, and `interval` its confidence interval.
     """
 
     name: str

@@ -44,6 +44,8 @@ class BrakingFilter:
         simultaneous: whether the regions hold all at once, or each by itself.
         steps: look at the regions of the first so many calibrated steps only; all by default.
         points: about the particles of a region, by which a hazard function is estimated.
+        farthest: how far from its particles a region without end is looked through for a hazard function; by default such
+            a region is refused.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class BrakingFilter:
         simultaneous: bool = True,
         steps: int | None = None,
         points: int = POINTS,
+        farthest: float | None = None,
     ) -> None:
         if not isinstance(cap, HorizonCapture):
             raise CaptureError(f"the regions are those of a {type(cap).__name__}; expected HorizonCapture, for whole plans.")
@@ -66,7 +69,7 @@ class BrakingFilter:
         if self.steps > len(cap.steps_):
             raise CaptureError(f"steps is {steps}; the calibration has regions of {len(cap.steps_)} steps, ask for as many.")
         cap.group_thresholds(alpha, simultaneous)  # refuses what it cannot answer now, not in an episode
-        self._count = HazardCount(cap, hazard, points)
+        self._count = HazardCount(cap, hazard, points, farthest)
 
     def filter(self, states: Any, plans: Any, rng: np.random.Generator | Sequence[np.random.Generator]) -> Bools:
         """Which plans (n, H, da) from states (n, ds) pass: (n,).

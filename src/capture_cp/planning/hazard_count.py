@@ -25,11 +25,12 @@ class HazardCount:
         hazard: grid cells, bool (cells,), or a function of configurations (n, dc) that says whether they are on the hazard,
             bool (n,), or returns their signed distances from it.
         points: about the particles of a region, by which a function is estimated.
+        farthest: how far a function is looked for in a region without end, see `PointTest`.
     """
 
-    def __init__(self, cap: Fitted, hazard: Any, points: int = POINTS) -> None:
+    def __init__(self, cap: Fitted, hazard: Any, points: int = POINTS, farthest: float | None = None) -> None:
         self._score = cap.score_
-        self._points = PointTest(cap, hazard, points) if callable(hazard) else None
+        self._points = PointTest(cap, hazard, points, farthest) if callable(hazard) else None
         if self._points is None:
             strata = grid_of(cap.strata)
             mask = checked_hazard(hazard, strata.require_grid().size)

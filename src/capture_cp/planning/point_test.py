@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, positive_number, whole_number
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.scores import ParticleBox
@@ -35,13 +35,16 @@ class PointTest:
         cap: calibrated predictor whose regions are tested, with a particle score.
         hazard: whether configurations (n, dc) are on the hazard, bool (n,), or their signed distance from it.
         points: about the particles of a region.
+        farthest: threshold in place of an infinite one: how far from its particles a region without end is looked through;
+            None refuses such a region.
     """
 
-    def __init__(self, cap: Fitted, hazard: Callable[[Floats], Any], points: int) -> None:
+    def __init__(self, cap: Fitted, hazard: Callable[[Floats], Any], points: int, farthest: float | None = None) -> None:
         metric = metric_of(cap.score_)
         if metric is None:
             raise CaptureError(f"no hazard function for {cap.score_!r}, whose regions have no points; use NearestParticles.")
         self.cap, self.hazard, self.alone = cap, hazard, type(cap.score_) is ParticleBox
+        self.farthest = None if farthest is None else positive_number("farthest", farthest)
         self.moves = checked_moves(metric, cap.n_outputs_)
         self.ball, self.rule = unit_ball(self.moves), rule_of(cap.score_, cap.n_outputs_)
         self.offsets = low_discrepancy(self.moves, whole_number("points", points, 1), cap.n_particles)
@@ -54,7 +57,10 @@ class PointTest:
         on_particles = self._on_hazard(clouds)
         if self.alone:
             return np.asarray(on_particles.sum(axis=1) if self.unit else on_particles.mean(axis=1))
-        check_finite(q)
+        if self.farthest is None:
+            check_finite(q)
+        else:
+            q = np.where(np.isposinf(q), self.farthest, q)
         weights, on_points = self._weighed(clouds, q, on_particles)
         found = (weights * on_points).sum(axis=1)
         if self.unit:

@@ -118,6 +118,8 @@ class PythonRollout(Rollout):
         alpha: failure rate of the regions.
         simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
         points: about the particles, by which a hazard function is estimated.
+        farthest: how far from its particles a region without end is looked through for a hazard function; by default such
+            a region is refused.
 
     Attributes:
         thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
@@ -134,6 +136,7 @@ class PythonRollout(Rollout):
         alpha: float = 0.1,
         simultaneous: bool = False,
         points: int = POINTS,
+        farthest: float | None = None,
     ) -> None:
         cap.check_fitted()
         if cap.score_.ambient:
@@ -141,7 +144,7 @@ class PythonRollout(Rollout):
         self.cap, self.step, self.cost, self._avoided = cap, step, cost, hazard
         super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
-        self._hazard = HazardCount(cap, hazard, points)
+        self._hazard, self._farthest = HazardCount(cap, hazard, points, farthest), farthest
 
     @classmethod
     def from_model(cls, cap: Fitted, cost: Callable[[Stage], Floats], hazard: Any, **settings: Any) -> PythonRollout:
@@ -154,7 +157,8 @@ class PythonRollout(Rollout):
 
     def parts(self) -> tuple[Any, ...]:
         partition = self.cap.partition_
-        return *super().parts(), self.step, self.cost, self._avoided, self.axes, partition.nodes, partition.roots
+        reach = () if self._farthest is None else (self._farthest,)
+        return *super().parts(), self.step, self.cost, self._avoided, self.axes, partition.nodes, partition.roots, *reach
 
     def __call__(self, state: Floats, sequences: Floats, seed: int) -> Floats:
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""

@@ -67,12 +67,18 @@ class MovingFigure:
         return [artist for axis in self.axes for artist in (*axis.lines, *axis.patches, *axis.collections, *axis.images)]
 
 
+def show_window(closeup: Any, middle: Floats, half: float) -> tuple[float, float]:
+    """Show in `closeup` the square of half a side around `middle` (2,), which is returned."""
+    x, y = (float(value) for value in middle)
+    closeup.set(xlim=(x - half, x + half), ylim=(y - half, y + half))
+    return x, y
+
+
 def mark_window(axis: Any, closeup: Any, middle: Floats, half: float) -> None:
     """Show in `closeup` the square of half a side around `middle` (2,), and its outline in `axis`."""
     from matplotlib.patches import Rectangle
 
-    x, y = (float(value) for value in middle)
-    closeup.set(xlim=(x - half, x + half), ylim=(y - half, y + half))
+    x, y = show_window(closeup, middle, half)
     axis.add_patch(Rectangle((x - half, y - half), 2 * half, 2 * half, fill=False, ec="black", lw=1.0, zorder=6))
 
 

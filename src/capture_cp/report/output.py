@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def coverage_table(title: str, results: Mapping[str, Coverage], reference: str) 
     unit = results[reference].all.volume if reference in results else None
     for name, result in results.items():
         volume = result.all.volume
-        ratio = f"{volume / unit:.2f}" if volume is not None and unit else "-"
+        ratio = f"{volume / unit:.2f}" if volume is not None and unit and isfinite(unit) else "-"
         table.add_row(name, *(_cell(row, 1 - result.alpha) for row in result), ratio)
     return table
 

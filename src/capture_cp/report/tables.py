@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def _coverage_cell(row: Row) -> Cell:
 
 
 def _volume_cell(row: Row, unit: float | None) -> Cell:
-    ratio = row["volume"] / unit if unit and row["volume"] is not None else None
+    ratio = row["volume"] / unit if unit and isfinite(unit) and row["volume"] is not None else None
     paper = row.get("paper_volume_ratio")
     return Cell(DASH if ratio is None else f"{ratio:.2f}", "", "" if paper is None else f"{paper:.2f}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from capture_cp.base.checks import CaptureError, CaptureWarning
 from capture_cp.base.streams import stream
 from capture_cp.report.output import output_folder, write_rows
 from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
+from capture_cp.studies.montecarlo import unit_of
 from capture_cp.tasks.task import Task, TestSet
 
 if TYPE_CHECKING:
@@ -23,17 +25,22 @@ if TYPE_CHECKING:
 #: Random subsets of each size: one alone would show the luck of its draw.
 SUBSETS = 5
 TEST_INPUTS = 8192
+#: Inputs whose regions have their volumes estimated by default where there is no grid: so many for every subset.
+VOLUMES = 100
 
 
 def run_sizes(study: CoverageStudy, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], console: Console) -> None:
     """Fit on random subsets of each size, count coverage on the same test inputs, print and draw it."""
+    unit = unit_of(next(iter(tasks.values())))
+    if study.volume is None and unit != "cells":
+        study = replace(study, volume=VOLUMES)
     rows = [row for name, task in tasks.items() for row in _measure(study, name, task, tests[name], console)]
-    console.print(_table(rows))
+    console.print(_table(rows, unit))
     if study.json is not None:
         write_rows(study.json, rows, study)
     if study.figures is not None:
         file = output_folder(study.figures) / "calibration-size.png"
-        _draw(rows, study.alpha, file)
+        _draw(rows, study.alpha, file, unit)
         console.print(f"Figure: {file}", markup=False)
 
 
@@ -66,11 +73,11 @@ def _unique(rows: list[dict[str, Any]], key: str) -> list[Any]:
     return list(dict.fromkeys(row[key] for row in rows))
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
-    strata = _unique(rows, "stratum")
+def _table(rows: list[dict[str, Any]], unit: str) -> Table:
+    strata, form = _unique(rows, "stratum"), ".1f" if unit == "cells" else ".3g"
     table = Table(
         title="Coverage (%) against calibration size",
-        caption=f"Mean of {SUBSETS} random subsets, then their lowest and highest. Volume: mean cells per region.",
+        caption=f"Mean of {SUBSETS} random subsets, then their lowest and highest. Volume: mean {unit} per region.",
     )
     for column in ("place", "method", "transitions"):
         table.add_column(column)
@@ -81,15 +88,17 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             for size in _unique(rows, "calibration"):
                 here = {"map": name, "method": method, "calibration": size}
                 cells = [_spread(100 * _select(rows, "coverage", stratum=stratum, **here)) for stratum in strata]
-                table.add_row(name, method, f"{size:,}", *cells, _spread(_select(rows, "volume", stratum="all", **here)))
+                table.add_row(
+                    name, method, f"{size:,}", *cells, _spread(_select(rows, "volume", stratum="all", **here), form)
+                )
     return table
 
 
-def _spread(values: Any) -> str:
-    return f"{np.mean(values):.1f}\n[dim]{np.min(values):.1f}-{np.max(values):.1f}[/dim]"
+def _spread(values: Any, form: str = ".1f") -> str:
+    return f"{np.mean(values):{form}}\n[dim]{np.min(values):{form}}-{np.max(values):{form}}[/dim]"
 
 
-def _draw(rows: list[dict[str, Any]], alpha: float, file: Any) -> None:
+def _draw(rows: list[dict[str, Any]], alpha: float, file: Any, unit: str) -> None:
     maps, methods, sizes = (_unique(rows, key) for key in ("map", "method", "calibration"))
     strata = [stratum for stratum in _unique(rows, "stratum") if stratum != "all"]
     plt = pyplot()
@@ -114,7 +123,7 @@ def _draw(rows: list[dict[str, Any]], alpha: float, file: Any) -> None:
         lower.set(xscale="log", xlabel="calibration transitions")
         upper.set_title(f"{name}: {method}")
     panels[0, 0].set_ylabel("coverage (%)")
-    panels[1, 0].set_ylabel("mean region volume (cells)")
+    panels[1, 0].set_ylabel("mean region volume" + (" (cells)" if unit == "cells" else ""))
     panels[0, 0].legend(fontsize=8)
     figure.savefig(file, dpi=120)
     plt.close(figure)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import tyro
 from rich import box
 from rich.console import Console
@@ -16,12 +17,13 @@ from rich.table import Table
 from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
+from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.output import cell_beside_paper, output_folder, write_rows
-from capture_cp.studies.montecarlo import REFERENCE, RESIDUAL, Counts, Question, count, fit_methods
+from capture_cp.studies.montecarlo import REFERENCE, RESIDUAL, VOLUMES, Counts, Question, count, fit_methods, unit_of
 from capture_cp.studies.paper import COVERAGE_METHODS, Paper
 from capture_cp.studies.parts import PartStore, run_parts
 from capture_cp.studies.study import (
@@ -62,7 +64,10 @@ class CoverageStudy(Study):
     test: Annotated[int | None, tyro.conf.arg(help="Test inputs per place, by default as many as the task has.")] = None
     volume: Annotated[
         int | None,
-        tyro.conf.arg(help="First test inputs, whose region cells are counted: by default all, 0 for none."),
+        tyro.conf.arg(
+            help="First test inputs, whose region cells are counted: by default all, 0 for none. Without a grid volumes are "
+            f"estimated, by default of {VOLUMES}."
+        ),
     ] = None
     tree: Annotated[
         Literal["per-stratum", "label", "features"],
@@ -155,8 +160,11 @@ class CoverageStudy(Study):
         self, caps: Mapping[str, Capture], task: Task, test: TestSet, parts: Sequence[slice]
     ) -> Iterator[dict[str, Counts]]:
         """Counts of every part, some rows of the test inputs, in their order."""
-        question = Question(self.mc, self.alpha, self.volume, self.seed)
-        on_cuda = task.outcomes_on_cuda() if chosen_device(self.device) == "cuda" and test.draw is not None else None
+        gridded = has_grid(task.strata)
+        volume = VOLUMES if self.volume is None and not gridded else self.volume
+        question = Question(self.mc, self.alpha, volume, self.seed)
+        there = gridded and chosen_device(self.device) == "cuda" and test.draw is not None
+        on_cuda = task.outcomes_on_cuda() if there else None
         if on_cuda is not None:
             from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 
@@ -243,14 +251,16 @@ class CoverageStudy(Study):
             cells = (cell_beside_paper(row, paper.coverage(place, name, regime)) for name, row in rows.items())
             table.add_row(regime, *cells)
         table.add_section()
-        table.add_row("volume", *(_volume(name, counts, paper.volume_ratio(place, name)) for name in found))
+        unit = unit_of(task)
+        table.add_row("volume", *(_volume(name, counts, paper.volume_ratio(place, name), unit) for name in found))
         return table
 
     def _caption(self, place: str, task: Task, tests: Mapping[str, TestSet], counted: Counts) -> Iterator[str]:
         theirs = "" if self.task.paper is None else " (the paper's in brackets)"
         yield f"Coverage in per cent{theirs}, below it the 95 % interval over test inputs."
         if counted.sized and REFERENCE in self.methods:
-            yield f"Volume: mean cells of {counted.sized:,} regions as a ratio to {REFERENCE}{theirs}, 95 % interval."
+            unit = unit_of(task)
+            yield f"Volume: mean {unit} of {counted.sized:,} regions as a ratio to {REFERENCE}{theirs}, 95 % interval."
         if others := set(task.regimes) - set(task.reported):
             columns = [task.regimes.index(name) for name in others]
             share = counted.sums[0, columns].sum() / counted.sums[0, -1]
@@ -272,13 +282,14 @@ def _sum(parts: Sequence[Counts]) -> Counts:
     return sum(parts[1:], start=parts[0])
 
 
-def _volume(name: str, counts: Mapping[str, Counts], figure: float | None) -> str:
+def _volume(name: str, counts: Mapping[str, Counts], figure: float | None, unit: str) -> str:
     counted = counts[name]
     if not counted.sized:
         return "-"
     ratio, interval = counted.volume_ratio(counts.get(REFERENCE))
     if ratio is None or interval is None:
-        return f"{counted.cells.sum() / counted.sized:,.1f} cells"
+        mean = counted.cells.sum() / counted.sized
+        return f"{mean:,.1f} cells" if unit == "cells" else f"{mean:.3g}" if np.isfinite(mean) else "infinite"
     digits = ".2f" if ratio >= 0.095 else ".2g"
     beside = "" if figure is None else f" ({figure:.2f})"
     return f"{ratio:{digits}}{beside}\n[dim]{interval[0]:{digits}}-{interval[1]:{digits}}[/dim]"

@@ -18,12 +18,14 @@ from capture_cp.base.files import check_writable
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
+from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble, settings_of, write_page
 from capture_cp.report.output import coverage_table, output_folder, write_rows
 from capture_cp.report.tables import coverage_page_table, draw_coverage, planning_page_table
+from capture_cp.studies.montecarlo import with_volumes
 from capture_cp.studies.paper import Paper
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import summary
@@ -34,6 +36,8 @@ from capture_cp.tasks.task import CALIBRATION, TEST, Task
 OURS = "capture"
 #: Methods without strata, the strongest first where the paper has no figures.
 RIVALS = ("no-strata", "pcp", "lucca", "particles")
+#: Test inputs whose regions have their volumes estimated where there is no grid.
+VOLUMES = 500
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,10 @@ class Demo(Study):
         with progress_bar(console) as progress:
             for name in progress.track(METHODS, description="Calibrating and testing six methods"):
                 fitted[name] = task.method(name, self.particles, tree, self.seed).fit(log.X, log.Y)
-                results[name] = fitted[name].coverage(fresh.X, fresh.Y, self.alpha, rng=self.seed)
+                found = fitted[name].coverage(fresh.X, fresh.Y, self.alpha, rng=self.seed)
+                if not has_grid(task.strata):
+                    found = with_volumes(found, fitted[name], fresh.X[:VOLUMES], stream(self.seed, "demo", "volumes", name))
+                results[name] = found
         return fitted, results
 
     def _study(self, methods: tuple[str, ...]) -> PlanningStudy:
@@ -181,6 +188,7 @@ def write_report(report: Path, demo: Demo, results: Results, scratch: Path, prog
             f"{demo.episodes} closed-loop runs of each method", results.planning, paper.planning_columns
         ),
         figures=figures,
+        gridded=has_grid(task.strata),
         player=drawing.player_data(results.fitted, results.episodes),
         settings=settings_of(demo.task) | settings_of(demo, ("task", "out", "json")),
     )

@@ -21,12 +21,15 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.horizon_particles import Cloud, count_cells, within
+from capture_cp.capture.region_draws import has_grid
+from capture_cp.capture.region_volumes import batch_volumes
 from capture_cp.conformal.coverage import CoverageRow, HorizonCoverage, horizon_coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.report.output import output_folder, share_with_interval, write_rows
 from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
+from capture_cp.studies.montecarlo import unit_of
 from capture_cp.studies.parts import run_parts
 from capture_cp.studies.study import FigureFolder, Jobs, RowsFile, Seed, Study, advancing, check_settings, progress_bar
 from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task
@@ -37,7 +40,7 @@ RECURSION, EACH, ALL = "recursion", "each step", "all steps"
 
 CAPTION = (
     "Per cent of {test:,} test roll-outs inside their regions, target {target:g};\n"
-    "below it the exact 95 % interval for the test draw. Cells: mean per region,\n"
+    "below it the exact 95 % interval for the test draw. {unit}: mean per region,\n"
     "over the steps of {volume:,} roll-outs. recursion: one-step thresholds, from\n"
     "{single:,} transitions, along the horizon, as in the paper; each step and\n"
     "all steps: thresholds from {calibration:,} roll-outs."
@@ -58,7 +61,9 @@ class HorizonStudy(Study):
     horizon: Annotated[int, tyro.conf.arg(help="Steps H of a roll-out.")] = 6
     calibration: Annotated[int, tyro.conf.arg(help="Calibration roll-outs per place.")] = 10_000
     test: Annotated[int, tyro.conf.arg(help="Test roll-outs per place.")] = 5_000
-    volume: Annotated[int, tyro.conf.arg(help="First test roll-outs, whose region cells are counted; 0 for none.")] = 100
+    volume: Annotated[
+        int, tyro.conf.arg(help="First test roll-outs, whose region cells or volumes are found; 0 for none.")
+    ] = 100
     hold: Annotated[int, tyro.conf.arg(help="Steps for which an action is held; 1 draws a new one each step.")] = 1
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest roll-outs in a leaf while the trees grow.")] = 300
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree.")] = 20
@@ -85,7 +90,7 @@ class HorizonStudy(Study):
             for name, (_, coverage) in zip(tasks, run_parts(work, range(len(tasks)), self.jobs)):
                 found[name] = coverage
                 progress.advance(bar)
-        console.print(self._table(found))
+        console.print(self._table(found, unit_of(next(iter(tasks.values())))))
         if self.json is not None:
             write_rows(self.json, self._rows(found), self)
         if self.figures is not None:
@@ -130,9 +135,10 @@ class HorizonStudy(Study):
             for row in coverage.rows(task=self.task.name, map=place, method=kind)
         ]
 
-    def _table(self, found: Found) -> Table:
-        """Coverage of all steps at once and of each, and the mean cells per region, by place and kind of regions."""
+    def _table(self, found: Found, unit: str) -> Table:
+        """Coverage of all steps at once and of each, and mean cells or volume of a region, by place and kind of regions."""
         caption = CAPTION.format(
+            unit=unit.capitalize(),
             test=self.test,
             target=100 * (1 - self.alpha),
             volume=min(self.volume, self.test),
@@ -142,14 +148,15 @@ class HorizonStudy(Study):
         title = f"{self.task.name}: regions over {self.horizon} steps"
         table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("regions", no_wrap=True)
-        for column in ("all steps", *(f"h={h}" for h in range(1, self.horizon + 1)), "cells"):
+        for column in ("all steps", *(f"h={h}" for h in range(1, self.horizon + 1)), unit):
             table.add_column(column, justify="right", no_wrap=True)
         for place, kinds in found.items():
             table.add_section()
             table.add_row(place)
             for kind, coverage in kinds.items():
                 whole = coverage.together
-                cells = "-" if whole.volume is None else f"{whole.volume / self.horizon:,.0f}"
+                form = ",.0f" if unit == "cells" else ".3g"
+                cells = "-" if whole.volume is None else f"{whole.volume / self.horizon:{form}}"
                 each = [f"{100 * at.all.coverage:.1f}" for _, at in coverage]
                 table.add_row(f"  {kind}", share_with_interval(int(whole.covered), whole.n), *each, cells)
         return table
@@ -164,7 +171,7 @@ def compare(
     volume: int,
     rng: np.random.Generator,
 ) -> dict[str, HorizonCoverage]:
-    """Coverage of the three; region cells are counted for the first `volume` roll-outs.
+    """Coverage of the three; region cells, or without a grid volumes, are those of the first `volume` roll-outs.
 
     The recursion asks a one-step calibration `one` at the particles' mean and the action, all along the horizon, with the
     same particles, which are drawn from `rng`.
@@ -175,17 +182,39 @@ def compare(
         EACH: cap.thresholds(clouds, alpha, confidence=confidence),
         ALL: cap.thresholds(clouds, alpha, simultaneous=True, confidence=confidence),
     }
-    return {name: _coverage(cap, clouds, q, test, alpha, volume, name == ALL) for name, q in thresholds.items()}
+    sizes = {
+        name: _sizes(cap, [Cloud(cloud.x[:volume], cloud.particles[:volume]) for cloud in clouds], q[:volume], rng)
+        for name, q in thresholds.items()
+    }
+    return {name: _coverage(cap, clouds, q, test, alpha, sizes[name], name == ALL) for name, q in thresholds.items()}
 
 
 def _coverage(
-    cap: HorizonCapture, clouds: Sequence[Cloud], q: Floats, test: Rollouts, alpha: float, volume: int, simultaneous: bool
+    cap: HorizonCapture,
+    clouds: Sequence[Cloud],
+    q: Floats,
+    test: Rollouts,
+    alpha: float,
+    sizes: Floats | None,
+    simultaneous: bool,
 ) -> HorizonCoverage:
     labels = cap.feasible_labels(test)
     inside = within(cap.score_, clouds, q, test.configurations_at(cap.steps_), labels)
-    first = [Cloud(cloud.x[:volume], cloud.particles[:volume]) for cloud in clouds]
-    cells = count_cells(cap.score_, first, q[:volume], cap.strata).mean(axis=0) if volume else None
-    return horizon_coverage(alpha, simultaneous, cap.steps_, inside, labels, list(cap.strata.names), cells, None)
+    return horizon_coverage(alpha, simultaneous, cap.steps_, inside, labels, list(cap.strata.names), sizes, None)
+
+
+def _sizes(cap: HorizonCapture, clouds: Sequence[Cloud], q: Floats, rng: np.random.Generator) -> Floats | None:
+    """Mean cells of regions of thresholds q (v, S, M) by step and stratum (S, M), volumes without a grid; None of none."""
+    if not len(q):
+        return None
+    if has_grid(cap.strata):
+        return np.asarray(count_cells(cap.score_, clouds, q, cap.strata).mean(axis=0))
+    nothing = np.full((len(q), 1), -1.0)  # is infeasible
+    means = [
+        batch_volumes(cap.score_, cloud.particles, np.hstack([q[:, s], nothing]), cap.strata, cap.n_outputs_, rng)
+        for s, cloud in enumerate(clouds)
+    ]
+    return np.stack([found[:, :-1].mean(axis=0) for found in means])
 
 
 _LOOKS = {

@@ -7,13 +7,16 @@ the variance of a ratio of sums, and expressed as an effective sample size. With
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import Floats, Ints
+from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.region_draws import has_grid
+from capture_cp.capture.region_volumes import batch_volumes
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
@@ -24,6 +27,8 @@ from capture_cp.tasks.task import Task, TestSet
 BLOCK = 2_000_000
 #: The method whose volumes are the unit, and the same method on a model whose bias was learnt away.
 REFERENCE, RESIDUAL = "capture", "capture-residual"
+#: Inputs whose regions have their volumes estimated by default where there is no grid: about a minute of seven axes.
+VOLUMES = 1000
 
 
 def fit_methods(
@@ -47,6 +52,8 @@ def fit_methods(
 @dataclass(frozen=True)
 class Counts:
     """Sums over test inputs: outcomes t, those inside h, their products, and region cells of some of the inputs.
+
+    Where there is no grid, volumes stand in place of cells; they are infinite where a region takes in a whole stratum.
 
     Attributes:
         inputs: how many there are.
@@ -72,7 +79,8 @@ class Counts:
         sums = np.stack([t.sum(0), h.sum(0), (t**2).sum(0), (h**2).sum(0), (t * h).sum(0)])
         c = cells.sum(axis=1).astype(np.float64)
         u = np.zeros_like(c) if unit is None else unit.sum(axis=1).astype(np.float64)
-        squares = np.array([c @ c, c @ u, u @ u])
+        # of infinite volumes nothing is asked but that they are
+        squares = np.array([c @ c, c @ u, u @ u]) if np.isfinite([c, u]).all() else np.full(3, np.inf)
         return cls(len(t), sums, cells.sum(axis=0).astype(np.float64), len(cells), squares)
 
     def __add__(self, other: Counts) -> Counts:
@@ -93,11 +101,16 @@ class Counts:
         return Coverage(alpha, self._row(len(regimes), "all", volumes.sum()), tuple(rows), ())
 
     def volume_ratio(self, reference: Counts | None) -> tuple[float | None, list[float] | None]:
-        """Mean cells as a ratio to the reference's for the same inputs, and its 95 % interval (delta method)."""
-        unit = 0.0 if reference is None else reference.cells.sum()
-        if not unit:
+        """Mean cells as a ratio to the reference's for the same inputs, and its 95 % interval (delta method).
+
+        None where there is no such ratio; infinite, without an interval, where only the reference's cells are finite.
+        """
+        unit, own = 0.0 if reference is None else reference.cells.sum(), self.cells.sum()
+        if not 0 < unit < np.inf:
             return None, None
-        ratio = float(self.cells.sum() / unit)
+        if np.isinf(own):
+            return float("inf"), None
+        ratio = float(own / unit)
         cc, cu, uu = self.squares
         half = 1.96 * float(np.sqrt(max(cc - 2 * ratio * cu + ratio**2 * uu, 0.0)) / unit)
         return ratio, [ratio - half, ratio + half]
@@ -115,7 +128,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Question:
-    """What is counted: so many outcomes of every test input, cells of the first `volume` inputs (None: all), at alpha."""
+    """What is counted: so many outcomes of every test input, cells of the first `volume` inputs (None: all), at alpha.
+
+    Where there is no grid, volumes are estimated in place of cells.
+    """
 
     draws: int
     alpha: float
@@ -144,22 +160,29 @@ def count(caps: Mapping[str, Capture], task: Task, test: TestSet, question: Ques
             inside = cap.contains(X, Y, question.alpha, prediction=asked[name], labels=labels)
             hits[name] += _by_regime(landed, inside, regimes)
     sized = question.sized(rows.start, len(X))
-    cells = {name: _cells(cap, X[:sized], asked[name][:sized], question.alpha) for name, cap in caps.items()}
+    streams = {name: stream(task.seed_here(question.seed), "volumes", name, rows.start) for name in caps}
+    cells = {
+        name: region_sizes(cap, X[:sized], asked[name][:sized], question.alpha, streams[name]) for name, cap in caps.items()
+    }
     return counts_by_method(task, totals, hits, cells)
 
 
-def counts_by_method(task: Task, totals: Floats, hits: Mapping[str, Floats], cells: Mapping[str, Ints]) -> dict[str, Counts]:
+def counts_by_method(
+    task: Task, totals: Floats, hits: Mapping[str, Floats], cells: Mapping[str, Ints | Floats]
+) -> dict[str, Counts]:
     """Counts of every method: outcomes (n, R), those inside (n, R) by method, and region cells (v, M + 1) by stratum."""
     sizes = {name: in_regimes(task, found) for name, found in cells.items()}
     return {name: Counts.of(totals, h, sizes[name], sizes.get(REFERENCE)) for name, h in hits.items()}
 
 
-def in_regimes(task: Task, by_stratum: Ints) -> Floats:
+def in_regimes(task: Task, by_stratum: Ints | Floats) -> Floats:
     """Numbers by stratum (n, M) as numbers by regime (n, R); a last column beyond the strata stays the last."""
     n, strata = by_stratum.shape[1], len(task.stratum_regimes)
     columns = np.append(task.stratum_regimes, len(task.regimes))[:n]
-    members = np.arange(len(task.regimes) + n - strata) == columns[:, None]
-    return np.asarray(by_stratum @ members.astype(np.float64))
+    found = np.zeros((len(by_stratum), len(task.regimes) + n - strata))
+    for column, numbers in zip(columns, by_stratum.T):  # a product with zeros would make NaN of infinite volumes
+        found[:, column] += numbers
+    return found
 
 
 def predictions(caps: Mapping[str, Capture], task: Task, X: Floats, seed: int, first: int) -> dict[str, Any]:
@@ -175,11 +198,26 @@ def predictions(caps: Mapping[str, Capture], task: Task, X: Floats, seed: int, f
     return found
 
 
-def _cells(cap: Capture, X: Floats, prediction: Any, alpha: float) -> Ints:
-    """Region cells (v, M + 1) of inputs X (v, dx)."""
+def region_sizes(cap: Capture, X: Floats, prediction: Any, alpha: float, rng: np.random.Generator) -> Ints | Floats:
+    """Region cells (v, M + 1) of inputs X (v, dx), infeasible ones last; without a grid volumes, estimated by `rng`."""
     if not len(X):
         return np.zeros((0, len(cap.strata.names) + 1), dtype=np.int64)
-    return cap.count_cells(X, alpha, prediction=prediction)
+    if has_grid(cap.strata):
+        return cap.count_cells(X, alpha, prediction=prediction)
+    q = cap.cell_thresholds(X, alpha)
+    return batch_volumes(cap.score_, prediction, q, cap.strata, cap.n_outputs_, rng)
+
+
+def with_volumes(found: Coverage, cap: Capture, X: Floats, rng: np.random.Generator) -> Coverage:
+    """Coverage of strata without a grid, with the mean volumes of the regions of inputs X (v, dx)."""
+    mean = region_sizes(cap, X, cap.predict(X, rng), found.alpha, rng).mean(axis=0)
+    strata = tuple(replace(row, volume=float(volume)) for row, volume in zip(found.strata, mean))
+    return replace(found, all=replace(found.all, volume=float(mean.sum())), strata=strata)
+
+
+def unit_of(task: Task) -> str:
+    """What the sizes of a task's regions are measured in."""
+    return "cells" if has_grid(task.strata) else "volume"
 
 
 def _by_regime(landed: Any, chosen: Any, regimes: int) -> Floats:

@@ -20,6 +20,7 @@ from capture_cp.capture.region import finite_columns, with_whole_strata
 from capture_cp.conformal.on_cuda import GridOnCuda, OnCuda
 from capture_cp.cuda import conformal
 from capture_cp.kernels.cells import Regions
+from capture_cp.spaces.strata import grid_of
 from capture_cp.studies.montecarlo import Counts, Question, counts_by_method, in_regimes, predictions
 from capture_cp.tasks.task import OutcomesOnCuda, Task
 
@@ -61,7 +62,7 @@ class CounterOnCuda:
         clock: Clock = nullcontext,
     ) -> None:
         self.caps, self.task, self.outcomes, self.question, self.clock = caps, task, outcomes, question, clock
-        self.seed, self.grid = task.seed_here(question.seed), GridOnCuda(task.strata)
+        self.seed, self.grid = task.seed_here(question.seed), GridOnCuda(grid_of(task.strata))
         self.room: _Room | None = None
 
     def parts(self, X: Floats, parts: Iterable[slice]) -> Iterator[dict[str, Counts]]:
@@ -115,7 +116,7 @@ class CounterOnCuda:
         cells = {}
         for (name, regions), found in zip(counted.asked.items(), counted.cells):
             own = np.zeros((0, regions.q.shape[1]), dtype=np.int64) if found is None else found.copy_to_host()
-            cells[name] = with_whole_strata(regions.q[: regions.sized], own, self.task.strata)
+            cells[name] = with_whole_strata(regions.q[: regions.sized], own, grid_of(self.task.strata))
         return counts_by_method(self.task, totals, dict(zip(counted.asked, hits)), cells)
 
 

@@ -9,13 +9,18 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.region import Region
+from capture_cp.capture.region_draws import has_grid
 from capture_cp.planning.episode import TIMED_OUT, Episode
-from capture_cp.report.movie import MovingFigure, Picture, mark_window
-from capture_cp.tasks.drawing import STRONG, Drawing
+from capture_cp.report.movie import MovingFigure, Picture, mark_window, show_window
+from capture_cp.tasks.drawing import Drawing
+from capture_cp.tasks.point_slices import finite_box
 from capture_cp.tasks.recorded import recorded_method, recorded_region
+from capture_cp.tasks.slices import STRONG, Layer
 
 #: Opacity of the strata.
 PALE = 0.15
+#: Axes that are not drawn, up to which a title says where the slice is; and how much wider a close-up is than its regions.
+MANY, ROOM = 3, 1.3
 
 
 class Storyboard:
@@ -27,7 +32,7 @@ class Storyboard:
     """
 
     #: Size of the figure, widths of its panels (the last two are the space and the close-up), and of the close-up half a
-    #: side in cells of the grid.
+    #: side in cells of the grid; without a grid, in small lengths where there are no regions to go by.
     inches: tuple[float, float] = (10.4, 5.4)
     ratios: Sequence[float] = (1, 1)
     close = 12.0
@@ -39,7 +44,7 @@ class Storyboard:
         self.task.check_episode(episode)
         self.rate: float = self.task.rate
         self.cap = recorded_method(episode, self.task)
-        self.half = self.close * float(self.slices.grid.spacing[0])
+        self.half = self._half()
         self.figure = MovingFigure(self.inches, list(self.ratios))
         self.space, self.closeup = self.figure.axes[-2:]
         self.draw_background()
@@ -65,8 +70,7 @@ class Storyboard:
 
     def draw_background(self) -> None:
         """What is the same in every picture."""
-        low = self.slices.grid.origin[:2] * self.slices.unit
-        high = low + (self.slices.grid.spacing * np.array(self.slices.grid.shape))[:2] * self.slices.unit
+        low, high = self.slices.corners()
         self.space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=" ")
         self.closeup.set_title(" ")
         for axis in (self.space, self.closeup):
@@ -99,30 +103,32 @@ class Storyboard:
 
     def draw_space(self, step: int) -> None:
         """The slice in which the step ends with the region of the step, whole and from near."""
-        going, axes, unit = step < self.episode.steps, list(self.task.axes), self.slices.unit
+        going, axes = step < self.episode.steps, list(self.task.axes)
+        unit, shown = self.slices.unit, list(self.slices.shown)
         now, went = self.episode.states[[step, min(step + 1, self.episode.steps)]][:, axes]
         region, layer = self.region(step), self.slices.layer(went)
         expected = went if region is None else self.episode.particles[step].mean(axis=0)
-        middle = (expected + went)[:2] / 2
+        middle = (expected + went)[shown] / 2
+        show_window(self.closeup, middle * unit, self.half * unit)
         for axis in (self.space, self.closeup):
             limits = axis.get_xlim(), axis.get_ylim()
             self.draw_strata(axis, layer)
             if region is not None:
                 self.draw_region(axis, region, layer, middle)
-                axis.scatter(*(self.episode.particles[step][:, :2].T * unit), s=9, color="black", zorder=4)
-            axis.plot(*(now[:2] * unit), "D", color="white", mec="black", ms=6, zorder=5)
+                axis.scatter(*(self.episode.particles[step][:, shown].T * unit), s=9, color="black", zorder=4)
+            axis.plot(*(now[shown] * unit), "D", color="white", mec="black", ms=6, zorder=5)
             if going:
-                axis.plot(*(went[:2] * unit), "X", color="white", mec="black", ms=8, zorder=7)
+                axis.plot(*(went[shown] * unit), "X", color="white", mec="black", ms=8, zorder=7)
             axis.set(xlim=limits[0], ylim=limits[1])
         mark_window(self.space, self.closeup, middle * unit, self.half * unit)
         self.space.set_title(self.space_title(went))
         self.closeup.set_title(f"close-up: {verdict(self.episode, step)}" if region is not None else "close-up")
 
-    def draw_strata(self, axis: Any, layer: tuple[int, ...]) -> None:
+    def draw_strata(self, axis: Any, layer: Layer) -> None:
         """The strata of a slice, pale."""
         self.slices.draw(axis, layer, PALE)
 
-    def draw_region(self, axis: Any, region: Region, layer: tuple[int, ...], middle: Floats) -> None:
+    def draw_region(self, axis: Any, region: Region, layer: Layer, middle: Floats) -> None:
         """The region of a step in the space, or in the close-up around `middle` (2,)."""
         if axis is self.closeup and not layer:
             self.slices.draw_shape(axis, region, middle, self.half)
@@ -131,9 +137,22 @@ class Storyboard:
 
     def space_title(self, went: Floats) -> str:
         """What the configuration space is called when a step ends at `went` (dc,)."""
-        shown = zip(self.task.axes[2:], went[2:])
-        at = ", ".join(f"{self.task.states[axis]} = {value:.3g}" for axis, value in shown)
+        hidden = [number for number in range(len(went)) if number not in self.slices.shown]
+        if len(hidden) > MANY:
+            return "a slice of the configuration space"
+        at = ", ".join(f"{self.task.states[self.task.axes[number]]} = {went[number]:.3g}" for number in hidden)
         return f"configuration space at {at}" if at else "configuration space"
+
+    def _half(self) -> float:
+        """Half a side of the close-up: so many cells, or without a grid what shows most regions whole."""
+        usual = self.close * float(self.task.cell)
+        if has_grid(self.task.strata) or self.cap is None:
+            return usual
+        low, high = (corner / self.slices.unit for corner in self.slices.corners())
+        regions = [recorded_region(self.episode, self.cap, step) for step in range(len(self.episode.particles))]
+        boxes = [finite_box(region)[:, list(self.slices.shown)] for region in regions if region is not None]
+        widths = [float(np.minimum(box[1] - box[0], high - low).max()) for box in boxes]
+        return ROOM * float(np.quantile(widths, 0.9)) / 2 if widths else usual
 
 
 def verdict(episode: Episode, step: int) -> str:

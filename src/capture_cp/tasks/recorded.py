@@ -16,7 +16,6 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.episode import Episode
-from capture_cp.spaces.strata import grid_of
 from capture_cp.tasks.registry import find_task, task_names
 from capture_cp.tasks.task import Task
 
@@ -57,13 +56,14 @@ def recorded_method(episode: Episode, task: Task) -> Capture | None:
 def recorded_region(episode: Episode, cap: Capture, step: int) -> Region | None:
     """The region of an executed step, or None where the episode has none.
 
-    `cap` is the episode's method as `recorded_method` makes it; it need not be fitted, since the thresholds are in the
-    episode.
+    `cap` is the episode's method as `recorded_method` makes it, whose model is the task; it need not be fitted, since the
+    thresholds are in the episode.
     """
     if step >= len(episode.particles):
         return None
     thresholds, prediction = episode.thresholds[step], episode.particles[step][None]
-    strata, dims = cap.strata, grid_of(cap.strata).require_grid().dims
+    task: Any = cap.model
+    strata, dims = cap.strata, len(task.axes)
     if thresholds.shape != (len(strata.names),) or prediction.shape[2:] != (dims,):
         raise CaptureError(
             f"the episode has thresholds {episode.thresholds.shape} and particles {episode.particles.shape}; its task has "

@@ -195,7 +195,8 @@ class FittedRow:
         """A filter of the row's plans by the regions of `cap`, all or the first `steps`; hazard and brake are its task's."""
         if not self.task.has_brake:
             self.task.brake(self.task.starts(1))  # says so
-        return BrakingFilter(cap, self.task.hazard, self.task.brake, alpha, simultaneous, steps)
+        chosen: dict[str, Any] = {"alpha": alpha, "simultaneous": simultaneous, "steps": steps}
+        return BrakingFilter(cap, self.task.hazard, self.task.brake, **chosen, farthest=self.task.farthest)
 
     def play(
         self,

@@ -1,7 +1,7 @@
 """What the live page shows of a task: a scene in 3D, pictures of the configuration space, sliders, and plans ahead.
 
-`Scene` serves any task with a grid: its configuration space lies flat, with regions, particles and the way so far on it. A
-task that has more to show derives from it. Only `build` and what is called after it need viser (extra `view`).
+`Scene` serves any task: its configuration space, or a slice of it, lies flat, with regions, particles and the way so far on
+it. A task that has more to show derives from it. Only `build` and what is called after it need viser (extra `view`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from capture_cp.base.checks import Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
+from capture_cp.capture.region_draws import has_grid
+from capture_cp.capture.region_volumes import part_volumes
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.report.canvas import Canvas, Picture, rgb
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
-from capture_cp.spaces.strata import INFEASIBLE, Strata
+from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of
+from capture_cp.tasks.point_slices import checked_shown
 from capture_cp.tasks.task import Task
 
 #: Opacity of the region of the first step of a plan, and of the last.
@@ -54,12 +57,12 @@ class PlanStep:
     Attributes:
         cloud: particles (L, dc).
         region: theirs, where the planner builds one.
-        cells: of the region of the first step, by stratum, infeasible ones last, (M + 1,).
+        cells: of the region of the first step, by stratum, infeasible ones last, (M + 1,); without a grid volumes.
     """
 
     cloud: Floats
     region: Region | None = None
-    cells: Ints | None = None
+    cells: Ints | Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,9 @@ class Scene:
 
     #: Whether every step of a plan has a region; otherwise only the first has.
     regions_along = True
-    #: Least height of the enlarged picture, in cells of the grid.
+    #: The two axes of the configuration that pictures show.
+    shown: tuple[int, int] = (0, 1)
+    #: Least height of the enlarged picture, in cells of the grid, or without a grid in small lengths of the task.
     least_cells = 6.0
     #: Where the gizmo is that the robot is dragged with, and along which axes of the scene it moves.
     handle = "/task/handle"
@@ -99,7 +104,11 @@ class Scene:
 
     def __init__(self, task: Task) -> None:
         self.task: Any = task
-        self.grid = task.strata.require_grid()
+        self.gridded = has_grid(task.strata)
+        self.grid: Any = grid_of(task.strata).require_grid() if self.gridded else None
+        self._columns = list(checked_shown(self.shown, len(task.axes)))
+        # without a grid the strata of pixels are computed one by one: fewer of them, each drawn as a square
+        self.coarse = 1 if self.gridded else COARSE
         self._painted: tuple[list[PlanStep], Picture] | None = None
 
     # -- states and plans ---------------------------------------------------------------------------------------------
@@ -113,9 +122,17 @@ class Scene:
         axes, state = list(self.task.axes), state.copy()
         state[axes] = np.clip(state[axes], *self.corners())
         if self.task.strata.index(state[axes][None])[0] == INFEASIBLE:
-            free = self.grid.centre(np.flatnonzero(self.task.strata.labels != INFEASIBLE))
-            state[axes] = free[np.argmin(np.linalg.norm(free - state[axes], axis=1))]
+            state[axes] = self._nearest_free(state[axes])
         return state
+
+    def _nearest_free(self, configuration: Floats) -> Floats:
+        """The feasible cell, or without a grid the random input's configuration, nearest to a configuration (dc,)."""
+        strata = self.task.strata
+        if not self.gridded:
+            extent = self.task.extent
+            return np.asarray(extent.nearest(configuration, self.task.metric, strata.index(extent.configurations) >= 0))
+        free = self.grid.centre(np.flatnonzero(strata.labels != INFEASIBLE))
+        return np.asarray(free[np.argmin(np.linalg.norm(free - configuration, axis=1))])
 
     def ahead(
         self, cap: Capture, state: Floats, plan: Floats, alpha: float, seed: int, recorded: Floats | None = None
@@ -155,7 +172,7 @@ class Scene:
         return np.array([0.0, -1.15, 1.4]), np.array([0.0, -0.05, 0.0])
 
     def sliders(self) -> list[Slider]:
-        """Sliders for the state and the action: the grid's bounds, those of random inputs, and those of actions."""
+        """Sliders for the state and the action: bounds of the space, those of random inputs, and those of actions."""
         names, inputs = self.task.states, self.task.inputs(INPUTS, np.random.default_rng(0))[:, : len(self.task.states)]
         low, high = inputs.min(axis=0), inputs.max(axis=0)
         low[list(self.task.axes)], high[list(self.task.axes)] = self.corners()
@@ -178,7 +195,7 @@ class Scene:
         server.scene.add_light_hemisphere("/task/sky", intensity=2.5, position=(0.0, 0.0, 3.0))
         self.server, self.moved = server, moved
         low, high = self.corners()
-        self.canvas = self.canvas_between(low[:2], high[:2], PIXELS)
+        self.canvas = self.canvas_between(low[self._columns], high[self._columns], PIXELS // self.coarse)
         self.build_solids(snapshot)
         self._handle = server.scene.add_transform_controls(
             self.handle, 0.22, active_axes=self.drag_axes, disable_rotations=True, depth_test=False
@@ -191,10 +208,10 @@ class Scene:
     def draw(self, snapshot: Snapshot) -> None:
         """Bring the scene up to date."""
         picture = self.picture(snapshot, snapshot.first_plan)
-        size = np.array(picture.shape[1::-1]) * self._scale() * self.canvas.pitch
+        size = np.array(picture.shape[1::-1]) * self._scale() * self.canvas.pitch / self.coarse
         turned = (0.0, 1.0, 0.0, 0.0)  # viser's images hang with their tops towards -y
         self.server.scene.add_image("/task/space", picture, *size, format="jpeg", wxyz=turned)
-        self.put_handle(np.append(self._on_plate(snapshot.state[list(self.task.axes)][:2]), 0.0))
+        self.put_handle(np.append(self._on_plate(snapshot.state[list(self.task.axes)][self._columns]), 0.0))
 
     def put_handle(self, place: Floats) -> None:
         """Bring the gizmo to a place (3,) of the scene."""
@@ -203,8 +220,8 @@ class Scene:
 
     def dragged_to(self, place: Floats) -> tuple[Sequence[int], Floats]:
         """The entries of the state that the gizmo at a place (3,) of the scene stands for, and their values."""
-        low, high = (corner[:2] for corner in self.corners())
-        return list(self.task.axes[:2]), place[:2] / self._scale() + (low + high) / 2
+        low, high = (corner[self._columns] for corner in self.corners())
+        return [self.task.axes[axis] for axis in self._columns], place[:2] / self._scale() + (low + high) / 2
 
     def _dragged(self, event: Any) -> None:
         if event.client is not None:
@@ -212,10 +229,10 @@ class Scene:
 
     def _scale(self) -> float:
         low, high = self.corners()
-        return SIDE / float((high - low)[:2].max())
+        return SIDE / float((high - low)[self._columns].max())
 
     def _on_plate(self, point: Floats) -> Floats:
-        low, high = (corner[:2] for corner in self.corners())
+        low, high = (corner[self._columns] for corner in self.corners())
         return (point - (low + high) / 2) * self._scale()
 
     def point_cloud(self, name: str, points: Floats, colours: Any, size: float, shape: str = "circle") -> None:
@@ -241,25 +258,29 @@ class Scene:
         return None
 
     def rest(self, snapshot: Snapshot) -> Floats:
-        """Which slice is shown: a configuration (dc,) whose first two entries do not matter."""
+        """Which slice is shown: a configuration (dc,) whose entries that are shown do not matter."""
         first = snapshot.first_plan
         here = first[0].cloud.mean(axis=0) if first else snapshot.state[list(self.task.axes)]
-        cells = np.rint((here - self.grid.origin) / self.grid.spacing)  # a slice between cells would be the same
-        slice_ = self.grid.origin + cells * self.grid.spacing
-        slice_[:2] = 0.0
+        slice_ = np.array(here)
+        if self.gridded:
+            cells = np.rint((here - self.grid.origin) / self.grid.spacing)  # a slice between cells would be the same
+            slice_ = self.grid.origin + cells * self.grid.spacing
+        slice_[self._columns] = 0.0
         return np.asarray(slice_)
 
     def picture(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
         """The configuration space with the regions of one method."""
-        picture = self.painted(snapshot, steps).copy()
-        self.furnish(self.canvas, picture, snapshot, steps)
+        canvas, picture = self.canvas, self.painted(snapshot, steps).copy()
+        if self.coarse > 1:
+            canvas, picture = canvas.finer(picture, self.coarse)
+        self.furnish(canvas, picture, snapshot, steps)
         return picture
 
     def enlarged(self, snapshot: Snapshot) -> list[Picture]:
         """The same around the next step of all methods, one picture each; none if no method has one."""
         plans = list(snapshot.plans.values())
-        firsts, least = [steps[0] for steps in plans if steps], self.least_cells * float(self.grid.spacing[0])
-        window = window_around(firsts, least, wide=len(plans) == 1)
+        firsts, least = [steps[0] for steps in plans if steps], self.least_cells * float(self.task.cell)
+        window = window_around(firsts, least, wide=len(plans) == 1, axes=self._columns)
         if window is None:
             return []
         canvas, pictures = self.canvas_between(*window, ENLARGED), []
@@ -290,18 +311,23 @@ class Scene:
 
     def canvas_between(self, low: Floats, high: Floats, pixels: int) -> Canvas:
         """A canvas for the part of the space between two corners (2,)."""
-        return Canvas(self.pictured, low, high, pixels, kinds=self.colours)
+        return Canvas(self.pictured, low, high, pixels, (self._columns[0], self._columns[1]), self.colours)
 
     def corners(self) -> tuple[Floats, Floats]:
-        """Outer corners (dc,) of the grid."""
+        """Outer corners (dc,) of the grid; without one, of where random inputs lie."""
+        if not self.gridded:
+            return self.task.extent.low, self.task.extent.high
         low = self.grid.origin - self.grid.spacing / 2
         return low, low + self.grid.spacing * np.array(self.grid.shape)
 
 
 def plan_step(cap: Capture, x: Floats, cloud: Floats, region: Region, count: bool = True) -> PlanStep:
-    """A step with a region, which it has from the input x (ds + da,), and if asked for the number of its cells."""
-    cells = cap.count_cells(x[None], region.alpha, prediction=region.prediction)[0] if count else None
-    return PlanStep(cloud, region, cells)
+    """A step with a region, which it has from the input x (ds + da,), and if asked for its cells, or volumes."""
+    if not count:
+        return PlanStep(cloud, region)
+    if not has_grid(cap.strata):
+        return PlanStep(cloud, region, part_volumes(region, stream(0, "picture")))
+    return PlanStep(cloud, region, cap.count_cells(x[None], region.alpha, prediction=region.prediction)[0])
 
 
 def paint_plan(canvas: Canvas, steps: list[PlanStep], rest: Floats) -> Picture:
@@ -314,8 +340,8 @@ def paint_plan(canvas: Canvas, steps: list[PlanStep], rest: Floats) -> Picture:
     return picture
 
 
-def window_around(firsts: list[PlanStep], least: float, wide: bool) -> tuple[Floats, Floats] | None:
-    """Corners (2,) of a window around steps, particles and regions, on the first two axes; None if there are none.
+def window_around(firsts: list[PlanStep], least: float, wide: bool, axes: Sequence[int]) -> tuple[Floats, Floats] | None:
+    """Corners (2,) of a window around steps, particles and regions, on two axes; None if there are none.
 
     At least `least` high; as wide as high, or twice as wide.
     """
@@ -326,7 +352,7 @@ def window_around(firsts: list[PlanStep], least: float, wide: bool) -> tuple[Flo
         finite = region.thresholds[np.isfinite(region.thresholds)]
         if len(finite):
             corners += region.score.box(region.prediction, finite.max(keepdims=True), region.dims)
-    shown = np.concatenate(corners)[:, :2]
+    shown = np.concatenate(corners)[:, list(axes)]
     shown = shown[np.isfinite(shown).all(axis=1)]
     middle, reach = (shown.min(axis=0) + shown.max(axis=0)) / 2, np.ptp(shown, axis=0)
     half = max(least, 1.15 * float(reach.max())) / 2 * np.array([2.0 if wide else 1.0, 1.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -17,6 +17,7 @@ from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.methods import METHODS, method
+from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
@@ -25,8 +26,9 @@ from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.spaces.metrics import Euclidean, Metric
-from capture_cp.spaces.strata import GriddedStrata
+from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
+from capture_cp.spaces.strata import Strata, grid_of
+from capture_cp.tasks.extent import Extent, nowhere
 from capture_cp.tasks.rows import Row, Setting, Worth, method_rows, own_rows, practice_rows
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from capture_cp.tasks.drawing import Drawing
     from capture_cp.tasks.scene import Scene
 
+#: What must be avoided: cells of a grid, bool (cells,), or a function of configurations (n, dc), see `PythonRollout`.
+Hazard = Bools | Callable[[Floats], Any]
 #: Called with the number of transitions done, while many are simulated.
 Advance = Callable[[int], object]
 
@@ -113,8 +117,8 @@ class Task(TaskOptions):
         draws: most outcomes of a test input that there are, None for any number.
         calibration_rollouts: roll-outs that calibrate the regions of a horizon.
         region_steps: steps of a plan that have regions of their own in such rows, None for all of them.
-        adapts_at_once: whether rows that adapt raise tiny thresholds to a cell of the grid from the first plan on, or
-            from the first executed step on.
+        adapts_at_once: whether rows that adapt raise tiny thresholds to `cell` from the first plan on, or from the first
+            executed step on.
     """
 
     #: LUCCa's ellipsoids have no roll-out in Python, which is what `planner` plans with unless a task has its own.
@@ -161,8 +165,8 @@ class Task(TaskOptions):
         return re.sub(r"\W+", "-", self.place.lower()).strip("-") or self.name
 
     @property
-    def strata(self) -> GriddedStrata:
-        """The stratified configuration space, with its grid."""
+    def strata(self) -> Strata:
+        """The stratified configuration space; with a grid, or without one for a space of many axes."""
         raise NotImplementedError
 
     @property
@@ -182,8 +186,15 @@ class Task(TaskOptions):
 
     @property
     def cell(self) -> float:
-        """Size of a cell of the grid along its first axis."""
-        return float(self.strata.require_grid().spacing[0])
+        """A small length of configurations: a cell of the grid along its first axis, or without a grid `extent.small`."""
+        if not has_grid(self.strata):
+            return self.extent.small
+        return float(grid_of(self.strata).require_grid().spacing[0])
+
+    @cached_property
+    def extent(self) -> Extent:
+        """Where random inputs' configurations lie: what stands for the bounds of a space without a grid."""
+        return Extent.of(self.inputs, list(self.axes), self.metric)
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -210,6 +221,8 @@ class Task(TaskOptions):
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The model as a Gaussian, for LUCCa: means (n, dc) and covariances (n, dc, dc), by default of some particles."""
         cloud = self(X, 64, stream(0, "gaussian"))
+        for axis in self.metric.angles(cloud.shape[2]):  # particles on both sides of ±π have no mean between them
+            cloud[..., axis] = cloud[:, :1, axis] + wrap_angle(cloud[..., axis] - cloud[:, :1, axis])
         away = cloud - cloud.mean(axis=1, keepdims=True)
         least = (0.1 * self.cell) ** 2 * np.eye(cloud.shape[2])  # where a wall stops all particles, they do not spread
         return cloud.mean(axis=1), np.einsum("nli,nlj->nij", away, away) / 63 + least
@@ -339,9 +352,16 @@ class Task(TaskOptions):
         return method_rows(PLANNER, weights) | practice_rows(PLANNER, weights) | own_rows(PLANNER, weights)
 
     @property
-    def hazard(self) -> Bools:
-        """Which cells of the grid must be avoided, (cells,)."""
-        return np.zeros(self.strata.require_grid().size, dtype=bool)
+    def hazard(self) -> Hazard:
+        """What must be avoided; nothing by default. Without a grid it is a function."""
+        if not has_grid(self.strata):
+            return nowhere
+        return np.zeros(grid_of(self.strata).require_grid().size, dtype=bool)
+
+    @property
+    def farthest(self) -> float | None:
+        """How far from its particles a region without end is looked through for a hazard that is a function."""
+        return None if has_grid(self.strata) else self.extent.width
 
     def cost(self, stage: Stage, weights: Any) -> Floats:
         """Stage costs (N,) of a plan's step; `weights` are a row's."""
@@ -359,7 +379,8 @@ class Task(TaskOptions):
     ) -> MPPI:
         """A planner that uses the regions of `cap`: by default one that rolls `model_step` out in Python."""
         cost, high = partial(self.cost, weights=weights), self.bounds
-        rollout = PythonRollout(cap, self.model_step, cost, self.hazard, self.axes, alpha, simultaneous)
+        regions: dict[str, Any] = {"alpha": alpha, "simultaneous": simultaneous, "farthest": self.farthest}
+        rollout = PythonRollout(cap, self.model_step, cost, self.hazard, self.axes, **regions)
         return MPPI(
             rollout,
             settings.horizon,

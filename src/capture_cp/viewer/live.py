@@ -104,7 +104,7 @@ class Run:
 
 def regimes_of(task: Task, Y: Floats) -> Ints:
     """The regime of every configuration Y (n, dc), -1 where infeasible: (n,)."""
-    return np.append(task.stratum_regimes, INFEASIBLE)[task.strata.index(Y)]
+    return np.asarray(np.append(task.stratum_regimes, INFEASIBLE)[task.strata.index(Y)])
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.viewer.live import Frame, Tally
 
@@ -27,18 +28,19 @@ def status_line(frame: Frame) -> str:
 
 
 def regions_table(frame: Frame) -> str:
-    """Cells of the first region by regime, method by method, in the order of the pictures: Markdown."""
+    """Cells of the first region by regime, volumes without a grid, method by method in the order of pictures: Markdown."""
     shown = {name: steps[0].cells for name, steps in frame.plans.items() if steps}
     if not shown:
         return ""
     regimes = frame.scene.task.regimes
     of = np.append(frame.scene.task.stratum_regimes, len(regimes))
-    title = f"**Region of the next step** (cells, α = {frame.settings.alpha:g})"
+    gridded = has_grid(frame.scene.task.strata)
+    title = f"**Region of the next step** ({'cells' if gridded else 'volume'}, α = {frame.settings.alpha:g})"
     lines = [title, "", _row("method", *regimes, "infeasible")]
     lines.append(_row(*["---"] + ["--:"] * (len(regimes) + 1)))
     for name, cells in shown.items():
         counts = np.bincount(of, weights=cells, minlength=len(regimes) + 1)
-        lines.append(_row(name, *(f"{int(count):,}" for count in counts)))
+        lines.append(_row(name, *(f"{int(count):,}" if gridded else f"{count:.3g}" for count in counts)))
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from capture_cp.tasks.marble.board import board_polygons
 from capture_cp.tasks.marble.drawing import metres
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.task import POSITION, Marble
+from capture_cp.tasks.slices import Layer
 
 MARBLE_COLOUR, PATH_COLOUR, PLAN_COLOUR = "#9aa5b1", "#222222", "#CC79A7"
 
@@ -48,7 +49,7 @@ class MarbleStoryboard(Storyboard):
         plan = Line2D([], [], color=PLAN_COLOUR, lw=2, ls=":", label="plan, by the model")
         return [path, plan, *(super().legend() if self.cap is not None else ())]
 
-    def draw_strata(self, axis: Any, layer: tuple[int, ...]) -> None:
+    def draw_strata(self, axis: Any, layer: Layer) -> None:
         """Nothing: the plane is in the background."""
 
     def draw_workspace(self, step: int) -> None:

@@ -14,10 +14,11 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import TIMED_OUT, Episode, run_episode
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, pyplot
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.tasks.drawing import PATH_STYLES, WALL_COLOUR, Drawing, Slices, method_panels, predicted, square
+from capture_cp.tasks.drawing import PATH_STYLES, Drawing, method_panels, predicted, square
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.geometry import shape_of, vertex
 from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.slices import WALL_COLOUR, Layer, Slices
 from capture_cp.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class PegDrawing(Drawing):
             if touching[i]:
                 axis.plot(*corners[i], "o", color=colour, markeredgecolor="black", markersize=6, zorder=4)
 
-    def _show_outcomes(self, axis: Any, after: Floats, layer: tuple[int, ...]) -> None:
+    def _show_outcomes(self, axis: Any, after: Floats, layer: Layer) -> None:
         """True outcomes (n, 3): crosses near the slice, faint dots at other angles, whose walls are elsewhere."""
         grid = self.task.strata.require_grid()
         near = np.abs(after[:, 2] - grid.origin[2] - layer[0] * grid.spacing[2]) <= np.radians(NEAR_SLICE)

@@ -8,10 +8,10 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.region import Region
-from capture_cp.tasks.drawing import WALL_COLOUR
 from capture_cp.tasks.film import Storyboard
 from capture_cp.tasks.peg.drawing import GOAL_COLOUR, PARTICLE_COLOUR, PEG_COLOUR, REGIME_COLOURS, PegDrawing
 from capture_cp.tasks.peg.task import Peg
+from capture_cp.tasks.slices import WALL_COLOUR, Layer
 
 #: Opacity of the strata, of a region's cells, and of those that are infeasible.
 PALE, STRONG, SOLID = 0.18, 0.9, 1.0
@@ -57,10 +57,10 @@ class PegStoryboard(Storyboard):
         touching = self.task.strata.names[self.task.strata.index(now[None])[0]]
         self.workspace.set_title("workspace: " + ("free" if touching == "free" else f"touches {touching}"))
 
-    def draw_strata(self, axis: Any, layer: tuple[int, ...]) -> None:
+    def draw_strata(self, axis: Any, layer: Layer) -> None:
         self.slices.draw(axis, layer, PALE)
 
-    def draw_region(self, axis: Any, region: Region, layer: tuple[int, ...], middle: Floats) -> None:
+    def draw_region(self, axis: Any, region: Region, layer: Layer, middle: Floats) -> None:
         self.slices.draw_region(axis, region, layer, STRONG, SOLID)
 
     def space_title(self, went: Floats) -> str:
