@@ -14,7 +14,7 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
 from capture_cp.planning.episode import TIMED_OUT, Episode
-from capture_cp.spaces.plotting import STRATA_COLOURS, colour_of, label, pyplot
+from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, colour_of, label, pyplot
 from capture_cp.tasks.drawing import PATH_STYLES, Drawing, method_panels, predicted, square
 from capture_cp.tasks.shelf.motions import moving_inputs
 from capture_cp.tasks.shelf.shelves import Shelf
@@ -37,6 +37,7 @@ from capture_cp.tasks.shelf.views import (
     stadium,
     window,
 )
+from capture_cp.tasks.slices import Slices, usual_colours
 from capture_cp.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
 INPUTS, OUTCOMES, MEMBERS = 3_000, 60, 700
 #: Outcomes by colour and dash, in the order of the legend.
 STYLES = {"success": PATH_STYLES["success"], "touched the glass": PATH_STYLES["fell"], TIMED_OUT: PATH_STYLES[TIMED_OUT]}
-#: Reach of the arm that the picture of the space shows before the shelf, and below it (m).
-WHOLE_ARM, ROOM_BELOW = 0.85, 0.43
+#: How much of what is before the shelf the picture of the space shows (m).
+WHOLE_ARM = 0.85
+LEGEND: dict[str, Any] = {"loc": "outside lower center", "frameon": False}
 #: A margin about jars in a close-up (m).
 MARGIN = 0.03
 
@@ -62,6 +64,11 @@ class ShelfDrawing(Drawing):
         """The capsules of the arm."""
         return Arm(self.task)
 
+    @property
+    def slices(self) -> Slices:
+        """None is drawn: seven angles say little, so that pictures are of the jar."""
+        return _NoSlices(self.task)
+
     def storyboard(self, episode: Episode) -> ShelfStoryboard:
         from capture_cp.tasks.shelf.film import ShelfStoryboard
 
@@ -73,7 +80,7 @@ class ShelfDrawing(Drawing):
         """The shelf with the arm at its start, the glasses and the place of the jar, from the side and from above."""
         plt, shelf = pyplot(), self.task.shelf
         corners = {view: window(shelf, view, WHOLE_ARM) for view in (SIDE, TOP)}
-        corners[SIDE][0][1] -= ROOM_BELOW
+        corners[SIDE][0][1] = -0.02  # the floor
         heights = [float(high[1] - low[1]) for low, high in corners.values()]
         figure, panels = plt.subplots(2, 1, figsize=(7.2, 8.6), layout="constrained", height_ratios=heights, sharex=True)
         for axis, (view, (low, high)) in zip(panels, corners.items()):
@@ -81,7 +88,7 @@ class ShelfDrawing(Drawing):
             draw_arm(axis, self.arm, np.array(shelf.start), view)
             axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), ylabel=view.labels()[1], title=view.name)
         panels[1].set_xlabel(SIDE.labels()[0])
-        figure.legend(handles=thing_handles(), loc="outside lower center", ncols=4, fontsize=9, frameon=False)
+        figure.legend(handles=thing_handles(), **LEGEND, ncols=4, fontsize=9)
         figure.suptitle(f"{label(self.task.place)}: {label(shelf.about)}" if shelf.about else label(self.task.place))
         figure.savefig(file, dpi=130)
         plt.close(figure)
@@ -95,7 +102,9 @@ class ShelfDrawing(Drawing):
             row[0].set_ylabel(situation)
         names = self.task.strata.names
         handles = [*strata_handles(names, square=False), *mark_handles(("particles", "true outcomes"))]
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+        if any(cap.score_.ambient for cap in caps.values()):
+            handles += strata_handles(["infeasible"], square=False, colours=[INFEASIBLE_COLOUR])
+        figure.legend(handles=handles, **LEGEND, ncols=4, fontsize=8)
         figure.suptitle(f"{label(self.task.place)}: where the jar is in regions at {1 - alpha:.0%}, side view")
         figure.savefig(file, dpi=130)
         pyplot().close(figure)
@@ -148,10 +157,17 @@ class ShelfDrawing(Drawing):
                 axis.set_ylabel(f"{label(task.place)}, {view.name}", fontsize=8)
         for axis, name in zip(panels[0], methods):
             axis.set_title(name, fontsize=10)
-        figure.legend(handles=[*path_handles(), *thing_handles()[1:3]], loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+        figure.legend(handles=[*path_handles(), *thing_handles()[1:3]], **LEGEND, ncols=5, fontsize=8)
         figure.suptitle("Paths of the jar", fontsize=11)
         figure.savefig(file, dpi=110)
         plt.close(figure)
+
+
+class _NoSlices(Slices):
+    """The colours of strata only; it takes seconds to find out where the configurations lie."""
+
+    def __init__(self, task: Task) -> None:
+        self.colours, self.unit = usual_colours(task), 1.0
 
 
 def _heights(task: Any) -> list[float]:
@@ -217,12 +233,12 @@ def draw_particles(axis: Any, points: Floats, size: float) -> None:
 # -- legends ----------------------------------------------------------------------------------------------------------------
 
 
-def strata_handles(names: Sequence[str], square: bool = True) -> list[Any]:
+def strata_handles(names: Sequence[str], square: bool = True, colours: Sequence[str] = STRATA_COLOURS) -> list[Any]:
     """What the colours of a region mean."""
     from matplotlib.lines import Line2D
 
-    look = {"ls": "none", "marker": "s" if square else "o", "ms": 7 if square else 5, "mec": "none"}
-    return [Line2D([], [], color=colour, label=name, **look) for name, colour in zip(names, STRATA_COLOURS)]  # type: ignore[arg-type]
+    look: dict[str, Any] = {"ls": "none", "marker": "s" if square else "o", "ms": 7 if square else 5, "mec": "none"}
+    return [Line2D([], [], color=colour, label=name, **look) for name, colour in zip(names, colours)]
 
 
 def thing_handles() -> list[Any]:
@@ -237,13 +253,13 @@ def mark_handles(names: Sequence[str]) -> list[Any]:
     """What the marks in a view mean: those of the names that are known."""
     from matplotlib.lines import Line2D
 
-    looks = {
+    looks: dict[str, dict[str, Any]] = {
         "particles": {"marker": "o", "ms": 4, "color": "black"},
         "true outcomes": {"marker": "x", "ms": 5, "color": "black"},
         "now": {"marker": "D", "ms": 6, "color": "white", "mec": "black"},
         "where it went": {"marker": "X", "ms": 8, "color": "white", "mec": "black"},
     }
-    return [Line2D([], [], ls="none", label=name, **looks[name]) for name in names]  # type: ignore[arg-type]
+    return [Line2D([], [], ls="none", label=name, **looks[name]) for name in names]
 
 
 def path_handles() -> list[Any]:
