@@ -43,6 +43,7 @@ class ShelfStoryboard(Storyboard):
 
     def __init__(self, drawing: Drawing, episode: Episode) -> None:
         super().__init__(drawing, episode)
+        self._lay_legend()
         self.jars = self.task.jars(np.ascontiguousarray(self.episode.states[:, :7]))[:, :3]
         self.renderer = renderer_for(self.task, *SIZE)
 
@@ -78,6 +79,14 @@ class ShelfStoryboard(Storyboard):
     def legend(self) -> list[Any]:
         marks = ["particles"] * (self.cap is not None) + ["now", "where it went"]
         return [*(strata_handles(self.task.strata.names) if self.cap is not None else []), *mark_handles(marks)]
+
+    def _lay_legend(self) -> None:
+        """The legend again, closer: it has many entries, and is one line."""
+        figure, handles = self.figure.figure, self.legend()
+        for legend in list(figure.legends):
+            legend.remove()
+        close = {"handletextpad": 0.1, "columnspacing": 1.0, "fontsize": 10}
+        figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, **close)
 
     # -- what moves ---------------------------------------------------------------------------------------------------
 

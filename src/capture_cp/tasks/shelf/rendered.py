@@ -18,7 +18,7 @@ from capture_cp.tasks.shelf.task import ShelfTask
 from capture_cp.tasks.shelf.views import TOUCHED_COLOUR, Cloud
 
 #: Where the camera looks, from how far, and from where (m, degrees).
-LOOK_AT, DISTANCE, AZIMUTH, ELEVATION = (0.47, 0.0, 0.5), 1.62, 52.0, -22.0
+LOOK_AT, DISTANCE, AZIMUTH, ELEVATION = (0.44, 0.0, 0.47), 1.5, 64.0, -15.0
 #: Radii of dots for members of a region, particles, and of the line of the jar's way (m).
 MEMBER, PARTICLE, WAY = 0.004, 0.006, 0.0035
 SHAPES = 6000
