@@ -197,16 +197,20 @@ def draw_shelf(axis: Any, shelf: Shelf, view: View, touched: Sequence[int] = ())
     from matplotlib.patches import Circle, Polygon, Rectangle
 
     for low, high, broad in faces(shelf, view):
-        look = {"alpha": 0.10, "lw": 0, "zorder": 0} if broad else {"ec": "#8a6d45", "lw": 0.6, "zorder": 2}
-        axis.add_patch(Rectangle(low, *(high - low), fc=WOOD_COLOUR, **look))
+        look: dict[str, Any] = {"alpha": 0.10, "lw": 0, "zorder": 0} if broad else {"ec": "#8a6d45", "lw": 0.6, "zorder": 2}
+        axis.add_patch(Rectangle(_pair(low), *(high - low), fc=WOOD_COLOUR, **look))
     for number, capsule in enumerate(glass_capsules(shelf)):
         colour = TOUCHED_COLOUR if number in touched else GLASS_COLOUR
         edge = "#7a1014" if number in touched else "#2f6f93"
         axis.add_patch(Polygon(stadium(capsule, view), fc=colour, ec=edge, lw=1.0, alpha=0.75, zorder=2.5))
-    place = view.flat(shelf.goal)
+    place = _pair(view.flat(shelf.goal))
     axis.add_patch(Circle(place, shelf.within, fc=GOAL_COLOUR, ec="none", alpha=0.18, zorder=2.6))
     axis.add_patch(Circle(place, shelf.within, fill=False, ec=GOAL_COLOUR, lw=1.5, zorder=4.5))
     axis.set_aspect("equal")
+
+
+def _pair(point: Floats) -> tuple[float, float]:
+    return float(point[0]), float(point[1])
 
 
 def draw_arm(axis: Any, arm: Arm, y: Floats, view: View, opacity: float = 1.0) -> None:
@@ -216,7 +220,7 @@ def draw_arm(axis: Any, arm: Arm, y: Floats, view: View, opacity: float = 1.0) -
     capsules = arm.at(y)
     for number in nearest_last(capsules, view):
         colour = JAR_COLOUR if number == arm.jar else arm.colours[number]
-        style = {"fc": colour, "ec": "#55585f", "lw": 0.7, "alpha": opacity, "zorder": 3}
+        style: dict[str, Any] = {"fc": colour, "ec": "#55585f", "lw": 0.7, "alpha": opacity, "zorder": 3}
         axis.add_patch(Polygon(stadium(capsules[number], view), **style))
 
 

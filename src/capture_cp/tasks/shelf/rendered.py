@@ -18,7 +18,7 @@ from capture_cp.tasks.shelf.task import ShelfTask
 from capture_cp.tasks.shelf.views import TOUCHED_COLOUR, Cloud
 
 #: Where the camera looks, from how far, and from where (m, degrees).
-LOOK_AT, DISTANCE, AZIMUTH, ELEVATION = (0.44, 0.0, 0.47), 1.5, 64.0, -15.0
+LOOK_AT, DISTANCE, AZIMUTH, ELEVATION = (0.45, 0.0, 0.43), 1.45, 60.0, -17.0
 #: Radii of dots for members of a region, particles, and of the line of the jar's way (m).
 MEMBER, PARTICLE, WAY = 0.004, 0.006, 0.0035
 SHAPES = 6000

@@ -15,8 +15,20 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.scene import GOAL, PARTICLE, ROBOT, TRAIL, PlanStep, Scene, Slider, Snapshot
 from capture_cp.tasks.shelf.painting import Flat, stacked
 from capture_cp.tasks.shelf.task import ShelfTask
-from capture_cp.tasks.shelf.views import GLASS_COLOUR, JAR_COLOUR, SIDE, TOP, WOOD_COLOUR, Arm, Cloud, glass_capsules
-from capture_cp.tasks.shelf.views import jar_cloud, nearest_last, pushed, window
+from capture_cp.tasks.shelf.views import (
+    GLASS_COLOUR,
+    JAR_COLOUR,
+    SIDE,
+    TOP,
+    WOOD_COLOUR,
+    Arm,
+    Cloud,
+    glass_capsules,
+    jar_cloud,
+    nearest_last,
+    pushed,
+    window,
+)
 from capture_cp.tasks.task import Task
 
 #: The scene is drawn in these per metre: cameras and gizmos are made for things of about that size.
@@ -131,7 +143,8 @@ class ShelfScene(Scene):
 
         mesh = trimesh.creation.capsule(height=float(np.linalg.norm(b - a)), radius=float(radius), count=(16, 16))
         mesh.apply_translation(-mesh.bounds.mean(axis=0))
-        mesh.apply_transform(trimesh.geometry.align_vectors([0.0, 0.0, 1.0], b - a))
+        turn: Any = trimesh.geometry.align_vectors([0.0, 0.0, 1.0], b - a)  # type: ignore[no-untyped-call]
+        mesh.apply_transform(turn)
         mesh.apply_translation((a + b) / 2)
         paint = _bytes(colour) if isinstance(colour, str) else tuple(int(part) for part in colour)
         self.server.scene.add_mesh_simple(f"/task/{name}", mesh.vertices * UNIT, mesh.faces, color=paint, opacity=opacity)
@@ -164,7 +177,7 @@ class ShelfScene(Scene):
                 return cloud
         assert step.region is not None
         cloud = jar_cloud(self.task, step.region, n, stream(0, "picture"))
-        self._clouds = [(step, cloud), *self._clouds[:15]]
+        self._clouds = [(step, cloud), *self._clouds[:31]]
         return cloud
 
     # -- pictures -----------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ WOOD_COLOUR, GLASS_COLOUR, TOUCHED_COLOUR, GOAL_COLOUR = "#c9a878", "#7fb8d6", "
 JAR_COLOUR = "#d9733f"
 #: Surroundings of the shelf that are shown: in front of it, where the arm comes from, and elsewhere (m).
 BEFORE, AROUND = 0.22, 0.035
-#: Rounds that move a configuration off the boxes, and how far a region is looked through where it takes in whole strata (rad).
+#: Rounds that move a configuration off the boxes, and how far about the particles a whole stratum is looked through (rad).
 ROUNDS, WHOLE = 12, 0.15
 #: Draws for each member that is wanted.
 SURPLUS = 3
@@ -185,7 +185,7 @@ def jar_cloud(task: ShelfTask, region: Region, n: int, rng: np.random.Generator)
     limits = region.limits(parts)
     found, labels = [np.empty((0, 7))], [np.empty(0, dtype=np.int64)]
     for limit in np.unique(limits[limits >= 0]):
-        Y, drawn = _drawn(task, region, min(float(limit), WHOLE) if np.isinf(limit) else float(limit), SURPLUS * n, rng)
+        Y, drawn = _drawn(task, region, WHOLE if np.isinf(limit) else float(limit), SURPLUS * n, rng)
         for part in parts[limits == limit]:
             here = Y[drawn == part]
             here = here[region.within(here, np.full(len(here), part))][:n]
@@ -195,7 +195,7 @@ def jar_cloud(task: ShelfTask, region: Region, n: int, rng: np.random.Generator)
 
 
 def _drawn(task: ShelfTask, region: Region, reach: float, n: int, rng: np.random.Generator) -> tuple[Floats, Ints]:
-    """Configurations (m, 7) within a threshold of the prediction, and some moved off what they were in; their strata (m,)."""
+    """Configurations (m, 7) within a threshold, and some of them moved off what they were in; their strata (m,)."""
     drawn = region.score.propose(region.prediction, reach, n, region.dims, rng)
     Y = np.ascontiguousarray(drawn.Y[rng.random(n) * drawn.largest < drawn.weights])
     labels = task.strata.index(Y)
@@ -208,11 +208,11 @@ def pushed(task: ShelfTask, Y: Floats) -> Floats:
     """Configurations Y (n, 7) moved off boards and walls, within the limits of joints: (n, 7)."""
     solids = task.strata.solids
     moved = _pushed(np.ascontiguousarray(Y), solids.fixed, solids.capsules, solids.boxes)
-    return np.clip(moved, *task.strata.limits)
+    return np.asarray(np.clip(moved, *task.strata.limits))
 
 
 @parallel_kernel(cache=True)
-def _pushed(Y, fixed, capsules, boxes):
+def _pushed(Y, fixed, capsules, boxes):  # type: ignore[no-untyped-def]
     found = np.empty_like(Y)
     for i in prange(Y.shape[0]):
         q, _ = pushed_out(fixed, capsules, boxes, angles_of(Y[i]), ROUNDS)
