@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class ShelfStoryboard(Storyboard):
     """The arm in 3D; on the right, one above the other, the side view and the top view on the same scale."""
 
     inches, ratios = (12.0, 7.2), (2.1, 1, 1)
-    ends = {"success": "the jar is in its place", TOUCHED: "touched the glass", TIMED_OUT: "out of time"}
+    ends: Mapping[str, str] = {"success": "the jar is in its place", TOUCHED: "touched the glass", TIMED_OUT: "out of time"}
     task: ShelfTask
     drawing: ShelfDrawing
 

@@ -87,6 +87,12 @@ def stacked(pictures: Sequence[Picture], gap: int = 10) -> Picture:
     return np.ascontiguousarray(np.concatenate(parts))
 
 
+def as_high(picture: Picture, rows: int) -> Picture:
+    """A picture in the middle of so many rows, white above and below."""
+    above = (rows - len(picture)) // 2
+    return np.pad(picture, ((above, rows - len(picture) - above), (0, 0), (0, 0)), constant_values=255)
+
+
 def _mix(patch: Picture, share: Floats, colour: str) -> None:
     """Colour a patch (r, c, 3) in place, so much of it at each pixel (r, c)."""
     patch[:] = (share[..., None] * rgb(colour) + (1 - share[..., None]) * patch).astype(np.uint8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class Renderer:
         for m, points in cloud.parts() if cloud is not None else ():
             self._dots(points, MEMBER, colour_of(m), 0.75)
         self._dots(particles, PARTICLE, "#000000", 1.0)
-        for a, b in zip(way[:-1], way[1:]):
+        for a, b in pairwise(way):
             self._line(a, b)
         pixels, rect = np.empty((height, width, 3), np.uint8), mujoco.MjrRect(0, 0, width, height)
         mujoco.mjr_render(rect, self._scene, self._context)

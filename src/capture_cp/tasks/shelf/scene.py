@@ -1,4 +1,4 @@
-"""The shelf on the live page: the arm in 3D with the region about its jar, and flat pictures from the side and from above."""
+"""The shelf on the live page: the arm in 3D with the region about its jar, and flat pictures from two sides."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
-from capture_cp.report.canvas import Picture, rgb
+from capture_cp.report.canvas import Picture, beside, rgb
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, colour_of
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.scene import GOAL, PARTICLE, ROBOT, TRAIL, PlanStep, Scene, Slider, Snapshot
-from capture_cp.tasks.shelf.painting import Flat, stacked
+from capture_cp.tasks.shelf.painting import Flat, as_high, stacked
 from capture_cp.tasks.shelf.task import ShelfTask
 from capture_cp.tasks.shelf.views import (
     GLASS_COLOUR,
@@ -36,7 +36,7 @@ UNIT, DEGREE = 2.0, 180 / np.pi
 #: Members of a region per stratum, for the next step and for each later one.
 MEMBERS, LATER = 250, 60
 #: Pixels across a flat picture, and in the enlarged one, which is at least so wide (m).
-PIXELS, ENLARGED, LEAST = 440, 300, 0.16
+PIXELS, ENLARGED, LEAST = 380, 300, 0.16
 #: Rounds and damping (m²) of the search for angles that bring the jar to a place, and the largest turn in a round (rad).
 ROUNDS, DAMPING, TURN = 12, 2e-3, 0.2
 #: How much of a wall is seen.
@@ -93,7 +93,7 @@ class ShelfScene(Scene):
 
     @property
     def camera(self) -> tuple[Floats, Floats]:
-        return np.array([-0.15, -1.45, 0.95]) * UNIT, np.array([0.45, 0.0, 0.47]) * UNIT
+        return np.array([0.0, -1.2, 0.85]) * UNIT, np.array([0.42, 0.0, 0.45]) * UNIT
 
     def sliders(self) -> list[Slider]:
         low, high = np.array(self.corners()) * DEGREE
@@ -183,12 +183,16 @@ class ShelfScene(Scene):
     # -- pictures -----------------------------------------------------------------------------------------------------
 
     def picture(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
-        """The side view above the top view, with where the jar is in the regions of one method."""
+        """Side view and top view with where the jar is in the regions of one method.
+
+        Side by side; one above the other where another method is shown beside it.
+        """
         pictures = []
         for view in (SIDE, TOP):
             low, high = window(self.task.shelf, view)
             pictures.append(self._furnished(Flat(self.task.shelf, view, low, high, PIXELS), snapshot, steps))
-        return stacked(pictures)
+        rows = max(map(len, pictures))
+        return stacked(pictures) if len(snapshot.plans) > 1 else beside([as_high(picture, rows) for picture in pictures])
 
     def enlarged(self, snapshot: Snapshot) -> list[Picture]:
         """The side view around the next step of all methods, one picture each; none if no method has one."""
