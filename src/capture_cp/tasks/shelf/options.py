@@ -25,7 +25,9 @@ class ShelfOptions(TaskOptions):
     task: ClassVar[type[ShelfTask]] = ShelfTask
     everywhere = "all shelves"
     weights = ShelfWeights
-    ladder = {name: {"method": name} for name in ("capture-residual", "capture", "particles")}
+    ladder: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        name: {"method": name} for name in ("capture-residual", "capture", "particles")
+    }
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 4, "tree": "per-stratum", "min_leaf": 300, "particles": 8, "test": 5_000, "volume": 200},
         "horizon": {"calibration": 5_000, "test": 2_000, "volume": 50, "particles": 8},
