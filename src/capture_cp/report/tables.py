@@ -54,17 +54,19 @@ def planning_page_table(title: str, rows: Sequence[Row], paper_columns: Sequence
     happened = [name for key, name in OTHERS.items() if any(row[key] for row in rows)]
     shown = paper_columns or happened
     shares = {"success": "success"} | {key: name for key, name in OTHERS.items() if name in shown}
+    named = list(dict.fromkeys(name for row in rows for name in row.get("others", ())))
     lines = {}
     for row in rows:
         figures = dict(zip(paper_columns, row["paper"] or ()))
         low, high = row["success_ci95"]
         cells = [Cell(f"{100 * row[key]:.0f}", paper=_number(figures.get(name), ".0f")) for key, name in shares.items()]
         cells[0] = replace(cells[0], interval=f"{100 * low:.0f}–{100 * high:.0f}")
+        cells += [Cell(f"{100 * row['others'].get(name, 0.0):.0f}") for name in named]
         theirs = f"{figures['steps']:.1f} ± {figures['deviation']:.1f}" if "deviation" in figures else ""
         mean, spread = row["steps_mean"], row["steps_std"]
         steps = Cell(DASH if mean is None else f"{mean:.1f} ± {spread:.1f}", "", theirs)
         lines[row["method"]] = [*cells, steps, Cell(f"{row['plan_ms_median']:.0f}")]
-    return PageTable(title, [*(f"{name}, %" for name in shares.values()), "steps to goal", "plan, ms"], lines)
+    return PageTable(title, [*(f"{name}, %" for name in (*shares.values(), *named)), "steps to goal", "plan, ms"], lines)
 
 
 def _number(value: float | None, form: str) -> str:

@@ -28,6 +28,8 @@ def planning_table(title: str, rows: Sequence[Mapping[str, Any]], paper_columns:
         if any(row[key] for row in rows) or outcome in paper_columns:
             figures = [[found[outcome]] if outcome in found else None for found in papers]
             table.add_row(f"{outcome}, %", *(beside(f"{100 * row[key]:.0f}", f, 0, ".0f") for row, f in zip(rows, figures)))
+    for outcome in dict.fromkeys(name for row in rows for name in row["others"]):
+        table.add_row(f"{outcome}, %", *(f"{100 * row['others'].get(outcome, 0.0):.0f}" for row in rows))
     table.add_row("steps", *(_spread(row["steps_mean"], row["steps_std"]) for row in rows))
     if paper_columns:
         spreads = [_spread(found.get("steps"), found.get("deviation")) for found in papers]

@@ -11,7 +11,7 @@ from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.planning.episode import Episode
 from capture_cp.tasks.task import Task
 
-#: How an episode may end, by the key of its share in a row.
+#: How an episode may end, by the key of its share in a row; ends that only one task has are its row's `others`.
 OUTCOMES = {"success": "success", "fell": "fell", "timed_out": "timed out"}
 
 
@@ -35,10 +35,12 @@ def planning_row(task: str, place: str, name: str, episodes: Sequence[Mapping[st
     """The JSON row of a place and method, from the summaries of its episodes."""
     n = len(episodes)
     shares = {key: sum(run["outcome"] == outcome for run in episodes) / n for key, outcome in OUTCOMES.items()}
+    named = dict.fromkeys(run["outcome"] for run in episodes if run["outcome"] not in OUTCOMES.values())
+    others = {name: sum(run["outcome"] == name for run in episodes) / n for name in sorted(named)}
     steps = np.array([run["steps"] for run in episodes if run["outcome"] == "success"], float)
     times = np.concatenate([run["plan_ms"] for run in episodes])
     return {
-        "task": task, "map": place, "method": name, "episodes": n, **shares,
+        "task": task, "map": place, "method": name, "episodes": n, **shares, "others": others,
         "success_ci95": list(clopper_pearson(round(n * shares["success"]), n)),
         "steps_mean": float(steps.mean()) if len(steps) else None,
         "steps_std": float(steps.std()) if len(steps) else None,

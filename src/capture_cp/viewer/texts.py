@@ -8,6 +8,7 @@ import numpy as np
 
 from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.planning.episode import TIMED_OUT
 from capture_cp.viewer.live import Frame, Tally
 
 NO_GUARANTEE = "The planner chooses the states, so the guarantee of the calibration does not apply to these counts."
@@ -49,11 +50,14 @@ def counts_table(frame: Frame) -> str:
     if not frame.tallies:
         return ""
     regimes = frame.scene.task.regimes
-    lines = ["**Counts so far**", "", _row("method", "success", "fell", "timed out")]
-    lines.append(_row("---", *["--:"] * 3))
+    named = dict.fromkeys(outcome for tally in frame.tallies.values() for outcome in tally.outcomes)
+    failed = [outcome for outcome in named if outcome not in ("success", TIMED_OUT)] or ["fell"]
+    outcomes = ("success", *failed, TIMED_OUT)
+    lines = ["**Counts so far**", "", _row("method", *outcomes)]
+    lines.append(_row("---", *["--:"] * len(outcomes)))
     for name, tally in frame.tallies.items():
         episodes = sum(tally.outcomes.values())
-        shown = (f"{tally.outcomes[outcome]} / {episodes}" for outcome in ("success", "fell", "timed out"))
+        shown = (f"{tally.outcomes[outcome]} / {episodes}" for outcome in outcomes)
         lines.append(_row(name, *shown))
     lines += ["", "Steps inside their region (95 % interval over all):", "", _row("method", "all", *regimes)]
     lines.append(_row("---", *["--:"] * (len(regimes) + 1)))
