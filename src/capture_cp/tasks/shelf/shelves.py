@@ -95,8 +95,9 @@ def load_shelf(which: Pathlike) -> Shelf:
     except CaptureError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise CaptureError(
-            f"{name} is not a shelf: {type(error).__name__} {error}; expected name, boards, walls, glasses, goal (point, "
+            f"{name} is not a shelf: {why}; expected name, boards, walls, glasses, goal (point, "
             "within) and start (joints, spread), as in the shelves of the package."
         ) from None
 
