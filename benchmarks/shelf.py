@@ -70,7 +70,7 @@ def shelf_measures(seed: int) -> list[dict[str, Any]]:
 
 
 def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Floats) -> dict[str, float]:
-    """Share of stage costs that each alternative and the fused kernel agree on, given the same noise; too few are an error."""
+    """Shares of stage costs that NumPy, or PyTorch, and the fused kernel agree on, given the same noise; few are an error."""
     few = sequences[:32]
     noise = _kernel_noise(np.uint64(SEED), *few.shape[:2], cap.n_particles)
     found = task.planner(cap, PLANNER).rollout(state, few, SEED)
@@ -81,7 +81,7 @@ def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Flo
     for by, share in shares.items():
         if share < AGREE:
             raise CaptureError(
-                f"the plans of the shelf by {by} and by our kernel agree on {share:.0%} of their costs; expected {AGREE:.0%}."
+                f"{by} and our kernel agree on {share:.0%} of the costs of a plan of the shelf; expected {AGREE:.0%}."
             )
     return shares
 

@@ -103,7 +103,7 @@ class TorchShelf:
         return origins[:, self.links] + starts, ways
 
     def _box_distances(self, starts: Any, ways: Any) -> tuple[Any, Any, Any]:
-        """Signed distances (n, c, b) of capsules to boxes, nearest places (n, c, b, 3) on their axes, and ways off the box."""
+        """Signed distances (n, c, b) of capsules to boxes, nearest places (n, c, b, 3) on their axes, ways off boxes."""
         start, way = starts[:, :, None] - self.middles, ways[:, :, None]
 
         def away(t: Any) -> Any:
@@ -169,10 +169,17 @@ class TorchShelfRollout:
     def __init__(self, cap: Capture, params: ShelfParams, alpha: float = 0.1, device: str = "cpu") -> None:
         score = cap.score_
         if not isinstance(score, NearestParticles) or not isinstance(score.metric_, Euclidean):
-            raise CaptureError(f"the plan in PyTorch cannot use {score!r}; expected NearestParticles, Euclidean. Use capture.")
+            raise CaptureError(
+                f"no plan of the shelf in PyTorch for {score!r}; expected NearestParticles with Euclidean distances. "
+                "Calibrate the method capture."
+            )
         thresholds, partition = cap.plan_thresholds(alpha), cap.partition_
         check_finite(thresholds)
-        moves, put = checked_moves(score.metric_, 7), lambda part: torch.as_tensor(np.array(part), device=device)
+
+        def put(part: Any) -> Any:
+            return torch.as_tensor(np.array(part), device=device)
+
+        moves = checked_moves(score.metric_, 7)
         self.shelf, self.params, self.device = TorchShelf(params, device), params, device
         self.n_particles, self.k, self.ball = cap.n_particles, int(score.k), unit_ball(moves)
         self.offsets = put(low_discrepancy(moves, POINTS, cap.n_particles)).reshape(cap.n_particles, 2, -1, 7)
@@ -245,7 +252,7 @@ class TorchShelfRollout:
     def _weights(self, points: Any, cloud: Any, q: Any, radii: Any, reach: Any) -> Any:
         """One over the density of points (n, J, 7) where each is, 0 outside the region: (n, J).
 
-        Of particles (n, L, 7) with thresholds q (n, M); radii are (n, L + 1), and reach (n, L, 2) that of a particle's halves.
+        Of particles (n, L, 7) with thresholds q (n, M) and radii (n, L + 1); reach (n, L, 2) is that of a particle's halves.
         """
         limits = _at(q, self._each(self.shelf.strata, points))
         distances = torch.cdist(points, cloud, compute_mode="donot_use_mm_for_euclid_dist")
