@@ -70,7 +70,7 @@ def shelf_measures(seed: int) -> list[dict[str, Any]]:
 
 
 def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Floats) -> dict[str, float]:
-    """Shares of stage costs that NumPy, or PyTorch, and the fused kernel agree on, given the same noise; few are an error."""
+    """Shares of costs that NumPy, or PyTorch, and the fused kernel agree on, given the same noise; too few: an error."""
     few = sequences[:32]
     noise = _kernel_noise(np.uint64(SEED), *few.shape[:2], cap.n_particles)
     found = task.planner(cap, PLANNER).rollout(state, few, SEED)
