@@ -50,8 +50,10 @@ def shelf_comparisons(seed: int) -> Iterator[Comparison]:
         name, ours = f"plan of the shelf {where}, {size}", partial(fused, state, sequences, SEED)
         yield Comparison(name, ours, "the same in NumPy", partial(slow, state, sequences, SEED), 20, rounds=3)
         if find_spec("torch") is not None:
-            eager = partial(_in_torch, _torch_rollout(cap, task), state, sequences)
-            yield Comparison(name, ours, "PyTorch eager, CPU", eager, 20, rounds=3)
+            rollout = _torch_rollout(cap, task)
+            threads = _faster_threads(rollout, state, sequences)
+            eager = partial(_in_torch, rollout, state, sequences, threads)
+            yield Comparison(name, ours, f"PyTorch eager, CPU, {threads} thread(s)", eager, 20, rounds=3)
 
 
 def shelf_measures(seed: int) -> list[dict[str, Any]]:
@@ -76,7 +78,7 @@ def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Flo
     found = task.planner(cap, PLANNER).rollout(state, few, SEED)
     wanted = {"NumPy": _in_numpy(cap, task, _Drawn(task.params, noise))(state, few, SEED)}
     if find_spec("torch") is not None:
-        wanted["PyTorch"] = _in_torch(_torch_rollout(cap, task), state, few, noise)
+        wanted["PyTorch"] = _in_torch(_torch_rollout(cap, task), state, few, 1, noise)
     shares = {by: float(np.isclose(found, costs, rtol=1e-5, atol=1e-5).mean()) for by, costs in wanted.items()}
     for by, share in shares.items():
         if share < AGREE:
@@ -123,16 +125,27 @@ def _torch_rollout(cap: Capture, task: ShelfTask) -> Any:
     return TorchShelfRollout(cap, task.params)
 
 
-def _in_torch(rollout: Any, state: Floats, sequences: Floats, noise: Floats | None = None) -> Floats:
-    """Costs (N, H) of the plan in PyTorch, by as many threads as ours; what else PyTorch does keeps its own number."""
+def _in_torch(rollout: Any, state: Floats, sequences: Floats, threads: int, noise: Floats | None = None) -> Floats:
+    """Costs (N, H) of the plan in PyTorch by so many threads; what else PyTorch does keeps its own number."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(numba.get_num_threads())
+    torch.set_num_threads(threads)
     try:
         return np.asarray(rollout(state, sequences, SEED, noise))
     finally:
         torch.set_num_threads(before)
+
+
+def _faster_threads(rollout: Any, state: Floats, sequences: Floats) -> int:
+    """As many threads as ours, or 1 where that is faster: on busy cores, PyTorch's threads spin while they wait for others."""
+    taken = {}
+    for threads in (numba.get_num_threads(), 1):
+        _in_torch(rollout, state, sequences[:, :1], threads)
+        began = time.perf_counter()
+        _in_torch(rollout, state, sequences[:, :1], threads)
+        taken[threads] = time.perf_counter() - began
+    return min(taken, key=lambda threads: taken[threads])
 
 
 @njit

@@ -44,7 +44,7 @@ class TorchShelf:
         q = after = states[:, :7]
         stopped = torch.zeros(len(states), dtype=torch.bool, device=states.device)
         for _ in range(PARTS_OF_STEP):
-            wanted = torch.minimum(torch.maximum(after + told / PARTS_OF_STEP, self.low), self.high)
+            wanted = torch.clamp(after + told / PARTS_OF_STEP, self.low, self.high)
             after, pushed = self._pushed_out(wanted)
             stopped = stopped | pushed
         return torch.cat([after, RATE * torch.where(stopped[:, None], after - q, told)], dim=1)
@@ -108,7 +108,7 @@ class TorchShelf:
 
         def away(t: Any) -> Any:
             points = start + t[..., None] * way
-            return points - torch.minimum(torch.maximum(points, -self.half), self.half)
+            return points - torch.clamp(points, -self.half, self.half)
 
         t = _nearest(away, way, start)
         off, points = away(t), start + t[..., None] * way
