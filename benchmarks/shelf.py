@@ -138,7 +138,7 @@ def _in_torch(rollout: Any, state: Floats, sequences: Floats, threads: int, nois
 
 
 def _faster_threads(rollout: Any, state: Floats, sequences: Floats) -> int:
-    """As many threads as ours, or 1 where that is faster: on busy cores its threads spin while they wait."""
+    """As many threads as ours, or 1 where that is faster: on busy cores PyTorch's threads spin while they wait."""
     taken = {}
     for threads in (numba.get_num_threads(), 1):
         _in_torch(rollout, state, sequences[:, :1], threads)
