@@ -1,6 +1,6 @@
-"""How long the shelf's plan takes beside the same in NumPy, and how fast its simulator is.
+"""How long the shelf's plan takes beside the same in NumPy and in PyTorch, and how fast its simulator is.
 
-`python -m benchmarks.shelf` times these alone, after a check that both give the same costs on the same noise.
+`python -m benchmarks.shelf` times these alone, after a check that all give the same costs on the same noise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AGREE = 0.97
 
 
 def shelf_comparisons(seed: int) -> Iterator[Comparison]:
-    """A plan of the task's own size: fused, and by NumPy; nothing where MuJoCo is missing."""
+    """A plan of the task's own size: fused, by NumPy, and by PyTorch if it is installed; nothing where MuJoCo is missing."""
     if find_spec("mujoco") is None:
         return
     task = ShelfTask(load_shelf("corner"))
@@ -47,10 +47,13 @@ def shelf_comparisons(seed: int) -> Iterator[Comparison]:
     size = f"{PLANNER.samples} x {PLANNER.horizon} x {cap.n_particles}, {numba.get_num_threads()} threads"
     for where, state in states.items():
         check_agreement(task, cap, state, sequences)
-        yield Comparison(
-            f"plan of the shelf {where}, {size}", partial(fused, state, sequences, SEED),
-            "the same in NumPy", partial(slow, state, sequences, SEED), 20, rounds=3,
-        )  # fmt: skip
+        name, ours = f"plan of the shelf {where}, {size}", partial(fused, state, sequences, SEED)
+        yield Comparison(name, ours, "the same in NumPy", partial(slow, state, sequences, SEED), 20, rounds=3)
+        if find_spec("torch") is not None:
+            rollout = _torch_rollout(cap, task)
+            threads = _faster_threads(rollout, state, sequences)
+            eager = partial(_in_torch, rollout, state, sequences, threads)
+            yield Comparison(name, ours, f"PyTorch eager, CPU, {threads} thread(s)", eager, 20, rounds=3)
 
 
 def shelf_measures(seed: int) -> list[dict[str, Any]]:
@@ -68,16 +71,21 @@ def shelf_measures(seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Floats) -> float:
-    """Share of stage costs that NumPy and the fused kernel agree on, given the same noise; too few are an error."""
+def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Floats) -> dict[str, float]:
+    """Shares of costs that NumPy, or PyTorch, and the fused kernel agree on, given the same noise; too few: an error."""
     few = sequences[:32]
     noise = _kernel_noise(np.uint64(SEED), *few.shape[:2], cap.n_particles)
     found = task.planner(cap, PLANNER).rollout(state, few, SEED)
-    wanted = _in_numpy(cap, task, _Drawn(task.params, noise))(state, few, SEED)
-    share = float(np.isclose(found, wanted, rtol=1e-5, atol=1e-5).mean())
-    if share < AGREE:
-        raise CaptureError(f"the two plans of the shelf agree on {share:.0%} of their costs; expected {AGREE:.0%}.")
-    return share
+    wanted = {"NumPy": _in_numpy(cap, task, _Drawn(task.params, noise))(state, few, SEED)}
+    if find_spec("torch") is not None:
+        wanted["PyTorch"] = _in_torch(_torch_rollout(cap, task), state, few, 1, noise)
+    shares = {by: float(np.isclose(found, costs, rtol=1e-5, atol=1e-5).mean()) for by, costs in wanted.items()}
+    for by, share in shares.items():
+        if share < AGREE:
+            raise CaptureError(
+                f"{by} and our kernel agree on {share:.0%} of the costs of a plan of the shelf; expected {AGREE:.0%}."
+            )
+    return shares
 
 
 class _Drawn:
@@ -109,6 +117,35 @@ def _in_numpy(cap: Capture, task: ShelfTask, step: _Drawn) -> PythonRollout:
         return np.asarray(total + params.effort * (stage.action**2).sum(axis=1) + params.glass * stage.hazard)
 
     return PythonRollout(plain, step, cost, lambda Y: numpy_clearances(Y, params), task.axes, points=POINTS)
+
+
+def _torch_rollout(cap: Capture, task: ShelfTask) -> Any:
+    from benchmarks.torch_shelf import TorchShelfRollout
+
+    return TorchShelfRollout(cap, task.params)
+
+
+def _in_torch(rollout: Any, state: Floats, sequences: Floats, threads: int, noise: Floats | None = None) -> Floats:
+    """Costs (N, H) of the plan in PyTorch by so many threads; what else PyTorch does keeps its own number."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return np.asarray(rollout(state, sequences, SEED, noise))
+    finally:
+        torch.set_num_threads(before)
+
+
+def _faster_threads(rollout: Any, state: Floats, sequences: Floats) -> int:
+    """As many threads as ours, or 1 where that is faster: on busy cores PyTorch's threads spin while they wait."""
+    taken = {}
+    for threads in (numba.get_num_threads(), 1):
+        _in_torch(rollout, state, sequences[:, :1], threads)
+        began = time.perf_counter()
+        _in_torch(rollout, state, sequences[:, :1], threads)
+        taken[threads] = time.perf_counter() - began
+    return min(taken, key=lambda threads: taken[threads])
 
 
 @njit
