@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.numpy_shelf import HALVINGS
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.conformal.scores import NearestParticles
@@ -71,7 +70,8 @@ class TorchShelf:
             points[..., 2] = high - torch.minimum(high.clamp(min=0.0), self.tall)  # glasses stand upright
             return points
 
-        apart = away(_nearest(away, way, start)).norm(dim=-1)
+        ends = torch.stack([-start[..., 2] / way[..., 2], (self.tall - start[..., 2]) / way[..., 2]])
+        apart = away(_nearest(away, way, ends)).norm(dim=-1)
         return (apart - self.thick - self.round).flatten(1).amin(dim=1) - self.params.margin
 
     def jars(self, Y: Any) -> tuple[Any, Any]:
@@ -110,7 +110,8 @@ class TorchShelf:
             points = start + t[..., None] * way
             return points - torch.clamp(points, -self.half, self.half)
 
-        t = _nearest(away, way, start)
+        sides = torch.cat([(-self.half - start) / way, (self.half - start) / way], dim=-1).movedim(-1, 0)
+        t = _nearest(away, way, sides)
         off, points = away(t), start + t[..., None] * way
         apart = off.norm(dim=-1)
         inside = apart <= 1e-7  # the axis itself is in the box
@@ -271,14 +272,21 @@ class TorchShelfRollout:
         return function(Y.flatten(0, 1)).reshape(Y.shape[:2])
 
 
-def _nearest(away: Callable[[Any], Any], way: Any, start: Any) -> Any:
-    """Places (0 to 1) on segments where what is left of the way to something, `away` of a place, is shortest."""
-    low, high = torch.zeros_like(start[..., 0]), torch.ones_like(start[..., 0])
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        before = (away(middle) * way).sum(dim=-1) < 0.0
-        low, high = torch.where(before, middle, low), torch.where(before, high, middle)
-    return 0.5 * (low + high)
+def _nearest(away: Callable[[Any], Any], way: Any, cuts: Any) -> Any:
+    """Places (0 to 1) on segments where what is left of the way to something, `away` of a place, is shortest.
+
+    The slope of its square is linear between `cuts` (k, ...), where a side of a box or an end of a glass is passed.
+    """
+
+    def slope(t: Any) -> Any:
+        return (away(t) * way).sum(dim=-1)
+
+    t = torch.nan_to_num(cuts, nan=0.0).clamp(0.0, 1.0)
+    before = slope(t) < 0.0
+    low, high = torch.where(before, t, 0.0).amax(dim=0), torch.where(before, 1.0, t).amin(dim=0)
+    rise, fall = slope(low), slope(high)
+    inner = low + (high - low) * (-rise / (fall - rise).clamp(min=1e-300)).clamp(0.0, 1.0)
+    return torch.where(rise >= 0.0, low, torch.where(fall <= 0.0, high, inner))
 
 
 def _at(q: Any, labels: Any) -> Any:
