@@ -17,6 +17,7 @@ from figures.horizon import horizon_picture
 from figures.idea import idea_picture, own_data_picture, region_picture
 from figures.methods import methods_pictures, neighbour_picture, rod_picture
 from figures.rooms import rooms_picture
+from figures.shelf import shelf_film
 
 PICTURES = {
     "rooms": rooms_picture,
@@ -35,6 +36,7 @@ PICTURES = {
     "arm-region": arm_picture,
     "episode": episode_animation,
     "episodes": episodes_picture,
+    "shelf": shelf_film,
     "horizon": horizon_picture,
     "closed-loop": closed_loop_picture,
     "certificate-dial": dial_picture,
