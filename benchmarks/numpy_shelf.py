@@ -15,7 +15,7 @@ _JAR, _FOREARM = PARTS.index("jar"), PARTS.index("forearm")
 
 
 def numpy_shelf_step(states: Floats, told: Floats, params: ShelfParams) -> Floats:
-    """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by a model that believes what it is told."""
+    """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by the model as it is."""
     q, after, stopped = states[:, :7], states[:, :7], np.zeros(len(states), dtype=bool)
     for _ in range(PARTS_OF_STEP):
         after, pushed = _pushed_out(np.clip(after + told / PARTS_OF_STEP, *params.limits), params)

@@ -39,7 +39,7 @@ class TorchShelf:
         self.hand = torch.tensor([c for c in range(len(PARTS)) if c not in (_JAR, _FOREARM)], device=device)
 
     def step(self, states: Any, told: Any) -> Any:
-        """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by a model that believes what it is told."""
+        """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by the model as it is."""
         q = after = states[:, :7]
         stopped = torch.zeros(len(states), dtype=torch.bool, device=states.device)
         for _ in range(PARTS_OF_STEP):

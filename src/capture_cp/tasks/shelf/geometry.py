@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from capture_cp.kernels.solids import segment_box, segment_segment
-from capture_cp.kernels.swept import Swept
+from capture_cp.kernels.swept import Swept, rotated, shifted
 from capture_cp.kernels.trig import cosine_sine
 from capture_cp.spaces.swept_strata import SweptStrata
 from capture_cp.tasks.shelf.mjcf import FIXTURES, PARTS
@@ -91,26 +91,6 @@ def link_frames(fixed, q):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def point_at(frame, x, y, z):
-    """A point of a frame, in the world."""
-    return (
-        frame[0] + frame[3] * x + frame[4] * y + frame[5] * z,
-        frame[1] + frame[6] * x + frame[7] * y + frame[8] * z,
-        frame[2] + frame[9] * x + frame[10] * y + frame[11] * z,
-    )
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def _way_at(frame, x, y, z):
-    """A direction of a frame, in the world."""
-    return (
-        frame[3] * x + frame[4] * y + frame[5] * z,
-        frame[6] * x + frame[7] * y + frame[8] * z,
-        frame[9] * x + frame[10] * y + frame[11] * z,
-    )
-
-
-@njit(cache=True, error_model="numpy", inline="always")
 def angles_of(y):
     """A configuration y (7,) as a tuple."""
     return y[0], y[1], y[2], y[3], y[4], y[5], y[6]
@@ -120,7 +100,7 @@ def angles_of(y):
 def jar_at(fixed, tool, q):
     """The middle of the jar at angles q (7), and how upright it is: 1 if it stands, 0 if it lies."""
     frame = link_frames(fixed, q)[6]
-    x, y, z = point_at(frame, tool[0], tool[1], tool[2])
+    x, y, z = shifted(frame, tool[0], tool[1], tool[2])
     # the jar's axis is across the fingers, halfway between the x and the y of the last link
     return x, y, z, abs(frame[9] - frame[10]) * math.sqrt(0.5)
 
@@ -141,8 +121,8 @@ def nearest_box(capsules, boxes, frames, within):
     least, capsule, box = within, -1, -1
     for c in range(capsules.shape[0]):
         frame = frames[int(capsules[c, 0])]
-        x, y, z = point_at(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
-        u, v, w = _way_at(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
+        x, y, z = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
+        u, v, w = rotated(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
         for b in range(boxes.shape[0]):
             far = least + capsules[c, 7]
             if (
@@ -169,7 +149,7 @@ def glass_clearance(capsules, balls, glasses, frames):
     least = FAR
     for c in range(capsules.shape[0]):
         frame = frames[int(capsules[c, 0])]
-        x, y, z = point_at(frame, balls[c, 0], balls[c, 1], balls[c, 2])
+        x, y, z = shifted(frame, balls[c, 0], balls[c, 1], balls[c, 2])
         for g in range(glasses.shape[0]):
             rise = min(max(z - glasses[g, 2], 0.0), glasses[g, 5])
             i, j, k = x - glasses[g, 0], y - glasses[g, 1], z - glasses[g, 2] - rise
@@ -177,8 +157,8 @@ def glass_clearance(capsules, balls, glasses, frames):
             if bound >= min(least, 0.1):
                 least = min(least, bound)
                 continue
-            a, b, d = point_at(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
-            u, v, w = _way_at(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
+            a, b, d = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
+            u, v, w = rotated(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
             a, b, d = a - glasses[g, 0], b - glasses[g, 1], d - glasses[g, 2]
             apart = segment_segment(a, b, d, u, v, w, glasses[g, 3], glasses[g, 4], glasses[g, 5])
             least = min(least, apart - capsules[c, 7] - glasses[g, 6])
@@ -191,8 +171,8 @@ def contact_stratum(capsules, boxes, frames, tolerance, depth):
     contacts = 0  # a bit for each of: jar and hand on a board, on a wall; forearm on either
     for c in range(capsules.shape[0]):
         frame, far = frames[int(capsules[c, 0])], tolerance + capsules[c, 7]
-        x, y, z = point_at(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
-        u, v, w = _way_at(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
+        x, y, z = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
+        u, v, w = rotated(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
         for b in range(boxes.shape[0]):
             if (
                 _beyond(x, u, boxes[b, 0], boxes[b, 3]) <= far
@@ -230,8 +210,8 @@ def _slope(t, x, y, z, u, v, w, a, b, c):
 @njit(cache=True, error_model="numpy")
 def touch(capsules, c, boxes, b, frame):
     """Where capsule c and box b are nearest: a point on the capsule's axis (3), and the direction (3) away from the box."""
-    x, y, z = point_at(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
-    u, v, w = _way_at(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
+    x, y, z = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
+    u, v, w = rotated(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
     x, y, z = x - boxes[b, 0], y - boxes[b, 1], z - boxes[b, 2]
     p, q, r = boxes[b, 3], boxes[b, 4], boxes[b, 5]
     low, high = 0.0, 1.0

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.base.checks import Floats
+from capture_cp.base.checks import Floats, finite_rows
 from capture_cp.kernels.compiler import parallel_kernel
+from capture_cp.kernels.swept import shifted
 from capture_cp.tasks.shelf.geometry import (
     contact_stratum,
     glass_clearance,
     gradient,
     jar_at,
     link_frames,
-    point_at,
     pushed_out,
 )
 
@@ -27,7 +27,7 @@ LEVERS = (0.95, 0.95, 0.7, 0.7, 0.4, 0.4, 0.15)
 STEEPNESS = float(np.linalg.norm(LEVERS))
 #: Parts of a step after which the arm is moved off what it has run into, and how often each time: boards are thin.
 PARTS_OF_STEP, ROUNDS = 2, 6
-#: What the model believes of every joint: it moves as it is told, at an even speed; speed and weight have no effect.
+#: What the model believes of every joint: it moves as commanded, at an even speed; speed and weight have no effect.
 BELIEVED = (1.0, 0.0, 0.0, RATE, 0.0, 0.0)
 
 
@@ -96,7 +96,7 @@ def step(states, action, noise, params):
         load = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         if weighed:
             frames = link_frames(fixed, q)
-            x, y, z = point_at(frames[6], params.tool[0], params.tool[1], params.tool[2])
+            x, y, z = shifted(frames[6], params.tool[0], params.tool[1], params.tool[2])
             load = gradient(frames, 6, x, y, z, 0.0, 0.0, 1.0)
         move = (
             _way(motion, 0, action, sigma, noise, states, load, l), _way(motion, 1, action, sigma, noise, states, load, l),
@@ -155,7 +155,7 @@ def _jar_jacobians(Y, params):
     found = np.empty((Y.shape[0], 3, 7))
     for i in prange(Y.shape[0]):
         frames = link_frames(params.fixed, (Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4], Y[i, 5], Y[i, 6]))
-        x, y, z = point_at(frames[6], params.tool[0], params.tool[1], params.tool[2])
+        x, y, z = shifted(frames[6], params.tool[0], params.tool[1], params.tool[2])
         for axis in range(3):
             row = gradient(frames, 6, x, y, z, 1.0 * (axis == 0), 1.0 * (axis == 1), 1.0 * (axis == 2))
             for j in range(7):
@@ -165,14 +165,14 @@ def _jar_jacobians(Y, params):
 
 def glass_clearances(Y: Floats, params: ShelfParams) -> Floats:
     """Signed distance of configurations Y (n, 7) from touching a glass, exact up to a decimetre: (n,)."""
-    return np.asarray(_glass_clearances(np.ascontiguousarray(Y), params))
+    return np.asarray(_glass_clearances(finite_rows("Y", Y, 7, "(n, 7): angles"), params))
 
 
 def jars(Y: Floats, params: ShelfParams) -> Floats:
     """The middle of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
-    return np.asarray(_jars(np.ascontiguousarray(Y), params))
+    return np.asarray(_jars(finite_rows("Y", Y, 7, "(n, 7): angles"), params))
 
 
 def jar_jacobians(Y: Floats, params: ShelfParams) -> Floats:
     """How the middle of the jar moves with each angle at configurations Y (n, 7): (n, 3, 7), in metres per radian."""
-    return np.asarray(_jar_jacobians(np.ascontiguousarray(Y), params))
+    return np.asarray(_jar_jacobians(finite_rows("Y", Y, 7, "(n, 7): angles"), params))

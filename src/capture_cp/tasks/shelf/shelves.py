@@ -80,7 +80,7 @@ def load_shelf(which: Pathlike) -> Shelf:
     """A shelf of the package by its name, or one from a JSON file."""
     name = str(which)
     if name.endswith(".json"):
-        file = existing_file(Path(name), "a shelf")
+        file = existing_file(Path(name), "the shelf")
         if file.stat().st_size > LARGEST_FILE:
             raise CaptureError(f"{file} has {file.stat().st_size:,} bytes; a shelf has at most {LARGEST_FILE:,}.")
         text = file.read_text(encoding="utf-8", errors="replace")

@@ -21,7 +21,7 @@ LOOKS = 10
 class ShelfSystem:
     """Arms before one shelf, each stepped from a state of its own: angles and velocities (14).
 
-    The controller is told where the joints are, plus the action, and pulls there for a control step: what sagged or was held
+    The controller's target is where the joints are, plus the action, held for a control step: what sagged or was held
     back is not made up for later. The same bits for any batch and any number of threads.
 
     Attributes:
@@ -76,7 +76,7 @@ class ShelfSystem:
         return after, seen
 
     def _targets(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
-        """Angles (n, 7) that the controller is told to hold."""
+        """Angles (n, 7) that the controller is to hold."""
         disturbed = actions + self.physics.noise * rng.standard_normal(actions.shape)
         return np.clip(states[:, :7] + disturbed, *self.limits)
 
