@@ -157,7 +157,8 @@ class ShelfDrawing(Drawing):
                 axis.set_ylabel(f"{label(task.place)}, {view.name}", fontsize=8)
         for axis, name in zip(panels[0], methods):
             axis.set_title(name, fontsize=10)
-        figure.legend(handles=[*path_handles(), *thing_handles()[1:3]], **LEGEND, ncols=5 if len(methods) > 2 else 3, fontsize=8)
+        handles = [*path_handles(), *thing_handles()[1:3]]
+        figure.legend(handles=handles, **LEGEND, ncols=5 if len(methods) > 2 else 3, fontsize=8)
         figure.suptitle("Paths of the jar", fontsize=11)
         figure.savefig(file, dpi=110)
         plt.close(figure)
