@@ -92,7 +92,8 @@ def test_pools_are_those_of_the_plain_rule(kind):
         examples = drawn(seed, n, shares, features, episodes)
         held_out = Tree().split(examples, rng(seed))[1]
         fewest = int(generator.integers(1, 40))
-        found = pools(examples, held_out, fewest)
+        others = int(held_out.sum()) if episodes is None else len(np.unique(episodes[held_out]))
+        found = pools(examples.rows(~held_out), others, fewest)
         sets = [set(np.flatnonzero(found.first == first).tolist()) for first in np.unique(found.first)]
         wanted = obvious_pools(examples, held_out, fewest)
         assert sorted(map(sorted, sets)) == sorted(map(sorted, wanted))

@@ -127,7 +127,7 @@ def test_merged_calibrations_are_the_obvious_ones(seed):
     R = np.array([np.sort(WHEELS.metric.distance(cloud, y))[K - 1] for cloud, y in zip(particles, Y)])
     m = np.array([int(y[0] < 1e-3) + 2 * int(y[3] > 0.95 * np.pi - 1e-3) for y in Y])
     held_out = np.ones(n, dtype=bool)
-    held_out[cap._stream("split").permutation(n)[: n // 2]] = False
+    held_out[cap.fit_stream("split").permutation(n)[: n // 2]] = False
     counts = [int((m[:n][~held_out] == one).sum()) for one in range(4)]
     rare = [one for one in range(4) if counts[one] < 9]
     pool = set(rare)

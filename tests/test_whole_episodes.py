@@ -375,8 +375,8 @@ def test_one_step_regions_are_what_they_were(box, box_log, by_runs):
     """Numbers of episodes are drawn last, and nobody looks at them but `together`."""
     X, Y, ids = box_log
     old = replace(by_runs.calibration_, episode=None)
-    steps, drawn = steps_and_drawn(ids, by_runs._stream("split"))
-    R = by_runs.scores(by_runs.predict(X, by_runs._stream("particles")), Y)
+    steps, drawn = steps_and_drawn(ids, by_runs.fit_stream("split"))
+    R = by_runs.scores(by_runs.predict(X, by_runs.fit_stream("particles")), Y)
     again = EpisodeScores.from_groups(R, by_runs.partition_.groups(X, by_runs.index(Y)), 3, steps, drawn)
     for alpha in (0.05, 0.1, 0.3):
         for confidence in (None, 0.9):

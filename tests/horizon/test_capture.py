@@ -114,7 +114,7 @@ def test_no_group_holds_two_scores_of_one_roll_out(cap):
 def test_scores_and_groups_are_those_of_brute_force(box, calibration):
     """The particles of the fit, drawn again: one roll-out at a time would draw others."""
     cap = horizon_capture(box).fit(calibration)
-    clouds = cap.predict(calibration.starts, calibration.actions, cap._stream("particles"))
+    clouds = cap.predict(calibration.starts, calibration.actions, cap.fit_stream("particles"))
     m = cap.labels(calibration)
     for s, cloud in enumerate(clouds):
         c = calibration.configurations[:, s]

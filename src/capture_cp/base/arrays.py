@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +52,8 @@ def digest(*arrays: Floats) -> str:
         found.update(repr(array.shape).encode())
         found.update(array.tobytes())
     return found.hexdigest()
+
+
+def digest_of_chunks(digests: Sequence[str]) -> str:
+    """The digest of arrays that were digested chunk by chunk; of a single chunk its own."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()

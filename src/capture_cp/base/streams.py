@@ -41,6 +41,16 @@ def generator(rng: Randomness) -> np.random.Generator:
     return fresh() if rng is None else stream(whole_number("rng, if it is no generator,", rng, 0), "question")
 
 
+def asked_again(rng: Randomness, number: int) -> Randomness:
+    """What a question about the chunk of that number, from 0, is asked with, so that chunks may be asked about in any order.
+
+    A seed gives every chunk numbers of its own; a generator goes on.
+    """
+    if number == 0 or rng is None or isinstance(rng, np.random.Generator):
+        return rng
+    return stream(whole_number("rng, if it is no generator,", rng, 0), "question", number)
+
+
 def fresh() -> np.random.Generator:
     """A generator whose numbers nobody had before."""
     return np.random.default_rng()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
+from capture_cp.base.arrays import digest
 from capture_cp.base.checks import (
     Bools,
     CaptureError,
@@ -19,7 +20,7 @@ from capture_cp.base.checks import (
     same_length,
     some_rows,
 )
-from capture_cp.base.streams import Randomness, generator
+from capture_cp.base.streams import Randomness, asked_again, generator
 from capture_cp.capture.artifact import FORMAT
 from capture_cp.capture.compiled import Compiled
 from capture_cp.capture.fitted import Fitted
@@ -35,7 +36,8 @@ from capture_cp.conformal.shift import Shift, ShiftClaim, checked_shift
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
 from capture_cp.conformal.weighted import WeightedScores
 from capture_cp.cuda.device import Device, chosen_device, require_cuda
-from capture_cp.data.transitions import provenance
+from capture_cp.data.log_part import CHUNK, chunks_of
+from capture_cp.data.transitions import provenance, rows_to_remember
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
 
 if TYPE_CHECKING:
@@ -119,13 +121,21 @@ class Capture(Fitted):
         m = self.feasible_index(Y)
         check_unseen(self.model, X, Y, episodes)
         if prediction is None:
-            check_model(self.model, self.score_, X, self.n_particles, dims, self.deterministic_model)
-        R = self.scores(self._predicted(X, prediction, self._stream("particles"), dims), Y)
-        self._check_farthest(R)
+            self.check_model(X, dims)
+            R = np.concatenate([self.chunk_scores(X[rows], Y[rows], number) for number, rows in chunks_of(len(X))])
+        else:
+            R = self.scores(self._predicted(X, prediction, None, dims), Y)
+        self.check_farthest(R)
         examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), numbers, ratios)
         partition, calibration = self._calibrated(examples)
-        data = provenance(X, Y, numbers, self._stream("facts"))
+        told = X[rows_to_remember(len(X), numbers, self.fit_stream("facts"))]
+        digests = [digest(X[rows], Y[rows]) for _, rows in chunks_of(len(X))]
+        data = provenance(len(X), digests, told, numbers)
         self.shift_ = None if shift is None or ratios is None else replace(shift.claim, largest=ratios.largest)
+        return self.keep(partition, calibration, dims, data)
+
+    def keep(self, partition: Partition, calibration: Thresholds, dims: int, data: dict[str, Any]) -> Self:
+        """Take over groups and scores of configurations of `dims` numbers; `data` describes what they came from."""
         return self._keep(partition, calibration, (1,), dims, data)
 
     # -- online -------------------------------------------------------------------------------------------------------
@@ -277,23 +287,33 @@ class Capture(Fitted):
         X, Y = self.pairs(X, Y)
         some_rows("X", X)
         m = self.feasible_index(Y)
-        prediction = self.predicted(X, prediction, rng)
-        inside = self._contains(X, Y, m, alpha, confidence, prediction, simultaneous)
-        cells = None
-        if volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None:
-            cells = self.count_cells(X, alpha, confidence, prediction, simultaneous=simultaneous)
-        found = coverage_of(
-            float(alpha),
-            inside,
-            m,
-            self.partition_.grown.groups(X, m),
-            list(self.strata.names),
-            [self.describe_group(j) for j in range(self.partition_.n_groups)],
-            self.calibration_.sizes,
-            None if cells is None else cells.mean(axis=0),
-            None if episodes is None else episode_numbers(episodes, len(X)),
-            simultaneous,
-        )
+        known = None if prediction is None else self.predicted(X, prediction, None)
+        inside, cells = np.empty(len(X), dtype=bool), np.zeros(len(self.strata.names) + 1)
+        counted = volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None
+        asked = alpha, confidence
+        for number, rows in chunks_of(len(X)):
+            part = self.predicted(X[rows], None, asked_again(rng, number)) if known is None else known[rows]
+            inside[rows] = self._contains(X[rows], Y[rows], m[rows], *asked, part, simultaneous)
+            if counted:
+                cells += self.count_cells(X[rows], *asked, part, simultaneous=simultaneous).sum(axis=0)
+        groups, numbers = self.partition_.grown.groups(X, m), None if episodes is None else episode_numbers(episodes, len(X))
+        volume = cells / len(X) if counted else None
+        return self.tallied(inside, m, groups, float(alpha), volume, numbers, simultaneous)
+
+    def tallied(
+        self,
+        inside: Bools,
+        m: Ints,
+        groups: Ints,
+        alpha: float,
+        volumes: Floats | None,
+        episodes: Ints | None,
+        simultaneous: bool = False,
+    ) -> Coverage:
+        """Coverage from what is inside (n,), strata, grown groups and episodes (n,), and mean cells (M + 1,)."""
+        names = [self.describe_group(j) for j in range(self.partition_.n_groups)]
+        labels = inside, m, groups, list(self.strata.names), names
+        found = coverage_of(alpha, *labels, self.calibration_.sizes, volumes, episodes, simultaneous)
         return found if self.shift_ is None else replace(found, note=f"promised for {self.shift_}")
 
     def effective_sizes(self) -> Floats:
@@ -332,6 +352,19 @@ class Capture(Fitted):
         """A prediction at inputs X (n, dx) that is at hand, checked; where it is None, a new one as by `predict`."""
         return self._predicted(X, prediction, rng, self.n_outputs_)
 
+    def check_model(self, X: Floats, dims: int) -> None:
+        """Refuse a model that does not do what it must at some of the inputs X (n, dx): see `preflight.check_model`."""
+        parts = self.score_, X[:CHUNK], self.n_particles, dims, self.deterministic_model
+        check_model(self.model, *parts)
+
+    def chunk_scores(self, X: Floats, Y: Floats, number: int) -> Floats:
+        """Scores (n,) of one chunk of what is fitted to, X (n, dx), Y (n, dc), by its number.
+
+        A chunk has random numbers of its own, so that it does not matter who computes it, nor in which order.
+        """
+        rng = self.fit_stream("particles", *([number] if number else []))
+        return self.scores(self._predicted(X, None, rng, Y.shape[1]), Y)
+
     def scores(self, prediction: Any, Y: Floats) -> Floats:
         """Score of each Y[i] (dc,) under its prediction, known to be finite and at least 0: (n,)."""
         return checked_scores(self.computed_score.score(prediction, Y), (len(Y),), "(n,): one score per transition")
@@ -357,7 +390,7 @@ class Capture(Fitted):
 
     def _calibrated(self, examples: Examples) -> tuple[Partition, Thresholds]:
         """Groups and thresholds of calibration examples, weighted ones where new inputs are drawn otherwise."""
-        partition, calibration = self.groups_.calibrate(examples, self._stream("split"))
+        partition, calibration = self.groups_.calibrate(examples, self.fit_stream("split"))
         if examples.ratios is not None and not isinstance(calibration, WeightedScores):
             raise CaptureError(
                 f"{type(self.groups_).__name__} does not weigh its scores, so it cannot take a shift; use Tree, PerStratum "
@@ -406,7 +439,7 @@ class Capture(Fitted):
             )
         return q if self.farthest is None else np.minimum(q, self.farthest)
 
-    def _check_farthest(self, R: Floats) -> None:
+    def check_farthest(self, R: Floats) -> None:
         """Refuse a bound that scores R (n,) of the log break."""
         if self.farthest is None:
             return

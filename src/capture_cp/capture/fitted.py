@@ -307,9 +307,9 @@ class Fitted(Params, ABC):
         self._asked: dict[tuple[float, bool, float | None], Floats] = {}
         return self
 
-    def _stream(self, purpose: str) -> np.random.Generator:
+    def fit_stream(self, *purpose: str | int) -> np.random.Generator:
         """The random numbers of `fit` for one purpose."""
-        return stream(self.seed, f"{self._kind}.fit", purpose)
+        return stream(self.seed, f"{self._kind}.fit", *purpose)
 
     def _warn_of_few(self, q: Floats, alpha: float, simultaneous: bool, confidence: float | None) -> None:
         """Report groups that are too small for a finite threshold."""

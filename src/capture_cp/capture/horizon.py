@@ -89,7 +89,7 @@ class HorizonCapture(Fitted):
         m = self.feasible_labels(rollouts, chosen)
         check_unseen(self.step, *_single_steps(rollouts))
         if prediction is None:
-            prediction = self._clouds(rollouts.starts, rollouts.actions, chosen, self._stream("particles"))
+            prediction = self._clouds(rollouts.starts, rollouts.actions, chosen, self.fit_stream("particles"))
         clouds = self._checked_clouds(prediction, rollouts, chosen)
         x, R = np.stack([cloud.x for cloud in clouds], axis=1), self._scores(rollouts, chosen, clouds)
         features, random, episodes = (
@@ -99,7 +99,7 @@ class HorizonCapture(Fitted):
         )
         partition, held_out = split_by_step(self.groups_, x, m, R, episodes, self._n_strata, features, random)
         groups = groups_of_steps(partition.grown, x, m, self._n_strata)
-        role = roles(held_out, episodes, self._stream("scales"))
+        role = roles(held_out, episodes, self.fit_stream("scales"))
         calibration = HorizonScores(R, groups, episodes, role, partition.n_groups)
         data = {"rollouts": len(rollouts), "sha256": digest(rollouts.starts, rollouts.actions, rollouts.configurations)}
         self.n_states_ = n_states

@@ -14,7 +14,7 @@ import numpy as np
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.conformal.episodes import steps_and_drawn
-from capture_cp.conformal.groups import Examples, Groups
+from capture_cp.conformal.groups import Examples, Groups, met
 from capture_cp.conformal.merging import without_borrowers
 from capture_cp.conformal.partition import Partition, stacked
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
@@ -120,7 +120,7 @@ def split_by_step(
     for s in range(R.shape[1]):
         examples = Examples(np.ascontiguousarray(X[:, s]), m[:, s], R[:, s], n_strata, features, episodes)
         part, left_out = groups.split(examples, random())
-        parts.append(without_borrowers(part, m[:, s], left_out))
+        parts.append(without_borrowers(part, met(m[:, s], n_strata), met(m[left_out, s], n_strata)))
         held_out &= left_out
     return stacked(parts), held_out
 

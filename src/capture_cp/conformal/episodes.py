@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,13 @@ def episode_numbers(episodes: Any, n: int) -> Ints:
         return np.unique(given, return_inverse=True)[1].astype(np.int64)
     except TypeError:
         raise CaptureError("episodes mixes values that cannot be compared; use numbers or text for all episodes.") from None
+
+
+def shuffled(n: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+    """The numbers 0 to n - 1 as `rng.permutation(n)` orders them, in half of its memory."""
+    numbers = np.arange(n, dtype=np.uint32 if n <= 1 << 32 else np.int64)
+    rng.shuffle(numbers)
+    return numbers
 
 
 def one_of_each(labels: Ints, rng: np.random.Generator) -> Ints:
@@ -57,17 +65,24 @@ def split_rows(n: int, shares: Sequence[float], episodes: Any = None, seed: int 
     >>> len(fit), len(check), set(fit // 2) & set(check // 2)
     (6, 2, set())
     """
+    part = part_of_rows(n, shares, episodes, seed)
+    return tuple(np.flatnonzero(part == i) for i in range(len(shares)))
+
+
+def part_of_rows(n: int, shares: Sequence[float], episodes: Any = None, seed: int = 0) -> npt.NDArray[np.int8]:
+    """The part of each row as `split_rows` has it, -1 for none: (n,), a byte each."""
     whole_number("n", n, 1)
     parts = np.asarray(shares, dtype=np.float64) if not isinstance(shares, str) else np.empty(0)
-    if parts.ndim != 1 or len(parts) == 0 or not (parts > 0).all() or parts.sum() > 1 + 1e-9:
+    if parts.ndim != 1 or not 0 < len(parts) < 128 or not (parts > 0).all() or parts.sum() > 1 + 1e-9:
         raise CaptureError(f"shares are {shares!r}; expected positive numbers that add up to at most 1, such as (0.8, 0.2).")
-    number = np.arange(n) if episodes is None else episode_numbers(episodes, n)
-    count = int(number.max()) + 1
+    number = None if episodes is None else episode_numbers(episodes, n)
+    count = n if number is None else int(number.max()) + 1
     ends = np.rint(np.cumsum(parts) * count).astype(int)
     if (np.diff(ends, prepend=0) < 1).any():
         what = "rows" if episodes is None else "episodes"
         raise CaptureError(f"{count} {what} are too few for parts of {shares!r}; each part needs at least one.")
-    part, shuffled = np.full(count, -1), stream(whole_number("seed", seed, 0), "split_rows").permutation(count)
-    for i, drawn in enumerate(np.split(shuffled[: ends[-1]], ends[:-1])):
-        part[drawn] = i
-    return tuple(np.flatnonzero(part[number] == i) for i in range(len(parts)))
+    part = np.full(count, -1, dtype=np.int8)
+    drawn = shuffled(count, stream(whole_number("seed", seed, 0), "split_rows"))
+    for i, (first, end) in enumerate(pairwise([0, *ends.tolist()])):
+        part[drawn[first:end]] = i
+    return part if number is None else np.asarray(part[number])

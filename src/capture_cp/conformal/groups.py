@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.params import Params
-from capture_cp.conformal.episodes import steps_and_drawn
+from capture_cp.conformal.episodes import shuffled, steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
@@ -45,40 +45,88 @@ class Examples(NamedTuple):
         _, number, counts = np.unique(self.episodes, return_inverse=True, return_counts=True)
         return None if counts.max() == 1 else np.asarray(1.0 / counts[number])
 
+    def rows(self, chosen: Bools) -> Examples:
+        """Some of the examples, those `chosen` (n,)."""
+        return self._replace(
+            X=self.X[chosen],
+            m=self.m[chosen],
+            R=self.R[chosen],
+            episodes=None if self.episodes is None else self.episodes[chosen],
+            ratios=None if self.ratios is None else self.ratios._replace(weights=self.ratios.weights[chosen]),
+        )
+
 
 class Groups(Params, ABC):
-    """A way to group (input, stratum) pairs. Subclass and write `split` for one of your own."""
+    """A way to group (input, stratum) pairs. Subclass and write `held_out` and `grow` for one of your own.
 
-    @abstractmethod
+    A grouping that must see all rows at once may write `split` instead; it cannot be fitted to a log that is read piece by
+    piece.
+    """
+
     def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
         """A partition, and which rows (n,) it was *not* made from: only those may set thresholds."""
+        self.check_inputs(examples.X)
+        held_out = self.held_out(len(examples.R), examples.episodes, rng)
+        return self.grow(examples.rows(~held_out), _count(held_out, examples.episodes), rng), held_out
+
+    def held_out(self, n: int, episodes: Ints | None, rng: np.random.Generator) -> Bools:
+        """Which of n rows do not make the groups, so that they may set thresholds: bool (n,).
+
+        Rows of one of the `episodes` (n,), numbered 0, 1, ..., are never parted.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs held_out and grow, or split")
+
+    def grow(self, growing: Examples, others: int, rng: np.random.Generator) -> Partition:
+        """The groups, from the rows that make them; `others` is the number of rows, or episodes, that are held out."""
+        raise NotImplementedError(f"{type(self).__name__} needs held_out and grow, or split")
+
+    def check_inputs(self, X: Floats) -> None:
+        """Refuse inputs X (n, dx) that cannot be grouped."""
 
     def calibrate(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Thresholds]:
         """Partition and thresholds, from disjoint rows (Algorithm 1, lines 6 to 9)."""
         partition, held_out = self.split(examples, rng)
-        partition = without_borrowers(partition, examples.m, held_out)
-        m, R = examples.m[held_out], examples.R[held_out]
-        group = partition.groups(examples.X[held_out], m)
-        if examples.ratios is not None:
-            ratios = examples.ratios._replace(weights=examples.ratios.weights[held_out])
-            return partition, WeightedScores.from_groups(R, group, partition.n_groups, ratios)
-        if examples.episodes is None:
-            return partition, GroupScores.from_groups(R, group, partition.n_groups)
-        episodes = examples.episodes[held_out]
-        if np.isin(episodes, examples.episodes[~held_out]).any():
+        episodes, M = examples.episodes, examples.n_strata
+        if episodes is not None and np.isin(episodes[held_out], episodes[~held_out]).any():
             raise CaptureError(
                 f"{type(self).__name__}.split parts rows of one episode; keep whole examples.episodes together."
             )
-        facts = *steps_and_drawn(episodes, rng), numbered_at_random(episodes, rng)
-        return partition, EpisodeScores.from_groups(R, group, partition.n_groups, *facts)
+        known = examples.rows(held_out)
+        partition = without_borrowers(partition, met(examples.m, M), met(known.m, M))
+        group = partition.groups(known.X, known.m)
+        return partition, scores_of_groups(known.R, group, partition.n_groups, known.episodes, known.ratios, rng)
+
+
+def met(m: Ints, n_strata: int) -> Bools:
+    """Which strata are among m (n,): bool (M,)."""
+    return np.bincount(m, minlength=n_strata) > 0
+
+
+def scores_of_groups(
+    R: Floats, group: Ints, n_groups: int, episodes: Ints | None, ratios: Ratios | None, rng: np.random.Generator
+) -> Thresholds:
+    """The scores R (n,) that set thresholds, by their group (n,); of whole episodes (n,), or with ratios, where given."""
+    if ratios is not None:
+        return WeightedScores.from_groups(R, group, n_groups, ratios)
+    if episodes is None:
+        return GroupScores.from_groups(R, group, n_groups)
+    facts = *steps_and_drawn(episodes, rng), numbered_at_random(episodes, rng)
+    return EpisodeScores.from_groups(R, group, n_groups, *facts)
+
+
+def _count(chosen: Bools, episodes: Ints | None) -> int:
+    """How many rows, or of how many episodes (n,), are `chosen` (n,)."""
+    return int(chosen.sum()) if episodes is None else len(np.unique(episodes[chosen]))
 
 
 class OneGroup(Groups):
     """A single threshold for everything, as in split conformal prediction and PCP."""
 
-    def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
-        roots = np.zeros(examples.n_strata, dtype=np.int32)
-        return _plain(leaves(1), roots, examples), np.ones(len(examples.R), dtype=bool)
+    def held_out(self, n: int, episodes: Ints | None, rng: np.random.Generator) -> Bools:
+        return np.ones(n, dtype=bool)
+
+    def grow(self, growing: Examples, others: int, rng: np.random.Generator) -> Partition:
+        return _plain(leaves(1), np.zeros(growing.n_strata, dtype=np.int32), growing)
 
 
 class Uncalibrated(OneGroup):
@@ -98,9 +146,11 @@ class PerStratum(Groups):
     `Tree(max_leaves=1, partition_share=0.3, min_stratum=18)`.
     """
 
-    def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
-        roots = np.arange(examples.n_strata, dtype=np.int32)
-        return _plain(leaves(examples.n_strata), roots, examples), np.ones(len(examples.R), dtype=bool)
+    def held_out(self, n: int, episodes: Ints | None, rng: np.random.Generator) -> Bools:
+        return np.ones(n, dtype=bool)
+
+    def grow(self, growing: Examples, others: int, rng: np.random.Generator) -> Partition:
+        return _plain(leaves(growing.n_strata), np.arange(growing.n_strata, dtype=np.int32), growing)
 
 
 class Tree(Groups):
@@ -124,6 +174,8 @@ class Tree(Groups):
             number, 18, and the default share, a stratum by itself is left infinite in less than one of a hundred logs. A
             stratum without any example stays infinite. If all rare strata together expect too few, they join the stratum
             most like them, see `merging.pools`; its promise then holds together with theirs.
+        max_growing: most examples that grow the tree, None for no limit. Of a long log the others set thresholds: more rows
+            make thresholds more precise, and hardly a tree with so few leaves.
     """
 
     def __init__(
@@ -136,6 +188,7 @@ class Tree(Groups):
         prune: bool = False,
         stratum_input: StratumInput = "auto",
         min_stratum: int | None = None,
+        max_growing: int | None = 1_000_000,
     ) -> None:
         self.per_stratum = per_stratum
         self.partition_share = partition_share
@@ -145,37 +198,44 @@ class Tree(Groups):
         self.prune = prune
         self.stratum_input = stratum_input
         self.min_stratum = min_stratum
+        self.max_growing = max_growing
 
-    def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
+    def held_out(self, n: int, episodes: Ints | None, rng: np.random.Generator) -> Bools:
+        """Rows that the tree does not see: a random share of the rows, or of whole episodes."""
         self._check()
-        if np.abs(examples.X).max() > np.finfo(np.float32).max:
-            raise CaptureError("X has numbers beyond 3.4e38, which a tree cannot split on; rescale its columns.")
-        held_out = self._held_out(examples, rng)
-        rows = np.flatnonzero(~held_out)
-        if not self.per_stratum:
-            features = self._stratum_features(examples)
-            nodes, roots = _join([self._grow(examples, rows, features, rng)])
-            return Partition(nodes, np.repeat(roots, examples.n_strata), features, examples.X.shape[1]), held_out
-        pooled = self._pools(examples, held_out)
-        of_row, (firsts, tree) = pooled.first[examples.m[rows]], np.unique(pooled.first, return_inverse=True)
-        nodes, roots = _join([self._grow(examples, rows[of_row == first], None, rng) for first in firsts])
-        rare = None if self.min_stratum is None else pooled.rare
-        return _plain(nodes, roots[tree], examples, rare), held_out
+        number = None if episodes is None else np.unique(episodes, return_inverse=True)[1]
+        count = n if number is None else int(number.max()) + 1
+        held_out = np.ones(count, dtype=bool)
+        held_out[shuffled(count, rng)[: self.growing(n, count)]] = False
+        return held_out if number is None else np.asarray(held_out[number])
 
-    def _pools(self, examples: Examples, held_out: Bools) -> Pools:
+    def growing(self, rows: int, count: int) -> int:
+        """How many of `count` rows or episodes, of so many rows in all, grow the tree."""
+        most = count if self.max_growing is None else max(1, self.max_growing * count // rows)
+        return min(int(count * self.partition_share), most)
+
+    def grow(self, growing: Examples, others: int, rng: np.random.Generator) -> Partition:
+        self._check()
+        rows = np.arange(len(growing.R))
+        if not self.per_stratum:
+            features = self._stratum_features(growing)
+            nodes, roots = _join([self._grow(growing, rows, features, rng)])
+            return Partition(nodes, np.repeat(roots, growing.n_strata), features, growing.X.shape[1])
+        pooled = self._pools(growing, others)
+        of_row, (firsts, tree) = pooled.first[growing.m], np.unique(pooled.first, return_inverse=True)
+        nodes, roots = _join([self._grow(growing, rows[of_row == first], None, rng) for first in firsts])
+        rare = None if self.min_stratum is None else pooled.rare
+        return _plain(nodes, roots[tree], growing, rare)
+
+    def check_inputs(self, X: Floats) -> None:
+        if np.abs(X).max() > np.finfo(np.float32).max:
+            raise CaptureError("X has numbers beyond 3.4e38, which a tree cannot split on; rescale its columns.")
+
+    def _pools(self, growing: Examples, others: int) -> Pools:
         """Which strata share a tree."""
         if self.min_stratum is None:
-            return Pools(np.arange(examples.n_strata), np.zeros(examples.n_strata, dtype=bool))
-        return pools(examples, held_out, self.min_stratum)
-
-    def _held_out(self, examples: Examples, rng: np.random.Generator) -> Bools:
-        """Rows that the tree does not see: a random share of the rows, or of whole episodes."""
-        given = examples.episodes
-        number = np.arange(len(examples.R)) if given is None else np.unique(given, return_inverse=True)[1]
-        n = int(number.max()) + 1
-        held_out = np.ones(n, dtype=bool)
-        held_out[rng.permutation(n)[: int(n * self.partition_share)]] = False
-        return np.asarray(held_out[number])
+            return Pools(np.arange(growing.n_strata), np.zeros(growing.n_strata, dtype=bool))
+        return pools(growing, others, self.min_stratum)
 
     def _stratum_features(self, examples: Examples) -> Floats:
         own, choice = examples.stratum_features, self.stratum_input
@@ -240,6 +300,8 @@ class Tree(Groups):
             whole_number("max_leaves", self.max_leaves, 1)
         if self.max_depth is not None:
             whole_number("max_depth", self.max_depth, 1)
+        if self.max_growing is not None:
+            whole_number("max_growing", self.max_growing, 1)
         known_name("stratum_input", self.stratum_input, get_args(StratumInput))
         if self.min_stratum is not None:
             whole_number("min_stratum", self.min_stratum, 1)

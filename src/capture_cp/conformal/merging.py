@@ -27,52 +27,50 @@ class Pools(NamedTuple):
     rare: Bools
 
 
-def pools(examples: Examples, held_out: Bools, fewest: int) -> Pools:
-    """Pool the strata that expect fewer than `fewest` scores among the rows `held_out` (n,), the others being looked at.
+def pools(growing: Examples, others: int, fewest: int) -> Pools:
+    """Pool the strata that expect fewer than `fewest` scores among `others` rows, or episodes, that are held out.
 
     All rare strata, those never met included, share one pool. A pool that still expects too few joins a stratum that is not
     rare: the one most like it by the features of the strata; without features, the one with the largest scores, so that
     thresholds are rather too large.
 
-    Only the rows that are not held out decide, so given them the pools are fixed, and held-out scores of a pool are
+    Only the rows that make the groups decide, so given them the pools are fixed, and held-out scores of a pool are
     exchangeable with a new one that lands in it: coverage holds for the union of its strata.
     """
-    weights, number = examples.weights(), np.arange(examples.n_strata)
-    weights = np.ones(len(examples.R)) if weights is None else weights
-    seen = np.bincount(examples.m[~held_out], weights[~held_out], examples.n_strata).astype(np.float64)
+    weights, number = growing.weights(), np.arange(growing.n_strata)
+    seen = np.bincount(growing.m, weights, growing.n_strata).astype(np.float64)
     # how many are held out is known before any row is looked at; how much they weigh under a shift is not
-    number_of = weights if examples.ratios is None else np.ones(len(weights))
-    expected = seen * (number_of[held_out].sum() / max(float(number_of[~held_out].sum()), 1.0))
+    rows = len(growing.R) if growing.episodes is None else len(np.unique(growing.episodes))
+    expected = seen * (others / max(rows, 1))
     rare = expected < fewest - 1e-9
     members = rare.copy()
     if rare.any() and not rare.all() and expected[rare].sum() < fewest - 1e-9:
-        members[_host(examples, held_out, seen, rare)] = True
+        members[_host(growing, seen, rare)] = True
     return Pools(np.where(members, int(np.argmax(members)), number), np.asarray(rare))
 
 
-def without_borrowers(partition: Partition, m: Ints, held_out: Bools) -> Partition:
+def without_borrowers(partition: Partition, met: Bools, scored: Bools) -> Partition:
     """The partition in which a stratum without a calibration score has a group of its own, whose threshold is infinite.
 
-    `m` (n,) are the strata of all rows, `held_out` (n,) those that set thresholds. A rare stratum that was merged shares on
-    purpose, and is left alone if any row at all was there. Regions only grow by this, so the guarantee of the group that a
-    stratum would have shared stands.
+    `met` (M,) says which strata any row is in, `scored` (M,) which a row that sets thresholds is in. A rare stratum that was
+    merged shares on purpose, and is left alone if any row at all was there. Regions only grow by this, so the guarantee of
+    the group that a stratum would have shared stands.
     """
     if not partition.by_stratum:
         return partition
-    unseen = np.setdiff1d(np.arange(len(partition.roots)), m[held_out])
+    unseen = np.flatnonzero(~scored)
     if partition.rare is not None:
-        unseen = unseen[~(partition.rare[unseen] & np.isin(unseen, m))]
+        unseen = unseen[~(partition.rare[unseen] & met[unseen])]
     return partition.isolate(unseen)
 
 
-def _host(examples: Examples, held_out: Bools, seen: Floats, rare: Bools) -> int:
+def _host(growing: Examples, seen: Floats, rare: Bools) -> int:
     """The stratum, of those that are not rare, that a small pool joins."""
     candidates = np.flatnonzero(~rare)
-    m, R = examples.m[~held_out], examples.R[~held_out]
-    large = np.array([np.quantile(R[m == c], LARGE) for c in candidates])
-    if examples.stratum_features is None:
+    large = np.array([np.quantile(growing.R[growing.m == c], LARGE) for c in candidates])
+    if growing.stratum_features is None:
         return int(candidates[np.argmax(large)])
-    own, others = examples.stratum_features[rare], examples.stratum_features[candidates]
+    own, others = growing.stratum_features[rare], growing.stratum_features[candidates]
     apart = np.linalg.norm(others[:, None] - own[None], axis=2)  # (candidates, rare strata)
     count = seen[rare] if seen[rare].any() else np.ones(len(own))
     # of strata that are equally near, the one with the larger scores

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_rank
 from capture_cp.conformal.together import scales, thresholds_together
+from capture_cp.kernels.gather import gathered
 
 
 class Thresholds(Protocol):
@@ -40,9 +41,18 @@ class GroupScores:
     @classmethod
     def from_groups(cls, scores: Floats, groups: Ints, n_groups: int) -> GroupScores:
         """Collect scores (n,) by their groups (n,)."""
-        order = np.lexsort((scores, groups))
-        starts = np.searchsorted(groups[order], np.arange(n_groups + 1))
-        return cls(scores[order], starts.astype(np.int64))
+        # first by group, then sorted in place: as many scores again are all the memory that it takes
+        starts = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=n_groups))]).astype(np.int64)
+        found = np.empty(len(scores))
+        gathered(scores, groups, starts, found)
+        for a, b in pairwise(starts.tolist()):
+            found[a:b].sort()
+        return cls(found, starts)
+
+    def merged(self, other: GroupScores) -> GroupScores:
+        """The scores of both, of the same groups."""
+        groups = [np.repeat(np.arange(len(one.sizes)), one.sizes) for one in (self, other)]
+        return self.from_groups(np.concatenate([self.scores, other.scores]), np.concatenate(groups), len(self.sizes))
 
     @property
     def sizes(self) -> Ints:

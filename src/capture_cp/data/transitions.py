@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import digest
+from capture_cp.base.arrays import digest_of_chunks
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, same_length
 from capture_cp.base.files import Pathlike
-from capture_cp.conformal.drift import column_quantiles
+from capture_cp.conformal.drift import MOST_ROWS, column_quantiles
 from capture_cp.conformal.episodes import episode_numbers, one_of_each, split_rows
 from capture_cp.data.csv_tables import Table
 from capture_cp.data.tables import read_table, write_table
@@ -212,11 +212,19 @@ def _columns(file: Pathlike, names: Iterable[str], table: Table) -> Floats:
     return np.stack(parts, axis=1)
 
 
-def provenance(X: Floats, Y: Floats, episodes: Ints | None, rng: np.random.Generator) -> dict[str, Any]:
-    """What a calibration remembers of transitions X (n, dx), Y (n, dc), of `episodes` (n,) if any, as JSON can hold it."""
-    facts: dict[str, Any] = {"rows": len(X), "sha256": digest(X, Y)}
+def rows_to_remember(n: int, episodes: Ints | None, rng: np.random.Generator) -> Ints:
+    """Rows, of n, whose inputs stand for those of a calibration; of each of the `episodes` (n,) one random step at most."""
+    # steps of an episode are not independent
+    rows = np.arange(n) if episodes is None else one_of_each(episodes, rng)
+    return np.asarray(rows[:: -(-len(rows) // MOST_ROWS)])
+
+
+def provenance(n: int, digests: Sequence[str], told: Floats, episodes: Ints | None) -> dict[str, Any]:
+    """What a calibration remembers of n transitions, as JSON can hold it.
+
+    `digests` are those of its chunks, `told` (r, dx) the inputs of `rows_to_remember`, `episodes` (n,) the episode of each.
+    """
+    facts: dict[str, Any] = {"rows": n, "sha256": digest_of_chunks(digests)}
     if episodes is not None:
         facts["episodes"] = int(episodes.max()) + 1
-    # of an episode one random step: its steps are not independent
-    facts["inputs"] = column_quantiles(X if episodes is None else X[one_of_each(episodes, rng)])
-    return facts
+    return facts | {"inputs": column_quantiles(told)}

@@ -1,0 +1,186 @@
+"""Calibrating on a log that is read piece by piece, here or by several workers: what `fit` gives in memory, bit for bit."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.arrays import digest
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, some_rows
+from capture_cp.base.streams import asked_again
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.preflight import check_unseen
+from capture_cp.conformal.coverage import Coverage
+from capture_cp.conformal.groups import Examples, Groups, met, scores_of_groups
+from capture_cp.conformal.merging import without_borrowers
+from capture_cp.conformal.partition import Partition
+from capture_cp.data.log_part import LogPart, Runner, Span, in_turn
+from capture_cp.data.transitions import TransitionLog, provenance, rows_to_remember
+
+
+def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_turn) -> Capture:
+    """Calibrate `cap` on a log, or on a part of one, that need not fit into memory; same rows, same calibration as by `fit`.
+
+    The log is read twice. What is kept in memory of every row are its score and its stratum, 12 bytes, and of a log with
+    episodes as much again; besides, the inputs of the rows that grow the tree (`Tree(max_growing=...)`).
+
+    Args:
+        cap: model, strata, score and groups; fitted in place.
+        log: `LoggedTransitions(path, ...)`, `Transitions`, or a `LogPart` of one. Its episodes are never parted.
+        run: where the chunks are computed, by default here.
+    """
+    part = log if isinstance(log, LogPart) else LogPart.whole(log)
+    groups = cap.groups_
+    if type(groups).split is not Groups.split:
+        raise CaptureError(
+            f"{type(groups).__name__} writes split, which needs the whole log in memory; write held_out and grow instead, or "
+            "call fit(X, Y)."
+        )
+    first = next(part.spans()[0].chunks())
+    some_rows("the log", first.X)
+    dims = first.Y.shape[1]
+    cap.check_parts(dims)
+    cap.check_model(first.X, dims)
+    n, episodes, rng = len(part), part.episodes(), cap.fit_stream("split")
+    held_out = groups.held_out(n, episodes, rng)
+    told = rows_to_remember(n, episodes, cap.fit_stream("facts"))
+    scored = _scored(cap, part, held_out, told, run)
+    cap.check_farthest(scored.R)
+    partition = _partition(cap, scored, held_out, episodes, rng)
+    known = scored.R[held_out], _groups(partition, part, held_out, scored.m, run)
+    of_known = None if episodes is None else episodes[held_out]
+    data = provenance(n, scored.digests, scored.told, episodes)
+    del scored, held_out, episodes
+    calibration = scores_of_groups(*known, partition.n_groups, of_known, None, rng)
+    cap.shift_ = None
+    return cap.keep(partition, calibration, dims, data)
+
+
+def coverage_of_log(
+    cap: Capture,
+    log: TransitionLog | LogPart,
+    alpha: float = 0.1,
+    confidence: float | None = None,
+    rng: int = 0,
+    run: Runner[Any] = in_turn,
+) -> Coverage:
+    """Coverage on a log that the calibration was not made from, as by `Capture.coverage` without volumes.
+
+    Of a log with episodes it is that of a random step of a random episode. `rng` is the seed of the particles.
+    """
+    part = log if isinstance(log, LogPart) else LogPart.whole(log)
+    n, at = len(part), 0
+    inside, m, groups = np.empty(n, dtype=bool), np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
+    for asked in run(partial(_ask, cap, alpha, confidence, rng), part.spans()):
+        rows = slice(at, at := at + len(asked.inside))
+        inside[rows], m[rows], groups[rows] = asked
+    return cap.tallied(inside, m, groups, float(alpha), None, part.episodes())
+
+
+class _Asked(NamedTuple):
+    inside: Bools  # (n,)
+    m: Ints  # (n,)
+    groups: Ints  # (n,)
+
+
+def _ask(cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span) -> _Asked:
+    found = []
+    for chunk in span.chunks():
+        m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
+        again = asked_again(rng, chunk.number)
+        inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, labels=m, rng=again)
+        found.append((inside, m.astype(np.int32), cap.partition_.grown.groups(chunk.X, m).astype(np.int32)))
+    return _Asked(*map(np.concatenate, zip(*found)))
+
+
+class _Scored(NamedTuple):
+    """What the first reading finds."""
+
+    R: Floats  # (n,)
+    m: Ints  # (n,)
+    grown_from: Floats  # inputs of the rows that make the groups, (g, dx)
+    told: Floats  # inputs of the rows that are remembered, (r, dx)
+    digests: list[str]  # of the chunks
+
+
+class _OfSpan(NamedTuple):
+    R: Floats
+    m: npt.NDArray[np.int32]
+    wanted: Floats
+    digests: list[str]
+
+
+def _scored(cap: Capture, part: LogPart, held_out: Bools, told: Ints, run: Runner[Any]) -> _Scored:
+    """Scores, strata and digests of all rows, and the inputs of some."""
+    n, at = len(part), 0
+    wanted = ~held_out
+    wanted[told] = True
+    R, m = np.empty(n), np.empty(n, dtype=np.int32)
+    inputs, digests = [], []
+    for found in run(partial(_score, cap), part.spans(wanted)):
+        rows = slice(at, at := at + len(found.R))
+        R[rows], m[rows] = found.R, found.m
+        inputs.append(found.wanted)
+        digests += found.digests
+    X = np.concatenate(inputs)
+    remembered = np.zeros(n, dtype=bool)
+    remembered[told] = True
+    return _Scored(R, m, X[~held_out[wanted]], X[remembered[wanted]], digests)
+
+
+def _score(cap: Capture, span: Span) -> _OfSpan:
+    """Scores of the transitions of a span, each chunk with random numbers of its own."""
+    R, m, wanted, digests = [], [], [], []
+    for chunk in span.chunks():
+        m.append(cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on").astype(np.int32))
+        check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
+        cap.groups_.check_inputs(chunk.X)
+        R.append(cap.chunk_scores(chunk.X, chunk.Y, chunk.number))
+        wanted.append(chunk.X[span.wanted_of(chunk)])
+        digests.append(digest(chunk.X, chunk.Y))
+    return _OfSpan(np.concatenate(R), np.concatenate(m), np.concatenate(wanted), digests)
+
+
+def _partition(
+    cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | None, rng: np.random.Generator
+) -> Partition:
+    """The groups, from the rows that are not held out."""
+    growing, names = ~held_out, cap.strata.names
+    of_growing = None if episodes is None else episodes[growing]
+    others = int(held_out.sum()) if episodes is None else len(np.unique(episodes)) - len(np.unique(of_growing))
+    features = getattr(cap.strata, "features", None)
+    examples = Examples(scored.grown_from, scored.m[growing], scored.R[growing], len(names), features, of_growing)
+    partition = cap.groups_.grow(examples, others, rng)
+    return without_borrowers(partition, met(scored.m, len(names)), met(scored.m[held_out], len(names)))
+
+
+def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Ints, run: Runner[Any]) -> Ints:
+    """Group of each row that is held out, (h,); the log is read again only where groups depend on the input."""
+    if (partition.nodes["feature"] < 0).all():
+        return np.asarray(partition.nodes["group"][partition.roots][m[held_out]])
+    spans = part.spans(held_out)
+    tasks = [_Labelled(span, m[span.first : span.first + len(span)]) for span in spans]
+    return np.concatenate(list(run(partial(_group, partition), tasks)))
+
+
+class _Labelled(NamedTuple):
+    span: Span
+    m: Ints
+
+    @property
+    def name(self) -> str:
+        return self.span.name
+
+
+def _group(partition: Partition, labelled: _Labelled) -> npt.NDArray[np.int32]:
+    found, span = [], labelled.span
+    for chunk in span.chunks():
+        wanted = span.wanted_of(chunk)
+        first = chunk.first - span.first
+        m = labelled.m[first : first + len(chunk.X)]
+        found.append(partition.groups(chunk.X[wanted], m[wanted].astype(np.int64)).astype(np.int32))
+    return np.concatenate(found)

@@ -1,0 +1,186 @@
+"""A part of a log in chunks: the same rows in the same chunks, whether it is in memory, on disk, or read by several workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.checks import Bools, Floats, Ints
+from capture_cp.data.transitions import TransitionLog, Transitions
+
+#: Rows of a chunk. A model is asked about one chunk at a time, each with random numbers of its own.
+CHUNK = 65_536
+#: Chunks that a worker reads in one go: few enough to share the work out, many enough that a file is rarely begun anew.
+SPAN = 16
+
+Result = TypeVar("Result")
+#: `run(work, spans)`: the results of `work(span)`, in order; here, or on workers.
+Runner = Callable[[Callable[[Any], Result], Sequence[Any]], Iterator[Result]]
+
+
+class Chunk(NamedTuple):
+    """Some successive rows of a part of a log."""
+
+    number: int  # of the chunk, from 0
+    first: int  # row of the part that it begins with
+    X: Floats  # (n, dx)
+    Y: Floats  # (n, dc)
+    episode: npt.NDArray[Any] | None  # (n,): names
+
+    @property
+    def rows(self) -> slice:
+        """Its rows of the part."""
+        return slice(self.first, self.first + len(self.X))
+
+
+@dataclass(frozen=True)
+class Span:
+    """Some successive chunks of a part of a log, which one worker reads in one go.
+
+    Attributes:
+        log: where they are.
+        start: first row of the log.
+        chosen: which of the rows from there on belong to the part, bool (r,).
+        number: of the first chunk.
+        wanted: which rows of the span are handed back as they are, bool (n,); None for none.
+    """
+
+    log: TransitionLog
+    start: int
+    chosen: Bools
+    number: int
+    wanted: Bools | None = None
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"chunk {self.number}"
+
+    @property
+    def first(self) -> int:
+        """Row of the part that the span begins with."""
+        return self.number * CHUNK
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.chosen))
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The chunks, one after the other."""
+        held: list[Transitions] = []
+        row, number = 0, self.number
+        for piece in self.log.pieces(self.start, self.start + len(self.chosen)):
+            here = self.chosen[row : row + len(piece)]
+            row += len(piece)
+            held.append(piece if here.all() else piece.rows(here))
+            while sum(map(len, held)) >= CHUNK:
+                whole = joined(held)
+                yield _chunk(number, whole.rows(slice(CHUNK)))
+                held, number = [whole.rows(slice(CHUNK, None))], number + 1
+        if sum(map(len, held)):
+            yield _chunk(number, joined(held))
+
+    def wanted_of(self, chunk: Chunk) -> Bools:
+        """Which rows of a chunk are wanted: bool (n,)."""
+        first = chunk.first - self.first
+        return np.zeros(len(chunk.X), dtype=bool) if self.wanted is None else self.wanted[first : first + len(chunk.X)]
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """Some transitions of a log: those `chosen`, bool (rows of the log,)."""
+
+    log: TransitionLog
+    chosen: Bools
+
+    @classmethod
+    def whole(cls, log: TransitionLog) -> LogPart:
+        """All of a log."""
+        return cls(log, np.ones(len(log), dtype=bool))
+
+    def __len__(self) -> int:
+        return self._length
+
+    @cached_property
+    def _length(self) -> int:
+        return int(np.count_nonzero(self.chosen))
+
+    def episodes(self) -> Ints | None:
+        """Episode of each row as numbers 0, 1, ...: (n,); None where the log has none."""
+        numbers = self.log.episodes()
+        return None if numbers is None else np.unique(numbers[self.chosen], return_inverse=True)[1].astype(np.int64)
+
+    def spans(self, wanted: Bools | None = None) -> list[Span]:
+        """The part, cut for workers; `wanted` (n,) are rows that are handed back."""
+        begins, size = self._begins(), SPAN * CHUNK
+        ends = [*begins[1:], len(self.chosen)]
+        return [
+            Span(self.log, a, self.chosen[a:b], i * SPAN, None if wanted is None else wanted[i * size : (i + 1) * size])
+            for i, (a, b) in enumerate(zip(begins, ends))
+        ]
+
+    def _begins(self) -> list[int]:
+        """Row of the log at which each span begins."""
+        found, seen = [0], 0
+        for row in range(0, len(self.chosen), CHUNK):
+            here = self.chosen[row : row + CHUNK]
+            before, seen = seen, seen + int(np.count_nonzero(here))
+            while seen > len(found) * SPAN * CHUNK:
+                found.append(row + int(np.flatnonzero(here)[len(found) * SPAN * CHUNK - before]))
+        return found
+
+    def read(self, wanted: Bools) -> Transitions:
+        """The rows `wanted`, bool (n,) of the part, in memory; only what lies between the first and the last is read."""
+        rows = np.zeros(len(self.chosen), dtype=bool)
+        rows[self.chosen] = wanted
+        places = np.flatnonzero(rows)
+        found, row = [], int(places[0])
+        for piece in self.log.pieces(row, int(places[-1]) + 1):
+            here = rows[row : row + len(piece)]
+            row += len(piece)
+            if here.any():
+                found.append(piece.rows(here))
+        return joined(found)
+
+
+def joined(parts: Sequence[Transitions]) -> Transitions:
+    """Transitions one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    arrays = {
+        name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+        for name in ("state", "action", "next", "episode", "time")
+    }
+    first = parts[0]
+    names = first.state_names, first.action_names, first.next_names
+    state, action, after, episode, time = arrays.values()
+    assert state is not None
+    assert action is not None
+    assert after is not None
+    return Transitions(state, action, after, *names, episode, time, first.episode_name, first.time_name)
+
+
+def evenly(n: int, most: int) -> Bools:
+    """Which of n rows stand for all of them, at most so many, evenly spaced: bool (n,)."""
+    chosen = np.zeros(n, dtype=bool)
+    chosen[:: -(-n // most)] = True
+    return chosen
+
+
+def in_turn(work: Callable[[Any], Result], spans: Sequence[Any]) -> Iterator[Result]:
+    """Do the work here, one span after the other."""
+    return map(work, spans)
+
+
+def chunks_of(n: int) -> Iterator[tuple[int, slice]]:
+    """Number and rows of each chunk of n rows."""
+    for number, first in enumerate(range(0, n, CHUNK)):
+        yield number, slice(first, min(first + CHUNK, n))
+
+
+def _chunk(number: int, rows: Transitions) -> Chunk:
+    return Chunk(number, number * CHUNK, np.ascontiguousarray(rows.X), np.ascontiguousarray(rows.Y), rows.episode)
