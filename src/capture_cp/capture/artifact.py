@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse
-from safetensors.numpy import save as serialise
 
 from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.files import Pathlike, existing_file, written_whole
@@ -67,8 +66,32 @@ def write(path: Pathlike, header: dict[str, Any], arrays: Arrays, kind: str = FO
     """Header and arrays to a file that names its kind, atomically."""
     text = json.dumps(header, default=_plain)
     metadata = {"format": kind, "schema": _schema(arrays), "calibration": text, "sha256": checksum(text, arrays)}
-    with written_whole(path) as temporary:
-        temporary.write_bytes(serialise(arrays, metadata=metadata))
+    with written_whole(path) as temporary, temporary.open("wb") as stream:
+        _serialise(stream, arrays, metadata)
+
+
+def _serialise(stream: BinaryIO, arrays: Arrays, metadata: Mapping[str, str]) -> None:
+    """Arrays in the format of safetensors, whose own writer makes a copy of all of them and orders metadata at random.
+
+    Here the same calibration is the same file, byte for byte.
+    """
+    # wide numbers first, so that each is aligned
+    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name in order:
+        array, begin = arrays[name], end
+        end += array.nbytes
+        header[name] = {"dtype": _CODES[array.dtype.name], "shape": array.shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    stream.write(len(text).to_bytes(8, "little") + text)
+    for name in order:
+        stream.write(np.ascontiguousarray(arrays[name], arrays[name].dtype.newbyteorder("<")).data)
+
+
+#: What safetensors calls the kinds of numbers that calibrations consist of.
+_CODES = {"float64": "F64", "int64": "I64", "int32": "I32", "uint8": "U8"}
 
 
 @contextmanager
