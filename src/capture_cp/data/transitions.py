@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.arrays import digest_of_chunks
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, same_length
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, same_length
 from capture_cp.base.files import Pathlike
 from capture_cp.conformal.drift import MOST_ROWS, column_quantiles
 from capture_cp.conformal.episodes import episode_numbers, one_of_each, split_rows
-from capture_cp.data.csv_tables import Table
-from capture_cp.data.tables import read_table, write_table
+from capture_cp.data.selection import Columns
+from capture_cp.data.source import PIECE, limits
+from capture_cp.data.tables import write_table
 
-Columns = str | Sequence[str]
+
+class TransitionLog(Protocol):
+    """Transitions in memory or on disk, read in pieces: `Transitions` and `LoggedTransitions`."""
+
+    @property
+    def state_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def action_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def next_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def X_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def episode_name(self) -> str: ...
+
+    @property
+    def time_name(self) -> str: ...
+
+    def __len__(self) -> int: ...
+
+    def episodes(self) -> Ints | None:
+        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None where unknown."""
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[Transitions]:
+        """Transitions from `start` to `stop`, in order, at most 65,536 at a time."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +90,7 @@ class Transitions:
         same_length("state", s, "next", c)
         given = zip(_ROLES, (s, a, c), (state_names, action_names, next_names))
         s_names, a_names, c_names = (_names(role, part, names) for role, part, names in given)
-        every = s_names + a_names + c_names
-        if len(set(every)) != len(every):
-            raise CaptureError(f"column names {list(every)} repeat; state, action and next need names of their own.")
+        check_distinct(s_names + a_names + c_names)
         kept = None if episode is None else _checked_episodes(episode, len(s), episode_name)
         when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time per transition")
         if when is not None:
@@ -106,6 +133,16 @@ class Transitions:
         }
         return replace(self, **parts)
 
+    def episodes(self) -> Ints | None:
+        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None where unknown."""
+        return None if self.episode is None else episode_numbers(self.episode, len(self))
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[Transitions]:
+        """Transitions from `start` to `stop`, in order, at most 65,536 at a time."""
+        first, last = limits(len(self), start, stop)
+        for row in range(first, last, PIECE):
+            yield self.rows(slice(row, min(row + PIECE, last)))
+
     def split(self, shares: Sequence[float], seed: int = 0) -> tuple[Transitions, ...]:
         """Random parts with the given shares, at most 1 in sum; of whole episodes, where the transitions have any."""
         return tuple(self.rows(rows) for rows in split_rows(len(self), shares, self.episode, seed))
@@ -119,6 +156,12 @@ def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, .
     if len(names) != part.shape[1]:
         raise CaptureError(f"{role} has {part.shape[1]} columns and {len(names)} names; give one name per column.")
     return names
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Refuse a name that state, action and next share."""
+    if len(set(names)) != len(names):
+        raise CaptureError(f"column names {list(names)} repeat; state, action and next need names of their own.")
 
 
 def _checked_episodes(given: Any, n: int, name: str) -> npt.NDArray[Any]:
@@ -150,66 +193,37 @@ def _check_order(time: Floats, episodes: Ints, name: str) -> None:
 
 
 def read_transitions(
-    path: Pathlike, state: Columns, action: Columns, next: Columns, episode: str | None = None, time: str | None = None
+    path: Pathlike,
+    state: Columns,
+    action: Columns,
+    next: Columns | None = None,
+    episode: str | None = None,
+    time: str | None = None,
+    following: Columns | None = None,
+    clock: str = "received",
 ) -> Transitions:
-    """Transitions from a .parquet, .npz or .csv file.
+    """Transitions from a log, all in memory.
 
     Args:
-        path: the file; its ending is the format.
-        state: names of the state's columns, in order. In an npz file a name may also stand for a two-dimensional array,
-            whose columns are then called name_0, name_1 and so on.
+        path: a .parquet, .npz, .csv, .mcap, .db3 or .hdf5 file, a folder of files of one format, a LeRobot data set, a
+            rosbag2 folder, or a pattern with * or ?.
+        state: names of the state's columns, in order: whole, by one entry, name[3], or by a slice, name[0:7]. The entries of
+            a column of lists, and of a two-dimensional array of an npz file, are then called name_0, name_1 and so on.
         action: names of the action's columns.
         next: names of the next configuration's columns.
         episode: name of the column with the run that each row belongs to, in numbers or text.
         time: name of the column of times, which must not go backwards within an episode.
+        following: in place of `next`: columns that hold the next configuration in the following row of the same episode.
+        clock: of a bag, "received" or "header": which stamps order its messages.
     """
-    table = read_table(path, episode)
-    s, a, c = parts = [_expand(path, role, given, table) for role, given in zip(_ROLES, (state, action, next))]
-    extra: dict[str, Any] = {}
-    if episode is not None:
-        extra |= {"episode": table[known_name(f"column in {path}", episode, table)], "episode_name": episode}
-    if time is not None:
-        column = _columns(path, [known_name(f"column in {path}", time, table)], table)
-        extra |= {"time": column[:, 0], "time_name": time}
-    arrays: list[Floats] = []
-    for number, part in enumerate(parts):
-        arrays.append(_columns(path, part, table))
-        later = {name for other in parts[number + 1 :] for name in other}
-        table = {name: column for name, column in table.items() if name in later}  # a log may fill half of the memory
-    return Transitions.from_arrays(arrays[0], arrays[1], arrays[2], s, a, c, **extra)
+    from capture_cp.data.logged import LoggedTransitions  # which makes transitions
+
+    return LoggedTransitions(path, state, action, next, episode, time, following, clock).read()
 
 
 def write_transitions(path: Pathlike, transitions: Transitions) -> None:
     """Write transitions to a .parquet, .npz or .csv file, atomically."""
     write_table(path, transitions.columns())
-
-
-def _expand(file: Pathlike, role: str, given: Columns, table: Table) -> list[str]:
-    """Column names of one part, with the names of two-dimensional npz arrays replaced by those of their columns."""
-    wanted = [given] if isinstance(given, str) else list(given)
-    if not wanted:
-        raise CaptureError(f"no {role} columns are named; {file} has {', '.join(table)}.")
-    names: list[str] = []
-    for name in wanted:
-        split = [column for column in table if column.rpartition("_")[0] == name and column.rpartition("_")[2].isdigit()]
-        names += split if name not in table and split else [known_name(f"column in {file}", name, table)]
-    return names
-
-
-def _columns(file: Pathlike, names: Iterable[str], table: Table) -> Floats:
-    parts = []
-    for name in names:
-        if table[name].dtype.kind not in "biuf":
-            raise CaptureError(f"column {name!r} of {file} holds {table[name].dtype}, not numbers.")
-        column = table[name].astype(np.float64, copy=False)
-        bad = np.flatnonzero(~np.isfinite(column))
-        if len(bad):
-            raise CaptureError(
-                f"column {name!r} of {file} has {len(bad)} missing, NaN or infinite values, first in data row {bad[0] + 1}; "
-                "remove or repair those rows."
-            )
-        parts.append(column)
-    return np.stack(parts, axis=1)
 
 
 def rows_to_remember(n: int, episodes: Ints | None, rng: np.random.Generator) -> Ints:

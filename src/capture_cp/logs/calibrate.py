@@ -94,8 +94,7 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
         self._check_settings()
-        columns = {"state": self.state, "action": self.action, "next": self.next}
-        log = read_transitions(self.data, **columns, episode=self.episode, time=self.time)
+        log = read_transitions(self.data, self.state, self.action, self.next, episode=self.episode, time=self.time)
         with warnings.catch_warnings(record=True) as caught:
             listen()
             strata = self._strata(log)

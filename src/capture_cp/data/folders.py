@@ -1,0 +1,131 @@
+"""Logs in several files, one after another: a folder, a pattern such as runs/*.csv, a LeRobot data set."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Ints, shortened
+from capture_cp.base.files import existing_file
+from capture_cp.data.csv_tables import LONGEST_LABEL, Table
+from capture_cp.data.formats import FILES, open_file
+from capture_cp.data.source import Column, LogSource, limits
+
+#: What the name of its file is called in the rows of a folder, unless a column has that name.
+FILE = "file"
+MOST_FILES = 1_000_000
+
+
+def open_files(pattern: Path, labels: str | None) -> LogSource:
+    """The log in all files whose names fit a pattern with * or ?."""
+    found = [Path(name) for name in glob.iglob(str(pattern), recursive=True)]
+    files = sorted((file for file in found if file.is_file()), key=natural)
+    if not files:
+        raise CaptureError(f"no file fits the pattern {pattern}; check the path.")
+    return FolderSource(pattern, files, labels)
+
+
+def open_folder(folder: Path, labels: str | None) -> LogSource | None:
+    """The log in a folder, or None if there is none: a LeRobot data set, or files of one format."""
+    if (folder / "meta" / "info.json").is_file():
+        # nothing but its tables is opened; there may be videos of any size
+        files = sorted((folder / "data").glob("**/*.parquet"), key=natural)
+        if not files:
+            raise CaptureError(f"LeRobot data set {folder} has no Parquet file below {folder / 'data'}; copy it there.")
+        return FolderSource(folder, files, labels)
+    entries = [entry for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith(".")]
+    files = sorted((entry for entry in entries if entry.suffix.lower() in FILES), key=natural)
+    return FolderSource(folder, files, labels) if files else None
+
+
+def natural(file: Path) -> list[tuple[int, str]]:
+    """Names in the order in which people count: run 9 before run 10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", str(file)) if part]
+
+
+class FolderSource(LogSource):
+    """Files of one format with the same columns, as one log."""
+
+    def __init__(self, path: Path, files: Sequence[Path], labels: str | None = None) -> None:
+        self.path, self.labels, self.files = path, labels, tuple(files)
+        if len(files) > MOST_FILES:
+            raise CaptureError(f"{path} has {len(files):,} files; expected at most {MOST_FILES:,}.")
+        self._first = self._open(0)
+        columns, rows = {column.name: column for column in self._first.columns()}, []
+        for number, file in enumerate(self.files):
+            if file.suffix.lower() != self.files[0].suffix.lower():
+                raise CaptureError(f"{path} mixes formats: {file.name} and {self.files[0].name}; keep one of them apart.")
+            source = self._first if number == 0 else self._open(number)
+            if number:
+                self._check_columns(file, source, columns)
+            rows.append(source.rows)
+            source.release()
+        self._ends: Ints = np.cumsum([0, *rows], dtype=np.int64)
+        self._own = FILE not in columns
+
+    def columns(self) -> tuple[Column, ...]:
+        return (*self._first.columns(), *([Column(FILE, "text")] if self._own else []))
+
+    @property
+    def rows(self) -> int:
+        return int(self._ends[-1])
+
+    def parts(self) -> Ints:
+        return self._ends[:-1]
+
+    def locate(self, row: int) -> tuple[Path, int]:
+        number = int(np.searchsorted(self._ends, row, "right")) - 1
+        return self.files[number], row - int(self._ends[number])
+
+    def check_whole(self, names: Sequence[str]) -> None:
+        for number in range(len(self.files)):
+            self._open(number).check_whole(names)
+
+    def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
+        first, last = limits(self.rows, start, stop)
+        inner = [name for name in names if name != FILE or not self._own]
+        for number in range(int(np.searchsorted(self._ends, first, "right")) - 1, len(self.files)):
+            begins, ends = int(self._ends[number]), int(self._ends[number + 1])
+            if begins >= last:
+                return
+            source = self._open(number)
+            known = {name for column in source.columns() for name in column.entries}
+            for name in inner:
+                if name not in known:
+                    raise CaptureError(
+                        f"{self.files[number]} has no value {shortened(name)!r}, although other files of {self.path} do; "
+                        "give all files the same columns."
+                    )
+            low, high = max(first, begins) - begins, min(last, ends) - begins
+            yield from self._named(source.pieces(inner or [next(iter(known))], low, high), number, names)
+
+    def _named(self, tables: Iterator[Table], number: int, names: Sequence[str]) -> Iterator[Table]:
+        """Rows of one file, with its name where that is asked for."""
+        for table in tables:
+            if FILE in names and self._own:
+                n = len(next(iter(table.values())))
+                table = table | {FILE: np.full(n, self._label(number))}
+            yield {name: table[name] for name in names}
+
+    def _label(self, number: int) -> str:
+        file = self.files[number]
+        inside = file.relative_to(self.path) if file.is_relative_to(self.path) else file
+        return inside.as_posix()[-LONGEST_LABEL:]
+
+    def _open(self, number: int) -> LogSource:
+        return open_file(existing_file(self.files[number], "transition file"), self.labels)
+
+    def _check_columns(self, file: Path, source: LogSource, columns: dict[str, Column]) -> None:
+        """Refuse a file whose columns have other names or hold something else than those of the first."""
+        here: dict[str, Any] = {column.name: column for column in source.columns()}
+        for name in (*columns, *here):
+            if columns.get(name) != here.get(name):
+                raise CaptureError(
+                    f"{file} differs from {self.files[0].name} in column {shortened(name)!r}; give all files of "
+                    f"{self.path} the same columns."
+                )

@@ -1,0 +1,23 @@
+"""Which reader opens a file: by its ending."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from capture_cp.base.checks import known_name
+from capture_cp.data.source import LogSource
+
+#: Readers by ending, `module:class`; each is called with a file and the name of a column that may hold text.
+FILES = {
+    ".parquet": "parquet:ParquetSource",
+    ".npz": "whole:WholeSource",
+    ".csv": "whole:WholeSource",
+}
+
+
+def open_file(file: Path, labels: str | None) -> LogSource:
+    """The log in one file."""
+    module, _, name = FILES[known_name(f"ending of {file},", file.suffix.lower(), FILES)].partition(":")
+    source: LogSource = getattr(import_module(f"capture_cp.data.{module}"), name)(file, labels)
+    return source

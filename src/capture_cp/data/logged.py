@@ -1,0 +1,208 @@
+"""A log on disk as transitions that are read in pieces, so that it may be larger than the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.files import Pathlike
+from capture_cp.data.csv_tables import Table
+from capture_cp.data.episode_runs import Runs, check_order, not_finite, one_run, runs_of
+from capture_cp.data.selection import Columns, check_numbers, expanded, known_column, stacked
+from capture_cp.data.source import checked_clock, limits, open_log
+from capture_cp.data.transitions import Transitions, check_distinct
+
+_CLOCK = "received"
+
+
+class LoggedTransitions:
+    """A log on disk as transitions. What is kept in memory is where its episodes begin; it can be pickled.
+
+    Args:
+        path: a .parquet, .npz, .csv, .mcap, .db3 or .hdf5 file, a folder of files of one format, a LeRobot data set, a
+            rosbag2 folder, or a pattern with * or ?.
+        state: names of the state's columns, in order: whole, by one entry, name[3], or by a slice, name[0:7]. The entries of
+            a column of lists are then called name_0, name_1 and so on.
+        action: names of the action's columns.
+        next: names of the next configuration's columns.
+        episode: name of the column with the run that each row belongs to, in numbers or text.
+        time: name of the column of times, which must not go backwards within an episode.
+        following: in place of `next`: names of configuration columns. The next configuration is what they hold in the
+            following row of the same episode; the last row of an episode is dropped. Rows of an episode must be together;
+            without `episode`, each file (each bag, each demonstration) is one. Its columns are called next_<name>.
+        clock: of a bag, "received" or "header": which stamps order its messages.
+
+    Attributes:
+        dropped: rows that were dropped because they are the last of their episode.
+    """
+
+    def __init__(
+        self,
+        path: Pathlike,
+        state: Columns,
+        action: Columns,
+        next: Columns | None = None,
+        episode: str | None = None,
+        time: str | None = None,
+        following: Columns | None = None,
+        clock: str = _CLOCK,
+    ) -> None:
+        follows = _one_of(next, following)
+        last = following if follows else next
+        self._source = open_log(path, episode).arranged(
+            [*_listed(state), *_listed(action), *_listed(last), *([time] if time is not None else [])],
+            rows_of=(*_listed(action), "")[0],
+            after=_listed(last) if follows else (),
+            clock=checked_clock(clock),
+        )
+        columns = self._source.columns()
+        self.state_names = expanded(path, "state", state, columns)
+        self.action_names = expanded(path, "action", action, columns)
+        self._after = expanded(path, "following" if follows else "next", last or (), columns)
+        self.next_names = tuple(f"next_{name}" for name in self._after) if follows else self._after
+        check_distinct(self.state_names + self.action_names + self.next_names)
+        self.path, self._lost = path, int(follows)
+        self._episode, self._time = episode, time
+        self.episode_name, self.time_name = episode or "episode", time or "time"
+        self._index()
+
+    def _index(self) -> None:
+        """Find the episodes, check the order of time, and count the transitions of every run of rows."""
+        runs = one_run(self._source.rows) if self._episode is None else runs_of(self._source, self._episode)
+        if self._time is not None:
+            check_numbers(self.path, known_column(self.path, self._time, self._source.columns()))
+            check_order(self._source, runs, self._time)
+        self.dropped = 0
+        if self._lost:
+            if self._episode is not None:
+                runs.check_together(self._source, self._episode)
+            parts = self._source.parts() if self._episode is None else runs.starts[:-1]
+            self.dropped = len(parts)
+            starts = np.union1d(np.union1d(parts, runs.starts), self._source.breaks() + 1)
+            runs = Runs(starts, runs.at(starts[:-1]), runs.labels)
+        counts = np.diff(runs.starts) - self._lost
+        self._runs = _without_empty(runs, counts)
+        self._begins: Ints = np.concatenate([[0], np.cumsum(counts)])
+        if len(self) == 0:
+            raise CaptureError(f"{self.path} has no two rows of one episode behind each other, so no transition.")
+
+    def __len__(self) -> int:
+        return int(self._begins[-1])
+
+    @property
+    def X_names(self) -> tuple[str, ...]:
+        return self.state_names + self.action_names
+
+    def episodes(self) -> Ints | None:
+        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None where none are named."""
+        return None if self._episode is None else np.repeat(self._runs.numbers, np.diff(self._begins))
+
+    def notes(self) -> list[str]:
+        """What was left out of the log or looks odd, a sentence each."""
+        rows = "row" if self.dropped == 1 else "rows"
+        last = [f"{self.dropped:,} {rows} dropped, the last of each episode: nothing follows."] if self.dropped else []
+        return [*last, *self._source.notes()]
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[Transitions]:
+        """Transitions from `start` to `stop`, in order, at most 65,536 at a time; every number is known to be finite."""
+        begin, end = limits(len(self), start, stop)
+        if begin == end:
+            return
+        first, last = self._rows(np.array([begin, end - 1]))
+        names = list(dict.fromkeys([*self.X_names, *self._after, *([self._time] if self._time is not None else [])]))
+        held: Table = {}
+        row = int(first)
+        for table in self._source.pieces(names, row, int(last) + 1 + self._lost):
+            if held:
+                table = {name: np.concatenate([held[name], table[name]]) for name in names}
+            n = len(table[names[0]]) - self._lost
+            if n:
+                kept = self._kept(row, row + n)
+                if len(kept):
+                    yield self._transitions(table, kept - row, begin)
+                begin += len(kept)
+            row += n
+            held = {name: column[n:] for name, column in table.items()} if self._lost else {}
+
+    def read(self) -> Transitions:
+        """All transitions, in memory."""
+        self._source.check_whole([*self.X_names, *self._after])
+        n, at = len(self), 0
+        state, action, after = (
+            np.empty((n, len(names))) for names in (self.state_names, self.action_names, self.next_names)
+        )
+        time = None if self._time is None else np.empty(n)
+        for piece in self.pieces():
+            rows = slice(at, at := at + len(piece))
+            state[rows], action[rows], after[rows] = piece.state, piece.action, piece.next
+            if time is not None:
+                time[rows] = piece.time
+        self._source.release()
+        numbers = self.episodes()
+        named = None if numbers is None else self._runs.labels[numbers]
+        return self._named(state, action, after, named, time)
+
+    def _rows(self, transitions: Ints) -> Ints:
+        """Rows (n,) at which transitions (n,) begin."""
+        run = np.searchsorted(self._begins, transitions, "right") - 1
+        return np.asarray(self._runs.starts[run] + transitions - self._begins[run])
+
+    def _kept(self, low: int, high: int) -> Ints:
+        """The rows between two that begin a transition, (n,)."""
+        rows = np.arange(low, high)
+        if not self._lost:
+            return rows
+        ends = self._runs.starts[1:] - 1
+        inside = ends[np.searchsorted(ends, low) : np.searchsorted(ends, high)]
+        return np.delete(rows, inside - low)
+
+    def _transitions(self, table: Table, kept: Ints, begin: int) -> Transitions:
+        """Transitions of the rows `kept` (n,) of a table, of which the first is number `begin`."""
+        ahead = kept + self._lost
+        parts = (self.state_names, kept), (self.action_names, kept), (self._after, ahead)
+        state, action, after = (stacked([table[name][rows] for name in names]) for names, rows in parts)
+        for (names, rows), values in zip(parts, (state, action, after)):
+            if not np.isfinite(values).all():
+                name = names[int(np.argmin(np.isfinite(values).all(axis=0)))]
+                raise self._not_finite(name, self._lost if rows is ahead else 0)
+        named = None
+        if self._episode is not None:
+            run = np.searchsorted(self._begins, np.arange(begin, begin + len(kept)), "right") - 1
+            named = self._runs.labels[self._runs.numbers[run]]
+        time = None if self._time is None else table[self._time][kept].astype(np.float64)
+        return self._named(state, action, after, named, time)
+
+    def _named(
+        self, state: Floats, action: Floats, after: Floats, episode: npt.NDArray[Any] | None, time: Floats | None
+    ) -> Transitions:
+        names = self.state_names, self.action_names, self.next_names
+        return Transitions(state, action, after, *names, episode, time, self.episode_name, self.time_name)
+
+    def _not_finite(self, name: str, ahead: int) -> CaptureError:
+        return not_finite(self._source, name, lambda low, high: self._kept(max(low - ahead, 0), high - ahead) + ahead)
+
+
+def _one_of(next: Columns | None, following: Columns | None) -> bool:
+    """Whether the configuration behind a transition is read from the following row."""
+    if (next is None) == (following is None):
+        given = "neither" if next is None else "both"
+        raise CaptureError(
+            f"{given} of next and following are given; name the columns of the next configuration, or those that hold it in "
+            "the following row."
+        )
+    return following is not None
+
+
+def _listed(given: Columns | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def _without_empty(runs: Runs, counts: Ints) -> Runs:
+    """The runs, whose episodes are numbered without those that have no transition left; `counts` (runs,)."""
+    present = np.unique(runs.numbers[counts > 0])
+    numbers = np.searchsorted(present, runs.numbers)  # of runs without transitions it means nothing
+    return Runs(runs.starts, numbers, runs.labels[present])

@@ -1,0 +1,187 @@
+"""Logs in Parquet files, with columns of numbers, of text, and of lists of one length; read in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.checks import CaptureError, Ints, shortened
+from capture_cp.base.files import check_unpacked
+from capture_cp.data.csv_tables import LONGEST_LABEL, MOST_COLUMNS, Table, check_names
+from capture_cp.data.source import PIECE, Column, LogSource, entries_of, limits
+
+#: Numbers of a piece, at most: 64 MiB of them.
+MOST_NUMBERS = 1 << 23
+#: Bytes that a file may claim to unpack to where it is streamed, beyond what it may claim otherwise: a matter of time only.
+STREAMED = 1 << 36
+#: Longest text and longest list that the metadata of a file may hold.
+_THRIFT_LIMITS = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1 << 20}
+
+
+def pyarrow() -> Any:
+    """The package, with its reader of Parquet files."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise CaptureError('Parquet files need pyarrow; install it with: pip install "capture-cp[data]".') from None
+    return pyarrow
+
+
+def write_parquet(file: Path, table: Table) -> None:
+    """Write columns (n,) to a file."""
+    arrow = pyarrow()
+    arrow.parquet.write_table(arrow.table(dict(table)), file)
+
+
+class ParquetSource(LogSource):
+    """A Parquet file; `labels` is a column that may hold text."""
+
+    def __init__(self, path: Path, labels: str | None = None) -> None:
+        self.path, self.labels = path, labels
+        self._widths: dict[str, int | None] = {}
+        self._kinds: dict[str, str] = {}
+        with self._opened() as file:
+            schema = file.schema_arrow
+            check_names(path, schema.names)
+            self._kinds = {field.name: _kind(pyarrow().types, field.type) for field in schema}
+            groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+            if min(groups, default=0) < 0 or sum(groups) != file.metadata.num_rows:
+                raise ValueError("another number of rows than it claims")
+        self._ends: Ints = np.cumsum([0, *groups], dtype=np.int64)
+        if not self._kinds or self.rows == 0:
+            raise CaptureError(f"transition file {path} holds no transitions; expected named columns with at least one row.")
+
+    @property
+    def rows(self) -> int:
+        return int(self._ends[-1])
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What the columns hold, by name; lists of numbers are "list"."""
+        return dict(self._kinds)
+
+    def columns(self) -> tuple[Column, ...]:
+        found = []
+        for name, kind in self._kinds.items():
+            width = self._width(name) if kind == "list" else None
+            known = "number" if width is not None else "lists that are empty or missing" if kind == "list" else kind
+            found.append(Column(name, known, width))
+        if sum(column.width or 1 for column in found) > MOST_COLUMNS:
+            raise CaptureError(
+                f"transition file {self.path} has more than {MOST_COLUMNS:,} numbers in a row; that is no log."
+            )
+        return tuple(found)
+
+    def check_whole(self, names: Sequence[str]) -> None:
+        check_unpacked(self.path, "transition file", 8 * self.rows * max(1, len(names)))
+
+    def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
+        first, last = limits(self.rows, start, stop)
+        owners = entries_of(self.path, self.columns())
+        wanted = {owners[name].name: owners[name] for name in names}
+        if first == last:
+            return
+        self._check_streamed(last - first, len(names))
+        groups = range(int(np.searchsorted(self._ends, first, "right")) - 1, int(np.searchsorted(self._ends, last)))
+        row = int(self._ends[groups[0]])
+        numbers = sum(column.width or 1 for column in wanted.values())
+        size = max(1, min(PIECE, MOST_NUMBERS // max(1, numbers)))
+        with self._opened() as file:
+            settings: dict[str, Any] = {"batch_size": size, "columns": list(wanted), "use_threads": False}
+            for batch in file.iter_batches(row_groups=list(groups), **settings):
+                low, high = max(first - row, 0), min(last - row, batch.num_rows)
+                if low < high:
+                    table: Table = {}
+                    for name, column in wanted.items():
+                        table |= self._values(column, batch.column(name).slice(low, high - low), row + low)
+                    yield {name: table[name] for name in names}
+                row += batch.num_rows
+            if row < last:
+                raise ValueError("another number of rows than it claims")
+
+    def _check_streamed(self, rows: int, columns: int) -> None:
+        """Refuse what would take for ever: metadata may claim any number of rows, and run-length encoding can keep that."""
+        if 8 * rows * columns > STREAMED:
+            check_unpacked(self.path, "transition file", 8 * rows * columns - STREAMED)
+
+    def _width(self, name: str) -> int | None:
+        """How long the lists of a column are: as the first of them."""
+        if name not in self._widths:
+            with self._opened() as file:
+                group = int(np.flatnonzero(np.diff(self._ends))[0])
+                batch = next(file.iter_batches(batch_size=1, row_groups=[group], columns=[name], use_threads=False))
+                lists = batch.column(name)
+                self._widths[name] = len(lists.flatten()) or None
+        return self._widths[name]
+
+    def _values(self, column: Column, values: Any, row: int) -> Table:
+        """Arrays (n,) by name of one column, of which the first value is in `row`."""
+        if column.width is not None:
+            numbers = self._lists(column, values, row)
+            return {name: numbers[:, i] for i, name in enumerate(column.entries)}
+        if column.kind == "text":
+            return {column.name: self._words(column.name, values)}
+        return {column.name: np.asarray(values.to_numpy(zero_copy_only=False))}
+
+    def _lists(self, column: Column, values: Any, row: int) -> npt.NDArray[Any]:
+        """Numbers (n, width) of a column of lists, every one of them there and of the same length."""
+        missing = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+        if missing.any():
+            where = row + int(np.argmax(missing)) + 1
+            raise CaptureError(f"column {column.name!r} of {self.path} has no list in data row {where}; fill it in.")
+        if not hasattr(values.type, "list_size"):
+            other = np.flatnonzero(np.diff(values.offsets.to_numpy()) != column.width)
+            if len(other):
+                raise CaptureError(
+                    f"column {column.name!r} of {self.path} holds lists of different lengths, first in data row "
+                    f"{row + int(other[0]) + 1}, not numbers of one width; make them {column.width} long."
+                )
+        return np.asarray(values.flatten().to_numpy(zero_copy_only=False)).reshape(len(values), -1)
+
+    def _words(self, name: str, values: Any) -> npt.NDArray[Any]:
+        """Words (n,) of a column that was read as numbers of words."""
+        words = values if hasattr(values, "dictionary") else values.dictionary_encode()
+        if words.null_count:
+            raise CaptureError(
+                f"column {shortened(name)!r} of {self.path} has no value in {words.null_count} rows; fill them in."
+            )
+        known = [str(word) for word in words.dictionary.to_pylist()]
+        if max(map(len, known), default=0) > LONGEST_LABEL:
+            raise CaptureError(
+                f"transition file {self.path} has a label of over {LONGEST_LABEL} characters; use shorter ones."
+            )
+        return np.asarray(np.array(known)[words.indices.to_numpy()])
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """The file as pyarrow reads it; whatever that finds wrong becomes one sentence.
+
+        Metadata are not asked about a column: pyarrow ends the process over a footer that contradicts itself.
+        """
+        arrow = pyarrow()
+        # of words one copy of each: a long one that every row points to could fill the memory
+        words = [name for name in [self.labels] if name is not None and self._kinds.get(name) == "text"]
+        try:
+            # by small buffers: a group of rows may be larger than the memory
+            with arrow.parquet.ParquetFile(self.path, read_dictionary=words, buffer_size=1 << 20, **_THRIFT_LIMITS) as file:
+                yield file
+        except (CaptureError, GeneratorExit):
+            raise
+        except Exception:  # arrow's own errors, and what its bindings raise on metadata that contradict themselves
+            raise CaptureError(f"transition file {self.path} is not a Parquet file, or is damaged.") from None
+
+
+def _kind(types: Any, kind: Any) -> str:
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return "number"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_dictionary(kind):
+        return "text"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inner = _kind(types, kind.value_type)
+        return "list" if inner == "number" else f"lists of {inner}"
+    return shortened(str(kind))
