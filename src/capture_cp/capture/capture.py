@@ -303,8 +303,8 @@ class Capture(Fitted):
     def tallied(
         self,
         inside: Bools,
-        m: Ints,
-        groups: Ints,
+        m: Any,
+        groups: Any,
         alpha: float,
         volumes: Floats | None,
         episodes: Ints | None,

@@ -94,7 +94,7 @@ class HorizonCapture(Fitted):
         x, R = np.stack([cloud.x for cloud in clouds], axis=1), self._scores(rollouts, chosen, clouds)
         features, random, episodes = (
             getattr(self.strata, "features", None),
-            partial(self._stream, "split"),
+            partial(self.fit_stream, "split"),
             rollouts.episodes,
         )
         partition, held_out = split_by_step(self.groups_, x, m, R, episodes, self._n_strata, features, random)

@@ -20,6 +20,9 @@ from capture_cp.conformal.partition import Partition
 from capture_cp.data.log_part import LogPart, Runner, Span, in_turn
 from capture_cp.data.transitions import TransitionLog, provenance, rows_to_remember
 
+#: Strata and groups of very many rows.
+SmallInts = npt.NDArray[np.int32]
+
 
 def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_turn) -> Capture:
     """Calibrate `cap` on a log, or on a part of one, that need not fit into memory; same rows, same calibration as by `fit`.
@@ -36,8 +39,8 @@ def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_tu
     groups = cap.groups_
     if type(groups).split is not Groups.split:
         raise CaptureError(
-            f"{type(groups).__name__} writes split, which needs the whole log in memory; write held_out and grow instead, or "
-            "call fit(X, Y)."
+            f"{type(groups).__name__} writes split, which needs the whole log in memory; write held_out and grow instead, "
+            "or call fit(X, Y)."
         )
     first = next(part.spans()[0].chunks())
     some_rows("the log", first.X)
@@ -73,7 +76,8 @@ def coverage_of_log(
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     n, at = len(part), 0
-    inside, m, groups = np.empty(n, dtype=bool), np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    inside = np.empty(n, dtype=bool)
+    m, groups = (np.empty(n, dtype=np.int32) for _ in range(2))
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
     for asked in run(partial(_ask, cap, alpha, confidence, rng), part.spans()):
         rows = slice(at, at := at + len(asked.inside))
@@ -83,8 +87,8 @@ def coverage_of_log(
 
 class _Asked(NamedTuple):
     inside: Bools  # (n,)
-    m: Ints  # (n,)
-    groups: Ints  # (n,)
+    m: SmallInts  # (n,)
+    groups: SmallInts  # (n,)
 
 
 def _ask(cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span) -> _Asked:
@@ -101,7 +105,7 @@ class _Scored(NamedTuple):
     """What the first reading finds."""
 
     R: Floats  # (n,)
-    m: Ints  # (n,)
+    m: SmallInts  # (n,)
     grown_from: Floats  # inputs of the rows that make the groups, (g, dx)
     told: Floats  # inputs of the rows that are remembered, (r, dx)
     digests: list[str]  # of the chunks
@@ -109,7 +113,7 @@ class _Scored(NamedTuple):
 
 class _OfSpan(NamedTuple):
     R: Floats
-    m: npt.NDArray[np.int32]
+    m: SmallInts
     wanted: Floats
     digests: list[str]
 
@@ -145,20 +149,18 @@ def _score(cap: Capture, span: Span) -> _OfSpan:
     return _OfSpan(np.concatenate(R), np.concatenate(m), np.concatenate(wanted), digests)
 
 
-def _partition(
-    cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | None, rng: np.random.Generator
-) -> Partition:
+def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | None, rng: np.random.Generator) -> Partition:
     """The groups, from the rows that are not held out."""
     growing, names = ~held_out, cap.strata.names
     of_growing = None if episodes is None else episodes[growing]
-    others = int(held_out.sum()) if episodes is None else len(np.unique(episodes)) - len(np.unique(of_growing))
+    others = int(held_out.sum()) if episodes is None else len(np.unique(episodes[held_out]))
     features = getattr(cap.strata, "features", None)
     examples = Examples(scored.grown_from, scored.m[growing], scored.R[growing], len(names), features, of_growing)
     partition = cap.groups_.grow(examples, others, rng)
     return without_borrowers(partition, met(scored.m, len(names)), met(scored.m[held_out], len(names)))
 
 
-def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Ints, run: Runner[Any]) -> Ints:
+def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, run: Runner[Any]) -> SmallInts:
     """Group of each row that is held out, (h,); the log is read again only where groups depend on the input."""
     if (partition.nodes["feature"] < 0).all():
         return np.asarray(partition.nodes["group"][partition.roots][m[held_out]])
@@ -169,14 +171,14 @@ def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Ints, run: 
 
 class _Labelled(NamedTuple):
     span: Span
-    m: Ints
+    m: SmallInts
 
     @property
     def name(self) -> str:
         return self.span.name
 
 
-def _group(partition: Partition, labelled: _Labelled) -> npt.NDArray[np.int32]:
+def _group(partition: Partition, labelled: _Labelled) -> SmallInts:
     found, span = [], labelled.span
     for chunk in span.chunks():
         wanted = span.wanted_of(chunk)

@@ -1,4 +1,4 @@
-"""A part of a log in chunks: the same rows in the same chunks, whether it is in memory, on disk, or read by several workers."""
+"""A part of a log in chunks: the same ones whether it is in memory, on disk, or read by several workers."""
 
 from __future__ import annotations
 
