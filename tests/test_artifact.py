@@ -441,10 +441,10 @@ def test_a_crash_while_saving_leaves_the_old_file_and_nothing_else(fitted, saved
 
 
 def test_a_full_disk_is_one_sentence(fitted, path, monkeypatch):
-    def full(self, data):
+    def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(artifact, "_serialise", full)
     with pytest.raises(CaptureError, match=r"cannot write .*: No space left on device"):
         fitted["pcp"].save(path)
     assert not path.exists()

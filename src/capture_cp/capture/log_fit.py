@@ -155,7 +155,9 @@ def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | 
     of_growing = None if episodes is None else episodes[growing]
     others = int(held_out.sum()) if episodes is None else len(np.unique(episodes[held_out]))
     features = getattr(cap.strata, "features", None)
-    examples = Examples(scored.grown_from, scored.m[growing], scored.R[growing], len(names), features, of_growing)
+    examples = Examples(
+        scored.grown_from, scored.m[growing].astype(np.int64), scored.R[growing], len(names), features, of_growing
+    )
     partition = cap.groups_.grow(examples, others, rng)
     return without_borrowers(partition, met(scored.m, len(names)), met(scored.m[held_out], len(names)))
 
@@ -172,10 +174,6 @@ def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, 
 class _Labelled(NamedTuple):
     span: Span
     m: SmallInts
-
-    @property
-    def name(self) -> str:
-        return self.span.name
 
 
 def _group(partition: Partition, labelled: _Labelled) -> SmallInts:

@@ -97,13 +97,13 @@ class Groups(Params, ABC):
         return partition, scores_of_groups(known.R, group, partition.n_groups, known.episodes, known.ratios, rng)
 
 
-def met(m: Ints, n_strata: int) -> Bools:
+def met(m: npt.NDArray[Any], n_strata: int) -> Bools:
     """Which strata are among m (n,): bool (M,)."""
     return np.bincount(m, minlength=n_strata) > 0
 
 
 def scores_of_groups(
-    R: Floats, group: Ints, n_groups: int, episodes: Ints | None, ratios: Ratios | None, rng: np.random.Generator
+    R: Floats, group: npt.NDArray[Any], n_groups: int, episodes: Ints | None, ratios: Ratios | None, rng: np.random.Generator
 ) -> Thresholds:
     """The scores R (n,) that set thresholds, by their group (n,); of whole episodes (n,), or with ratios, where given."""
     if ratios is not None:

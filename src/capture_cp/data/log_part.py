@@ -57,11 +57,6 @@ class Span:
     wanted: Bools | None = None
 
     @property
-    def name(self) -> str:
-        """For messages."""
-        return f"chunk {self.number}"
-
-    @property
     def first(self) -> int:
         """Row of the part that the span begins with."""
         return self.number * CHUNK
@@ -117,11 +112,13 @@ class LogPart:
     def spans(self, wanted: Bools | None = None) -> list[Span]:
         """The part, cut for workers; `wanted` (n,) are rows that are handed back."""
         begins, size = self._begins(), SPAN * CHUNK
-        ends = [*begins[1:], len(self.chosen)]
-        return [
-            Span(self.log, a, self.chosen[a:b], i * SPAN, None if wanted is None else wanted[i * size : (i + 1) * size])
-            for i, (a, b) in enumerate(zip(begins, ends))
-        ]
+        found = []
+        for i, (a, b) in enumerate(zip(begins, [*begins[1:], len(self.chosen)])):
+            # a worker is sent what is in memory, and told where the rest is
+            log, start = (self.log.rows(slice(a, b)), 0) if isinstance(self.log, Transitions) else (self.log, a)
+            mine = None if wanted is None else wanted[i * size : (i + 1) * size]
+            found.append(Span(log, start, self.chosen[a:b], i * SPAN, mine))
+        return found
 
     def _begins(self) -> list[int]:
         """Row of the log at which each span begins."""
@@ -132,19 +129,6 @@ class LogPart:
             while seen > len(found) * SPAN * CHUNK:
                 found.append(row + int(np.flatnonzero(here)[len(found) * SPAN * CHUNK - before]))
         return found
-
-    def read(self, wanted: Bools) -> Transitions:
-        """The rows `wanted`, bool (n,) of the part, in memory; only what lies between the first and the last is read."""
-        rows = np.zeros(len(self.chosen), dtype=bool)
-        rows[self.chosen] = wanted
-        places = np.flatnonzero(rows)
-        found, row = [], int(places[0])
-        for piece in self.log.pieces(row, int(places[-1]) + 1):
-            here = rows[row : row + len(piece)]
-            row += len(piece)
-            if here.any():
-                found.append(piece.rows(here))
-        return joined(found)
 
 
 def joined(parts: Sequence[Transitions]) -> Transitions:
@@ -162,13 +146,6 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
     assert action is not None
     assert after is not None
     return Transitions(state, action, after, *names, episode, time, first.episode_name, first.time_name)
-
-
-def evenly(n: int, most: int) -> Bools:
-    """Which of n rows stand for all of them, at most so many, evenly spaced: bool (n,)."""
-    chosen = np.zeros(n, dtype=bool)
-    chosen[:: -(-n // most)] = True
-    return chosen
 
 
 def in_turn(work: Callable[[Any], Result], spans: Sequence[Any]) -> Iterator[Result]:

@@ -61,15 +61,14 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
     return dict(facts)
 
 
-def grid_around(Y: Floats) -> Grid | None:
-    """A grid over configurations Y (n, dc) and half their range beyond, for volumes and pictures; None beyond 3 axes."""
-    low, high = Y.min(axis=0), Y.max(axis=0)
-    cells = CELLS.get(Y.shape[1])
+def grid_around(low: Floats, high: Floats) -> Grid | None:
+    """A grid from `low` to `high` (dc,) and half their range beyond, for volumes and pictures; None beyond 3 axes."""
+    cells = CELLS.get(len(low))
     if cells is None or not (high > low).all():
         return None
     margin = (high - low) / 2
     spacing = (high - low + 2 * margin) / (cells - 1)
-    return Grid((low - margin).tolist(), spacing.tolist(), [cells] * Y.shape[1])
+    return Grid((low - margin).tolist(), spacing.tolist(), [cells] * len(low))
 
 
 def grid_facts(grid: Grid | None) -> dict[str, Any] | None:

@@ -12,16 +12,18 @@ import numpy as np
 import tyro
 from rich.console import Console
 
-from capture_cp.base.arrays import digest
+from capture_cp.base.arrays import digest_of_chunks
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.log_fit import coverage_of_log, fit_log
 from capture_cp.capture.methods import METHODS, method
-from capture_cp.capture.preflight import check_unseen
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import Model
-from capture_cp.data.transitions import Transitions, read_transitions
+from capture_cp.data.log_part import Runner
+from capture_cp.data.logged import LoggedTransitions
+from capture_cp.data.transitions import TransitionLog, Transitions
 from capture_cp.logs import options
 from capture_cp.logs.bundle import LinearModel, grid_around, grid_facts
 from capture_cp.logs.cautions import (
@@ -33,15 +35,18 @@ from capture_cp.logs.cautions import (
     merge_cautions,
     unit_cautions,
 )
+from capture_cp.logs.computing import Computing
 from capture_cp.logs.distances import Distances, turn_cautions, unwrapped
 from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
 from capture_cp.logs.report import coverage_by_stratum, group_table, write_report
-from capture_cp.logs.user_objects import in_options, tells_training, user_model, user_strata
+from capture_cp.logs.survey import Split, Survey, shared_rows, survey
+from capture_cp.logs.user_objects import in_options, named_strata, tells_training, user_model
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
+IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
 
@@ -89,75 +94,74 @@ class Calibrate:
     report: Annotated[Path | None, tyro.conf.arg(help="HTML report; by default OUT with the ending .html.")] = None
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
     folder: options.Folder = Path()
+    computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
     seed: Annotated[int, tyro.conf.arg(help="Same seed, same calibration.")] = 0
 
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
         self._check_settings()
-        log = read_transitions(self.data, self.state, self.action, self.next, episode=self.episode, time=self.time)
-        with warnings.catch_warnings(record=True) as caught:
+        log = self._log()
+        with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
-            strata = self._strata(log)
-            parts = self._split(log)
-            model = self._model(parts, log)
-            cap = self._fit(model, strata, parts["to calibrate"])
-            cap.data_["robot"] = self._facts(log, cap)
-            kept = parts["to check"]
-            coverage = self._coverage(cap, kept)
+            split = Split.of(log, self._shares.parts(), self.seed)
+            own = None if self.strata is None else named_strata(self.strata, self.folder)
+            given = None if self.linear else user_model(self.model, self.folder)
+            seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"))
+            strata = own if own is not None else self._one_stratum(seen)
+            model = given if given is not None else self._linear(seen)
+            cap = self._fit(model, strata, split, running("calibrating"))
+            cap.data_["robot"] = self._facts(log, seen, cap)
+            kept = seen.parts["to check"]
+            coverage = self._coverage(cap, split, kept, running("checking"))
             few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
             far = far_cautions(cap, kept, self.seed)
         cautions = [
-            *unit_cautions(log),
-            *turn_cautions(log, self.distances.angular(self.next)),
-            *duplicate_cautions(parts),
+            *unit_cautions(seen.sample),
+            *turn_cautions(seen.sample, self.distances.angular(log.next_names)),
+            *duplicate_cautions(shared_rows(seen, split), seen.stride > 1),
             *merge_cautions(cap),
             *few,
             *far,
             *heard(caught),
         ]
-        self._print(console, cap, coverage, parts, cautions)
+        self._print(console, cap, coverage, split, cautions)
         cap.save(self.out)
         console.print(f"Saved calibration: {self.out}", markup=False)
         if self.json is not None:
             rows = coverage.rows(data=str(self.data), method=self.method)
             groups = self._group_rows(cap, coverage)
             write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
-        self._write_report(console, cap, coverage, parts, cautions)
+        self._write_report(console, cap, coverage, kept, cautions)
 
     @property
     def linear(self) -> bool:
         """Whether the built-in model is used."""
         return self.model == LINEAR
 
-    def _strata(self, log: Transitions) -> Strata:
-        """The user's strata, or a single one; with a grid for pictures where distances are plain."""
-        if self.strata is not None:
-            return user_strata(self.strata, self.folder, log.Y)
-        return one_stratum(grid_around(log.Y) if self.distances.of(self.next) is None else None)
+    def _log(self) -> TransitionLog:
+        """The log: in memory where it is small, so that it is read once, else on disk."""
+        log = LoggedTransitions(self.data, self.state, self.action, self.next, episode=self.episode, time=self.time)
+        return log.read() if len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY else log
 
-    def _split(self, log: Transitions) -> dict[str, Transitions]:
-        """Parts of the log by what they are for; whole episodes, where there are any."""
-        parts = self._shares.parts()
-        return dict(zip(parts, log.split(tuple(parts.values()), self.seed)))
+    def _one_stratum(self, seen: Survey) -> Strata:
+        """A single stratum; with a grid for pictures where distances are plain."""
+        return one_stratum(grid_around(seen.low, seen.high) if self.distances.of(seen.sample.next_names) is None else None)
 
     @property
     def _shares(self) -> Shares:
         return Shares(self.train_share if self.linear else 0.0, self.check_share)
 
-    def _model(self, parts: dict[str, Transitions], log: Transitions) -> Model:
-        if self.linear:
-            return LinearModel.trained(parts["to train"].X, unwrapped(parts["to train"], self.distances.angular(self.next)))
-        model = user_model(self.model, self.folder)
-        check_unseen(model, log.X, log.Y)  # of the whole log: what it is checked on must be new to it as well
-        return model
+    def _linear(self, seen: Survey) -> LinearModel:
+        rows = seen.parts["to train"]
+        return LinearModel.trained(rows.X, unwrapped(rows, self.distances.angular(rows.next_names)))
 
-    def _fit(self, model: Model, strata: Strata, log: Transitions) -> Capture:
+    def _fit(self, model: Model, strata: Strata, split: Split, run: Runner[Any]) -> Capture:
         tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=self._min_stratum)
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
-        cap = method(self.method, model, strata, metric=self.distances.of(self.next), **parts)
+        cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
         with in_options():
-            return cap.fit(log.X, log.Y, episodes=log.episode)
+            return fit_log(cap, split.part("to calibrate"), run)
 
     @property
     def _min_stratum(self) -> int | None:
@@ -166,19 +170,21 @@ class Calibrate:
             return options.expected_to_suffice(self.alpha, self.confidence)
         return self.min_stratum or None
 
-    def _coverage(self, cap: Capture, kept: Transitions) -> Coverage:
-        """Coverage on all of these transitions; mean cells, which take far longer to count, on some thousands at most."""
-        all_measured = len(kept) <= MEASURED
+    def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any]) -> Coverage:
+        """Coverage on all that is held out; mean cells, which take far longer to count, on some thousands at most.
+
+        `kept` are transitions that stand for what is held out.
+        """
         settings = self.alpha, self.confidence
-        found = cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, volumes=all_measured, rng=self.seed)
-        if all_measured:
-            return found
+        if split.sizes["to check"] <= MEASURED:
+            return cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, rng=self.seed)
+        found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run)
         some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
         all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings, rng=self.seed))
         rows = tuple(replace(row, volume=volume) for row, volume in zip(found.strata, strata))
         return replace(found, all=replace(found.all, volume=all), strata=rows)
 
-    def _facts(self, log: Transitions, cap: Capture) -> dict[str, Any]:
+    def _facts(self, log: TransitionLog, seen: Survey, cap: Capture) -> dict[str, Any]:
         """What `capture check` needs to know beside the calibration."""
         facts: dict[str, Any] = {
             "columns": {name: list(getattr(log, f"{name}_names")) for name in ("state", "action", "next")},
@@ -186,7 +192,7 @@ class Calibrate:
             "time": self.time,
             "alpha": self.alpha,
             "confidence": self.confidence,
-            "log_sha256": digest(log.X, log.Y),
+            "log_sha256": digest_of_chunks(seen.digests),
         }
         if isinstance(cap.model, LinearModel):
             facts["linear"] = cap.model.facts()
@@ -194,10 +200,8 @@ class Calibrate:
             facts["grid"] = grid_facts(cap.strata.grid)
         return facts
 
-    def _print(
-        self, console: Console, cap: Capture, coverage: Coverage, parts: dict[str, Transitions], cautions: list[str]
-    ) -> None:
-        sizes = ", ".join(f"{len(part):,} {name}" for name, part in parts.items())
+    def _print(self, console: Console, cap: Capture, coverage: Coverage, split: Split, cautions: list[str]) -> None:
+        sizes = ", ".join(f"{size:,} {name}" for name, size in split.sizes.items())
         unit = "transitions" if self.episode is None else "transitions of whole episodes"
         console.print(f"{sizes} ({unit})", highlight=False)
         if not tells_training(cap.model):
@@ -228,14 +232,14 @@ class Calibrate:
         return self.report if self.report is not None else self.out.with_suffix(".html")
 
     def _write_report(
-        self, console: Console, cap: Capture, coverage: Coverage, parts: dict[str, Transitions], cautions: list[str]
+        self, console: Console, cap: Capture, coverage: Coverage, kept: Transitions, cautions: list[str]
     ) -> None:
         trouble = report_trouble()
         if trouble is not None:
             console.print(f"No report: {trouble}", markup=False)
             return
         groups = self._group_rows(cap, coverage)
-        write_report(self._report_file, self, cap, coverage, groups, parts["to check"], cautions)
+        write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
 
     def _check_settings(self) -> None:

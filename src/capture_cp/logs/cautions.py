@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -102,23 +102,11 @@ def _mixed(what: str, columns: Floats, names: Sequence[str], trouble: str) -> st
     return f"mixed units? Of the {what}, {spreads}: {trouble}; rescale the columns if they are not meant to be so."
 
 
-def duplicate_cautions(parts: Mapping[str, Transitions]) -> list[str]:
-    """Pairs of parts that share rows: what one part learnt, the other cannot check."""
-    rows = {name: _whole_rows(part) for name, part in parts.items()}
-    names = list(rows)
-    found = []
-    for i, first in enumerate(names):
-        for second in names[i + 1 :]:
-            shared = int(np.isin(rows[second], rows[first]).sum())
-            if shared:
-                found.append(
-                    f"{shared} of {len(rows[second])} transitions {second} on are also among those {first} on, number for "
-                    "number; duplicates make coverage look better than it is: remove them, or name their --episode."
-                )
-    return found
-
-
-def _whole_rows(part: Transitions) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    """Each transition as one value that can be compared: (n,)."""
-    table = np.ascontiguousarray(np.hstack([part.X, part.Y]) + 0.0)  # no negative zeros
-    return table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1])))[:, 0]
+def duplicate_cautions(shared: Sequence[tuple[str, str, int, int]], estimated: bool) -> list[str]:
+    """Pairs of parts that share rows, as from `shared_rows`: what one part learnt, the other cannot check."""
+    about = "about " if estimated else ""
+    return [
+        f"{about}{count} of {size} transitions {second} on are also among those {first} on, number for number; duplicates "
+        "make coverage look better than it is: remove them, or name their --episode."
+        for first, second, count, size in shared
+    ]

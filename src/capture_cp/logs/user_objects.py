@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.capture.preflight import training_memories
 from capture_cp.logs.bundle import LinearModel
 from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
@@ -136,9 +136,23 @@ def in_options() -> Iterator[None]:
 
 def user_strata(name: str, folder: Path, Y: Floats) -> Strata:
     """The strata called `module:object`, known to answer for configurations Y (n, dc)."""
+    strata = named_strata(name, folder)
+    labels = labels_of_user(strata, name, folder, Y)
+    outside = np.flatnonzero(labels == INFEASIBLE)
+    refuse_infeasible(name, len(outside), len(labels), outside)
+    return strata
+
+
+def named_strata(name: str, folder: Path) -> Strata:
+    """The strata called `module:object`, not asked anything yet."""
     strata = named_object("--strata", name, folder, STRATA)
     if not isinstance(strata, Strata) or isinstance(strata, type):
         raise CaptureError(f"--strata {name} is a {type(strata).__name__}; expected {STRATA}, such as GridStrata(...).")
+    return strata
+
+
+def labels_of_user(strata: Strata, name: str, folder: Path, Y: Floats) -> Ints:
+    """Stratum of each configuration Y (n, dc) by strata called `name`, -1 where infeasible: (n,)."""
     try:
         with importable(folder):
             found = strata.index(Y)
@@ -147,15 +161,17 @@ def user_strata(name: str, folder: Path, Y: Floats) -> Strata:
     except (Exception, SystemExit) as error:  # it is not our code
         trouble = f"--strata {name} failed with {_cause(error)} for Y of shape {Y.shape}; expected {STRATA}."
         raise CaptureError(trouble) from None
-    labels = checked_index(found, len(Y), len(strata.names), f"--strata {name}")
-    outside = np.flatnonzero(labels == INFEASIBLE)
-    if len(outside):
+    return checked_index(found, len(Y), len(strata.names), f"--strata {name}")
+
+
+def refuse_infeasible(name: str, count: int, n: int, first: Ints) -> None:
+    """Refuse so many of n transitions, of which the `first` rows are given, if there are any."""
+    if count:
         raise CaptureError(
-            f"--strata {name}: {len(outside)} of {len(Y)} transitions end in infeasible space (stratum -1), first in data "
-            f"{data_rows(outside)}; the guarantee needs every recorded transition, so widen the strata or their tolerance "
+            f"--strata {name}: {count} of {n} transitions end in infeasible space (stratum -1), first in data "
+            f"{data_rows(first)}; the guarantee needs every recorded transition, so widen the strata or their tolerance "
             "instead of dropping rows."
         )
-    return strata
 
 
 def data_rows(rows: npt.NDArray[np.intp]) -> str:

@@ -160,10 +160,11 @@ def check_backend(backend: BackendName) -> None:
 
 
 @contextmanager
-def workers(backend: BackendName, jobs: int) -> Iterator[None]:
+def workers(backend: BackendName, jobs: int, cluster: str | None = None) -> Iterator[None]:
     """While the block lasts, `run_parts` uses this backend.
 
-    Dask and Ray join the cluster named by DASK_SCHEDULER_ADDRESS or RAY_ADDRESS; without one they start `jobs` workers here.
+    Dask and Ray join the `cluster` at that address, or the one named by DASK_SCHEDULER_ADDRESS or RAY_ADDRESS; without one
+    they start `jobs` workers here.
     """
     check_backend(backend)
     if backend == "loky":
@@ -171,7 +172,7 @@ def workers(backend: BackendName, jobs: int) -> Iterator[None]:
         return
     from joblib import parallel_config
 
-    with (_dask if backend == "dask" else _ray)(jobs), parallel_config(backend=backend, n_jobs=jobs):
+    with (_dask if backend == "dask" else _ray)(jobs, cluster), parallel_config(backend=backend, n_jobs=jobs):
         yield
 
 
@@ -188,10 +189,10 @@ def killed_workers_explained() -> Iterator[None]:
 
 
 @contextmanager
-def _dask(jobs: int) -> Iterator[Any]:
+def _dask(jobs: int, cluster: str | None) -> Iterator[Any]:
     from distributed import Client
 
-    address = os.environ.get("DASK_SCHEDULER_ADDRESS")
+    address = cluster or os.environ.get("DASK_SCHEDULER_ADDRESS")
     # one thread per worker: compiled kernels must not be entered by two threads of one process
     local: dict[str, Any] = {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
     try:
@@ -203,11 +204,11 @@ def _dask(jobs: int) -> Iterator[Any]:
 
 
 @contextmanager
-def _ray(jobs: int) -> Iterator[None]:
+def _ray(jobs: int, cluster: str | None) -> Iterator[None]:
     import ray
     from ray.util.joblib import register_ray
 
-    address = os.environ.get("RAY_ADDRESS")
+    address = cluster or os.environ.get("RAY_ADDRESS")
     try:
         if address:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")

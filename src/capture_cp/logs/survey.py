@@ -1,0 +1,196 @@
+"""The first reading of a log: is it sound, how far does it reach, and some of its rows in memory for what needs no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.arrays import digest
+from capture_cp.base.checks import Bools, Floats, Ints
+from capture_cp.capture.preflight import check_unseen
+from capture_cp.conformal.episodes import part_of_rows
+from capture_cp.conformal.scores import Model
+from capture_cp.data.log_part import LogPart, Runner, Span
+from capture_cp.data.transitions import TransitionLog, Transitions
+from capture_cp.logs.user_objects import labels_of_user, refuse_infeasible
+from capture_cp.spaces.strata import INFEASIBLE, Strata
+
+#: Rows of a log, or of a part of it, that stand for all of them where that suffices.
+SAMPLE = 200_000
+#: Rows that the linear model is trained on.
+TRAINED = 1_000_000
+MOST_SHOWN = 6  # infeasible rows whose numbers are kept
+
+
+@dataclass(frozen=True)
+class Split:
+    """A log in parts, by what they are for; whole episodes, where there are any.
+
+    Attributes:
+        names: of the parts.
+        number: the part of each transition, (n,).
+    """
+
+    log: TransitionLog
+    names: tuple[str, ...]
+    number: npt.NDArray[np.int8]
+
+    @classmethod
+    def of(cls, log: TransitionLog, shares: Mapping[str, float], seed: int) -> Split:
+        """The log in random parts of these shares."""
+        return cls(log, tuple(shares), part_of_rows(len(log), tuple(shares.values()), log.episodes(), seed))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many transitions are in each part."""
+        return {name: int(np.count_nonzero(self.number == i)) for i, name in enumerate(self.names)}
+
+    def part(self, name: str) -> LogPart:
+        """One of the parts."""
+        return LogPart(self.log, self._where(name))
+
+    def some(self, name: str, most: int) -> Bools:
+        """At most so many transitions of a part, evenly spaced: bool (n,)."""
+        rows = np.flatnonzero(self._where(name))
+        chosen = np.zeros(len(self.number), dtype=bool)
+        chosen[rows[:: -(-len(rows) // most)]] = True
+        return chosen
+
+    def _where(self, name: str) -> Bools:
+        return np.asarray(self.number == self.names.index(name))
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the first reading found.
+
+    Attributes:
+        digests: of the chunks of the log.
+        low: smallest number of each axis of the next configurations, (dc,).
+        high: largest ones, (dc,).
+        sample: transitions that stand for the log.
+        parts: transitions that stand for each part; all of them where there are few.
+        marks: for some rows, chosen by their numbers alone, row and a hash of all of its numbers, (k, 2).
+        stride: one row of so many has a mark.
+    """
+
+    digests: list[str]
+    low: Floats
+    high: Floats
+    sample: Transitions
+    parts: dict[str, Transitions]
+    marks: npt.NDArray[np.uint64]
+    stride: int
+
+
+def survey(split: Split, strata: Strata | None, model: Model | None, name: str, folder: Path, run: Runner[Any]) -> Survey:
+    """Read a log once. `strata` and `model` are the user's own, if any; `name` is what errors call the strata."""
+    log = split.log
+    n = len(log)
+    stride = -(-n // SAMPLE)
+    some = np.zeros(n, dtype=bool)
+    some[::stride] = True
+    of_parts = {name: split.some(name, TRAINED if name == "to train" else SAMPLE) for name in split.names}
+    wanted = some.copy()
+    for rows in of_parts.values():
+        wanted |= rows
+    look = partial(_look, strata, model, name, folder, stride)
+    found = list(run(look, LogPart.whole(log).spans(wanted)))
+    outside = np.concatenate([one.outside for one in found])
+    refuse_infeasible(name, sum(one.infeasible for one in found), n, outside)
+    X, Y = (np.concatenate([getattr(one, part) for one in found]) for part in ("X", "Y"))
+    episode = None if found[0].episode is None else np.concatenate([one.episode for one in found])
+
+    def rows_of(chosen: Bools) -> Transitions:
+        here = chosen[wanted]
+        return _transitions(log, X[here], Y[here], None if episode is None else episode[here])
+
+    return Survey(
+        [digest for one in found for digest in one.digests],
+        np.min([one.low for one in found], axis=0),
+        np.max([one.high for one in found], axis=0),
+        rows_of(some),
+        {name: rows_of(rows) for name, rows in of_parts.items()},
+        np.concatenate([one.marks for one in found]),
+        stride,
+    )
+
+
+class _Seen(NamedTuple):
+    digests: list[str]
+    low: Floats
+    high: Floats
+    infeasible: int
+    outside: Ints
+    X: Floats
+    Y: Floats
+    episode: Any
+    marks: npt.NDArray[np.uint64]
+
+
+def _look(strata: Strata | None, model: Model | None, name: str, folder: Path, stride: int, span: Span) -> _Seen:
+    digests, lows, highs, outside, marks, kept = [], [], [], [], [], []
+    for chunk in span.chunks():
+        digests.append(digest(chunk.X, chunk.Y))
+        lows.append(chunk.Y.min(axis=0))
+        highs.append(chunk.Y.max(axis=0))
+        if model is not None:
+            check_unseen(model, chunk.X, chunk.Y)  # of the whole log: what it is checked on must be new to it as well
+        if strata is not None:
+            labels = labels_of_user(strata, name, folder, chunk.Y)
+            outside.append(chunk.first + np.flatnonzero(labels == INFEASIBLE))
+        marks.append(marked(chunk.X, chunk.Y, chunk.first, stride))
+        here = span.wanted_of(chunk)
+        kept.append((chunk.X[here], chunk.Y[here], None if chunk.episode is None else chunk.episode[here]))
+    X, Y, episode = zip(*kept)
+    rows = np.concatenate(outside) if outside else np.empty(0, dtype=np.int64)
+    return _Seen(
+        digests,
+        np.min(lows, axis=0),
+        np.max(highs, axis=0),
+        len(rows),
+        rows[:MOST_SHOWN],
+        np.concatenate(X),
+        np.concatenate(Y),
+        None if episode[0] is None else np.concatenate(episode),
+        np.concatenate(marks),
+    )
+
+
+def marked(X: Floats, Y: Floats, first: int, stride: int) -> npt.NDArray[np.uint64]:
+    """Row and hash of one of `stride` transitions X (n, dx), Y (n, dc), numbered from `first`: (k, 2).
+
+    Equal transitions have equal hashes, and which ones have a mark depends on the hash alone: where two parts of a log share
+    rows, their marks do.
+    """
+    numbers = np.ascontiguousarray(np.hstack([X, Y]) + 0.0).view(np.uint64)  # no negative zeros
+    found = np.full(len(X), 0x9E3779B97F4A7C15, dtype=np.uint64)
+    for column in numbers.T:
+        found = (found ^ column) * np.uint64(0xBF58476D1CE4E5B9)
+        found ^= found >> np.uint64(29)
+    found *= np.uint64(0x94D049BB133111EB)
+    found ^= found >> np.uint64(32)
+    chosen = np.flatnonzero(found % np.uint64(stride) == 0)
+    return np.stack([(first + chosen).astype(np.uint64), found[chosen]], axis=1)
+
+
+def _transitions(log: TransitionLog, X: Floats, Y: Floats, episode: npt.NDArray[Any] | None) -> Transitions:
+    ds = len(log.state_names)
+    names = log.state_names, log.action_names, log.next_names
+    return Transitions(X[:, :ds], X[:, ds:], Y, *names, episode, None, log.episode_name, log.time_name)
+
+
+def shared_rows(found: Survey, split: Split) -> Sequence[tuple[str, str, int, int]]:
+    """Pairs of parts that share transitions: both names, how many of the second are in the first, and how many it has."""
+    part = split.number[found.marks[:, 0].astype(np.int64)]
+    hashes = {name: found.marks[part == i, 1] for i, name in enumerate(split.names)}
+    sizes, names = split.sizes, split.names
+    pairs = [(first, second) for i, first in enumerate(names) for second in names[i + 1 :]]
+    counts = [(one, two, int(np.isin(hashes[two], hashes[one]).sum()) * found.stride) for one, two in pairs]
+    return [(one, two, min(count, sizes[two]), sizes[two]) for one, two, count in counts if count]
