@@ -89,6 +89,51 @@ class Partition:
         grown = np.where(np.isin(np.arange(len(roots)), shared), self.roots, roots) if len(shared) else None
         return replace(self, nodes=nodes, roots=roots, grown_roots=grown)._compact()
 
+    @property
+    def base(self) -> Partition:
+        """The grown partition without the groups of isolated strata: what calibrations of several logs have in common."""
+        grown, reached, todo = self.grown, set(), [int(root) for root in np.unique(self.grown.roots)]
+        while todo:
+            node = todo.pop()
+            reached.add(node)
+            if self.nodes["feature"][node] >= 0:
+                todo += [int(self.nodes[side][node]) for side in ("left", "right")]
+        return replace(grown, nodes=self.nodes[: max(reached) + 1])
+
+    @property
+    def opened(self) -> Bools:
+        """Which strata are not isolated from the groups that they share: (M,)."""
+        return np.asarray(self.roots == self.grown.roots)
+
+    def reopened(self, opened: Bools) -> Partition:
+        """The same groups, with those strata isolated that share groups and are not `opened` (M,).
+
+        Groups keep their numbers; those of isolated strata come last.
+        """
+        base = self.base
+        shared = base._sharing(np.flatnonzero(~opened))
+        if len(shared) == 0:
+            return base
+        roots = base.roots.copy()
+        roots[shared] = len(base.nodes) + np.arange(len(shared))
+        nodes = np.concatenate([base.nodes, leaves(len(shared), base.n_groups)])
+        return replace(base, nodes=nodes, roots=roots, grown_roots=base.roots)
+
+    def same_groups(self, other: Partition) -> bool:
+        """Whether both were grown from the same rows in the same way: their groups can be put side by side."""
+        mine, others = self.base, other.base
+        return (
+            mine.n_inputs == others.n_inputs
+            and np.array_equal(mine.nodes, others.nodes)
+            and np.array_equal(mine.roots, others.roots)
+            and np.array_equal(mine.stratum_features, others.stratum_features)
+            and np.array_equal(mine._rare_or_none, others._rare_or_none)
+        )
+
+    @property
+    def _rare_or_none(self) -> Bools:
+        return np.empty(0, dtype=bool) if self.rare is None else self.rare
+
     def at_step(self, s: int, n_strata: int) -> Partition:
         """The part of a `stacked` partition, of M strata each, that belongs to step s (from 0)."""
         own = slice(s * n_strata, (s + 1) * n_strata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -49,10 +50,16 @@ class GroupScores:
             found[a:b].sort()
         return cls(found, starts)
 
-    def merged(self, other: GroupScores) -> GroupScores:
-        """The scores of both, of the same groups."""
-        groups = [np.repeat(np.arange(len(one.sizes)), one.sizes) for one in (self, other)]
-        return self.from_groups(np.concatenate([self.scores, other.scores]), np.concatenate(groups), len(self.sizes))
+    @property
+    def groups(self) -> Ints:
+        """Group of each score: (n,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @classmethod
+    def merged(cls, parts: Sequence[GroupScores], n_groups: int, rng: np.random.Generator) -> GroupScores:
+        """The scores of several calibrations of the same groups."""
+        scores, groups = (np.concatenate([getattr(part, name) for part in parts]) for name in ("scores", "groups"))
+        return cls.from_groups(scores, groups, n_groups)
 
     @property
     def sizes(self) -> Ints:
@@ -118,6 +125,24 @@ class EpisodeScores:
         starts = np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
         return cls(scores[order], starts, steps[order], drawn[order], None if episode is None else episode[order])
 
+    @property
+    def groups(self) -> Ints:
+        """Group of each score: (n,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @classmethod
+    def merged(cls, parts: Sequence[EpisodeScores], n_groups: int, rng: np.random.Generator) -> EpisodeScores:
+        """The scores of several calibrations of the same groups; their episodes are numbered anew, at random."""
+        scores, groups, steps, drawn = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("scores", "groups", "steps", "drawn")
+        )
+        known = [part.episode for part in parts if part.episode is not None]
+        numbers = None
+        if len(known) == len(parts):
+            before = np.cumsum([0, *(part._count for part in parts)])
+            numbers = rng.permutation(int(before[-1]))[np.concatenate([one + first for one, first in zip(known, before)])]
+        return cls.from_groups(scores, groups, n_groups, steps, drawn, numbers)
+
     @cached_property
     def weights(self) -> list[Fraction]:
         """What the steps in each group amount to in whole episodes, exactly."""
@@ -164,7 +189,7 @@ class EpisodeScores:
         number, scale = self._numbers, self.scales(alpha)
         compared = number >= self._half
         with np.errstate(over="ignore"):
-            units = (self.scores / scale[self._groups])[compared]
+            units = (self.scores / scale[self.groups])[compared]
         largest = np.zeros(self.n_together)
         np.maximum.at(largest, number[compared] - self._half, units)
         return thresholds_together(conformal_quantile(largest, alpha, confidence), scale, self.seen_together)
@@ -182,7 +207,7 @@ class EpisodeScores:
     @property
     def seen_together(self) -> Bools:
         """Whether each group has a step of an episode that is compared: (J,)."""
-        return np.isin(np.arange(len(self.starts) - 1), self._groups[self._numbers >= self._half])
+        return np.isin(np.arange(len(self.starts) - 1), self.groups[self._numbers >= self._half])
 
     @property
     def _numbers(self) -> Ints:
@@ -201,11 +226,6 @@ class EpisodeScores:
     def _half(self) -> int:
         """How many episodes, by number the first, set scales."""
         return self._count // 2
-
-    @property
-    def _groups(self) -> Ints:
-        """Group of each score: (n,)."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def _only(self, kept: Bools) -> GroupScores:
         """Some of the scores, those `kept` (n,)."""

@@ -1,0 +1,165 @@
+"""More logs for a calibration that exists: new scores join its groups, and old logs need not be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from capture_cp.base.arrays import digest, digest_of_chunks
+from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.preflight import check_unseen
+from capture_cp.conformal.groups import met, scores_of_groups
+from capture_cp.conformal.partition import Partition
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.data.log_part import LogPart, Runner, Span, in_turn
+from capture_cp.data.transitions import TransitionLog
+
+Scores = GroupScores | EpisodeScores
+
+
+def extended(cap: Capture, log: TransitionLog | LogPart, alone: bool = False, run: Runner[Any] = in_turn) -> Capture:
+    """The calibration with the scores of a new log beside its own, in the same groups.
+
+    The groups were made before, from other rows, so every new row sets thresholds. Coverage is promised for transitions that
+    are exchangeable with the old and the new ones together: a draw from either, in proportion to their numbers.
+
+    Args:
+        cap: a fitted calibration; it stays as it is.
+        log: transitions that are not in it yet; with episodes if it was made from episodes.
+        alone: leave its own scores out: a calibration of the new log alone, in the same groups, to be `merged` later.
+        run: where the chunks are computed, by default here.
+    """
+    part = log if isinstance(log, LogPart) else LogPart.whole(log)
+    known = _scores_of(cap)
+    episodes = part.episodes()
+    if (episodes is not None) != isinstance(known, EpisodeScores):
+        has, lacks = ("episodes", "none") if episodes is None else ("no episodes", "some")
+        raise CaptureError(
+            f"the calibration was made with {has} and the new log has {lacks}; name the episode of each row in both, or in "
+            "neither."
+        )
+    found = list(run(partial(_score, cap), part.spans()))
+    source: dict[str, Any] = {"rows": len(part), "sha256": digest_of_chunks([one for span in found for one in span.digests])}
+    _refuse_known(sources_of(cap), source)
+    R, group, m = (np.concatenate([getattr(span, name) for span in found]) for name in ("R", "group", "m"))
+    cap.check_farthest(R)
+    base, seen = cap.partition_.base, met(m, len(cap.strata.names))
+    rng = cap.fit_stream("extend", source["sha256"])
+    new = scores_of_groups(R, group, base.n_groups, episodes, None, rng)
+    assert isinstance(new, GroupScores | EpisodeScores)
+    if not alone:
+        sources = [*sources_of(cap), source]
+        return _kept(cap, base.reopened(cap.partition_.opened | seen), [known, new], sources, rng)
+    # a rare stratum that shares its groups with others does so without a score, too
+    left = np.zeros(len(seen), dtype=bool) if base.rare is None else base.rare & cap.partition_.opened
+    single = _kept(cap, base.reopened(seen | left), [new], [source], rng)
+    single.data_.pop("inputs", None)  # those were the inputs of the other log
+    return single
+
+
+def merged(caps: Sequence[Capture]) -> Capture:
+    """Calibrations of several sites as one: their scores side by side. They must have the same groups.
+
+    One site calibrates; the others take its groups, `extended(cap, log, alone=True)`. Coverage is promised for a draw from
+    the sites together, in proportion to their numbers of transitions.
+    """
+    if len(caps) < 2:
+        raise CaptureError(f"{len(caps)} calibration is given; expected at least two to merge.")
+    first = caps[0]
+    sources: list[dict[str, Any]] = []
+    for number, cap in enumerate(caps, 1):
+        scores = _scores_of(cap)
+        if number > 1:
+            _check_alike(first, cap, number)
+        if type(scores) is not type(_scores_of(first)):
+            raise CaptureError(f"calibration {number} was made with episodes and the first without, or the other way round.")
+        for source in sources_of(cap):
+            _refuse_known(sources, source)
+            sources.append(source)
+    opened = np.any([cap.partition_.opened for cap in caps], axis=0)
+    rng = first.fit_stream("merge", *(source["sha256"] for source in sources))
+    found = _kept(first, first.partition_.base.reopened(opened), [_scores_of(cap) for cap in caps], sources, rng)
+    found.data_.pop("inputs", None)  # quantiles of several logs cannot be put together
+    return found
+
+
+def sources_of(cap: Capture) -> list[dict[str, Any]]:
+    """The logs that a calibration was made from: rows and digest of each."""
+    given = cap.data_.get("sources")
+    return list(given) if given is not None else [{name: cap.data_[name] for name in ("rows", "sha256")}]
+
+
+class _Scored(NamedTuple):
+    R: Floats
+    group: Ints
+    m: Ints
+    digests: list[str]
+
+
+def _score(cap: Capture, span: Span) -> _Scored:
+    base, found, digests = cap.partition_.base, [], []
+    for chunk in span.chunks():
+        digests.append(digest(chunk.X, chunk.Y))
+        m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
+        check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
+        # numbers that no other log has had, here or elsewhere
+        prediction = cap.predict(chunk.X, cap.fit_stream("extend", digests[-1]))
+        found.append((cap.scores(prediction, chunk.Y), base.groups(chunk.X, m), m))
+    R, group, m = (np.concatenate(column) for column in zip(*found))
+    return _Scored(R, group, m, digests)
+
+
+def _scores_of(cap: Capture) -> Scores:
+    cap.check_fitted()
+    if not isinstance(cap.calibration_, GroupScores | EpisodeScores):
+        raise CaptureError(
+            "only calibrations with plain scores can be extended; this one was fitted with a shift, or is not calibrated."
+        )
+    return cap.calibration_
+
+
+def _kept(
+    cap: Capture, partition: Partition, parts: Sequence[Any], sources: list[dict[str, Any]], rng: np.random.Generator
+) -> Capture:
+    """A calibration like `cap` with other scores."""
+    scores = type(parts[0]).merged(parts, partition.n_groups, rng)
+    if len(sources) == 1:
+        data = cap.data_ | sources[0]
+        data.pop("sources", None)
+    else:
+        rows = sum(source["rows"] for source in sources)
+        data = cap.data_ | {"rows": rows, "sha256": digest_of_chunks([s["sha256"] for s in sources]), "sources": sources}
+    if isinstance(scores, EpisodeScores):
+        data["episodes"] = int(scores.drawn.sum(dtype=np.int64))
+    return copy(cap).keep(partition, scores, cap.n_outputs_, data)
+
+
+def _refuse_known(known: Sequence[dict[str, Any]], source: dict[str, Any]) -> None:
+    if source["sha256"] in [one["sha256"] for one in known]:
+        raise CaptureError(
+            f"a log of these {source['rows']:,} transitions is in the calibration already; counted twice, it would promise "
+            "what it does not hold."
+        )
+
+
+def _check_alike(first: Capture, other: Capture, number: int) -> None:
+    """Refuse calibrations of other parts."""
+    same = {
+        "groups": first.partition_.same_groups(other.partition_),
+        "strata": tuple(first.strata.names) == tuple(other.strata.names),
+        "score": repr(first.score_) == repr(other.score_),
+        "number of particles": first.n_particles == other.n_particles,
+        "number of outputs": first.n_outputs_ == other.n_outputs_,
+        "farthest": first.farthest == other.farthest,
+    }
+    differ = [name for name, equal in same.items() if not equal]
+    if differ:
+        raise CaptureError(
+            f"calibration {number} has another {differ[0]} than the first; to merge sites, one calibrates, and the others "
+            "extend its file: capture extend FIRST LOG --alone."
+        )
