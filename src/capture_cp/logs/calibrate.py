@@ -188,6 +188,8 @@ class Calibrate:
             "alpha": self.alpha,
             "confidence": self.confidence,
             "log_sha256": digest(log.X, log.Y),
+            "model": None if self.linear else self.model,
+            "strata": self.strata,
         }
         if isinstance(cap.model, LinearModel):
             facts["linear"] = cap.model.facts()

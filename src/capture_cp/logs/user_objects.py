@@ -134,11 +134,13 @@ def in_options() -> Iterator[None]:
         raise CaptureError(str(error).replace("pass deterministic_model=True", "give --deterministic-model")) from None
 
 
-def user_strata(name: str, folder: Path, Y: Floats) -> Strata:
-    """The strata called `module:object`, known to answer for configurations Y (n, dc)."""
+def user_strata(name: str, folder: Path, Y: Floats | None = None) -> Strata:
+    """The strata called `module:object`, known to answer for configurations Y (n, dc), where there are any."""
     strata = named_object("--strata", name, folder, STRATA)
     if not isinstance(strata, Strata) or isinstance(strata, type):
         raise CaptureError(f"--strata {name} is a {type(strata).__name__}; expected {STRATA}, such as GridStrata(...).")
+    if Y is None:
+        return strata
     try:
         with importable(folder):
             found = strata.index(Y)
