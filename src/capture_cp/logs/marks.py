@@ -8,7 +8,7 @@ from capture_cp.base.checks import shortened
 from capture_cp.logs.replay import Look
 from capture_cp.logs.robot import Robot
 from capture_cp.logs.space import STRONG, Space
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, colour_of, label
+from capture_cp.spaces.plotting import colour_of, label
 
 #: Colour and shape of what a region held, and of what it missed; shapes for those who cannot tell the colours.
 HELD, MISSED = ("#00A000", "P"), ("#D00000", "X")
@@ -48,9 +48,3 @@ def legend_handles(robot: Robot, logged: bool) -> list[Any]:
         looks += [(HELD[1], 9, HELD[0], "white", "went there: inside"), (MISSED[1], 9, MISSED[0], "white", "outside")]
     marks = [Line2D([], [], marker=m, ls="none", ms=ms, color=c, mec=e, label=name) for m, ms, c, e, name in looks]
     return [*strata, *marks]
-
-
-def page_legend(robot: Robot) -> list[tuple[str, str]]:
-    """Names of strata with their colours, for a page."""
-    parts = [(shortened(name, LONGEST), colour_of(m)) for m, name in enumerate(robot.strata)]
-    return [*parts, ("infeasible", INFEASIBLE_COLOUR)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +71,12 @@ class Space:
         names = robot.strata
         self.paint = np.array([*(rgb(colour_of(m)) for m in range(len(names))), rgb(INFEASIBLE_COLOUR)])
         self.pale = np.vstack([255 - PALE * (255 - self.paint[:-1]), rgb(WALL_COLOUR)])  # label -1 picks the last
+
+    def showing(self, shown: Sequence[int]) -> Space:
+        """The same space on other axes."""
+        other = copy(self)
+        other.shown, other._known = tuple(shown), None
+        return other
 
     def near(self, look: Look) -> Window:
         """The window on a step: its particles, the finite parts of its region, and where the robot went."""

@@ -53,6 +53,7 @@ class Page(ABC):
         self._once, self._touched, self._speed = False, 0.0, 1.0
         self._settings: Mapping[str, Control] = {}
         self._controls: dict[str, Any] = {}
+        self._speed_slider: Any = None
         self._lay_out()
         self._drawing = Worker("drawing", self._draw, self._failed, FRAME)
         self._working = Worker("working", self._work, self._failed)
@@ -120,7 +121,8 @@ class Page(ABC):
             for name in path.split("."):
                 value = getattr(value, name)
             set_new(handle, "value", value)
-        set_new(self._speed_slider, "value", self._speed)
+        if self._speed_slider is not None:
+            set_new(self._speed_slider, "value", self._speed)
 
     # -- deeds --------------------------------------------------------------------------------------------------------
 
