@@ -35,8 +35,8 @@ OWN = {
 }
 SHOWN = {
     "demo": Command("capture_cp.studies.demo:Demo", "See what this is about in two minutes, with a report.", of_task=True),
-    "view": Command("capture_cp.viewer.view:View", "A live page: regions, planning and replay in 3D.", of_task=True),
-    "video": Command("capture_cp.studies.video:Video", "A recorded episode as a film."),
+    "view": Command("capture_cp.viewer.view:View", "A live page of a task, or of your own calibration.", of_task=True),
+    "video": Command("capture_cp.studies.video:Video", "A recorded episode, or one of your own log, as a film."),
     "reproduce": Command("capture_cp.studies.reproduce:Reproduce", "Every table and figure of the paper, ours beside."),
 }
 STUDIES = {

@@ -33,6 +33,11 @@ def axis_label(space: Space, axis: int) -> str:
     return f"{name} (rad)" if axis in space.robot.angles else name
 
 
+def marks_start(robot: Robot, logged: bool) -> bool:
+    """Whether pictures show where a step began: where that is known, and a strip of steps does not show it anyway."""
+    return robot.before is not None and not (logged and len(robot.axes) == 1)
+
+
 def legend_handles(robot: Robot, logged: bool) -> list[Any]:
     """What the colours and marks of all pictures mean; `logged` where steps of a log are drawn."""
     from matplotlib.lines import Line2D
@@ -43,7 +48,7 @@ def legend_handles(robot: Robot, logged: bool) -> list[Any]:
         for m, name in enumerate(robot.strata)
     ]
     looks = [("o", 4, "black", "black", "particles")]
-    looks += [("D", 6, "white", "black", "before")] * (robot.before is not None and not (logged and len(robot.axes) == 1))
+    looks += [("D", 6, "white", "black", "before")] * marks_start(robot, logged)
     if logged:
         looks += [(HELD[1], 9, HELD[0], "white", "went there: inside"), (MISSED[1], 9, MISSED[0], "white", "outside")]
     marks = [Line2D([], [], marker=m, ls="none", ms=ms, color=c, mec=e, label=name) for m, ms, c, e, name in looks]

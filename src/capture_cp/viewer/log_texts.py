@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from capture_cp.base.checks import Floats, printable, shortened
 from capture_cp.conformal.quantile import size_needed
-from capture_cp.logs.marks import HELD, MISSED
+from capture_cp.logs.marks import HELD, MISSED, marks_start
 from capture_cp.logs.replay import Count
 from capture_cp.logs.robot import Robot
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, colour_of
@@ -32,11 +32,17 @@ def status(frame: LogFrame) -> str:
     if frame.name is None:
         what = "**by hand: move the sliders" + (", or choose an episode**" if frame.runs is not None else "**")
     elif frame.look is None:
-        what = f"**asking the model about {as_text(frame.name)} …**"
+        what = f"**asking the model about {_called(frame)} …**"
     else:
         held = "inside its region" if frame.look.inside else "outside its region"
-        what = f"**{as_text(frame.name)}, step {frame.step + 1} of {frame.steps}: {held}**"
+        what = f"**{_called(frame)}, step {frame.step + 1} of {frame.steps}: {held}**"
     return what if frame.look is None else f"{what}  \n{_numbers(frame.robot.inputs, frame.look.x)}"
+
+
+def _called(frame: LogFrame) -> str:
+    """What the part of the log is called that is shown."""
+    kind = "episode " if frame.runs is not None and frame.runs.episodes else ""
+    return kind + as_text(frame.name or "")
 
 
 def _numbers(names: Sequence[str], values: Floats) -> str:
@@ -78,9 +84,12 @@ def _whole_strata(frame: LogFrame, unit: str) -> list[str]:
 
 
 def _merged(robot: Robot) -> list[str]:
+    """Which strata have no thresholds of their own, in words."""
+    if len(robot.strata) > 1 and robot.cap.partition_.n_groups == 1:
+        return ["All strata have one threshold: coverage is promised for them together."]
     shared = {frozenset((name, *others)) for name, others in robot.cap.merged_.items()}
-    groups = ["; ".join(sorted(as_text(name) for name in group)) for group in shared if len(group) > 1]
-    return [f"Promised together, since they are rare: {group}." for group in sorted(groups)]
+    groups = [", ".join(sorted(as_text(name) for name in group)) for group in shared if len(group) > 1]
+    return [f"Coverage is promised for these together, since they are rare: {group}." for group in sorted(groups)]
 
 
 def counts_table(frame: LogFrame) -> str:
@@ -123,12 +132,12 @@ def facts(robot: Robot, listed: int = 0, parts: int = 0) -> str:
 
 
 def _code(text: str) -> str:
-    return "".join(f"\\{letter}" if letter in string.punctuation else letter for letter in shortened(printable(text), 120))
+    return "".join(f"\\{letter}" if letter in string.punctuation else letter for letter in shortened(printable(text), 300))
 
 
 def legend_parts(robot: Robot) -> list[tuple[str, str]]:
     """Names of strata as HTML shows them, with their colours."""
-    named = [*enumerate(robot.strata), (-1, "infeasible")]
+    named = [*enumerate(robot.strata), *([(-1, "infeasible")] if len(robot.strata) > 1 else [])]
     return [
         (html.escape(shortened(printable(name), LETTERS)), INFEASIBLE_COLOUR if m < 0 else colour_of(m)) for m, name in named
     ]
@@ -137,7 +146,7 @@ def legend_parts(robot: Robot) -> list[tuple[str, str]]:
 def marks_line(robot: Robot, logged: bool) -> str:
     """What the marks of the pictures mean: HTML."""
     looks = [("●", "#000000", "particles")]
-    looks += [("◇", "#000000", "before")] * (robot.before is not None)
+    looks += [("◇", "#000000", "before")] * marks_start(robot, logged)
     looks += [("✚", HELD[0], "went there, inside"), ("✖", MISSED[0], "outside")] * logged
     shown = "".join(
         f'<span style="color:{colour};margin:0 0.3em 0 0.9em">{sign}</span>{what}' for sign, colour, what in looks

@@ -28,7 +28,10 @@ ALONE = "none"
 
 @dataclass(frozen=True)
 class View(Study):
-    """A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay."""
+    """A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay.
+
+    Of your own calibration: capture view robot.capture [LOG], see capture view robot.capture --help.
+    """
 
     command = "view"
 
