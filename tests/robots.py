@@ -60,10 +60,8 @@ def moves(n, axes, seed):
     state[:, -1] *= np.pi
     after = state + action + 0.02 * rng.standard_normal((n, axes))
     after[:, -1] = wrap_angle(after[:, -1])
-    names = [f"q{i}" for i in range(axes)]
-    return Transitions.from_arrays(
-        state, action, after, names, [f"u{i}" for i in range(axes)], [f"next_q{i}" for i in range(axes)]
-    )
+    names = [[f"{part}{i}" for i in range(axes)] for part in ("q", "u", "next_q")]
+    return Transitions.from_arrays(state, action, after, *names)
 
 
 def options_of(log, **more):

@@ -82,11 +82,8 @@ def test_a_look_agrees_with_its_region(robots, kind):
 def test_a_raster_shows_what_the_region_contains(robots, kind):
     """Colours of random pixels, one by one: pale ground of the stratum outside the region, strong inside."""
     replay, runs = replayed(robots, kind)
-    space, look, rng = (
-        Space(replay.robot, runs, (0, len(replay.robot.axes) - 1)),
-        replay.look(3, 0.1),
-        np.random.default_rng(0),
-    )
+    space = Space(replay.robot, runs, (0, len(replay.robot.axes) - 1))
+    look, rng = replay.look(3, 0.1), np.random.default_rng(0)
     across, up = space.shown
     for window in (space.window, space.near(look)):
         picture = space.raster(window, look)
