@@ -35,8 +35,8 @@ OWN = {
 }
 SHOWN = {
     "demo": Command("capture_cp.studies.demo:Demo", "See what this is about in two minutes, with a report.", of_task=True),
-    "view": Command("capture_cp.viewer.view:View", "A live page: regions, planning and replay in 3D.", of_task=True),
-    "video": Command("capture_cp.studies.video:Video", "A recorded episode as a film."),
+    "view": Command("capture_cp.viewer.view:View", "A live page of a task, or of your own calibration.", of_task=True),
+    "video": Command("capture_cp.studies.video:Video", "A recorded episode, or one of your own log, as a film."),
     "reproduce": Command("capture_cp.studies.reproduce:Reproduce", "Every table and figure of the paper, ours beside."),
 }
 STUDIES = {
@@ -108,6 +108,8 @@ def _overview() -> str:
 
 #: What a command runs instead where a file decides: outcomes in place of a task, a certificate in place of a calibration.
 OUTCOMES = Command("capture_cp.logs.certify:CertifyOutcomes", "A certificate from logged outcomes.")
+ROBOT_VIEW = Command("capture_cp.viewer.log_view:LogView", "A live page of your own calibration and log.")
+ROBOT_VIDEO = Command("capture_cp.logs.video:LogVideo", "An episode of your own log as a film.")
 CERTIFICATE = Command("capture_cp.logs.check_certificate:CheckCertificate", "Does a certificate still stand?")
 
 
@@ -123,7 +125,19 @@ def _command(name: str, given: list[str]) -> Command:
 
         if read_certificate(first) is not None:
             return CERTIFICATE
+    if name in ("view", "video") and first is not None and _is_own(name, first):
+        return ROBOT_VIEW if name == "view" else ROBOT_VIDEO
     return COMMANDS[known_name("command", name, COMMANDS)]
+
+
+def _is_own(name: str, first: str) -> bool:
+    """Whether the first argument of `view` or `video` is a calibration, not a task or a recorded episode."""
+    if name == "view":
+        return first not in task_names() and ("." in first or "/" in first or Path(first).is_file())
+    if not Path(first).is_file():
+        return not first.lower().endswith(".npz")
+    with Path(first).open("rb") as file:
+        return file.read(2) != b"PK"  # how the archives begin that episodes are
 
 
 def _run(name: str, given: list[str], errors: Terminal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -21,16 +22,37 @@ from capture_cp.spaces.strata import Strata, one_stratum
 CELLS = {1: 400, 2: 120, 3: 48}
 MOST_CELLS = 10_000_000
 
+#: What a calibration may hold as the name of a model or of strata.
+OBJECT_NAME, LONGEST_NAME = re.compile(r"[\w-]+(\.[\w-]+)*:\w+(\.\w+)*"), 200
+
 MOST_RESIDUALS = 512  # of the training transitions, that the built-in model keeps
 
 
-def load_calibration(path: Pathlike, model: Model | None = None, strata: Strata | None = None) -> Capture:
-    """A calibration that `capture calibrate` saved, ready to ask; `model` and `strata` only where they were your own."""
+def load_calibration(
+    path: Pathlike,
+    model: Model | None = None,
+    strata: Strata | None = None,
+    trust: bool = False,
+    folder: Pathlike = ".",
+) -> Capture:
+    """A calibration that `capture calibrate` saved, ready to ask; `model` and `strata` only where they were your own.
+
+    With `trust` those of your own that are not given are imported by the names that the file holds, from modules that are
+    installed or lie in `folder`. To import a module runs it: only for files that you trust.
+    """
     facts = robot_facts(path)
+    if trust:
+        from capture_cp.logs.named import imported  # which knows the linear model from here
+
+        model, strata = imported(facts, folder, model, strata)
     for name, what, given in (("model", "a model", model), ("strata", "strata", strata)):
         if given is None and not brings(facts, name):
+            named = is_object_name(facts.get(name))
+            called = f" ({facts[name]})" if named else ""
+            way_out = ", or with trust=True, which imports it by that name" if named else ""
             raise CaptureError(
-                f"calibration {path} was made with {what} of your own; call load_calibration(path, {name}=...)."
+                f"calibration {path} was made with {what} of your own{called}; call load_calibration(path, {name}=...)"
+                f"{way_out}."
             )
     model = model if model is not None else LinearModel.from_facts(facts[_BROUGHT["model"]])
     strata = strata if strata is not None else one_stratum(_grid(facts[_BROUGHT["strata"]]))
@@ -54,11 +76,16 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
     sound = (
         isinstance(columns, dict)
         and all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in columns.values())
-        and all(isinstance(facts.get(name), str | None) for name in ("episode", "time"))
+        and all(isinstance(facts.get(name), str | None) for name in ("episode", "time", "model", "strata"))
     )
     if not sound:
         raise CaptureError(f"calibration {path} is damaged; calibrate again.")
     return dict(facts)
+
+
+def is_object_name(name: Any) -> bool:
+    """Whether a value out of a file is `module:object` and nothing else: dotted names, which are safe to print."""
+    return isinstance(name, str) and len(name) <= LONGEST_NAME and OBJECT_NAME.fullmatch(name) is not None
 
 
 def grid_around(low: Floats, high: Floats) -> Grid | None:

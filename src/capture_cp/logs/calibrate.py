@@ -40,7 +40,7 @@ from capture_cp.logs.distances import Distances, turn_cautions, unwrapped
 from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
 from capture_cp.logs.report import coverage_by_stratum, group_table, write_report
 from capture_cp.logs.survey import Split, Survey, shared_rows, survey
-from capture_cp.logs.user_objects import in_options, named_strata, tells_training, user_model
+from capture_cp.logs.user_objects import in_options, tells_training, user_model, user_strata
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
@@ -104,7 +104,7 @@ class Calibrate:
         with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
             split = Split.of(log, self._shares.parts(), self.seed)
-            own = None if self.strata is None else named_strata(self.strata, self.folder)
+            own = None if self.strata is None else user_strata(self.strata, self.folder)
             given = None if self.linear else user_model(self.model, self.folder)
             seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"))
             strata = own if own is not None else self._one_stratum(seen)
@@ -193,6 +193,8 @@ class Calibrate:
             "alpha": self.alpha,
             "confidence": self.confidence,
             "log_sha256": digest_of_chunks(seen.digests),
+            "model": None if self.linear else self.model,
+            "strata": self.strata,
         }
         if isinstance(cap.model, LinearModel):
             facts["linear"] = cap.model.facts()

@@ -20,12 +20,11 @@ from capture_cp.capture.capture import Capture
 from capture_cp.data.transitions import Transitions, read_transitions
 from capture_cp.logs import options
 from capture_cp.logs.batch import BatchCheck, check_batch
-from capture_cp.logs.bundle import brings, load_calibration, robot_facts
+from capture_cp.logs.bundle import robot_facts
 from capture_cp.logs.cautions import far_cautions, group_cautions, heard, listen, unit_cautions
 from capture_cp.logs.history import History
-from capture_cp.logs.options import LINEAR
+from capture_cp.logs.named import named_calibration
 from capture_cp.logs.report import coverage_by_stratum
-from capture_cp.logs.user_objects import user_model, user_strata
 from capture_cp.report.output import write_rows
 
 
@@ -69,6 +68,7 @@ class Check:
         Path | None,
         tyro.conf.arg(help="File that remembers earlier batches: --alarm then holds for all together. Made if missing."),
     ] = None
+    trust: options.Trust = False
     folder: options.Folder = Path()
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
     seed: Annotated[
@@ -109,14 +109,7 @@ class Check:
 
     def _calibration(self, facts: Mapping[str, Any], log: Transitions) -> Capture:
         """The calibration with its model and strata, which it brings along or which are named."""
-        model = None if self.model in (None, LINEAR) else user_model(str(self.model), self.folder)
-        strata = None if self.strata is None else user_strata(self.strata, self.folder, log.Y)
-        for option, what, given in (("model", "a model", model), ("strata", "strata", strata)):
-            if given is None and not brings(facts, option):
-                raise CaptureError(
-                    f"calibration {self.calibration} was made with {what} of your own; give --{option} module:object."
-                )
-        return load_calibration(self.calibration, model, strata)
+        return named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust, log.Y)
 
     def _history(self, cap: Capture) -> History | None:
         return None if self.history is None else History.begun_or_continued(self.history, cap, self.alarm, self.seed)

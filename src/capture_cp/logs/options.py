@@ -41,6 +41,9 @@ Farthest = Annotated[
         metavar="DISTANCE",
     ),
 ]
+Trust = Annotated[
+    bool, tyro.conf.arg(help="Import the model and strata that the calibration names; only for files that you trust.")
+]
 Folder = Annotated[Path, tyro.conf.arg(help="Where the modules of --model and --strata lie that are not installed.")]
 
 

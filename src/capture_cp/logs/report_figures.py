@@ -77,11 +77,17 @@ def draw_regions(cap: Capture, kept: Transitions, command: Calibrate, folder: Pa
 
 
 def starts_of(log: Transitions) -> Floats | None:
-    """The configuration before each transition, (n, dc): columns of the state of the same names, or just as many."""
-    plain = [name.removeprefix("next_").removesuffix("_next") for name in log.next_names]
-    if all(name in log.state_names for name in plain):
-        return log.state[:, [log.state_names.index(name) for name in plain]]
-    return log.state if len(log.state_names) == len(plain) else None
+    """The configuration before each transition, (n, dc); None where that is unknown."""
+    columns = configuration_columns(log.state_names, log.next_names)
+    return None if columns is None else log.state[:, columns]
+
+
+def configuration_columns(state: Sequence[str], after: Sequence[str]) -> list[int] | None:
+    """Which columns of the state are the configuration: those of the same names as the next one's, or just as many."""
+    plain = [name.removeprefix("next_").removesuffix("_next") for name in after]
+    if all(name in state for name in plain):
+        return [state.index(name) for name in plain]
+    return list(range(len(state))) if len(state) == len(plain) else None
 
 
 def _shown(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> Shown | None:

@@ -134,20 +134,14 @@ def in_options() -> Iterator[None]:
         raise CaptureError(str(error).replace("pass deterministic_model=True", "give --deterministic-model")) from None
 
 
-def user_strata(name: str, folder: Path, Y: Floats) -> Strata:
-    """The strata called `module:object`, known to answer for configurations Y (n, dc)."""
-    strata = named_strata(name, folder)
-    labels = labels_of_user(strata, name, folder, Y)
-    outside = np.flatnonzero(labels == INFEASIBLE)
-    refuse_infeasible(name, len(outside), len(labels), outside)
-    return strata
-
-
-def named_strata(name: str, folder: Path) -> Strata:
-    """The strata called `module:object`, not asked anything yet."""
+def user_strata(name: str, folder: Path, Y: Floats | None = None) -> Strata:
+    """The strata called `module:object`, known to answer for configurations Y (n, dc), where there are any."""
     strata = named_object("--strata", name, folder, STRATA)
     if not isinstance(strata, Strata) or isinstance(strata, type):
         raise CaptureError(f"--strata {name} is a {type(strata).__name__}; expected {STRATA}, such as GridStrata(...).")
+    if Y is not None:
+        outside = np.flatnonzero(labels_of_user(strata, name, folder, Y) == INFEASIBLE)
+        refuse_infeasible(name, len(outside), len(Y), outside)
     return strata
 
 

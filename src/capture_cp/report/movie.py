@@ -39,7 +39,7 @@ class MovingFigure:
 
         self.figure: Figure = Figure(figsize=inches, dpi=DPI, layout="constrained")
         self.canvas: Any = FigureCanvasAgg(self.figure)
-        self.axes: list[Any] = list(self.figure.subplots(1, len(ratios), width_ratios=ratios))
+        self.axes: list[Any] = list(self.figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0])
         self._heading = self.figure.suptitle(" ", fontsize=12)
         self._still: set[Artist] = set()
 
@@ -50,6 +50,11 @@ class MovingFigure:
         pixels = np.asarray(self.canvas.buffer_rgba())[:, :, :3]
         height, width = (size - size % 2 for size in pixels.shape[:2])  # videos want even sizes
         return np.array(pixels[:height, :width])
+
+    def keep_apart(self, share: float) -> None:
+        """Leave room between the panels, a share of their width; before `freeze`."""
+        layout: Any = self.figure.get_layout_engine()
+        layout.set(wspace=share)
 
     def freeze(self) -> None:
         """Keep all that is drawn so far in every picture, and the panels where they are."""

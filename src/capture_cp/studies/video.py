@@ -27,6 +27,8 @@ class Video:
     Record episodes with `capture plan TASK --record FOLDER`. The video shows the workspace, if the task draws one, and the
     configuration space with the model's particles, the region of every step by stratum, and where the robot really went.
     Nothing is calibrated again: the episode holds its regions.
+
+    An episode of your own log becomes a film too: capture video robot.capture LOG, see capture video robot.capture --help.
     """
 
     episode: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="An episode, .npz.", metavar="EPISODE.npz")]

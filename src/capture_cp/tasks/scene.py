@@ -176,9 +176,9 @@ class Scene:
         names, inputs = self.task.states, self.task.inputs(INPUTS, np.random.default_rng(0))[:, : len(self.task.states)]
         low, high = inputs.min(axis=0), inputs.max(axis=0)
         low[list(self.task.axes)], high[list(self.task.axes)] = self.corners()
-        found = [Slider(name, "state", i, *_whole(a, b)) for i, (name, a, b) in enumerate(zip(names, low, high))]
+        found = [Slider(name, "state", i, *whole_steps(a, b)) for i, (name, a, b) in enumerate(zip(names, low, high))]
         bounds = zip(self.task.actions, self.task.bounds)
-        return found + [Slider(name, "action", i, *_whole(-bound, bound)) for i, (name, bound) in enumerate(bounds)]
+        return found + [Slider(name, "action", i, *whole_steps(-bound, bound)) for i, (name, bound) in enumerate(bounds)]
 
     def reading(self, snapshot: Snapshot) -> str:
         """The state in words, as Markdown."""
@@ -359,7 +359,7 @@ def window_around(firsts: list[PlanStep], least: float, wide: bool, axes: Sequen
     return middle - half, middle + half
 
 
-def _whole(low: float, high: float) -> tuple[float, float, float]:
+def whole_steps(low: float, high: float) -> tuple[float, float, float]:
     """Bounds of a slider that its steps lead to exactly, and its step: a round number."""
     step = float(10.0 ** np.floor(np.log10(max(high - low, 1e-12) / POSITIONS * 2)))
     return float(np.floor(low / step) * step), float(np.ceil(high / step) * step), step

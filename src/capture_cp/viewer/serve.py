@@ -7,19 +7,42 @@ import io
 import socket
 import threading
 import webbrowser
+from collections.abc import Callable
 from contextlib import redirect_stdout
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 
-from capture_cp.base.checks import CaptureError
+from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.viewer.guard import guarded, holds
-from capture_cp.viewer.view import View
+
+if TYPE_CHECKING:
+    from capture_cp.viewer.page import Page
 
 HIGHEST_PORT = 65535
 
 
-def serve(settings: View, console: Console) -> None:
+class Served(Protocol):
+    """What can be served: settings with an address, that make a page once there is a server."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def open(self) -> bool: ...
+
+    @property
+    def label(self) -> str:
+        """What a browser's tab is called."""
+
+    def prepared(self) -> Callable[[Any], Page]:
+        """What makes the page on a server; all that can be refused is refused now."""
+
+
+def serve(settings: Served, console: Console) -> None:
     """Serve the page until the program is stopped."""
     page = open_page(settings, console)
     console.print(f"The page is at {page.address} (Ctrl+C stops).", highlight=False)
@@ -31,18 +54,10 @@ def serve(settings: View, console: Console) -> None:
         page.stop()
 
 
-def open_page(settings: View, console: Console) -> Any:
+def open_page(settings: Served, console: Console) -> Any:
     """A page that is being served; `stop()` ends it."""
     viser = _viser()
-    settings.check()
-    # everything that can be refused is, before a port is taken
-    episodes = settings.episodes()
-    from capture_cp.viewer.page import Page
-    from capture_cp.viewer.session import Session
-
-    session = Session(settings)
-    for episode in episodes.values():
-        session.open(episode)
+    make = settings.prepared()  # everything that can be refused is, before a port is taken
     port = free_port(settings.host, settings.port)
     if port != settings.port:
         console.print(f"Port {settings.port} is taken; the page uses {port}.", highlight=False)
@@ -57,14 +72,20 @@ def open_page(settings: View, console: Console) -> Any:
         redirect_stdout(io.StringIO()),
         guarded(settings.host),
     ):  # without viser's banner: the address is printed once, by us
-        server = LocalServer(settings.host, port, label=f"capture view {settings.task.name}", verbose=False)
+        server = LocalServer(settings.host, port, label=settings.label, verbose=False)
     if not holds(loopback(settings.host), server.get_port()):
         server.stop()
         raise CaptureError(
             f"the page is not served: requests of other websites could not be refused with viser {viser.__version__}; "
             "install the version that is known to work: pip install viser==1.1.1."
         )
-    return Page(server, session, episodes)
+    return make(server)
+
+
+def check_port(port: int) -> None:
+    """Refuse a port that there cannot be."""
+    if not 1 <= whole_number("port", port, 1) <= HIGHEST_PORT:
+        raise CaptureError(f"port is {port}; expected a whole number from 1 to {HIGHEST_PORT}.")
 
 
 def loopback(host: str) -> str:

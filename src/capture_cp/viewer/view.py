@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import tyro
 from rich.console import Console
@@ -17,6 +17,10 @@ from capture_cp.planning.settings import PlannerSettings
 from capture_cp.studies.study import Study
 from capture_cp.tasks.task import PLANNER
 from capture_cp.viewer.controls import Choices, Control, Range, controls_of
+from capture_cp.viewer.serve import check_port, serve
+
+if TYPE_CHECKING:
+    from capture_cp.viewer.page import Page
 
 #: In the place of a second method: none.
 ALONE = "none"
@@ -24,7 +28,10 @@ ALONE = "none"
 
 @dataclass(frozen=True)
 class View(Study):
-    """A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay."""
+    """A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay.
+
+    Of your own calibration: capture view robot.capture [LOG], see capture view robot.capture --help.
+    """
 
     command = "view"
 
@@ -55,8 +62,7 @@ class View(Study):
 
     def check(self) -> None:
         """Refuse settings that cannot be worked with."""
-        if not 1 <= whole_number("port", self.port, 1) <= 65535:
-            raise CaptureError(f"port is {self.port}; expected a whole number from 1 to 65535.")
+        check_port(self.port)
         failure_rate(self.alpha)
         known_name("method", self.method, METHODS)
         known_name("method beside", self.beside, (ALONE, *METHODS))
@@ -75,10 +81,24 @@ class View(Study):
         """The episodes to replay, by the names of their files."""
         return {file.name: Episode.load(file) for file in self.replay}
 
+    @property
+    def label(self) -> str:
+        return f"capture view {self.task.name}"
+
+    def prepared(self) -> Callable[[Any], Page]:
+        """What makes the page on a server; all that can be refused is refused now."""
+        self.check()
+        episodes = self.episodes()
+        from capture_cp.viewer.session import Session
+        from capture_cp.viewer.task_page import TaskPage
+
+        session = Session(self)
+        for episode in episodes.values():
+            session.open(episode)
+        return lambda server: TaskPage(server, session, episodes)
+
     def run(self, console: Console) -> None:
         """Serve the page until stopped."""
-        from capture_cp.viewer.serve import serve
-
         serve(self, console)
 
 

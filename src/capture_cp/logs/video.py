@@ -1,0 +1,165 @@
+"""`capture video robot.capture LOG`: a film of an episode of one's own log, seen through one's own calibration."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.progress import track
+
+from capture_cp.base.checks import CaptureError, CaptureWarning, Ints, failure_rate, printable, shortened
+from capture_cp.base.files import check_writable
+from capture_cp.logs.marks import legend_handles
+from capture_cp.logs.panels import draw_coverage, panels_of, set_up_coverage
+from capture_cp.logs.replay import Replay
+from capture_cp.logs.robot import Robot, RobotOptions
+from capture_cp.logs.runs import RATE, Runs, chosen_rows, read_runs, rows_name
+from capture_cp.logs.space import Space
+from capture_cp.report.movie import ENDINGS, MovingFigure, Picture, check_ending, write_movie
+from capture_cp.spaces.plotting import pyplot
+
+#: Rows of a film of a log without episodes, where none are named; and the most that a film may have.
+FIRST, MOST = 100, 5_000
+INCHES, RATIOS, COLUMNS = (12.8, 5.0), [1.0, 1.0, 0.8], 7
+
+
+@dataclass(frozen=True)
+class LogVideo(RobotOptions):
+    """A film of an episode of your own log, seen through your own calibration.
+
+    It shows the configuration space by stratum, the region of every step and the model's particles, where the robot really
+    went, inside the region or outside, and coverage so far. LOG is a .csv, .npz or .parquet file with the columns of the
+    calibration's log. Of more than two axes it shows a slice by two, see --axes; of one axis a strip over time.
+
+    Recorded episodes of a task become films too: capture video EPISODE.npz.
+    """
+
+    episode: Annotated[
+        str | None, tyro.conf.arg(help="The episode, by what its column says; by default the first.", metavar="NAME")
+    ] = None
+    rows: Annotated[
+        str | None,
+        tyro.conf.arg(help=f"Rows START:STOP, counted from 1; without episodes by default the first {FIRST}."),
+    ] = None
+    alpha: Annotated[
+        float | None, tyro.conf.arg(help="Failure rate of the regions; by default the one it was calibrated for, or 0.1.")
+    ] = None
+    out: Annotated[
+        Path | None, tyro.conf.arg(help=f"The video, {' or '.join(ENDINGS)}; by default an .mp4 beside the log.")
+    ] = None
+    speed: Annotated[float, tyro.conf.arg(help="1 is the log's own time, or without times four steps a second.")] = 1.0
+
+    def run(self, console: Console) -> None:
+        """Draw every step and write the video."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CaptureWarning)  # infinite thresholds are told below, in words
+            self._run(console)
+
+    def _run(self, console: Console) -> None:
+        self._check_settings()
+        robot = self.robot(self.alpha)
+        shown = robot.shown(self.axes)
+        runs = read_runs(self, robot)
+        assert runs is not None
+        name, rows = self._chosen(runs)
+        replay = Replay(robot, runs.log, rows, runs.episodes and self.rows is None, self.seed)
+        film = Film(robot, Space(robot, runs, shown), replay, name)
+
+        def pictures() -> Iterator[Picture]:
+            for step in track(range(len(replay)), "drawing", console=console, transient=True):
+                yield film.draw(step)
+
+        write_movie(self._file, pictures(), self.speed * (runs.rate if runs.log.time is not None else RATE))
+        count = replay.counts(robot.alpha, len(replay))[0]
+        told = f"Video of {printable(name)}, {count.held} of {count.steps} steps in their regions: {self._file}"
+        console.print(told, soft_wrap=True, markup=False)
+        for note in notes(robot, runs, replay):
+            console.print(f"note: {note}", soft_wrap=True, markup=False, highlight=False)
+
+    def _chosen(self, runs: Runs) -> tuple[str, Ints]:
+        """What the film is called, and its rows (n,)."""
+        if self.rows is not None:
+            rows = chosen_rows(self.rows, runs.log)
+            name = rows_name(int(rows[0]), int(rows[-1]) + 1)
+        elif self.episode is not None:
+            rows, name = runs.named(self.episode), f"episode {self.episode}"
+        elif runs.episodes:
+            name, rows = f"episode {runs.names[0]}", runs.rows[runs.names[0]]
+        else:
+            rows = np.arange(min(FIRST, len(runs.log)))
+            name = rows_name(0, len(rows))
+        if len(rows) > MOST:
+            raise CaptureError(f"{name} has {len(rows):,} steps; a film has at most {MOST:,}, so give --rows START:STOP.")
+        return name, rows
+
+    @property
+    def _file(self) -> Path:
+        assert self.log is not None
+        return self.out if self.out is not None else self.log.with_suffix(".mp4")
+
+    def _check_settings(self) -> None:
+        if self.log is None:
+            raise CaptureError("capture video needs a log beside the calibration: capture video robot.capture log.csv.")
+        if self.rows is not None and self.episode is not None:
+            raise CaptureError("both --episode and --rows are given; a film is of one or the other.")
+        if not 0.01 <= self.speed <= 10:
+            raise CaptureError(f"speed is {self.speed}; expected a number from 0.01 to 10, 1 for the log's own time.")
+        if self.alpha is not None:
+            failure_rate(self.alpha)
+        pyplot()  # missing matplotlib is reported now
+        check_ending(self._file)
+        check_writable(self._file)
+
+
+class Film:
+    """Draws steps of a log: the configuration space, a close-up, and coverage so far."""
+
+    def __init__(self, robot: Robot, space: Space, replay: Replay, name: str) -> None:
+        self.robot, self.replay, self.name = robot, replay, shortened(name, 40)
+        self.panels = panels_of(space, replay)
+        self.figure = MovingFigure(INCHES, RATIOS)
+        self.whole, self.near, self.coverage = self.figure.axes
+        self.figure.keep_apart(0.06)  # tick labels of close-ups grow and shrink
+        self.panels.set_up(self.whole, close=False)
+        self.panels.set_up(self.near, close=True)
+        set_up_coverage(self.coverage, len(replay), robot.alpha)
+        handles = legend_handles(robot, logged=True)
+        columns = min(COLUMNS, len(handles))
+        self.figure.figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+        self.figure.freeze()
+
+    def draw(self, step: int) -> Picture:
+        """The picture (h, w, 3) of a step, counted from 0."""
+        self.figure.clear()
+        self._draw(step)
+        return self.figure.picture(f"{self.name}: step {step + 1} of {len(self.replay)}")
+
+    def _draw(self, step: int) -> None:
+        look = self.replay.look(step, self.robot.alpha)
+        self.panels.draw_whole(self.whole, look, step)
+        self.panels.draw_near(self.near, look, step)
+        draw_coverage(self.coverage, self.replay, self.robot.alpha, step + 1)
+
+
+def notes(robot: Robot, runs: Runs, replay: Replay | None) -> list[str]:
+    """What a viewer must know: whole strata, empty ones, and what the counts are worth."""
+    found = []
+    if runs.calibrated_on:
+        found.append("this is the log that the calibration was made from: the counts check nothing; take new transitions.")
+    if replay is not None:
+        infinite = np.isinf(robot.cap.thresholds(replay.X, robot.alpha, robot.confidence))  # (n, M)
+        whole = [name for m, name in enumerate(robot.strata) if infinite[:, m].any()]
+        if whole:
+            found.append(
+                f"the regions of some steps take in all of {', '.join(whole)}: too few calibration transitions ended there "
+                f"for alpha = {robot.alpha:g}."
+            )
+    if runs.episodes:
+        found.append("the intervals take steps for independent, which those of one episode are not: they are too narrow.")
+    return found

@@ -1,0 +1,241 @@
+"""Steps of a log seen through a calibration, and pictures of them, against slow and obvious twins."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from capture_cp import CaptureError, CaptureWarning
+from capture_cp.logs.panels import panels_of
+from capture_cp.logs.plane import broken
+from capture_cp.logs.replay import Replay, look_by_hand
+from capture_cp.logs.robot import RobotOptions
+from capture_cp.logs.runs import chosen_rows, read_runs, runs_of
+from capture_cp.logs.space import POINTS, Space, Window
+from capture_cp.spaces.metrics import wrap_angle
+from robots import inside, made, moves
+
+pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
+KINDS = ("box", "wheel", "pose", "arm")
+
+
+@pytest.fixture(scope="module")
+def robots(tmp_path_factory):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureWarning)
+        yield made(tmp_path_factory.mktemp("robots"))
+
+
+def opened(folder, kind, log="-new.csv", **changes):
+    """A robot, its log, and the options that opened them."""
+    file = None if log is None else folder / f"{kind}{log}"
+    options = RobotOptions(folder / f"{kind}.capture", file, trust=True, folder=folder, **changes)
+    robot = options.robot()
+    return robot, read_runs(options, robot)
+
+
+def replayed(folder, kind, **changes):
+    robot, runs = opened(folder, kind, **changes)
+    return Replay(robot, runs.log, runs.rows[runs.names[0]], runs.episodes), runs
+
+
+def kth_distance(robot, cloud, y):
+    """The distance of a configuration (dc,) to the k-th nearest particle: (L, dc) looked at one by one."""
+    score = robot.cap.score_
+    return np.sort([float(score.metric_.distance(particle, y)) for particle in cloud])[score.k - 1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_membership_and_counts_are_those_of_a_loop(robots, kind):
+    replay, _ = replayed(robots, kind)
+    robot, alpha = replay.robot, 0.1
+    q = robot.cap.thresholds(replay.X, alpha)
+    wanted = [
+        kth_distance(robot, cloud, y) <= q[i, m] + 1e-12
+        for i, (cloud, y, m) in enumerate(zip(replay.prediction, replay.Y, replay.labels))
+    ]
+    assert replay.inside(alpha).tolist() == wanted
+    for steps in (1, 5, len(replay)):
+        every, *strata = replay.counts(alpha, steps)
+        assert (every.held, every.steps) == (sum(wanted[:steps]), steps)
+        assert sum(count.steps for count in strata) in (0, steps)
+        assert sum(count.held for count in strata) in (0, every.held)
+        low, high = every.interval
+        assert low <= every.held / every.steps <= high
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_agrees_with_its_region(robots, kind):
+    replay, _ = replayed(robots, kind)
+    for step in (0, len(replay) - 1):
+        look = replay.look(step, 0.2)
+        assert look.inside == bool(look.region.contains(look.went)[0])
+        assert (look.cloud == replay.prediction[step]).all()
+        assert (look.start == look.x[: len(look.went)]).all()
+    assert len(look.path) == (len(replay) if replay.episode else 0)
+
+
+@pytest.mark.parametrize("kind", ["box", "pose", "arm"])
+def test_a_raster_shows_what_the_region_contains(robots, kind):
+    """Colours of random pixels, one by one: pale ground of the stratum outside the region, strong inside."""
+    replay, runs = replayed(robots, kind)
+    space = Space(replay.robot, runs, (0, len(replay.robot.axes) - 1))
+    look, rng = replay.look(3, 0.1), np.random.default_rng(0)
+    across, up = space.shown
+    for window in (space.window, space.near(look)):
+        picture = space.raster(window, look)
+        for row, column in rng.integers(POINTS, size=(200, 2)):
+            y = look.went.copy()
+            size = (window.high - window.low) / POINTS
+            y[across] = window.low[across] + (column + 0.5) * size[across]
+            y[up] = window.high[up] - (row + 0.5) * size[up]
+            for axis in replay.robot.angles:
+                y[axis] = wrap_angle(y[axis])
+            m = int(replay.robot.cap.index(y[None])[0])
+            wanted = space.pale[m]
+            if m >= 0 and look.region.contains(y)[0]:
+                wanted = 0.75 * space.paint[m] + 0.25 * wanted
+            assert np.abs(picture[row, column] - wanted).max() <= 1.0
+
+
+def test_a_strip_shows_what_regions_contain(robots):
+    replay, runs = replayed(robots, "wheel")
+    space = Space(replay.robot, runs, (0,))
+    levels, labels = space.levels(50)
+    assert (np.abs(levels) <= np.pi + 1e-12).all()
+    found = replay.within(levels, 0.1)
+    for step in range(0, len(replay), 7):
+        assert (found[step] == replay.look(step, 0.1).region.contains(levels)).all()
+    assert (labels == 0).all()
+
+
+def test_angles_across_pi_are_in_one_piece(robots):
+    replay, runs = replayed(robots, "wheel")
+    window = Space(replay.robot, runs, (0,)).window
+    assert window.high[0] - window.low[0] < 5.0  # not a whole turn
+    assert window.low[0] < np.pi < window.high[0] or window.low[0] < -np.pi < window.high[0]
+    placed = window.placed(runs.log.Y)
+    assert ((placed >= window.low) & (placed <= window.high)).all()
+    assert np.allclose(wrap_angle(placed - runs.log.Y), 0, atol=1e-12)
+
+
+def test_windows_of_a_whole_turn_and_of_a_point():
+    whole = Window.around(np.linspace(-3.1, 3.1, 50)[:, None], (0,))
+    assert (whole.low[0], whole.high[0]) == (-np.pi, np.pi)
+    point = Window.around(np.array([[2.0, 5.0]]), ())
+    assert (point.high > point.low).all()
+
+
+def test_a_way_around_the_circle_is_not_drawn_across_the_picture():
+    x, y = broken(np.array([3.0, 3.1, -3.1]), np.zeros(3), (6.28, 1.0), (True, False))
+    assert np.isnan(x).tolist() == [False, False, True, False]
+    assert len(y) == 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_panels_draw_any_number_of_axes(robots, kind, by_hand):
+    from capture_cp.report.movie import MovingFigure
+
+    replay, runs = replayed(robots, kind)
+    robot = replay.robot
+    space = Space(robot, None if by_hand else runs, robot.shown(()))
+    look = look_by_hand(robot, np.median(robot.input_quantiles(), axis=1), 0.1, 0) if by_hand else replay.look(4, 0.1)
+    panels, figure = panels_of(space, None if by_hand else replay), MovingFigure((6.0, 3.0), [1.0, 1.0])
+    for axis, close in zip(figure.axes, (False, True)):
+        panels.set_up(axis, close)
+    figure.freeze()
+    empty = figure.picture("a")
+    panels.draw_whole(figure.axes[0], look, 0 if by_hand else 4)
+    panels.draw_near(figure.axes[1], look, 0 if by_hand else 4)
+    drawn = figure.picture("a")
+    assert drawn.shape == empty.shape
+    assert (drawn != empty).any()
+    figure.clear()
+    assert not [artist for axis in figure.axes for artist in (*axis.lines, *axis.images, *axis.collections)]
+
+
+def test_strata_that_fail_away_from_the_data_leave_the_ground_white(robots, monkeypatch):
+    replay, runs = replayed(robots, "pose")
+    look, space = replay.look(0, 0.1), Space(replay.robot, runs, (0, 1))
+
+    def failing(Y):
+        raise ZeroDivisionError("no map there")
+
+    monkeypatch.setattr(replay.robot.cap.strata, "index", failing)
+    assert space.raster(space.window, look) is None
+
+
+# -- logs ---------------------------------------------------------------------------------------------------------------
+
+
+def test_episodes_come_in_the_order_in_which_they_begin(robots):
+    _, runs = opened(robots, "box")
+    assert runs.names == [f"run {number}" for number in range(1, 5)]
+    assert runs.rate == pytest.approx(10.0)
+    assert not runs.calibrated_on
+    assert [len(rows) for rows in runs.rows.values()] == [12] * 4
+    with pytest.raises(CaptureError, match="no episode 'run 9' in the log; there are run 1, run 2, run 3, run 4"):
+        runs.named("run 9")
+
+
+def test_the_log_of_the_calibration_is_known(robots):
+    assert opened(robots, "box", log=".csv")[1].calibrated_on
+
+
+def test_a_log_without_episodes_is_cut_into_blocks():
+    runs = runs_of(moves(1100, 2, 0))
+    assert runs.names == ["rows 1 to 500", "rows 501 to 1000", "rows 1001 to 1100"]
+    assert np.concatenate(list(runs.rows.values())).tolist() == list(range(1100))
+    with pytest.raises(CaptureError, match="has no episodes"):
+        runs.named("3")
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("1:3", [0, 1, 2]), (":2", [0, 1]), ("5:", [4, 5]), ("6:6", [5])])
+def test_rows_are_counted_from_one(given, wanted):
+    assert chosen_rows(given, moves(6, 2, 0)).tolist() == wanted
+
+
+@pytest.mark.parametrize("given", ["", "1", "0:3", "3:2", "1:7", "a:b", "1:2:3", "-1:2"])
+def test_rows_that_are_not_there_are_refused(given):
+    with pytest.raises(CaptureError, match="expected"):
+        chosen_rows(given, moves(6, 2, 0))
+
+
+# -- robots -------------------------------------------------------------------------------------------------------------
+
+
+def test_axes_by_name_and_number(robots):
+    robot, _ = opened(robots, "arm")
+    assert robot.axes == ("q0", "q1", "q2", "q3", "q4")
+    assert robot.angles == (4,)
+    assert robot.shown(("next_q3", "q1")) == (3, 1)
+    assert robot.shown(("4", "0")) == (4, 0)
+    for axes, sentence in (
+        (("9", "0"), "axis 9 is out of range; the configuration has 5, 0 to 4"),
+        (("q9", "q0"), "unknown axis 'q9'"),
+        (("q0", "q0"), "expected two different axes"),
+        (("q0",), "expected two different axes"),
+    ):
+        with pytest.raises(CaptureError, match=sentence):
+            robot.shown(axes)
+
+
+def test_a_calibration_of_the_library_has_made_up_names(robots):
+    from capture_cp import Capture
+
+    robot, runs = opened(robots, "box")
+    cap = Capture(robot.cap.model, robot.cap.strata).fit(runs.log.X, runs.log.Y)
+    with inside(robots):
+        cap.save("plain.capture")
+        own = {"model": "pusher:model", "strata": "pusher:strata"}
+        plain = RobotOptions(Path("plain.capture"), **own).robot()
+        assert (plain.inputs, plain.axes) == (("input_0", "input_1", "input_2", "input_3"), ("axis_0", "axis_1"))
+        wrong = RobotOptions(Path("plain.capture"), **own, state=("x",))
+        with pytest.raises(CaptureError, match="1 columns of the state, 0 of the action"):
+            wrong.robot()
+        with pytest.raises(CaptureError, match="remembers no columns; name them with --state"):
+            read_runs(RobotOptions(Path("plain.capture"), Path("box.csv")), plain)

@@ -1,0 +1,269 @@
+"""The page of one's own calibration, without a browser: what it shows, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import math
+import string
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from capture_cp import CaptureError, CaptureWarning
+from capture_cp.logs.runs import read_runs
+from capture_cp.viewer.log_session import LogSession
+from capture_cp.viewer.log_texts import as_text, counts_table, facts, legend_parts, status, thresholds_table
+from capture_cp.viewer.log_view import LogView
+from commands import refused
+from robots import made
+
+pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
+KINDS = ("box", "wheel", "pose", "arm")
+
+
+@pytest.fixture(scope="module")
+def robots(tmp_path_factory):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureWarning)
+        yield made(tmp_path_factory.mktemp("pages"))
+
+
+def view(folder, kind, log="-new.csv", **changes):
+    file = None if log is None else folder / f"{kind}{log}"
+    return LogView(folder / f"{kind}.capture", file, trust=True, folder=folder, port=8951, **changes)
+
+
+def session(folder, kind, log="-new.csv", **changes):
+    """A session whose model has been asked."""
+    settings = view(folder, kind, log, **changes)
+    robot = settings.robot(settings.alpha)
+    found = LogSession(robot, read_runs(settings, robot), robot.shown(settings.axes), settings.episode)
+    while found.prepare():
+        pass
+    return found
+
+
+def texts(frame):
+    return status(frame) + thresholds_table(frame) + counts_table(frame)
+
+
+# -- stepping -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_steps_through_a_log(robots, kind):
+    found = session(robots, kind)
+    first = found.frame()
+    assert (first.step, first.counts[0].steps) == (0, 1)
+    found.advance()
+    found.seek(found.step + 2)
+    frame = found.frame()
+    assert (frame.step, frame.counts[0].steps) == (3, 4)
+    assert (frame.look.went == frame.replay.Y[3]).all()
+    assert f"step 4 of {frame.steps}" in status(frame)
+    found.back()
+    assert found.frame().step == 2
+    found.seek(10**9)
+    assert found.frame().step == frame.steps - 1
+    found.seek(-5)
+    assert found.frame().step == 0
+
+
+def test_playing_ends_with_the_episode_and_begins_again(robots):
+    found = session(robots, "box", episode="run 3")
+    found.play()
+    for _ in range(50):
+        if found.playing:
+            found.advance()
+    assert (found.playing, found.step) == (False, 11)
+    found.play()
+    assert (found.playing, found.step) == (True, 0)
+
+
+def test_another_episode_begins_at_its_first_step(robots):
+    found = session(robots, "box")
+    found.seek(5)
+    found.open("run 4")
+    assert found.frame().look is None  # the model has not been asked about it
+    assert "asking the model about episode run 4" in status(found.frame())
+    assert found.prepare()
+    assert not found.prepare()
+    assert found.frame().step == 0
+
+
+def test_the_same_pictures_twice(robots):
+    one, two = (session(robots, "box").frame().look for _ in range(2))
+    assert (one.cloud == two.cloud).all()
+
+
+def test_a_larger_alpha_holds_no_more(robots):
+    found = session(robots, "box")
+    found.seek(10**6)
+    held = []
+    for alpha in (0.05, 0.2, 0.5):
+        found.change("alpha", alpha)
+        held.append(found.frame().counts[0].held)
+    assert held == sorted(held, reverse=True)
+
+
+# -- by hand ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_log_inputs_are_chosen_within_the_kept_quantiles(robots, kind):
+    found = session(robots, kind, log=None)
+    values = found.robot.input_quantiles()
+    low, high = values.min(axis=1), values.max(axis=1)
+    assert ((found.x >= low) & (found.x <= high)).all()
+    found.aim(0, float(high[0]))
+    frame = found.frame()
+    assert frame.look.x[0] == high[0]
+    assert (frame.look.went, frame.look.inside, frame.counts) == (None, None, [])
+    assert "by hand: move the sliders" in status(frame)
+    for value in (float(high[0]) + 1, math.nan, math.inf, "1", None, True):
+        with pytest.raises(CaptureError, match="expected a number"):
+            found.aim(0, value)
+    with pytest.raises(CaptureError, match="there is no log"):
+        found.open("run 1")
+    with pytest.raises(CaptureError, match="nothing to play by hand"):
+        found.play()
+
+
+def test_a_slider_takes_over_from_the_log_where_it_was(robots):
+    found = session(robots, "box")
+    found.seek(4)
+    x = found.frame().look.x
+    found.aim(3, 0.1)
+    look = found.frame().look
+    assert (look.x[:3] == x[:3]).all()
+    assert (look.x[3], look.went) == (0.1, None)
+
+
+# -- axes ---------------------------------------------------------------------------------------------------------------
+
+
+def test_axes_change_places_rather_than_being_the_same(robots):
+    found = session(robots, "arm", axes=("q0", "q4"))
+    assert (found.chosen.across, found.chosen.up) == ("q0", "q4")
+    found.change("across", "q4")
+    assert (found.chosen.across, found.chosen.up) == ("q4", "q0")
+    assert found.space.shown == (4, 0)
+    assert set(found.controls) == {"alpha", "across", "up"}
+    assert set(session(robots, "box").controls) == {"alpha"}
+    assert set(session(robots, "wheel").controls) == {"alpha"}
+
+
+# -- words --------------------------------------------------------------------------------------------------------------
+
+
+def test_whole_and_empty_strata_are_said_in_words(robots):
+    found = session(robots, "box")
+    found.change("alpha", 0.01)
+    frame = found.frame()
+    assert np.isinf(frame.look.region.thresholds).all()
+    table = thresholds_table(frame)
+    assert table.count("whole stratum") == 3
+    assert "are needed at this α, so all of it belongs to the region" in table
+    nothing = thresholds_table(replace(frame, sizes=np.zeros(3, dtype=np.int64)))
+    assert "Nothing in the calibration ended in free, edge, corner" in nothing
+
+
+def test_strata_without_steps_have_none_yet(robots):
+    table = counts_table(session(robots, "box").frame())
+    assert "none yet" in table
+    assert "their intervals are too narrow" in table
+    assert "check nothing" not in table
+    assert "check nothing" in counts_table(session(robots, "box", log=".csv").frame())
+
+
+def test_what_a_file_names_is_never_markup(robots):
+    evil = "![a](http://evil.invalid/x.png) <script>{1}</script> | `b` \x1b[31m"
+    shown = as_text(evil)
+    bare = "".join(part for part in shown.replace("\\\\", "").split("\\"))
+    assert not any(mark in shown.replace(f"\\{mark}", "") for mark in string.punctuation if mark != "\\"), bare
+    assert "\x1b" not in shown
+    found = session(robots, "box")
+    frame = found.frame()
+    robot = replace(found.robot, state_names=(evil, "y"), name=evil, axes=(evil, "y"))
+    frame = replace(frame, robot=robot, name=evil)
+    for text in (texts(frame), facts(robot)):
+        assert "<script>" not in text
+        assert "![a](" not in text
+    strata = type("Named", (), {"names": (evil, "b", "c")})
+    cap = type("Cap", (), {"strata": strata})
+    assert "<" not in legend_parts(replace(robot, cap=cap))[0][0]
+
+
+def test_many_episodes_are_listed_in_part(robots, monkeypatch):
+    monkeypatch.setattr("capture_cp.viewer.log_session.LISTED", 2)
+    found = session(robots, "box", episode="run 4")
+    assert list(found.listed) == ["run 1", "run 2", "run 4"]
+    assert "parts of the log; --episode NAME shows another" in facts(found.robot, len(found.listed), 4)
+
+
+# -- trouble ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_fails_is_asked_once(robots, monkeypatch):
+    found = session(robots, "box")
+
+    def failing(X, rng=None):
+        raise CaptureError("no simulator")
+
+    monkeypatch.setattr(found.robot.cap, "predict", failing)
+    found.open("run 2")
+    with pytest.raises(CaptureError, match="no simulator"):
+        found.prepare()
+    assert not found.prepare()
+    assert found.name is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("none.capture",), "none.capture does not exist"),
+        (("pusher.py",), "pusher.py is not a capture-cp calibration"),
+        (("box.capture",), "was made with --model pusher:model; give that (or --trust"),
+        (("box.capture", "wheel-new.csv", "--trust"), "unknown column in wheel-new.csv 'x'"),
+        (("box.capture", "box-new.csv", "--trust", "--episode", "9"), "no episode '9' in the log; there are run 1"),
+        (("box.capture", "--trust", "--episode", "9"), "give the log too"),
+        (("arm.capture", "--axes", "q0", "q7"), "unknown axis 'q7'"),
+        (("arm.capture", "--axes", "0", "5"), "axis 5 is out of range"),
+        (("arm.capture", "--port", "99999"), "port is 99999"),
+        (("arm.capture", "--alpha", "0"), "alpha is 0"),
+        (("peggy",), "unknown task 'peggy'"),
+    ],
+)
+def test_bad_input_is_one_sentence(robots, capsys, monkeypatch, arguments, sentence):
+    pytest.importorskip("viser")
+    monkeypatch.chdir(robots)
+    assert sentence in refused(capsys, "view", *arguments)
+
+
+# -- the served page ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("log", ["-new.csv", None])
+def test_a_page_is_served_and_drawn(robots, kind, log):
+    pytest.importorskip("viser", reason="viser is not installed (extra view)")
+    from capture_cp.viewer.serve import open_page
+
+    page = open_page(view(robots, kind, log), Console(file=io.StringIO()))
+    try:
+        page._working.stop()
+        page._drawing.stop()  # which alone may draw: two threads would share a figure
+        while page.session.prepare():
+            pass
+        assert page._show() is False
+        assert page._image.image.shape[2] == page._close.image.shape[2] == 3
+        assert ("step 1 of" if log else "by hand") in page._status.content
+        page.session.seek(3)
+        before = page._image.image
+        page._show()
+        assert (page._image.image != before).any() == (log is not None)
+    finally:
+        page.stop()
