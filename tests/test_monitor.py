@@ -75,7 +75,7 @@ def test_particles_are_not_drawn_again_in_the_next_run(tmp_path, cap):
     Monitor.load(tmp_path / "watch.state", cap).update(X, Y)
     loaded = Monitor.load(tmp_path / "watch.state", cap)
     loaded.update(X, Y)
-    assert loaded._scores[0] != loaded._scores[1]
+    assert loaded.scores[0] != loaded.scores[1]
 
 
 def test_a_calibration_from_a_file_is_the_same_calibration(tmp_path, cap):

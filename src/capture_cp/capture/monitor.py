@@ -16,6 +16,8 @@ from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.conformal.weighted import WeightedScores
 
+MOST_BATCHES = 1000  # that are kept apart before they are put together
+
 
 class Monitor:
     """Tests over time whether new transitions are like those of a calibration, one by one or in batches.
@@ -34,6 +36,7 @@ class Monitor:
         martingale: how to bet, `JumperMartingale()` by default.
 
     Attributes:
+        scores: of all transitions seen so far.
         p_values: of all transitions seen so far; uniform while nothing has changed, small where scores have grown.
         groups: the group of each.
         rng: where particles and tie-breaking come from.
@@ -54,9 +57,7 @@ class Monitor:
         self.rng = stream(whole_number("seed", seed, 0), "Monitor")
         self._ranks = OnlineRanks(cap.calibration_.single, self.rng)
         self.notes: dict[str, Any] = {}
-        self._scores: list[float] = []
-        self._p_values: list[float] = []
-        self._groups: list[int] = []
+        self._seen: list[tuple[Floats, Floats, Ints]] = []  # scores, p-values and groups, batch by batch
 
     def update(self, X: Any, Y: Any, prediction: Any = None) -> Floats:
         """Show it transitions X (n, dx), Y (n, dc), or one of them, in the order of time: their p-values (n,)."""
@@ -67,22 +68,37 @@ class Monitor:
 
     def update_scores(self, scores: Floats, groups: Ints) -> Floats:
         """As `update`, for scores (n,) and their groups (n,) that are already at hand."""
-        found = []
-        for score, group in zip(scores.tolist(), groups.tolist()):
-            found.append(self._ranks.p_value(group, score))
-            self.martingale.update(found[-1])
-        self._scores += scores.tolist()
-        self._p_values += found
-        self._groups += groups.tolist()
-        return np.array(found)
+        found = self._ranked(scores, groups)
+        for p in found.tolist():
+            self.martingale.update(p)
+        return found
+
+    def first_alarm(self, scores: Floats, groups: Ints, level: float) -> int | None:
+        """As `update_scores`: after which of them there is an alarm that there was not before, None if there is none."""
+        return self.martingale.update_all(self._ranked(scores, groups), level)
+
+    def _ranked(self, scores: Floats, groups: Ints) -> Floats:
+        """P-values (n,) of scores (n,), which are remembered."""
+        if len(scores) == 1:
+            found = np.array([self._ranks.p_value(int(groups[0]), float(scores[0]))])
+        else:
+            found = self._ranks.p_values(groups, scores)
+        self._seen.append((np.array(scores, dtype=np.float64), found, np.array(groups, dtype=np.int64)))
+        if len(self._seen) >= MOST_BATCHES:
+            self._seen = [(self.scores, self.p_values, self.groups)]
+        return found
+
+    @property
+    def scores(self) -> Floats:
+        return np.concatenate([np.empty(0), *(batch[0] for batch in self._seen)])
 
     @property
     def p_values(self) -> Floats:
-        return np.array(self._p_values)
+        return np.concatenate([np.empty(0), *(batch[1] for batch in self._seen)])
 
     @property
     def groups(self) -> Ints:
-        return np.array(self._groups, dtype=np.int64)
+        return np.concatenate([np.empty(0, dtype=np.int64), *(batch[2] for batch in self._seen)])
 
     @property
     def capital(self) -> float:
@@ -107,7 +123,7 @@ class Monitor:
             "rng": self.rng.bit_generator.state,
             "notes": self.notes,
         }
-        arrays = {"scores": np.array(self._scores), "p_values": self.p_values, "groups": self.groups}
+        arrays = {"scores": self.scores, "p_values": self.p_values, "groups": self.groups}
         write(path, header, arrays, MONITOR_FORMAT)
 
     @classmethod
@@ -132,4 +148,4 @@ class Monitor:
             raise CaptureError("its arrays do not fit together; begin a new one.")
         self.rng.bit_generator.state = header["rng"]  # the ranks draw from the same generator
         self._ranks.add(groups, scores)
-        self._scores, self._p_values, self._groups = scores.tolist(), p_values.tolist(), groups.tolist()
+        self._seen = [(scores, p_values, groups)]

@@ -17,6 +17,9 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.base.params import Params
 from capture_cp.conformal.thresholds import GroupScores
+from capture_cp.kernels.betting import among_earlier, jump
+
+MOST_RECENT = 1000  # single scores of a group that are kept in a list
 
 
 class OnlineRanks:
@@ -28,22 +31,50 @@ class OnlineRanks:
 
     def __init__(self, calibration: GroupScores, rng: np.random.Generator) -> None:
         starts = calibration.starts
-        self._bags = [calibration.scores[a:b].tolist() for a, b in pairwise(starts)]
+        # those of the calibration and of batches stay as arrays; the last few single ones are in a list
+        self._bags = [calibration.scores[a:b] for a, b in pairwise(starts)]
+        self._recent: list[list[float]] = [[] for _ in self._bags]
         self._rng = rng
 
     def p_value(self, group: int, score: float) -> float:
         """Share of scores of the group, this one included, that are larger; ties are broken at random."""
-        bag = self._bags[group]
-        first, last = bisect_left(bag, score), bisect_right(bag, score)
-        equal = last - first + 1
-        p = (len(bag) - last + self._rng.random() * equal) / (len(bag) + 1)
-        bag.insert(last, score)
+        bag, recent = self._bags[group], self._recent[group]
+        last = bisect_right(recent, score)
+        before = int(np.searchsorted(bag, score, "right")) + last
+        first = int(np.searchsorted(bag, score, "left")) + bisect_left(recent, score)
+        size = len(bag) + len(recent)
+        p = (size - before + self._rng.random() * (before - first + 1)) / (size + 1)
+        recent.insert(last, score)
+        if len(recent) >= MOST_RECENT:
+            self._settle(group)
         return p
+
+    def p_values(self, groups: Ints, scores: Floats) -> Floats:
+        """As `p_value` for scores (n,) and their groups (n,), one after the other: (n,)."""
+        random, found = self._rng.random(len(scores)), np.empty(len(scores))
+        for group in np.unique(groups).tolist():
+            self._settle(group)
+            here = np.flatnonzero(groups == group)
+            bag, mine = self._bags[group], scores[here]
+            distinct, ranks = np.unique(mine, return_inverse=True)
+            smaller, equal = among_earlier(ranks, len(distinct))
+            first = np.searchsorted(bag, mine, "left") + smaller
+            before = np.searchsorted(bag, mine, "right") + smaller + equal
+            size = len(bag) + np.arange(len(mine))
+            found[here] = (size - before + random[here] * (before - first + 1)) / (size + 1)
+            self._bags[group] = np.sort(np.concatenate([bag, mine]))
+        return found
 
     def add(self, groups: Ints, scores: Floats) -> None:
         """Put scores (n,) into the bags of their groups (n,) that were ranked before, in another run."""
         for group in np.unique(groups).tolist():
-            self._bags[group] = sorted(self._bags[group] + scores[groups == group].tolist())
+            self._bags[group] = np.sort(np.concatenate([self._bags[group], scores[groups == group]]))
+
+    def _settle(self, group: int) -> None:
+        """Put the last few scores of a group to the others."""
+        if self._recent[group]:
+            self._bags[group] = np.sort(np.concatenate([self._bags[group], self._recent[group]]))
+            self._recent[group] = []
 
 
 class JumperMartingale(Params):
@@ -82,14 +113,16 @@ class JumperMartingale(Params):
 
     def update(self, p: float) -> float:
         """Bet on one p-value; the capital afterwards."""
-        self._bets = (1 - self._rates) * self._bets + self._rates * self._bets.mean(axis=1, keepdims=True)
-        self._bets *= 1 + _SLOPES * (p - 0.5)
-        gain = float(self._bets.sum())
-        self._bets /= gain
-        self.log_capital += math.log(gain)
-        self.log_largest = max(self.log_largest, self.log_capital)
-        self.steps += 1
+        self.update_all(np.array([p], dtype=np.float64))
         return self.capital
+
+    def update_all(self, p_values: Floats, level: float = 0.01) -> int | None:
+        """Bet on p-values (n,), one after the other: after which of them `alarm(level)` became true, None if it did not."""
+        known, limit = self.alarm(level), -math.log(level)
+        now = self._bets, self._rates[:, 0], p_values, self.log_capital, self.log_largest, limit
+        self.log_capital, self.log_largest, first = jump(*now)
+        self.steps += len(p_values)
+        return None if known or first < 0 else int(first)
 
     def facts(self) -> dict[str, Any]:
         """Where it stands, as JSON can hold it, to the last bit."""
@@ -115,6 +148,3 @@ class JumperMartingale(Params):
     def alarm(self, level: float = 0.01) -> bool:
         """Whether the capital ever reached 1 / level: with exchangeable scores that happens with probability <= level."""
         return self.log_largest >= -math.log(level)
-
-
-_SLOPES = np.array([-1.0, 0.0, 1.0])

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, some_rows
+from capture_cp.base.arrays import digest
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, some_rows
+from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.monitor import Monitor
 from capture_cp.conformal.coverage import Coverage
-from capture_cp.conformal.drift import Outcomes, column_p_values, holm
+from capture_cp.conformal.drift import MOST_ROWS, Outcomes, column_p_values, holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
 from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.data.log_part import CHUNK, LogPart, Runner, Span, in_turn
+from capture_cp.data.transitions import TransitionLog, Transitions
 from capture_cp.logs.history import History
 
 QUESTIONS = ("order", "scores", "coverage", "inputs")
@@ -72,20 +78,40 @@ def check_batch(
     """
     X, Y = cap.pairs(X, Y)
     some_rows("X", X)
+    named = None if episodes is None else episode_numbers(episodes, len(X))
+    names = tuple(f"x{i}" for i in range(X.shape[1])) if inputs is None else inputs
+    log = Transitions(X, np.empty((len(X), 0)), Y, names, (), tuple(f"y{i}" for i in range(Y.shape[1])), named)
+    return check_log(cap, log, alpha, confidence, level, seed, history)
+
+
+def check_log(
+    cap: Capture,
+    log: TransitionLog,
+    alpha: float = 0.1,
+    confidence: float | None = None,
+    level: float = 0.01,
+    seed: int = 0,
+    history: History | None = None,
+    run: Runner[Any] = in_turn,
+) -> BatchCheck:
+    """As `check_batch`, for a log that need not fit into memory; its episodes count where it has any.
+
+    `run` says where its chunks are computed, by default here.
+    """
+    episodes = log.episodes()
     if episodes is None and isinstance(cap.calibration_, EpisodeScores):
         raise CaptureError(
             "the calibration was made from episodes; give the episode of each new transition too (episodes=, or --episode)."
         )
     monitor = Monitor(cap, seed) if history is None else history.monitor  # which refuses what is not calibrated
+    n = len(log)
+    rows = np.arange(n) if episodes is None else one_of_each(episodes, monitor.rng)
+    asked = _asked(cap, log, rows, alpha, confidence, monitor, run)
     if history is not None:
         level = history.level
-        history.check_new(X, Y)
-    m = cap.feasible_index(Y)
-    prediction = cap.predict(X, monitor.rng)
-    coverage = cap.coverage(X, Y, alpha, confidence, prediction, volumes=False, episodes=episodes)
-    rows = np.arange(len(X)) if episodes is None else one_of_each(episode_numbers(episodes, len(X)), monitor.rng)
-    R = cap.scores(prediction, Y)[rows]
-    group = cap.partition_.grown.groups(X[rows], m[rows])
+        history.check_new(n, asked.digests, asked.beginning)
+    coverage = cap.tallied(asked.inside, asked.m, asked.groups, float(alpha), None, episodes)
+    R, group, here = asked.R[rows], asked.groups[rows].astype(np.int64), asked.inside[rows]
     each = level / len(QUESTIONS)
     part = each if history is None else each * history.share
     together = cap.partition_.grown.components(cap.strata.names)
@@ -93,37 +119,101 @@ def check_batch(
     found = [
         order,
         *_scores(monitor.p_values[-len(rows) :], group, together, part),
-        *_coverage(outcomes_of(cap, R, X[rows], m[rows], alpha, confidence), together, part),
-        *_inputs(cap, X[rows], inputs, part),
+        *_coverage(_outcomes(cap, R, group, here, alpha, confidence), together, part),
+        *_inputs(cap, asked.told, log.X_names, part),
     ]
     checked = BatchCheck(coverage, tuple(found), level, len(rows))
     if history is not None:
-        history.add(X, Y, checked.alarms_about)
+        history.add(n, asked.digests, checked.alarms_about)
     return checked
+
+
+class _Asked(NamedTuple):
+    """What the calibration has to say about every transition of a log."""
+
+    R: Floats  # (n,)
+    inside: Bools  # (n,)
+    m: npt.NDArray[np.int32]  # (n,)
+    groups: npt.NDArray[np.int32]  # (n,)
+    told: Floats  # inputs of some, (r, dx)
+    digests: list[str]  # of the chunks
+    beginning: tuple[Floats, Floats]  # inputs and outcomes of the first chunk
+
+
+def _asked(
+    cap: Capture,
+    log: TransitionLog,
+    rows: Ints,
+    alpha: float,
+    confidence: float | None,
+    monitor: Monitor,
+    run: Runner[Any],
+) -> _Asked:
+    """Ask about every transition; `rows` are those that are tested, of which some evenly spaced ones are kept."""
+    n, at = len(log), 0
+    wanted = np.zeros(n, dtype=bool)
+    wanted[rows[:: -(-len(rows) // MOST_ROWS)]] = True
+    part = LogPart.whole(log)
+    # a log of one chunk draws from the monitor itself, as it always has; of others every chunk has numbers of its own
+    rng: Any = monitor.rng if n <= CHUNK else int(monitor.rng.integers(2**62))
+    cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
+    R, inside = np.empty(n), np.empty(n, dtype=bool)
+    m, groups = (np.empty(n, dtype=np.int32) for _ in range(2))
+    told, digests, beginning = [], [], None
+    here_only = isinstance(rng, np.random.Generator)  # it must go on from where it stands
+    for found in (in_turn if here_only else run)(partial(_ask, cap, alpha, confidence, rng), part.spans(wanted)):
+        here = slice(at, at := at + len(found.R))
+        R[here], inside[here], m[here], groups[here] = found.R, found.inside, found.m, found.groups
+        told.append(found.told)
+        digests += found.digests
+        beginning = beginning or found.beginning
+    assert beginning is not None
+    return _Asked(R, inside, m, groups, np.concatenate(told), digests, beginning)
+
+
+def _ask(cap: Capture, alpha: float, confidence: float | None, rng: Any, span: Span) -> _Asked:
+    found, told, digests, beginning = [], [], [], None
+    for chunk in span.chunks():
+        m = cap.feasible_index(chunk.Y, "Y" if chunk.first == 0 else f"Y from row {chunk.first} on")
+        prediction = cap.predict(
+            chunk.X, rng if isinstance(rng, np.random.Generator) else stream(rng, "check", chunk.number)
+        )
+        inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, prediction, m)
+        group = cap.partition_.grown.groups(chunk.X, m)
+        found.append((cap.scores(prediction, chunk.Y), inside, m.astype(np.int32), group.astype(np.int32)))
+        told.append(chunk.X[span.wanted_of(chunk)])
+        digests.append(digest(chunk.X, chunk.Y))
+        beginning = beginning or (chunk.X, chunk.Y)
+    R, held, labels, groups = (np.concatenate(column) for column in zip(*found))
+    first = beginning if span.number == 0 and beginning is not None else (np.empty((0, 0)), np.empty((0, 0)))
+    return _Asked(R, held, labels, groups, np.concatenate(told), digests, first)
 
 
 def outcomes_of(cap: Capture, R: Floats, X: Floats, m: Ints, alpha: float, confidence: float | None) -> Outcomes:
     """Outcomes with scores R (n,) of inputs X (n, dx) that landed in strata m (n,)."""
+    held = cap.threshold_table(alpha, confidence).thresholds[cap.partition_.groups(X, m)] >= R
+    return _outcomes(cap, R, cap.partition_.grown.groups(X, m), held, alpha, confidence)
+
+
+def _outcomes(cap: Capture, R: Floats, group: Ints, held: Bools, alpha: float, confidence: float | None) -> Outcomes:
+    """Outcomes with scores R (n,), grown groups (n,), and whether they are in their regions (n,)."""
     assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
     single = cap.calibration_.single
     ranks = np.array([conformal_rank(int(n), alpha, confidence) for n in single.sizes])
-    group = cap.partition_.grown.groups(X, m)
-    held = cap.threshold_table(alpha, confidence).thresholds[cap.partition_.groups(X, m)] >= R
     return Outcomes(alpha, group, held, single.at(alpha, confidence)[group] >= R, single.sizes, ranks)
 
 
 def _order(monitor: Monitor, R: Floats, group: Ints, rows: Ints, level: float) -> Finding:
     """Is the batch, in its order, exchangeable with the calibration? A martingale bets that it is not."""
-    before, first = monitor.alarm(level), None
-    for i in range(len(R)):
-        monitor.update_scores(R[i : i + 1], group[i : i + 1])
-        if first is None and monitor.alarm(level):
-            first = int(rows[i])
+    before = monitor.alarm(level)
+    first = monitor.first_alarm(R, group, level)
     p = float(np.exp(-monitor.martingale.log_largest))
     says = f"a bet of 1 grew to {monitor.capital:.3g}, at most to {1 / max(p, 1e-300):.3g}; alarm from {1 / level:g}"
-    if first is not None:
-        says += ", reached in an earlier batch" if before else f", reached in data row {first + 1}"
-    return Finding("order", "all, over time", p, says, level, first is not None)
+    if before:
+        says += ", reached in an earlier batch"
+    elif first is not None:
+        says += f", reached in data row {int(rows[first]) + 1}"
+    return Finding("order", "all, over time", p, says, level, before or first is not None)
 
 
 def _scores(p_values: Floats, group: Ints, together: dict[str, Ints], level: float) -> list[Finding]:
@@ -156,15 +246,14 @@ def _coverage(outcomes: Outcomes, together: dict[str, Ints], level: float) -> li
     return found
 
 
-def _inputs(cap: Capture, X: Floats, names: tuple[str, ...] | None, level: float) -> list[Finding]:
+def _inputs(cap: Capture, X: Floats, names: tuple[str, ...], level: float) -> list[Finding]:
     """Which inputs are distributed otherwise than those of the calibration?"""
     summary = cap.data_.get("inputs")
     if summary is None:
         return []
     corrected = holm(column_p_values(summary, X))
-    called = names if names is not None else tuple(f"x{i}" for i in range(X.shape[1]))
     middle = len(summary["ranks"]) // 2
     return [
         Finding("inputs", name, float(p), f"median {np.median(x):.4g}, it was {values[middle]:.4g}", level, bool(p <= level))
-        for name, p, x, values in zip(called, corrected, X.T, summary["values"])
+        for name, p, x, values in zip(names, corrected, X.T, summary["values"])
     ]

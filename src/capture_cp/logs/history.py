@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capture_cp.base.arrays import digest
+from capture_cp.base.arrays import digest, digest_of_chunks
 from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.monitor import Monitor
@@ -56,19 +56,24 @@ class History:
         number = len(self.batches) + 1
         return 1.0 / (number * (number + 1))
 
-    def check_new(self, X: Floats, Y: Floats) -> None:
-        """Refuse a batch X (n, dx), Y (n, dc) that is, or begins with, one that was checked before."""
+    def check_new(self, n: int, digests: Sequence[str], beginning: tuple[Floats, Floats]) -> None:
+        """Refuse a batch of n transitions that is, or begins with, one that was checked before.
+
+        `digests` are those of its chunks, `beginning` inputs and outcomes of the first: a longer batch is known as a whole.
+        """
+        X, Y = beginning
         beginnings = {rows: digest(X[:rows], Y[:rows]) for rows in {seen["rows"] for seen in self.batches} if rows <= len(X)}
+        beginnings[n] = digest_of_chunks(digests)
         for number, seen in enumerate(self.batches, 1):
             if beginnings.get(seen["rows"]) == seen["sha256"]:
-                what = "are" if seen["rows"] == len(X) else f"begin with the {seen['rows']:,} of"
+                what = "are" if seen["rows"] == n else f"begin with the {seen['rows']:,} of"
                 raise CaptureError(
                     f"these transitions {what} batch {number} of the history, which is checked already; give it new ones."
                 )
 
-    def add(self, X: Floats, Y: Floats, alarms: str) -> None:
-        """Remember a batch X (n, dx), Y (n, dc) that was checked, and what its alarms were about, if there were any."""
-        self.batches.append({"rows": len(X), "sha256": digest(X, Y)})
+    def add(self, n: int, digests: Sequence[str], alarms: str) -> None:
+        """Remember a batch of n transitions that was checked, and what its alarms were about, if there were any."""
+        self.batches.append({"rows": n, "sha256": digest_of_chunks(digests)})
         if alarms and self.alarm is None:
             self.alarm = {"batch": len(self.batches), "about": alarms}
 
