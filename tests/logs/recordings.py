@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,8 +46,10 @@ class Runs:
         parts = self.state[kept], self.action[kept], self.state[kept + 1]
         return Transitions.from_arrays(*parts, *names, episode=self.run[kept], episode_name="run")
 
-    def csv(self, path: Path) -> Path:
-        write_transitions(path, self.transitions())
+    def csv(self, path: Path, name: str) -> Path:
+        """A transition per row; a run is called by what stands before its number in `name`."""
+        log = self.transitions()
+        write_transitions(path, replace(log, episode=np.array([f"{name}{run}" for run in log.episode])))
         return path
 
     def lerobot(self, folder: Path, version: str) -> Path:

@@ -31,7 +31,7 @@ class Bag:
             for file in _files(path):
                 self.files.append(READERS[file.suffix.lower()](existing_file(file, "bag")))
         self.topics: dict[str, Topic] = {topic.name: topic for file in self.files for topic in file.topics.values()}
-        self.start = min(file.start for file in self.files)
+        self.start, self.end = min(file.start for file in self.files), max(file.end for file in self.files)
 
     def count(self, topic: str) -> int:
         """How many messages a topic has."""
@@ -70,6 +70,19 @@ class Bag:
                         stamps.append(stamp)
                         contents.append(data)
             return {name: (np.array(stamps, dtype=np.int64), contents) for name, (stamps, contents) in found.items()}
+
+    def first(self) -> dict[str, bytes]:
+        """The first message of every topic that has any."""
+        found: dict[str, bytes] = {}
+        with _clear(self.path):
+            for file in self.files:
+                wanted = {n for n, topic in file.topics.items() if file.counts.get(n) and topic.name not in found}
+                for number, _, data in file.messages(wanted) if wanted else ():
+                    found.setdefault(file.topics[number].name, data)
+                    wanted.discard(number)
+                    if not wanted:
+                        break
+        return found
 
     def topic(self, name: str) -> Topic:
         """A topic by its name."""

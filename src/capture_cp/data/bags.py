@@ -42,10 +42,9 @@ class BagSource(LogSource):
         """Fields of all topics, as their first messages have them."""
         bag = Bag(self.path)
         found = [Column(TIME, "number")]
-        for name, (_, contents) in bag.messages(bag.topics).items():
-            if contents:
-                fields = bag.layout(bag.topics[name], contents[0]).fields
-                found += [Column(f"{name}.{field}", "number", place.count) for field, place in fields.items()]
+        for name, content in bag.first().items():
+            fields = bag.layout(bag.topics[name], content).fields
+            found += [Column(f"{name}.{field}", "number", place.count) for field, place in fields.items()]
         return tuple(found)
 
     def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:

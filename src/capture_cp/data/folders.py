@@ -65,7 +65,8 @@ class FolderSource(LogSource):
             if file.suffix.lower() != self.files[0].suffix.lower():
                 raise CaptureError(f"{path} mixes formats: {file.name} and {self.files[0].name}; keep one of them apart.")
         first = self._open(0)
-        self._columns, self.messages = first.columns(), first.messages
+        self.messages = first.messages
+        self._columns = () if self.messages else first.columns()  # of messages they are many, and not asked for here
         self._own = FILE not in {column.name for column in self._columns}
         self._breaks, self._notes, self._ends = np.empty(0, dtype=np.int64), list[str](), np.zeros(1, dtype=np.int64)
         if not self.messages:
@@ -96,6 +97,8 @@ class FolderSource(LogSource):
         return self._notes
 
     def columns(self) -> tuple[Column, ...]:
+        if self.messages:
+            return (*self._open(0).columns(), Column(FILE, "text"))
         return (*self._columns, *([Column(FILE, "text")] if self._own else []))
 
     @property

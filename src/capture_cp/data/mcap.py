@@ -43,7 +43,7 @@ class McapFile:
         self.path = path
         self.topics: dict[int, Topic] = {}
         self.counts: dict[int, int] = {}
-        self.start = 1 << 63
+        self.start, self.end = 1 << 63, 0
         self._schemas: dict[int, tuple[str, str, str]] = {0: ("", "", "")}
         self._unpacked = 0
         with self.path.open("rb") as file:
@@ -104,6 +104,7 @@ class McapFile:
             self.counts[number] = self.counts.get(number, 0) + len(entries)
             if len(entries):
                 self.start = min(self.start, int(entries["stamp"].min()))
+                self.end = max(self.end, int(entries["stamp"].max()))
 
     def _scanned(self, data: bytes, wanted: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
         """Every record of an unpacked chunk."""
@@ -136,7 +137,8 @@ class McapFile:
             if number in wanted:
                 yield number, stamp, data[_MESSAGE.size :]
             elif not wanted:
-                self.counts[number], self.start = self.counts.get(number, 0) + 1, min(self.start, stamp)
+                self.counts[number] = self.counts.get(number, 0) + 1
+                self.start, self.end = min(self.start, stamp), max(self.end, stamp)
         elif op == SCHEMA:
             (number,), rest = struct.unpack_from("<H", data), data[2:]
             name, rest = _text(rest)

@@ -34,9 +34,11 @@ class DatabaseFile:
                 int(number): Topic(int(number), str(name), str(kind), str(way), *definitions.get(str(kind), ("", "")))
                 for number, name, kind, way in found
             }
-            counted = data.execute("SELECT topic_id, count(*), min(timestamp) FROM messages GROUP BY topic_id").fetchall()
-        self.counts = {int(number): int(count) for number, count, _ in counted}
-        self.start = min((int(first) for _, _, first in counted), default=1 << 63)
+            asked = "SELECT topic_id, count(*), min(timestamp), max(timestamp) FROM messages GROUP BY topic_id"
+            counted = data.execute(asked).fetchall()
+        self.counts = {int(number): int(count) for number, count, _, _ in counted}
+        self.start = min((int(first) for _, _, first, _ in counted), default=1 << 63)
+        self.end = max((int(last) for _, _, _, last in counted), default=0)
 
     def messages(self, wanted: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
         """Number of the topic, stamp in ns and content of every message of the topics wanted, as they are in the file."""

@@ -54,7 +54,7 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
     sound = (
         isinstance(columns, dict)
         and all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in columns.values())
-        and all(isinstance(facts.get(name), str | None) for name in ("episode", "time"))
+        and all(isinstance(facts.get(name), str | None) for name in ("episode", "time", "clock"))
     )
     if not sound:
         raise CaptureError(f"calibration {path} is damaged; calibrate again.")

@@ -21,7 +21,8 @@ from capture_cp.capture.preflight import check_unseen
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import Model
-from capture_cp.data.transitions import Transitions, read_transitions
+from capture_cp.data.logged import LoggedTransitions
+from capture_cp.data.transitions import Transitions
 from capture_cp.logs import options
 from capture_cp.logs.bundle import LinearModel, grid_around, grid_facts
 from capture_cp.logs.cautions import (
@@ -49,8 +50,10 @@ CALIBRATED = tuple(name for name in METHODS if name != "particles")
 class Calibrate:
     """From a log of transitions to calibrated regions: fit, check on a share that is held out, save, and write a report.
 
-    DATA is a .csv, .npz or .parquet file with one transition per row, or a .toml file with these options by name
-    (data = "log.csv", state = ["x", "y"], ...; paths are relative to it, options after it have the last word).
+    DATA is a .csv, .npz or .parquet file with one transition per row; or a log as robots write them, with one step per row
+    (--following in place of --next): a LeRobot folder, an .mcap file, a rosbag2 folder or .db3 file, a robomimic .hdf5 file;
+    or a folder or a "pattern*" of such files; or a .toml file with these options by name (data = "log.csv", state = ["x",
+    "y"], ...; paths are relative to it, options after it have the last word). `capture inspect DATA` shows what is inside.
 
     Without --model a straight line through a share of the log serves as one: the regions are valid, and larger than those
     of a better model. Without --strata there is one stratum, "all". Steps of one episode are not independent: name their
@@ -62,7 +65,9 @@ class Calibrate:
     ]
     state: options.StateColumns
     action: options.ActionColumns
-    next: options.NextColumns
+    next: options.NextColumns = ()
+    following: options.FollowingColumns = ()
+    clock: options.Clock = "received"
     model: Annotated[
         str, tyro.conf.arg(help="module:object, called as model(X, n_particles, rng) -> (n, L, dc); or linear.")
     ] = LINEAR
@@ -94,7 +99,7 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
         self._check_settings()
-        log = read_transitions(self.data, self.state, self.action, self.next, episode=self.episode, time=self.time)
+        log = self._read(console)
         with warnings.catch_warnings(record=True) as caught:
             listen()
             strata = self._strata(log)
@@ -108,7 +113,7 @@ class Calibrate:
             far = far_cautions(cap, kept, self.seed)
         cautions = [
             *unit_cautions(log),
-            *turn_cautions(log, self.distances.angular(self.next)),
+            *turn_cautions(log, self.distances.angular(log.next_names)),
             *duplicate_cautions(parts),
             *merge_cautions(cap),
             *few,
@@ -124,6 +129,15 @@ class Calibrate:
             write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
         self._write_report(console, cap, coverage, parts, cautions)
 
+    def _read(self, console: Console) -> Transitions:
+        names = options.after(self.next, self.following)
+        logged = LoggedTransitions(
+            self.data, self.state, self.action, **names, episode=self.episode, time=self.time, clock=self.clock
+        )
+        options.print_notes(console, logged)
+        self.distances.of(logged.next_names)
+        return logged.read()
+
     @property
     def linear(self) -> bool:
         """Whether the built-in model is used."""
@@ -133,7 +147,7 @@ class Calibrate:
         """The user's strata, or a single one; with a grid for pictures where distances are plain."""
         if self.strata is not None:
             return user_strata(self.strata, self.folder, log.Y)
-        return one_stratum(grid_around(log.Y) if self.distances.of(self.next) is None else None)
+        return one_stratum(grid_around(log.Y) if self.distances.of(log.next_names) is None else None)
 
     def _split(self, log: Transitions) -> dict[str, Transitions]:
         """Parts of the log by what they are for; whole episodes, where there are any."""
@@ -146,7 +160,8 @@ class Calibrate:
 
     def _model(self, parts: dict[str, Transitions], log: Transitions) -> Model:
         if self.linear:
-            return LinearModel.trained(parts["to train"].X, unwrapped(parts["to train"], self.distances.angular(self.next)))
+            angles = self.distances.angular(log.next_names)
+            return LinearModel.trained(parts["to train"].X, unwrapped(parts["to train"], angles))
         model = user_model(self.model, self.folder)
         check_unseen(model, log.X, log.Y)  # of the whole log: what it is checked on must be new to it as well
         return model
@@ -154,7 +169,7 @@ class Calibrate:
     def _fit(self, model: Model, strata: Strata, log: Transitions) -> Capture:
         tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=self._min_stratum)
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
-        cap = method(self.method, model, strata, metric=self.distances.of(self.next), **parts)
+        cap = method(self.method, model, strata, metric=self.distances.of(log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
         with in_options():
             return cap.fit(log.X, log.Y, episodes=log.episode)
@@ -181,7 +196,8 @@ class Calibrate:
     def _facts(self, log: Transitions, cap: Capture) -> dict[str, Any]:
         """What `capture check` needs to know beside the calibration."""
         facts: dict[str, Any] = {
-            "columns": {name: list(getattr(log, f"{name}_names")) for name in ("state", "action", "next")},
+            "columns": options.columns_of(log, bool(self.following)),
+            "clock": self.clock,
             "episode": self.episode,
             "time": self.time,
             "alpha": self.alpha,
@@ -209,7 +225,7 @@ class Calibrate:
             console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
 
     def _group_rows(self, cap: Capture, coverage: Coverage) -> list[dict[str, Any]]:
-        names = (*self.state, *self.action)
+        names = [name for part in ("state", "action") for name in cap.data_["robot"]["columns"][part]]
         q = cap.threshold_table(self.alpha, self.confidence).thresholds
         return [
             {
@@ -242,7 +258,6 @@ class Calibrate:
         failure_rate(self.alpha)
         confidence_level(self.confidence)
         known_name("method", self.method, CALIBRATED)
-        self.distances.of(self.next)
         for name in ("particles", "min_leaf"):
             whole_number(name.replace("_", "-"), getattr(self, name), 1)
         whole_number("seed", self.seed, 0)

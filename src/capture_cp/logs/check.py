@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -17,7 +17,8 @@ from capture_cp.base.arrays import digest
 from capture_cp.base.checks import CaptureError, failure_rate, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
-from capture_cp.data.transitions import Transitions, read_transitions
+from capture_cp.data.logged import LoggedTransitions
+from capture_cp.data.transitions import Transitions
 from capture_cp.logs import options
 from capture_cp.logs.batch import BatchCheck, check_batch
 from capture_cp.logs.bundle import brings, load_calibration, robot_facts
@@ -33,9 +34,10 @@ from capture_cp.report.output import write_rows
 class Check:
     """Does a new batch of transitions still satisfy a calibration? Coverage with intervals, and tests for drift.
 
-    DATA is a .csv, .npz or .parquet file, its rows in the order of time. CALIBRATION is a file that `capture calibrate` or
-    Capture.save wrote, or the .toml file that `capture calibrate` was given. Four questions are asked: do the scores, in
-    their order, look like those of the calibration (a conformal test martingale); in which strata do they not; is coverage
+    DATA is a log of any kind that `capture calibrate` takes, its rows in the order of time. CALIBRATION is a file that
+    `capture calibrate` or Capture.save wrote, or the .toml file that `capture calibrate` was given. Four questions are
+    asked: do the scores, in their order, look like those of the calibration (a conformal test martingale); in which strata
+    do they not; is coverage
     below 1 - alpha by more than chance; which inputs are distributed otherwise. If nothing has changed, any of them raises
     an alarm with probability at most --alarm, in one batch. For checks every night give --history: a file that remembers
     earlier batches, with which --alarm limits the false alarms of all nights together, for ever.
@@ -52,6 +54,11 @@ class Check:
     state: options.StateColumns = ()
     action: options.ActionColumns = ()
     next: options.NextColumns = ()
+    following: options.FollowingColumns = ()
+    clock: Annotated[
+        Literal["received", "header"] | None,
+        tyro.conf.arg(help="Of a bag: the stamps of messages, or those in their headers; by default as calibrated."),
+    ] = None
     model: Annotated[
         str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
     ] = None
@@ -81,7 +88,7 @@ class Check:
         self._check_settings()
         facts = robot_facts(self.calibration)
         alpha = self.alpha if self.alpha is not None else failure_rate(facts.get("alpha", 0.1))
-        log = self._read(facts)
+        log = self._read(facts, console)
         with warnings.catch_warnings(record=True) as caught:
             listen()
             cap = self._calibration(facts, log)
@@ -121,15 +128,20 @@ class Check:
     def _history(self, cap: Capture) -> History | None:
         return None if self.history is None else History.begun_or_continued(self.history, cap, self.alarm, self.seed)
 
-    def _read(self, facts: Mapping[str, Any]) -> Transitions:
+    def _read(self, facts: Mapping[str, Any], console: Console) -> Transitions:
         """The new transitions, by the columns that are named or that the calibration remembers."""
         remembered = facts.get("columns", {})
-        columns = {name: getattr(self, name) or remembered.get(name) for name in ("state", "action", "next")}
+        given = "next" if self.next else "following" if self.following else ""
+        after = given or ("following" if "following" in remembered else "next")
+        columns = {name: getattr(self, name) or remembered.get(name) for name in ("state", "action", after)}
         missing = [f"--{name}" for name, given in columns.items() if not given]
         if missing:
             raise CaptureError(f"calibration {self.calibration} remembers no columns; name them with {', '.join(missing)}.")
         episode = self.episode if self.episode is not None else facts.get("episode")
-        log = read_transitions(self.data, **columns, episode=episode, time=self.time or facts.get("time"))
+        clock = self.clock or facts.get("clock") or "received"
+        logged = LoggedTransitions(self.data, **columns, episode=episode, time=self.time or facts.get("time"), clock=clock)
+        options.print_notes(console, logged)
+        log = logged.read()
         if digest(log.X, log.Y) == facts.get("log_sha256"):
             raise CaptureError(f"{self.data} is the log that the calibration was made from; give it new transitions.")
         return log

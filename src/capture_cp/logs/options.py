@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
+from rich.console import Console
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.conformal.quantile import size_needed
+from capture_cp.data.logged import LoggedTransitions
+from capture_cp.data.transitions import TransitionLog
 
 #: The built-in model, by the name that --model takes.
 LINEAR = "linear"
@@ -20,6 +24,13 @@ TRAIN, CHECK = 0.25, 0.25
 StateColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the state before.", metavar="COLUMN ...")]
 ActionColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the action.", metavar="COLUMN ...")]
 NextColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the configuration after it.", metavar="COLUMN ...")]
+FollowingColumns = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(help="Or columns that hold it in the following row of the same episode.", metavar="COLUMN ..."),
+]
+Clock = Annotated[
+    Literal["received", "header"], tyro.conf.arg(help="Of a bag: the stamps of messages, or those in their headers.")
+]
 EpisodeColumn = Annotated[
     str | None,
     tyro.conf.arg(help="Column with the run that each row belongs to; steps of a run stay together.", metavar="COLUMN"),
@@ -42,6 +53,28 @@ Farthest = Annotated[
     ),
 ]
 Folder = Annotated[Path, tyro.conf.arg(help="Where the modules of --model and --strata lie that are not installed.")]
+
+
+def after(next: Sequence[str], following: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Which columns hold the configuration after a step, as `LoggedTransitions` takes them."""
+    if bool(next) == bool(following):
+        given = "both of --next and --following are" if next else "neither --next nor --following is"
+        raise CaptureError(
+            f"{given} given; name the columns of the configuration after a step, or those that hold it in the following row."
+        )
+    return {"next": next} if next else {"following": following}
+
+
+def columns_of(log: TransitionLog, follows: bool) -> dict[str, list[str]]:
+    """The columns of a log by their parts, as a calibration remembers them."""
+    last = {"following": [name.removeprefix("next_") for name in log.next_names]} if follows else {"next": [*log.next_names]}
+    return {"state": list(log.state_names), "action": list(log.action_names), **last}
+
+
+def print_notes(console: Console, log: LoggedTransitions) -> None:
+    """Print what was left out of a log."""
+    for note in log.notes():
+        console.print(f"note: {note}", highlight=False, markup=False)
 
 
 def expected_to_suffice(alpha: float, confidence: float | None) -> int:
