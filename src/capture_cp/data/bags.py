@@ -117,6 +117,8 @@ class BagTable(TableSource):
         topic = bag.topics[name]
         header = _STAMP if self.clock == "header" else ()
         known = bag.layout(topic, contents[0]).fields
+        if header and not known.keys() >= set(header):
+            raise CaptureError(f"messages of {name} in {self.path} have no header; choose --clock received.")
         fields = list(dict.fromkeys(_whole(field, known) for field in fields))
         for field in (*fields, *header):
             if field not in known:
