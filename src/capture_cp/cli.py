@@ -27,6 +27,7 @@ class Command(NamedTuple):
 
 OWN = {
     "size": Command("capture_cp.logs.size:Size", "How many transitions to log, before logging any."),
+    "inspect": Command("capture_cp.logs.inspect:Inspect", "What is inside a log, and which columns to name."),
     "calibrate": Command("capture_cp.logs.calibrate:Calibrate", "From a log of transitions to regions and a report."),
     "check": Command("capture_cp.logs.check:Check", "Does a new log still satisfy a calibration, or a certificate?"),
     "certify": Command(

@@ -12,6 +12,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import existing_file
+from capture_cp.data.bag_files import is_bag
 from capture_cp.data.csv_tables import LONGEST_LABEL, Table
 from capture_cp.data.formats import FILES, open_file
 from capture_cp.data.source import Column, LogSource, limits
@@ -24,7 +25,7 @@ MOST_FILES = 1_000_000
 def open_files(pattern: Path, labels: str | None) -> LogSource:
     """The log in all files whose names fit a pattern with * or ?."""
     found = [Path(name) for name in glob.iglob(str(pattern), recursive=True)]
-    files = sorted((file for file in found if file.is_file()), key=natural)
+    files = sorted((file for file in found if file.is_file() or is_bag(file)), key=natural)
     if not files:
         raise CaptureError(f"no file fits the pattern {pattern}; check the path.")
     return FolderSource(pattern, files, labels)
@@ -38,8 +39,11 @@ def open_folder(folder: Path, labels: str | None) -> LogSource | None:
         if not files:
             raise CaptureError(f"LeRobot data set {folder} has no Parquet file below {folder / 'data'}; copy it there.")
         return FolderSource(folder, files, labels)
-    entries = [entry for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith(".")]
-    files = sorted((entry for entry in entries if entry.suffix.lower() in FILES), key=natural)
+    if is_bag(folder):
+        return open_file(folder, labels)
+    entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in FILES]
+    files = sorted(files or filter(is_bag, entries), key=natural)
     return FolderSource(folder, files, labels) if files else None
 
 
@@ -51,25 +55,51 @@ def natural(file: Path) -> list[tuple[int, str]]:
 class FolderSource(LogSource):
     """Files of one format with the same columns, as one log."""
 
-    def __init__(self, path: Path, files: Sequence[Path], labels: str | None = None) -> None:
-        self.path, self.labels, self.files = path, labels, tuple(files)
+    def __init__(
+        self, path: Path, files: Sequence[Path], labels: str | None = None, arrangement: tuple[Any, ...] | None = None
+    ) -> None:
+        self.path, self.labels, self.files, self._arrangement = path, labels, tuple(files), arrangement
         if len(files) > MOST_FILES:
             raise CaptureError(f"{path} has {len(files):,} files; expected at most {MOST_FILES:,}.")
-        self._first = self._open(0)
-        columns, rows = {column.name: column for column in self._first.columns()}, []
-        for number, file in enumerate(self.files):
+        for file in self.files:
             if file.suffix.lower() != self.files[0].suffix.lower():
                 raise CaptureError(f"{path} mixes formats: {file.name} and {self.files[0].name}; keep one of them apart.")
-            source = self._first if number == 0 else self._open(number)
+        first = self._open(0)
+        self.messages = first.messages
+        self._columns = () if self.messages else first.columns()  # of messages they are many, and not asked for here
+        self._own = FILE not in {column.name for column in self._columns}
+        self._breaks, self._notes, self._ends = np.empty(0, dtype=np.int64), list[str](), np.zeros(1, dtype=np.int64)
+        if not self.messages:
+            self._index(first)
+
+    def _index(self, first: LogSource) -> None:
+        """Look into every file once: its columns, how many rows it has, and where they lead nowhere."""
+        rows, breaks = [0], []
+        for number, file in enumerate(self.files):
+            source = first if number == 0 else self._open(number)
             if number:
-                self._check_columns(file, source, columns)
+                self._check_columns(file, source)
+            breaks.append(source.breaks() + sum(rows))
+            self._notes += [f"{file.name}: {note}" for note in source.notes()]
             rows.append(source.rows)
             source.release()
-        self._ends: Ints = np.cumsum([0, *rows], dtype=np.int64)
-        self._own = FILE not in columns
+        self._ends, self._breaks = np.cumsum(rows, dtype=np.int64), np.concatenate(breaks)
+
+    def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
+        if not self.messages:
+            return self
+        return FolderSource(self.path, self.files, self.labels, (names, rows_of, after, clock))
+
+    def breaks(self) -> Ints:
+        return self._breaks
+
+    def notes(self) -> list[str]:
+        return self._notes
 
     def columns(self) -> tuple[Column, ...]:
-        return (*self._first.columns(), *([Column(FILE, "text")] if self._own else []))
+        if self.messages:
+            return (*self._open(0).columns(), Column(FILE, "text"))
+        return (*self._columns, *([Column(FILE, "text")] if self._own else []))
 
     @property
     def rows(self) -> int:
@@ -118,11 +148,14 @@ class FolderSource(LogSource):
         return inside.as_posix()[-LONGEST_LABEL:]
 
     def _open(self, number: int) -> LogSource:
-        return open_file(existing_file(self.files[number], "transition file"), self.labels)
+        file = self.files[number]
+        source = open_file(file if file.is_dir() else existing_file(file, "transition file"), self.labels)
+        return source if self._arrangement is None else source.arranged(*self._arrangement)
 
-    def _check_columns(self, file: Path, source: LogSource, columns: dict[str, Column]) -> None:
+    def _check_columns(self, file: Path, source: LogSource) -> None:
         """Refuse a file whose columns have other names or hold something else than those of the first."""
-        here: dict[str, Any] = {column.name: column for column in source.columns()}
+        columns = {column.name: column for column in self._columns}
+        here = {column.name: column for column in source.columns()}
         for name in (*columns, *here):
             if columns.get(name) != here.get(name):
                 raise CaptureError(

@@ -13,11 +13,19 @@ FILES = {
     ".parquet": "parquet:ParquetSource",
     ".npz": "whole:WholeSource",
     ".csv": "whole:WholeSource",
+    ".mcap": "bags:BagSource",
+    ".db3": "bags:BagSource",
+    ".hdf5": "hdf5:Hdf5Source",
+    ".h5": "hdf5:Hdf5Source",
 }
 
 
 def open_file(file: Path, labels: str | None) -> LogSource:
-    """The log in one file."""
+    """The log in one file, or in the folder of one bag."""
+    if file.is_dir():
+        from capture_cp.data.bags import BagSource
+
+        return BagSource(file)
     module, _, name = FILES[known_name(f"ending of {file},", file.suffix.lower(), FILES)].partition(":")
     source: LogSource = getattr(import_module(f"capture_cp.data.{module}"), name)(file, labels)
     return source

@@ -41,6 +41,8 @@ class LogSource(ABC):
     """A log on disk. It can be pickled: what is open is opened again where it arrives."""
 
     path: Path
+    #: Whether it is a log of messages, that has no rows before it is arranged.
+    messages = False
 
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:

@@ -76,7 +76,7 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
     sound = (
         isinstance(columns, dict)
         and all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in columns.values())
-        and all(isinstance(facts.get(name), str | None) for name in ("episode", "time", "model", "strata"))
+        and all(isinstance(facts.get(name), str | None) for name in ("episode", "time", "clock", "model", "strata"))
     )
     if not sound:
         raise CaptureError(f"calibration {path} is damaged; calibrate again.")

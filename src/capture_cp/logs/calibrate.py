@@ -38,6 +38,7 @@ from capture_cp.logs.cautions import (
 from capture_cp.logs.computing import Computing
 from capture_cp.logs.distances import Distances, turn_cautions, unwrapped
 from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
+from capture_cp.logs.reading import after, columns_of, opened
 from capture_cp.logs.report import coverage_by_stratum, group_table, write_report
 from capture_cp.logs.survey import Split, Survey, shared_rows, survey
 from capture_cp.logs.user_objects import in_options, tells_training, user_model, user_strata
@@ -46,7 +47,6 @@ from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
-IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
 
@@ -54,8 +54,10 @@ CALIBRATED = tuple(name for name in METHODS if name != "particles")
 class Calibrate:
     """From a log of transitions to calibrated regions: fit, check on a share that is held out, save, and write a report.
 
-    DATA is a .csv, .npz or .parquet file with one transition per row, or a .toml file with these options by name
-    (data = "log.csv", state = ["x", "y"], ...; paths are relative to it, options after it have the last word).
+    DATA is a .csv, .npz or .parquet file with one transition per row; or a log as robots write them, with one step per row
+    (--following in place of --next): a LeRobot folder, an .mcap file, a rosbag2 folder or .db3 file, a robomimic .hdf5 file;
+    or a folder or a "pattern*" of such files; or a .toml file with these options by name (data = "log.csv", state = ["x",
+    "y"], ...; paths are relative to it, options after it have the last word). `capture inspect DATA` shows what is inside.
 
     Without --model a straight line through a share of the log serves as one: the regions are valid, and larger than those
     of a better model. Without --strata there is one stratum, "all". Steps of one episode are not independent: name their
@@ -67,7 +69,9 @@ class Calibrate:
     ]
     state: options.StateColumns
     action: options.ActionColumns
-    next: options.NextColumns
+    next: options.NextColumns = ()
+    following: options.FollowingColumns = ()
+    clock: options.Clock = "received"
     model: Annotated[
         str, tyro.conf.arg(help="module:object, called as model(X, n_particles, rng) -> (n, L, dc); or linear.")
     ] = LINEAR
@@ -100,7 +104,7 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
         self._check_settings()
-        log = self._log()
+        log = self._log(console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
             split = Split.of(log, self._shares.parts(), self.seed)
@@ -138,10 +142,12 @@ class Calibrate:
         """Whether the built-in model is used."""
         return self.model == LINEAR
 
-    def _log(self) -> TransitionLog:
-        """The log: in memory where it is small, so that it is read once, else on disk."""
-        log = LoggedTransitions(self.data, self.state, self.action, self.next, episode=self.episode, time=self.time)
-        return log.read() if len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY else log
+    def _log(self, console: Console) -> TransitionLog:
+        names = after(self.next, self.following)
+        more = {"episode": self.episode, "time": self.time, "clock": self.clock}
+        logged = LoggedTransitions(self.data, self.state, self.action, **names, **more)
+        self.distances.of(logged.next_names)
+        return opened(logged, console)
 
     def _one_stratum(self, seen: Survey) -> Strata:
         """A single stratum; with a grid for pictures where distances are plain."""
@@ -187,7 +193,8 @@ class Calibrate:
     def _facts(self, log: TransitionLog, seen: Survey, cap: Capture) -> dict[str, Any]:
         """What `capture check` needs to know beside the calibration."""
         facts: dict[str, Any] = {
-            "columns": {name: list(getattr(log, f"{name}_names")) for name in ("state", "action", "next")},
+            "columns": columns_of(log, bool(self.following)),
+            "clock": self.clock,
             "episode": self.episode,
             "time": self.time,
             "alpha": self.alpha,
@@ -215,7 +222,7 @@ class Calibrate:
             console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
 
     def _group_rows(self, cap: Capture, coverage: Coverage) -> list[dict[str, Any]]:
-        names = (*self.state, *self.action)
+        names = [name for part in ("state", "action") for name in cap.data_["robot"]["columns"][part]]
         q = cap.threshold_table(self.alpha, self.confidence).thresholds
         return [
             {
@@ -248,7 +255,6 @@ class Calibrate:
         failure_rate(self.alpha)
         confidence_level(self.confidence)
         known_name("method", self.method, CALIBRATED)
-        self.distances.of(self.next)
         for name in ("particles", "min_leaf"):
             whole_number(name.replace("_", "-"), getattr(self, name), 1)
         whole_number("seed", self.seed, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,17 +13,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from capture_cp.base.arrays import digest
 from capture_cp.base.checks import CaptureError, failure_rate, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
-from capture_cp.data.transitions import Transitions, read_transitions
+from capture_cp.data.transitions import TransitionLog, Transitions
 from capture_cp.logs import options
-from capture_cp.logs.batch import BatchCheck, check_batch
+from capture_cp.logs.batch import BatchCheck, check_log
 from capture_cp.logs.bundle import robot_facts
 from capture_cp.logs.cautions import far_cautions, group_cautions, heard, listen, unit_cautions
+from capture_cp.logs.computing import Computing
 from capture_cp.logs.history import History
 from capture_cp.logs.named import named_calibration
+from capture_cp.logs.reading import beginning, check_fits, made_from, opened, remembered
 from capture_cp.logs.report import coverage_by_stratum
 from capture_cp.report.output import write_rows
 
@@ -32,12 +33,13 @@ from capture_cp.report.output import write_rows
 class Check:
     """Does a new batch of transitions still satisfy a calibration? Coverage with intervals, and tests for drift.
 
-    DATA is a .csv, .npz or .parquet file, its rows in the order of time. CALIBRATION is a file that `capture calibrate` or
-    Capture.save wrote, or the .toml file that `capture calibrate` was given. Four questions are asked: do the scores, in
-    their order, look like those of the calibration (a conformal test martingale); in which strata do they not; is coverage
-    below 1 - alpha by more than chance; which inputs are distributed otherwise. If nothing has changed, any of them raises
-    an alarm with probability at most --alarm, in one batch. For checks every night give --history: a file that remembers
-    earlier batches, with which --alarm limits the false alarms of all nights together, for ever.
+    DATA is a log of any kind that `capture calibrate` takes, its rows in the order of time. CALIBRATION is a file that
+    `capture calibrate` or Capture.save wrote, or the .toml file that `capture calibrate` was given. Four questions are
+    asked: do the scores, in their order, look like those of the calibration (a conformal test martingale); in which strata
+    do they not; is coverage below 1 - alpha by more than chance; which inputs are distributed otherwise. If nothing has
+    changed, any of them raises an alarm with probability at most --alarm, in one batch. For checks every night give
+    --history: a file that remembers earlier batches, with which --alarm limits the false alarms of all nights together, for
+    ever.
 
     A certificate of `capture certify` is checked by the outcomes of new episodes: capture check CERTIFICATE OUTCOMES.csv.
 
@@ -51,6 +53,8 @@ class Check:
     state: options.StateColumns = ()
     action: options.ActionColumns = ()
     next: options.NextColumns = ()
+    following: options.FollowingColumns = ()
+    clock: options.RememberedClock = None
     model: Annotated[
         str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
     ] = None
@@ -70,6 +74,7 @@ class Check:
     ] = None
     trust: options.Trust = False
     folder: options.Folder = Path()
+    computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
     seed: Annotated[
         int,
@@ -81,19 +86,22 @@ class Check:
         self._check_settings()
         facts = robot_facts(self.calibration)
         alpha = self.alpha if self.alpha is not None else failure_rate(facts.get("alpha", 0.1))
-        log = self._read(facts)
-        with warnings.catch_warnings(record=True) as caught:
+        log = opened(remembered(self, self.data, facts), console)
+        with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
             cap = self._calibration(facts, log)
+            check_fits(cap, log, self.data)
             confidence = self.confidence if self.confidence is not None else facts.get("confidence")
-            names = log.X_names if len(log.X_names) == cap.n_inputs_ else None
             history = self._history(cap)
-            settings = alpha, confidence, log.episode, self.alarm, self.seed, names, history
-            found = check_batch(cap, log.X, log.Y, *settings)
-            few = group_cautions(cap, alpha, confidence, names)
-            far = far_cautions(cap, log, self.seed)
-        cautions = [*unit_cautions(log), *few, *far, *heard(caught)]
-        console.print(coverage_by_stratum(self.data.name, found.coverage, log.episode is not None))
+            settings = alpha, confidence, self.alarm, self.seed, history
+            found = check_log(cap, log, *settings, running("checking"))
+            if found.sha256 in made_from(facts):
+                raise CaptureError(f"{self.data} is a log that the calibration was made from; give it new transitions.")
+            few = group_cautions(cap, alpha, confidence, log.X_names)
+            some = beginning(log)
+            far = far_cautions(cap, some, self.seed)
+        cautions = [*unit_cautions(some), *few, *far, *heard(caught)]
+        console.print(coverage_by_stratum(self.data.name, found.coverage, some.episode is not None))
         console.print(self._table(found, history))
         for caution in cautions:
             console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
@@ -107,25 +115,13 @@ class Check:
             history.save(self.history)  # last, so that a batch whose check failed can be given again
         self._conclude(console, found, history)
 
-    def _calibration(self, facts: Mapping[str, Any], log: Transitions) -> Capture:
+    def _calibration(self, facts: Mapping[str, Any], log: TransitionLog) -> Capture:
         """The calibration with its model and strata, which it brings along or which are named."""
-        return named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust, log.Y)
+        Y = log.Y if isinstance(log, Transitions) else None
+        return named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust, Y)
 
     def _history(self, cap: Capture) -> History | None:
         return None if self.history is None else History.begun_or_continued(self.history, cap, self.alarm, self.seed)
-
-    def _read(self, facts: Mapping[str, Any]) -> Transitions:
-        """The new transitions, by the columns that are named or that the calibration remembers."""
-        remembered = facts.get("columns", {})
-        columns = {name: getattr(self, name) or remembered.get(name) for name in ("state", "action", "next")}
-        missing = [f"--{name}" for name, given in columns.items() if not given]
-        if missing:
-            raise CaptureError(f"calibration {self.calibration} remembers no columns; name them with {', '.join(missing)}.")
-        episode = self.episode if self.episode is not None else facts.get("episode")
-        log = read_transitions(self.data, **columns, episode=episode, time=self.time or facts.get("time"))
-        if digest(log.X, log.Y) == facts.get("log_sha256"):
-            raise CaptureError(f"{self.data} is the log that the calibration was made from; give it new transitions.")
-        return log
 
     def _table(self, found: BatchCheck, history: History | None) -> Table:
         table = Table(title="Has anything changed?", caption=self._caption(found, history), caption_justify="left")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
@@ -20,6 +20,17 @@ TRAIN, CHECK = 0.25, 0.25
 StateColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the state before.", metavar="COLUMN ...")]
 ActionColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the action.", metavar="COLUMN ...")]
 NextColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the configuration after it.", metavar="COLUMN ...")]
+FollowingColumns = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(help="Or columns that hold it in the following row of the same episode.", metavar="COLUMN ..."),
+]
+Clock = Annotated[
+    Literal["received", "header"], tyro.conf.arg(help="Of a bag: the stamps of messages, or those in their headers.")
+]
+RememberedClock = Annotated[
+    Literal["received", "header"] | None,
+    tyro.conf.arg(help="Of a bag: the stamps of messages, or those in their headers; by default as calibrated."),
+]
 EpisodeColumn = Annotated[
     str | None,
     tyro.conf.arg(help="Column with the run that each row belongs to; steps of a run stay together.", metavar="COLUMN"),

@@ -1,0 +1,79 @@
+"""Reading the log that a command names, by the columns that it names or that a calibration remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.console import Console
+
+from capture_cp.base.checks import CaptureError
+from capture_cp.data.logged import LoggedTransitions
+from capture_cp.data.transitions import TransitionLog
+
+IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
+
+
+class ReadsLog(Protocol):
+    """A command that reads a log with the columns of a calibration."""
+
+    @property
+    def calibration(self) -> Path: ...
+
+    @property
+    def state(self) -> Sequence[str]: ...
+
+    @property
+    def action(self) -> Sequence[str]: ...
+
+    @property
+    def next(self) -> Sequence[str]: ...
+
+    @property
+    def following(self) -> Sequence[str]: ...
+
+    @property
+    def episode(self) -> str | None: ...
+
+    @property
+    def time(self) -> str | None: ...
+
+    @property
+    def clock(self) -> str | None: ...
+
+
+def remembered(command: ReadsLog, file: Path, facts: Mapping[str, Any]) -> LoggedTransitions:
+    """A log by the columns that a command names, or else by those that its calibration remembers."""
+    known = facts.get("columns", {})
+    given = "next" if command.next else "following" if command.following else ""
+    last = given or ("following" if "following" in known else "next")
+    columns = {name: getattr(command, name) or known.get(name) for name in ("state", "action", last)}
+    missing = [f"--{name}" for name, names in columns.items() if not names]
+    if missing:
+        raise CaptureError(f"calibration {command.calibration} remembers no columns; name them with {', '.join(missing)}.")
+    more = {name: getattr(command, name) or facts.get(name) for name in ("episode", "time")}
+    return LoggedTransitions(file, **columns, **more, clock=command.clock or facts.get("clock") or "received")
+
+
+def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
+    """The log, in memory where it is small, so that it is read once, else on disk; what was left out of it is printed."""
+    for note in log.notes():
+        console.print(f"note: {note}", highlight=False, markup=False)
+    return log.read() if len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY else log
+
+
+def after(next: Sequence[str], following: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Which columns hold the configuration after a step, as `LoggedTransitions` takes them."""
+    if bool(next) == bool(following):
+        given = "both of --next and --following are" if next else "neither --next nor --following is"
+        raise CaptureError(
+            f"{given} given; name the columns of the configuration after a step, or those that hold it in the following row."
+        )
+    return {"next": next} if next else {"following": following}
+
+
+def columns_of(log: TransitionLog, follows: bool) -> dict[str, list[str]]:
+    """The columns of a log by their parts, as a calibration remembers them."""
+    last = {"following": [name.removeprefix("next_") for name in log.next_names]} if follows else {"next": [*log.next_names]}
+    return {"state": list(log.state_names), "action": list(log.action_names), **last}
