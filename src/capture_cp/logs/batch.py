@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import digest
+from capture_cp.base.arrays import digest, digest_of_chunks
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, some_rows
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
@@ -46,6 +46,7 @@ class BatchCheck:
     findings: tuple[Finding, ...]
     level: float  # false-alarm rate of all of them together
     outcomes: int  # independent ones that were tested: transitions, or one step of each episode
+    sha256: str  # digest of the batch
 
     @property
     def alarms(self) -> tuple[Finding, ...]:
@@ -122,7 +123,7 @@ def check_log(
         *_coverage(_outcomes(cap, R, group, here, alpha, confidence), together, part),
         *_inputs(cap, asked.told, log.X_names, part),
     ]
-    checked = BatchCheck(coverage, tuple(found), level, len(rows))
+    checked = BatchCheck(coverage, tuple(found), level, len(rows), digest_of_chunks(asked.digests))
     if history is not None:
         history.add(n, asked.digests, checked.alarms_about)
     return checked
@@ -175,9 +176,8 @@ def _ask(cap: Capture, alpha: float, confidence: float | None, rng: Any, span: S
     found, told, digests, beginning = [], [], [], None
     for chunk in span.chunks():
         m = cap.feasible_index(chunk.Y, "Y" if chunk.first == 0 else f"Y from row {chunk.first} on")
-        prediction = cap.predict(
-            chunk.X, rng if isinstance(rng, np.random.Generator) else stream(rng, "check", chunk.number)
-        )
+        again = rng if isinstance(rng, np.random.Generator) else stream(rng, "check", chunk.number)
+        prediction = cap.predict(chunk.X, again)
         inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, prediction, m)
         group = cap.partition_.grown.groups(chunk.X, m)
         found.append((cap.scores(prediction, chunk.Y), inside, m.astype(np.int32), group.astype(np.int32)))

@@ -144,7 +144,7 @@ class Calibrate:
 
     def _log(self, console: Console) -> TransitionLog:
         names = after(self.next, self.following)
-        more = {"episode": self.episode, "time": self.time, "clock": self.clock}
+        more: dict[str, Any] = {"episode": self.episode, "time": self.time, "clock": self.clock}
         logged = LoggedTransitions(self.data, self.state, self.action, **names, **more)
         self.distances.of(logged.next_names)
         return opened(logged, console)

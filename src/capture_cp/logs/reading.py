@@ -9,10 +9,13 @@ from typing import Any, Protocol
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError
+from capture_cp.capture.capture import Capture
+from capture_cp.data.log_part import joined
 from capture_cp.data.logged import LoggedTransitions
-from capture_cp.data.transitions import TransitionLog
+from capture_cp.data.transitions import TransitionLog, Transitions
 
 IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
+BEGINNING = 200_000  # transitions of a longer one that stand for it
 
 
 class ReadsLog(Protocol):
@@ -63,7 +66,7 @@ def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
     return log.read() if len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY else log
 
 
-def after(next: Sequence[str], following: Sequence[str]) -> dict[str, Sequence[str]]:
+def after(next: Sequence[str], following: Sequence[str]) -> dict[str, Any]:
     """Which columns hold the configuration after a step, as `LoggedTransitions` takes them."""
     if bool(next) == bool(following):
         given = "both of --next and --following are" if next else "neither --next nor --following is"
@@ -77,3 +80,23 @@ def columns_of(log: TransitionLog, follows: bool) -> dict[str, list[str]]:
     """The columns of a log by their parts, as a calibration remembers them."""
     last = {"following": [name.removeprefix("next_") for name in log.next_names]} if follows else {"next": [*log.next_names]}
     return {"state": list(log.state_names), "action": list(log.action_names), **last}
+
+
+def check_fits(cap: Capture, log: TransitionLog, file: Path) -> None:
+    """Refuse a log with another number of columns than a calibration has."""
+    dx, dc = len(log.X_names), len(log.next_names)
+    if (dx, dc) != (cap.n_inputs_, cap.n_outputs_):
+        raise CaptureError(
+            f"{file} has {dx} inputs and {dc} numbers of a configuration by the columns named; the calibration has "
+            f"{cap.n_inputs_} and {cap.n_outputs_}."
+        )
+
+
+def made_from(facts: Mapping[str, Any]) -> list[str]:
+    """Digests of the logs that a calibration was made from, whole ones."""
+    return [facts.get("log_sha256", ""), *facts.get("extended_by", ())]
+
+
+def beginning(log: TransitionLog) -> Transitions:
+    """The first transitions of a log, in memory; all of them where they are not very many."""
+    return log if isinstance(log, Transitions) else joined(list(log.pieces(0, BEGINNING)))
