@@ -30,6 +30,8 @@ OWN = {
     "inspect": Command("capture_cp.logs.inspect:Inspect", "What is inside a log, and which columns to name."),
     "calibrate": Command("capture_cp.logs.calibrate:Calibrate", "From a log of transitions to regions and a report."),
     "check": Command("capture_cp.logs.check:Check", "Does a new log still satisfy a calibration, or a certificate?"),
+    "extend": Command("capture_cp.logs.extend:Extend", "More logs for a calibration, without keeping the old ones."),
+    "merge": Command("capture_cp.logs.extend:Merge", "Calibrations of several sites as one."),
     "certify": Command(
         "capture_cp.studies.certify:CertifyStudy", "How often will a planner fail? A certificate.", of_task=True
     ),

@@ -264,7 +264,7 @@ def test_a_history_that_cannot_be_used_is_one_sentence(calibrated, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("robot.capture", "pushes.csv", *OWN[:4]), "pushes.csv is the log that the calibration was made from"),
+        (("robot.capture", "pushes.csv", *OWN[:4]), "pushes.csv is a log that the calibration was made from"),
         (("robot.capture", "new.csv"), "was made with --model pusher:model; give that (or --trust to import"),
         (("robot.capture", "new.csv", *OWN[:2]), "was made with --strata pusher:strata; give that (or --trust to"),
         (("robot.capture", "new.csv", *OWN[:4], "--alarm", "2"), "alarm is 2; expected a probability"),

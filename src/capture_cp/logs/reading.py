@@ -51,7 +51,7 @@ def remembered(command: ReadsLog, file: Path, facts: Mapping[str, Any]) -> Logge
     known = facts.get("columns", {})
     given = "next" if command.next else "following" if command.following else ""
     last = given or ("following" if "following" in known else "next")
-    columns = {name: getattr(command, name) or known.get(name) for name in ("state", "action", last)}
+    columns: dict[str, Any] = {name: getattr(command, name) or known.get(name) for name in ("state", "action", last)}
     missing = [f"--{name}" for name, names in columns.items() if not names]
     if missing:
         raise CaptureError(f"calibration {command.calibration} remembers no columns; name them with {', '.join(missing)}.")

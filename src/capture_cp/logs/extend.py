@@ -1,0 +1,151 @@
+"""More logs for a saved calibration, without the old ones; and calibrations of several sites as one."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from capture_cp.base.checks import CaptureError, failure_rate, whole_number
+from capture_cp.base.files import check_writable
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.extending import extended, merged, sources_of
+from capture_cp.logs import options
+from capture_cp.logs.batch import BatchCheck, check_log
+from capture_cp.logs.bundle import robot_facts
+from capture_cp.logs.cautions import heard, listen
+from capture_cp.logs.computing import Computing
+from capture_cp.logs.named import named_calibration
+from capture_cp.logs.reading import check_fits, opened, remembered
+
+ModelName = Annotated[
+    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
+]
+StrataName = Annotated[
+    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the single stratum is in the calibration.")
+]
+
+
+@dataclass(frozen=True)
+class Extend:
+    """More transitions for a calibration: the scores of a new log join those it has, in the same groups.
+
+    Old logs are not needed. All of the new log sets thresholds, since groups and model were made before. It is first checked
+    as by `capture check`; a log that raises an alarm is not added, since scores of a robot that has changed would dilute the
+    promise for the one there is now.
+
+    For a site of its own, --alone leaves the old scores out: `capture merge` puts calibrations of sites together.
+    """
+
+    calibration: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration.", metavar="CALIBRATION")]
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="New transitions, of any kind of log.", metavar="DATA")]
+    out: Annotated[Path, tyro.conf.arg(help="The extended calibration; may be CALIBRATION itself.")]
+    alone: Annotated[bool, tyro.conf.arg(help="Without the old scores: a calibration of the new log, same groups.")] = False
+    anyway: Annotated[bool, tyro.conf.arg(help="Add the log even if it looks different from the old ones.")] = False
+    state: options.StateColumns = ()
+    action: options.ActionColumns = ()
+    next: options.NextColumns = ()
+    following: options.FollowingColumns = ()
+    clock: options.RememberedClock = None
+    model: ModelName = None
+    strata: StrataName = None
+    episode: options.EpisodeColumn = None
+    time: options.TimeColumn = None
+    alarm: Annotated[float, tyro.conf.arg(help="Probability that a log like the old ones is refused.")] = 0.01
+    trust: options.Trust = False
+    folder: options.Folder = Path()
+    computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
+    seed: Annotated[int, tyro.conf.arg(help="Of the check's particles and ties.")] = 0
+
+    def run(self, console: Console) -> None:
+        """Check the new log, add it, save."""
+        if not 0.0 < self.alarm < 1.0:
+            raise CaptureError(f"alarm is {self.alarm:g}; expected a probability between 0 and 1, such as 0.01.")
+        whole_number("seed", self.seed, 0)
+        check_writable(self.out)
+        facts = robot_facts(self.calibration)
+        log = opened(remembered(self, self.data, facts), console)
+        with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
+            listen()
+            cap = named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust)
+            check_fits(cap, log, self.data)
+            alpha = failure_rate(facts.get("alpha", 0.1))
+            checked = check_log(cap, log, alpha, facts.get("confidence"), self.alarm, self.seed, None, running("checking"))
+            self._conclude(console, checked)
+            found = extended(cap, log, self.alone, running("extending"))
+            known = [] if self.alone else [facts.get("log_sha256"), *facts.get("extended_by", ())]
+            found.data_["robot"] = dict(facts) | {"log_sha256": checked.sha256, "extended_by": [one for one in known if one]}
+            console.print(_growth(cap, found, alpha, facts.get("confidence")))
+        for caution in heard(caught):
+            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+        found.save(self.out)
+        console.print(f"Saved calibration: {self.out}", markup=False)
+
+    def _conclude(self, console: Console, checked: BatchCheck) -> None:
+        if not checked.alarms:
+            return
+        console.print(f"The new log looks different: {checked.alarms_about}.", style="red", highlight=False, markup=False)
+        if not self.anyway:
+            console.print("Nothing is saved. Calibrate anew, or give --anyway if the promise is meant for both together.")
+            raise SystemExit(1)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Calibrations of several sites as one: their scores side by side, for a draw from all sites together.
+
+    They must have the same groups: one site calibrates, the others extend its file by their logs with --alone.
+    """
+
+    calibrations: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(help="Two or more.", metavar="CALIBRATION ...")
+    ]
+    out: Annotated[Path, tyro.conf.arg(help="The merged calibration.")]
+    model: ModelName = None
+    strata: StrataName = None
+    trust: options.Trust = False
+    folder: options.Folder = Path()
+
+    def run(self, console: Console) -> None:
+        """Merge, print what there is now, save."""
+        check_writable(self.out)
+        facts = [robot_facts(file) for file in self.calibrations]
+        named = self.model, self.strata, self.folder, self.trust
+        with warnings.catch_warnings(record=True) as caught:
+            listen()
+            caps = [named_calibration(file, fact, *named) for file, fact in zip(self.calibrations, facts)]
+            found = merged(caps)
+            if facts[0]:
+                every = [one for fact in facts for one in (fact.get("log_sha256"), *fact.get("extended_by", ())) if one]
+                found.data_["robot"] = dict(facts[0]) | {"log_sha256": every[0], "extended_by": every[1:]}
+            alpha = failure_rate(facts[0].get("alpha", 0.1))
+            console.print(_growth(caps[0], found, alpha, facts[0].get("confidence")))
+        for caution in heard(caught):
+            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+        found.save(self.out)
+        console.print(f"Saved calibration: {self.out}", markup=False)
+
+
+def _growth(before: Capture, after: Capture, alpha: float, confidence: Any) -> Table:
+    """Scores and thresholds of each group, before and after."""
+    logs = len(sources_of(after))
+    table = Table(
+        title=f"{after.data_['rows']:,} transitions of {logs} {'log' if logs == 1 else 'logs'}, alpha {alpha:g}",
+        caption="Scores that set the threshold of each group, and the threshold, before and now.",
+        caption_justify="left",
+    )
+    table.add_column("group")
+    for heading in ("scores before", "now", "threshold before", "now"):
+        table.add_column(heading, justify="right")
+    old, new = (cap.threshold_table(alpha, confidence).thresholds for cap in (before, after))
+    for j in range(after.partition_.base.n_groups):
+        sizes = [f"{int(cap.calibration_.sizes[j]):,}" for cap in (before, after)]
+        shown = [f"{q[j]:.4g}" if q[j] < float("inf") else "infinite" for q in (old, new)]
+        table.add_row(escape(after.describe_group(j)), *sizes, *shown)
+    return table
