@@ -86,8 +86,8 @@ def test_a_stratum_that_was_never_met_opens_when_a_log_has_been_there():
     m = BOX.strata.index(whole.Y)
     rarest = int(np.argmin(np.bincount(m)))
     without, some = whole.rows(m != rarest), log(3000, 2)
+    cap = fitted(without, PerStratum())
     with pytest.warns(CaptureWarning, match="too few"):
-        cap = fitted(without, PerStratum())
         assert np.isinf(cap.thresholds(some.X[:1], 0.1)[0, rarest])
     more = extended(cap, some)
     q = more.thresholds(some.X[:1], 0.1)[0]

@@ -79,7 +79,7 @@ class BagTable(TableSource):
         self._table = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_table": None}
+        return super().__getstate__() | {"_table": None}
 
     def _read_once(self) -> None:
         assert self._columns

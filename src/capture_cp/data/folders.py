@@ -72,6 +72,9 @@ class FolderSource(LogSource):
         if not self.messages:
             self._index(first)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"files": tuple(file.absolute() for file in self.files)}
+
     def _index(self, first: LogSource) -> None:
         """Look into every file once: its columns, how many rows it has, and where they lead nowhere."""
         rows, breaks = [0], []

@@ -47,6 +47,7 @@ class Span:
         start: first row of the log.
         chosen: which of the rows from there on belong to the part, bool (r,).
         number: of the first chunk.
+        size: rows of a chunk.
         wanted: which rows of the span are handed back as they are, bool (n,); None for none.
     """
 
@@ -54,12 +55,13 @@ class Span:
     start: int
     chosen: Bools
     number: int
+    size: int
     wanted: Bools | None = None
 
     @property
     def first(self) -> int:
         """Row of the part that the span begins with."""
-        return self.number * CHUNK
+        return self.number * self.size
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.chosen))
@@ -72,12 +74,16 @@ class Span:
             here = self.chosen[row : row + len(piece)]
             row += len(piece)
             held.append(piece if here.all() else piece.rows(here))
-            while sum(map(len, held)) >= CHUNK:
+            while sum(map(len, held)) >= self.size:
                 whole = joined(held)
-                yield _chunk(number, whole.rows(slice(CHUNK)))
-                held, number = [whole.rows(slice(CHUNK, None))], number + 1
+                yield self._chunk(number, whole.rows(slice(self.size)))
+                held, number = [whole.rows(slice(self.size, None))], number + 1
         if sum(map(len, held)):
-            yield _chunk(number, joined(held))
+            yield self._chunk(number, joined(held))
+
+    def _chunk(self, number: int, rows: Transitions) -> Chunk:
+        X, Y = (np.ascontiguousarray(part) for part in (rows.X, rows.Y))
+        return Chunk(number, number * self.size, X, Y, rows.episode)
 
     def wanted_of(self, chunk: Chunk) -> Bools:
         """Which rows of a chunk are wanted: bool (n,)."""
@@ -117,7 +123,7 @@ class LogPart:
             # a worker is sent what is in memory, and told where the rest is
             log, start = (self.log.rows(slice(a, b)), 0) if isinstance(self.log, Transitions) else (self.log, a)
             mine = None if wanted is None else wanted[i * size : (i + 1) * size]
-            found.append(Span(log, start, self.chosen[a:b], i * SPAN, mine))
+            found.append(Span(log, start, self.chosen[a:b], i * SPAN, CHUNK, mine))
         return found
 
     def _begins(self) -> list[int]:
@@ -157,7 +163,3 @@ def chunks_of(n: int) -> Iterator[tuple[int, slice]]:
     """Number and rows of each chunk of n rows."""
     for number, first in enumerate(range(0, n, CHUNK)):
         yield number, slice(first, min(first + CHUNK, n))
-
-
-def _chunk(number: int, rows: Transitions) -> Chunk:
-    return Chunk(number, number * CHUNK, np.ascontiguousarray(rows.X), np.ascontiguousarray(rows.Y), rows.episode)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,9 @@ class LogSource(ABC):
     path: Path
     #: Whether it is a log of messages, that has no rows before it is arranged.
     messages = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"path": self.path.absolute()}  # whoever gets it may stand in another folder
 
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:

@@ -54,7 +54,7 @@ class WholeSource(TableSource):
         self._table = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_table": None}  # whoever gets it reads the file again
+        return super().__getstate__() | {"_table": None}  # whoever gets it reads the file again
 
 
 def _kind(column: Any) -> str:

@@ -83,10 +83,8 @@ class Shipped:
     @classmethod
     def of(cls, work: Callable[[Any], Any], folder: str) -> Shipped:
         """Work that can be sent."""
-        from joblib.externals import cloudpickle
-
         try:
-            return cls(cloudpickle.dumps(work), folder)
+            return cls(_cloudpickle().dumps(work), folder)
         except Exception as error:  # what cannot be pickled says so in many ways
             trouble = " ".join(f"{type(error).__name__}: {error}".split())
             raise CaptureError(
@@ -100,7 +98,14 @@ class Shipped:
 
 @lru_cache(maxsize=2)
 def _unpacked(pickled: bytes) -> Callable[[Any], Any]:
-    from joblib.externals import cloudpickle
-
-    work: Callable[[Any], Any] = cloudpickle.loads(pickled)
+    work: Callable[[Any], Any] = _cloudpickle().loads(pickled)
     return work
+
+
+def _cloudpickle() -> Any:
+    """What joblib pickles with: a package of its own, or in older versions a part of it."""
+    try:
+        import cloudpickle
+    except ImportError:
+        from joblib.externals import cloudpickle
+    return cloudpickle

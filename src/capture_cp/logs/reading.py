@@ -55,7 +55,7 @@ def remembered(command: ReadsLog, file: Path, facts: Mapping[str, Any]) -> Logge
     missing = [f"--{name}" for name, names in columns.items() if not names]
     if missing:
         raise CaptureError(f"calibration {command.calibration} remembers no columns; name them with {', '.join(missing)}.")
-    more = {name: getattr(command, name) or facts.get(name) for name in ("episode", "time")}
+    more: dict[str, Any] = {name: getattr(command, name) or facts.get(name) for name in ("episode", "time")}
     return LoggedTransitions(file, **columns, **more, clock=command.clock or facts.get("clock") or "received")
 
 
