@@ -7,6 +7,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn.base import clone
 
@@ -298,3 +300,43 @@ def test_what_cannot_be_watched_is_refused():
     cap = Capture(still, one_stratum(), n_particles=2).fit(X, Y, episodes=np.arange(60) // 3)
     with pytest.raises(CaptureError, match="made from episodes; give the episode of each"):
         check_batch(cap, X, Y)
+
+
+# -- many at once ---------------------------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(2, 60), ties=st.booleans())
+def test_ranks_of_a_batch_are_those_of_its_scores_one_by_one(seed, n, ties):
+    rng = np.random.default_rng(seed)
+    draw = (lambda size: rng.integers(0, 4, size).astype(float)) if ties else rng.random
+    groups, scores = rng.integers(0, 3, n), draw(n)
+    known = GroupScores.from_groups(draw(12), rng.integers(0, 3, 12), 3)
+    one, all_at_once = (OnlineRanks(known, np.random.default_rng(seed)) for _ in range(2))
+    wanted = [one.p_value(int(group), float(score)) for group, score in zip(groups, scores)]
+    np.testing.assert_array_equal(all_at_once.p_values(groups, scores), wanted)
+    # and both go on alike
+    np.testing.assert_array_equal(all_at_once.p_values(groups, scores), one.p_values(groups, scores))
+
+
+@given(seed=st.integers(0, 1000), level=st.sampled_from([0.5, 0.1, 0.01]))
+def test_bets_on_a_batch_are_those_on_its_p_values_one_by_one(seed, level):
+    p = np.random.default_rng(seed).random(40) ** 2
+    one, all_at_once, first = JumperMartingale(), JumperMartingale(), None
+    for i, value in enumerate(p.tolist()):
+        one.update(value)
+        if first is None and one.alarm(level):
+            first = i
+    assert all_at_once.update_all(p, level) == first
+    assert all_at_once.facts() == one.facts()
+
+
+def test_bets_are_those_of_the_plain_formula():
+    rates, p = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0])[:, None], np.random.default_rng(0).random(200)
+    bets, capital = np.full((5, 3), 1 / 15), 1.0
+    for value in p:
+        bets = (1 - rates) * bets + rates * bets.mean(axis=1, keepdims=True)
+        bets = bets * (1 + np.array([-1.0, 0.0, 1.0]) * (value - 0.5))
+        capital = bets.sum()
+    found = JumperMartingale()
+    found.update_all(p)
+    assert found.capital == pytest.approx(capital, rel=1e-12)

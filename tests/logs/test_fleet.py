@@ -205,7 +205,7 @@ def test_a_calibration_grows_from_log_to_log(here, capsys):
     calibrate("robot.capture")
     for night in (2, 3):
         write("new.parquet", log(1000, night))
-        main(["extend", "robot.capture", "new.parquet", "--out", "robot.capture"])
+        main(["extend", "robot.capture", "new.parquet", "--out", "robot.capture", "--alarm", "1e-6"])
     cap = load_calibration("robot.capture")
     assert [source["rows"] for source in sources_of(cap)] == [1500, 1000, 1000]
     assert "3,500 transitions of 3 logs" in " ".join(capsys.readouterr().out.split())
@@ -221,9 +221,9 @@ def test_sites_merge_what_they_extended_alone(here, capsys):
     write("log.parquet", log(3000, 1))
     calibrate("first.capture")
     write("there.parquet", log(2000, 2))
-    main(["extend", "first.capture", "there.parquet", "--alone", "--out", "second.capture"])
+    main(["extend", "first.capture", "there.parquet", "--alone", "--out", "second.capture", "--alarm", "1e-6"])
     main(["merge", "first.capture", "second.capture", "--out", "both.capture"])
-    main(["extend", "first.capture", "there.parquet", "--out", "extended.capture"])
+    main(["extend", "first.capture", "there.parquet", "--out", "extended.capture", "--alarm", "1e-6"])
     both, grown = load_calibration("both.capture"), load_calibration("extended.capture")
     np.testing.assert_array_equal(both.calibration_.scores, grown.calibration_.scores)
     write("fresh.parquet", log(1000, 4))
