@@ -34,7 +34,7 @@ def played(env, seed, steps=12):
     env.action_space.seed(seed)
     rows = [env.reset(seed=seed)]
     for _ in range(steps):
-        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        observation, _, terminated, truncated, info = env.step(env.action_space.sample())
         rows.append((observation, info))
         if terminated or truncated:
             break
@@ -85,7 +85,7 @@ def test_success_pays_and_any_other_end_costs():
     env = TaskEnv(Box(noise=0.0))
     for start, end, reward in (([0.88, 0.85], "success", 1.0), ([0.38, 0.85], "fell", -1.0)):
         env.reset(options={"state": start})
-        observation, paid, terminated, truncated, info = env.step([0.06, 0.0])
+        _, paid, terminated, truncated, info = env.step([0.06, 0.0])
         assert (info["outcome"], paid, terminated, truncated) == (end, reward, True, False)
         with pytest.raises(CaptureError, match=rf"has ended \({end}\); call reset\(\)"):
             env.step([0.0, 0.0])

@@ -95,10 +95,10 @@ def test_a_seed_fixes_everything_and_none_goes_on():
 def test_an_end_is_told_once_and_then_an_episode_begins():
     env = TaskVectorEnv(2, Box(noise=0.0))
     env.reset(seed=0, options={"state": [[0.88, 0.85], [0.2, 0.1]]})
-    states, rewards, terminated, truncated, infos = env.step([[0.06, 0.0], [0.1, 0.0]])
+    states, rewards, terminated, _, infos = env.step([[0.06, 0.0], [0.1, 0.0]])
     assert (terminated.tolist(), rewards.tolist()) == ([True, False], [1.0, 0.0])
     assert infos["outcome"].tolist() == ["success", None]
-    states, rewards, terminated, truncated, infos = env.step([[1.0, 1.0], [0.1, 0.0]])
+    states, rewards, terminated, _, infos = env.step([[1.0, 1.0], [0.1, 0.0]])
     assert states[0].tolist() == [0.1, 0.85]  # the start, whatever the action
     assert infos["steps"].tolist() == [0, 2]
     assert infos["_action"].tolist() == [False, True]
