@@ -91,14 +91,16 @@ def test_success_pays_and_any_other_end_costs():
             env.step([0.0, 0.0])
 
 
-def test_a_dense_reward_is_less_the_cost_of_the_step():
+def test_a_dense_reward_is_what_the_step_takes_off_the_cost():
+    """So that a way there is worth what its ends are, and an early end pays for nothing."""
     env = TaskEnv(Box(noise=0.0), dense=True)
-    env.reset(options={"state": [0.2, 0.1]})
-    after, paid, *_ = env.step([0.1, 0.1])
-    assert np.isclose(paid, -np.linalg.norm(after - GOAL))
-    env.reset(options={"state": [0.38, 0.85]})
-    after, paid, *_ = env.step([0.06, 0.0])  # into the patch: one cell of the hazard is where it is
-    assert np.isclose(paid, -1 - np.linalg.norm(after - GOAL) - 0.05)
+    start, _ = env.reset(options={"state": [0.2, 0.1]})
+    paid = [env.step([0.1, 0.1])[:2] for _ in range(3)]
+    nearer = np.linalg.norm(start - GOAL) - np.linalg.norm(paid[-1][0] - GOAL)
+    assert np.isclose(sum(reward for _, reward in paid), nearer)
+    start, _ = env.reset(options={"state": [0.38, 0.85]})
+    after, reward, *_ = env.step([0.06, 0.0])  # into the patch: one cell of the hazard is where it is
+    assert np.isclose(reward, -1 + np.linalg.norm(start - GOAL) - np.linalg.norm(after - GOAL) - 0.05)
     with pytest.raises(CaptureError, match="marble has no cost of a step in Python"):
         gymnasium.make("capture/MarbleCenter-v0", dense=True)
 

@@ -114,3 +114,11 @@ def test_without_gymnasium_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(CaptureError, match=r'install it with: pip install "capture-cp\[gym\]"'):
         ids.gymnasium_module()
+
+
+def test_environments_of_one_place_share_its_task_unless_it_has_options():
+    first, second, other = (
+        gymnasium.make("capture/Box-v0", **options).unwrapped.task for options in ({}, {}, {"noise": 0.0})
+    )
+    assert first is second
+    assert (first.noise, other.noise) == (0.02, 0.0)

@@ -35,7 +35,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):
         task: a task, or its registered name.
         place: one of its places, such as a map.
         own_limit: whether episodes are truncated after `task.max_steps` here; not where Gymnasium does that.
-        dense: whether the cost of each step is taken off the reward, for tasks that have `cost`.
+        dense: whether what a step takes off the planner's cost is added to the reward, for tasks that have `cost`.
         own_units: whether actions are in the task's own units instead of shares of its bounds.
         regions: calibration, or its file, whose regions are reported; costs a prediction per step.
         alpha: failure rate of these regions.
@@ -102,7 +102,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):
         after, self._outcome = system(before.copy(), own.copy(), self.np_random)
         self._path.append(np.array(after, dtype=np.float64))
         self._actions.append(own)
-        reward = self.setup.rewards(self._path[-1][None], own[None], [self._outcome])[0]
+        reward = self.setup.rewards(before[None], own[None], self._path[-1][None], [self._outcome])[0]
         info = self._info() | {"action": own.copy()}
         if self.setup.regions is not None:
             facts = self.setup.region_facts(before[None], own[None], self._path[-1][None], self._particles)

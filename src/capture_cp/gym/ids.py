@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -87,6 +88,18 @@ def task_named(name: str) -> Any:
 
 def task_at(task: str, place: str | None, options: dict[str, Any]) -> Any:
     """The task in a place, imported now; `options` are fields of what is registered under its name."""
+    if task in OURS and TASKS.get(task) == OURS[task][0] and not options:
+        return _ours(task, place)
+    return _made(task, place, options)
+
+
+@cache
+def _ours(task: str, place: str | None) -> Any:
+    """A task of ours with its usual options, shared by all of its environments: their strata are found once."""
+    return _made(task, place, {})
+
+
+def _made(task: str, place: str | None, options: dict[str, Any]) -> Any:
     kind = find_task(task)
     try:
         chosen = kind(**options)

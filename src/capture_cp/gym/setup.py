@@ -34,7 +34,7 @@ class Setup:
 
     Attributes:
         task: the robot in its place.
-        dense: whether the cost of each step is taken off the reward.
+        dense: whether what a step takes off the planner's cost is added to the reward.
         own_units: whether actions are in the task's own units, instead of shares of its bounds.
         regions: calibration whose regions are reported, None for none.
         alpha: failure rate of these regions.
@@ -149,18 +149,21 @@ class Setup:
         names = self.task.strata.names
         return [NOWHERE if label == INFEASIBLE else names[label] for label in self.strata_of(states)]
 
-    def rewards(self, after: Floats, actions: Floats, outcomes: Sequence[str | None]) -> Floats:
-        """Rewards (n,): 1 for success, -1 for any other end, else 0; less the cost of the step where that is wanted.
+    def rewards(self, before: Floats, actions: Floats, after: Floats, outcomes: Sequence[str | None]) -> Floats:
+        """Rewards (n,) of steps from states (n, ds) to states (n, ds) under actions (n, da).
 
-        The cost is the planner's, of states (n, ds) after actions (n, da), with the state in place of a region.
+        1 for success, -1 for any other end, else 0; where that is wanted, plus what the step took off the cost. Minus the
+        cost itself would pay for every way to end early, a fall included.
         """
         found = np.array([0.0 if end is None else 1.0 if end == SUCCESS else -1.0 for end in outcomes])
-        if not self.dense:
-            return found
-        Y = np.ascontiguousarray(after[:, self.axes])
+        return found + self._costs(before, actions) - self._costs(after, actions) if self.dense else found
+
+    def _costs(self, states: Floats, actions: Floats) -> Floats:
+        """The planner's cost of states (n, ds), (n,), with the state in place of a region."""
+        Y = np.ascontiguousarray(states[:, self.axes])
         weights = None if self.task.weights is None else self.task.weights()
-        stage = Stage(1, 1, after, actions, Y[:, None], self._on_hazard(Y))
-        return found - np.asarray(self.task.cost(stage, weights), dtype=np.float64)
+        stage = Stage(1, 1, states, actions, Y[:, None], self._on_hazard(Y))
+        return np.asarray(self.task.cost(stage, weights), dtype=np.float64)
 
     def _on_hazard(self, Y: Floats) -> Floats:
         """1 for each configuration of Y (n, dc) that is on the hazard, else 0: (n,)."""

@@ -108,7 +108,7 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
             after, ends = fleet.step(rows, before, own[rows], [self._rngs[row] for row in rows])
             self._states[rows] = after
             self._steps[rows] += 1
-            rewards[rows] = self.setup.rewards(after, own[rows], ends)
+            rewards[rows] = self.setup.rewards(before, own[rows], after, ends)
             for row, end in zip(rows, ends):
                 outcomes[row] = end
         terminated = np.array([outcome is not None for outcome in outcomes])
