@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+import numba
 import numpy as np
 
 from capture_cp.base.checks import Floats, Ints
@@ -80,7 +81,8 @@ class EachByItself:
     def __init__(self, task: Task, n: int) -> None:
         self._task = task
         self._loops: list[System | None] = [None] * n
-        self._pool = ThreadPoolExecutor(min(n, os.cpu_count() or 1))
+        # one thread for the kernels of each of these threads: there is one row to each
+        self._pool = ThreadPoolExecutor(min(n, os.cpu_count() or 1), initializer=numba.set_num_threads, initargs=(1,))
 
     def place(self, row: int, state: Floats) -> None:
         self._loops[row] = self._task.closed_loop(state)

@@ -37,6 +37,8 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # type: ignore[misc]
 
+    _fleet: Fleet | None = None  # of the class too: what could not be made is closed as well
+
     def __init__(
         self,
         num_envs: int,
@@ -61,7 +63,6 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
         self.single_observation_space, self.single_action_space = self.setup.observation_space, self.setup.action_space
         self.observation_space = batch_space(self.single_observation_space, n)
         self.action_space = batch_space(self.single_action_space, n)
-        self._fleet: Fleet | None = None
         self._rngs: list[np.random.Generator] = [fresh() for _ in range(n)]
         self._shared, self._particles = fresh(), fresh()
         self._states = np.zeros((n, len(self.task.states)))
