@@ -122,6 +122,8 @@ def _command(name: str, given: list[str]) -> Command:
             known_name("task", first, task_names())  # says which there are
         return OUTCOMES
     if name == "calibrate" and any(word == "--env" or word.startswith("--env=") for word in given):
+        if first is not None:
+            raise CaptureError(f"both {first} and --env are given; calibrate on a log or on an environment, not on both.")
         return ENVIRONMENT
     if name == "check" and first is not None and Path(first).is_file():
         from capture_cp.certificates.certificate import read_certificate

@@ -135,6 +135,7 @@ def test_calibrate_on_an_environment_of_theirs(here, capsys):
     said(capsys, "calibrate", f"--env={env}", "--configuration", 2, "--steps", 2400, "--out", "c.capture")
     assert len(read_table("c.parquet")["step"]) == 2400
     assert "needs --configuration, the entries" in refused(capsys, "calibrate", "--env", env)
+    assert "both log.csv and --env are given" in refused(capsys, "calibrate", "log.csv", "--env", env)
     sentence = refused(capsys, "calibrate", "--env", env, "--configuration", 1, "--alpha", 2, "--out", "d.capture")
     assert "alpha is 2.0" in sentence
     assert not Path("d.parquet").exists()  # refused before the work

@@ -14,7 +14,6 @@ from rich.console import Console
 from capture_cp.base.checks import CaptureError, known_name, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.data.tables import FORMATS, write_table
-from capture_cp.logs import options
 from capture_cp.logs.environments import RANDOM, found_policy, made_env
 from capture_cp.logs.recorder import Recorder
 from capture_cp.studies.study import advancing, progress_bar
@@ -45,7 +44,7 @@ class LogEnv:
     steps: Steps = 10_000
     configuration: Entries = ()
     out: Annotated[Path, tyro.conf.arg(help="The log: .parquet, .npz or .csv.")] = Path("log.parquet")
-    folder: options.Folder = Path()
+    folder: Annotated[Path, tyro.conf.arg(help="Where the modules of ENV and --policy lie that are not installed.")] = Path()
     seed: Annotated[int, tyro.conf.arg(help="Of the environment, and of random actions.")] = 0
 
     def run(self, console: Console) -> None:
