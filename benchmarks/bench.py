@@ -15,6 +15,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.comparison import Comparison
+from benchmarks.gym import gym_comparisons
 from benchmarks.latency import latency_measures
 from benchmarks.numpy_marble import numpy_marble_step
 from benchmarks.peg import peg_comparisons, peg_measures
@@ -98,6 +99,7 @@ class Bench:
         yield from plan_comparisons(self.seed)
         yield from peg_comparisons(self.seed)
         yield from shelf_comparisons(self.seed)
+        yield from gym_comparisons(self.seed)
 
     def _core(self) -> Iterator[Comparison]:
         box, rng = Box(), np.random.default_rng(self.seed)

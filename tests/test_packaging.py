@@ -37,7 +37,7 @@ def test_every_imported_package_is_declared():
     names = {"scikit_learn": "sklearn"}
     declared = {names.get(name, name) for name in declared}
     pattern = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)  # at the top of a module: needed to import it
-    extras = {"viser", "websockets", "mujoco", "matplotlib", "cuda", "torch", "jax", "trimesh"}
+    extras = {"viser", "websockets", "mujoco", "matplotlib", "cuda", "torch", "jax", "trimesh", "gymnasium"}
     for file in (ROOT / "src").rglob("*.py"):
         imported = set(pattern.findall(file.read_text(encoding="utf-8")))
         assert imported <= declared | extras | {"capture_cp"} | sys.stdlib_module_names, file

@@ -15,6 +15,7 @@ SAYS = {
     "cli": ("the command line: tasks x studies", "people"),
     "viewer": ("the live page, for any task", "people"),
     "logs": ("your log: calibrate, check, size", "people"),
+    "gym": ("Gymnasium environments of every task", "people"),
     "studies": ("coverage, horizon, planning, demo: each once", "people"),
     "tasks": ("Task, and its members: box, marble, peg", "systems"),
     "certificates": ("how often a planner fails; certificates", "systems"),

@@ -28,6 +28,7 @@ class Command(NamedTuple):
 OWN = {
     "size": Command("capture_cp.logs.size:Size", "How many transitions to log, before logging any."),
     "inspect": Command("capture_cp.logs.inspect:Inspect", "What is inside a log, and which columns to name."),
+    "log": Command("capture_cp.logs.record_env:LogEnv", "Log transitions of a Gymnasium environment."),
     "calibrate": Command("capture_cp.logs.calibrate:Calibrate", "From a log of transitions to regions and a report."),
     "check": Command("capture_cp.logs.check:Check", "Does a new log still satisfy a calibration, or a certificate?"),
     "extend": Command("capture_cp.logs.extend:Extend", "More logs for a calibration, without keeping the old ones."),
@@ -109,10 +110,12 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
-#: What a command runs instead where a file decides: outcomes in place of a task, a certificate in place of a calibration.
+#: What a command runs instead where a file or an option decides: outcomes in place of a task, a certificate in place of a
+#: calibration, an environment in place of a log.
 OUTCOMES = Command("capture_cp.logs.certify:CertifyOutcomes", "A certificate from logged outcomes.")
 ROBOT_VIEW = Command("capture_cp.viewer.log_view:LogView", "A live page of your own calibration and log.")
 ROBOT_VIDEO = Command("capture_cp.logs.video:LogVideo", "An episode of your own log as a film.")
+ENVIRONMENT = Command("capture_cp.logs.calibrate_env:CalibrateEnv", "From a Gymnasium environment to regions and a report.")
 CERTIFICATE = Command("capture_cp.logs.check_certificate:CheckCertificate", "Does a certificate still stand?")
 
 
@@ -123,6 +126,10 @@ def _command(name: str, given: list[str]) -> Command:
         if "." not in first and "/" not in first:
             known_name("task", first, task_names())  # says which there are
         return OUTCOMES
+    if name == "calibrate" and any(word == "--env" or word.startswith("--env=") for word in given):
+        if first is not None:
+            raise CaptureError(f"both {first} and --env are given; calibrate on a log or on an environment, not on both.")
+        return ENVIRONMENT
     if name == "check" and first is not None and Path(first).is_file():
         from capture_cp.certificates.certificate import read_certificate
 

@@ -62,6 +62,8 @@ class Calibrate:
     Without --model a straight line through a share of the log serves as one: the regions are valid, and larger than those
     of a better model. Without --strata there is one stratum, "all". Steps of one episode are not independent: name their
     column with --episode, and whole episodes are split and counted.
+
+    A Gymnasium environment in place of DATA: capture calibrate --env ID; add --help for its options.
     """
 
     data: Annotated[

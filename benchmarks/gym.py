@@ -1,0 +1,62 @@
+"""Many environments stepped in one batch, beside Gymnasium's one by one: `python -m benchmarks.gym` for these alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
+
+from benchmarks.comparison import Comparison
+
+#: Environment, how many at once, and the speed-up to reach. Simulators gain by cores alone, of which there may be two.
+PAIRS = (
+    ("capture/MarbleCenter-v0", 64, 5.0),
+    ("capture/Box-v0", 64, 10.0),
+    ("capture/PegPlanar-v0", 16, 0.8),
+    ("capture/ShelfOpen-v0", 16, 0.8),
+)
+STEPS = 10
+
+
+def gym_comparisons(seed: int) -> Iterator[Comparison]:
+    """Steps of n environments under random actions, ends of episodes included."""
+    if find_spec("gymnasium") is None:
+        return
+    simulated = find_spec("mujoco") is not None
+    for env_id, n, wanted in PAIRS:
+        if simulated or not env_id.startswith(("capture/Peg", "capture/Shelf")):
+            ours, theirs = (_steps(env_id, n, mode, seed) for mode in ("vector_entry_point", "sync"))
+            job = f"{n:,} x {env_id.removeprefix('capture/')}, {STEPS} steps"
+            yield Comparison(job, ours, "SyncVectorEnv", theirs, wanted, rounds=5)
+
+
+def _steps(env_id: str, n: int, mode: str, seed: int) -> Callable[[], None]:
+    """Some steps of n environments, which go on where the last call has left them."""
+    import gymnasium
+
+    import capture_cp.gym  # noqa: F401 - registers
+
+    envs: Any = gymnasium.make_vec(env_id, num_envs=n, vectorization_mode=mode)
+    envs.reset(seed=seed)
+    envs.action_space.seed(seed)
+    actions = [envs.action_space.sample() for _ in range(STEPS)]
+
+    def job() -> None:
+        for action in actions:
+            envs.step(action)
+
+    return job
+
+
+def main() -> None:
+    """Time every pair and print the ratios."""
+    for pair in gym_comparisons(0):
+        row = pair.time(5)
+        low, high = row["range"]
+        each = row["seconds"] / STEPS
+        print(f"{row['job']}: {row['speed_up']:.1f} times ({low:.1f} - {high:.1f}) as fast as {row['alternative']}; "
+              f"{1e3 * each:.3g} ms a step of all", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

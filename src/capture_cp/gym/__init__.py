@@ -1,0 +1,33 @@
+"""Gymnasium environments of every task; importing this room registers them. Needs gymnasium (extra `gym`).
+
+    import gymnasium, capture_cp.gym
+    env = gymnasium.make("capture/MarbleCenter-v0")
+
+Nothing of a task is imported before one of its environments is made.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from capture_cp.gym.ids import env_ids, register_envs
+
+if TYPE_CHECKING:
+    from capture_cp.gym.env import TaskEnv
+    from capture_cp.gym.vector import TaskVectorEnv
+
+__all__ = ["TaskEnv", "TaskVectorEnv", "env_ids", "register_envs"]
+
+
+def __getattr__(name: str) -> Any:
+    """`TaskEnv` and `TaskVectorEnv`, imported when they are used."""
+    if name == "TaskEnv":
+        from capture_cp.gym.env import TaskEnv
+
+        return TaskEnv
+    if name == "TaskVectorEnv":
+        from capture_cp.gym.vector import TaskVectorEnv
+
+        return TaskVectorEnv
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+register_envs()

@@ -1,0 +1,23 @@
+"""Pictures of an episode that is still running, by what draws films of recorded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from capture_cp.base.checks import Floats
+from capture_cp.planning.episode import Episode
+from capture_cp.report.movie import Picture
+from capture_cp.tasks.task import Task
+
+
+def picture_of(task: Task, path: Sequence[Floats], actions: Sequence[Floats], outcome: str | None) -> Picture:
+    """The last state of T actions (da,) and T + 1 states (ds,), with the way there: (h, w, 3). Needs matplotlib."""
+    shown = len(actions)
+    if not shown:  # a film has at least one step
+        path, actions = [*path, path[0]], [np.zeros(len(task.bounds))]
+    given, nothing = np.array(actions), np.zeros(len(actions))
+    info = {"method": "environment"}
+    run = Episode(outcome or "running", np.array(path), given, given[:, None], nothing, nothing, info)
+    return np.array(task.drawing().storyboard(run).draw(shown), dtype=np.uint8)

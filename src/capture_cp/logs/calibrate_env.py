@@ -1,0 +1,91 @@
+"""From a Gymnasium environment to a saved calibration and a report: a log is written, then calibrated on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from capture_cp.base.checks import CaptureError
+from capture_cp.gym.ids import NAMESPACE, env_id, places
+from capture_cp.logs.calibrate import Calibrate
+from capture_cp.logs.distances import Distances
+from capture_cp.logs.environments import RANDOM
+from capture_cp.logs.options import LINEAR
+from capture_cp.logs.record_env import Entries, Environment, LogEnv, PolicyName, Steps
+from capture_cp.logs.recorder import Recorder
+from capture_cp.spaces.metrics import Euclidean
+from capture_cp.spaces.poses import SE2
+
+OWN = "own"
+MODELS = "capture_cp.gym.models"
+
+
+@dataclass(frozen=True)
+class CalibrateEnv(Calibrate):
+    """From a Gymnasium environment to calibrated regions: log its transitions, then calibrate on them by whole episodes.
+
+    The log is OUT with the ending .parquet, and is kept: `capture calibrate` can be run on it again with other options. The
+    environment needs --configuration, which entries of its observation are the configuration. For environments of ours, such
+    as capture/MarbleCenter-v0, the task's own configuration, model, strata and distance are used unless others are given.
+    """
+
+    data: tyro.conf.Suppress[Path] = Path()
+    state: tyro.conf.Suppress[tuple[str, ...]] = ()
+    action: tyro.conf.Suppress[tuple[str, ...]] = ()
+    next: tyro.conf.Suppress[tuple[str, ...]] = ()
+    episode: tyro.conf.Suppress[str | None] = "episode"
+    time: tyro.conf.Suppress[str | None] = None
+    model: Annotated[
+        str, tyro.conf.arg(help="module:object, or linear; own is the task's model for environments of ours, else linear.")
+    ] = OWN
+    env: Environment = ""
+    policy: PolicyName = RANDOM
+    steps: Steps = 20_000
+    configuration: Entries = ()
+
+    def run(self, console: Console) -> None:
+        """Log, calibrate, print what was found, save."""
+        if not self.configuration and not self.env.rpartition(":")[2].startswith(f"{NAMESPACE}/"):
+            raise CaptureError(
+                f"--env {self.env} needs --configuration, the entries of its observation that are the configuration, such "
+                "as --configuration 0 1."
+            )
+        file = self.out.with_suffix(".parquet")
+        log = LogEnv(self.env, self.policy, self.steps, self.configuration, file, self.folder, self.seed)
+        with log.opened() as recorder:
+            given: dict[str, Any] = {entry.name: getattr(self, entry.name) for entry in fields(Calibrate)}
+            given |= {"data": file, "state": recorder.state_names, "action": recorder.action_names}
+            given["next"] = tuple(recorder.next_names[entry] for entry in log.entries(recorder))
+            job = Calibrate(**(given | self._own(recorder, console)))
+            job._check_settings()  # before the work and not after it
+            log.record(recorder, console)
+        job.run(console)
+
+    def _own(self, recorder: Recorder, console: Console) -> dict[str, Any]:
+        """Model, strata and distance of the task, where the environment is ours and no others are given."""
+        chosen: dict[str, Any] = {"model": LINEAR if self.model == OWN else self.model, "strata": self.strata}
+        task, name = recorder.task, self._name()
+        if task is None or name is None:
+            return chosen
+        if self.configuration and self.configuration != tuple(task.axes):
+            return chosen  # model and strata are of the task's own configuration
+        if self.model == OWN:
+            chosen["model"] = f"{MODELS}:{name}"
+        if self.strata is None:
+            chosen["strata"] = f"{MODELS}:{name}.strata"
+        if self.distances == Distances():
+            if isinstance(task.metric, SE2):
+                chosen["distances"] = Distances(metric="se2", length=task.metric.length)
+            elif type(task.metric) is not Euclidean or task.metric.weights is not None:
+                console.print(f"note: distances are Euclidean, not the task's own {task.metric}.", highlight=False)
+        parts = f"--model {chosen['model']} --strata {chosen['strata']}"
+        console.print(f"Of this task: {parts}", markup=False, highlight=False, soft_wrap=True)
+        return chosen
+
+    def _name(self) -> str | None:
+        """The name of an environment of ours, such as MarbleCenter."""
+        return next((name for name in places() if env_id(name) == self.env.rpartition(":")[2]), None)
