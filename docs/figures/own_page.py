@@ -11,7 +11,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from figures.style import IMAGES
 from PIL import Image
 from rich.console import Console
 
@@ -20,10 +19,11 @@ from capture_cp.cli import main
 from capture_cp.tasks.box import Box
 from capture_cp.viewer.log_view import LogView
 from capture_cp.viewer.serve import open_page
+from figures.style import IMAGES
 
 MODULE = "from capture_cp.tasks.box import Box\n\nmodel, strata = Box().model, Box().strata\n"
-COLUMNS = "--state x y --action push_x push_y --next next_x next_y --episode run".split()
-OWN = "--model robot:model --strata robot:strata".split()
+COLUMNS = ["--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y", "--episode", "run"]
+OWN = ["--model", "robot:model", "--strata", "robot:strata"]
 SOFTWARE_GL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 #: Which step of which episode is shown.
 EPISODE, STEP, SIZE = "run 3", 14, {"width": 1400, "height": 920}

@@ -239,3 +239,11 @@ def test_a_calibration_of_the_library_has_made_up_names(robots):
             wrong.robot()
         with pytest.raises(CaptureError, match="remembers no columns; name them with --state"):
             read_runs(RobotOptions(Path("plain.capture"), Path("box.csv")), plain)
+
+
+def test_a_log_whose_next_rows_are_the_outcomes_has_names_too(robots):
+    """Such a calibration remembers the configuration's own columns, in place of those after the step."""
+    options = RobotOptions(robots / "pose.capture")
+    facts = {"columns": {"state": ["q0", "q1", "q2"], "action": ["u0", "u1", "u2"], "following": ["q0", "q1", "q2"]}}
+    names = {part: options._names(part, facts) for part in ("state", "action", "next")}
+    assert names["next"] == ("q0", "q1", "q2")

@@ -80,7 +80,10 @@ def read_runs(command: RobotOptions, robot: Robot) -> Runs | None:
 def read_log(command: RobotOptions, facts: Mapping[str, Any], file: Path) -> Transitions:
     """The transitions of a file, by the columns that a command names or that the calibration remembers."""
     remembered = facts.get("columns", {})
-    columns = {name: getattr(command, name) or remembered.get(name) for name in ("state", "action", "next")}
+    after = "following" if "following" in remembered and not command.next else "next"
+    columns: dict[str, Any] = {
+        name: getattr(command, name, ()) or remembered.get(name) for name in ("state", "action", after)
+    }
     missing = [f"--{name}" for name, given in columns.items() if not given]
     if missing:
         raise CaptureError(f"calibration {command.calibration} remembers no columns; name them with {', '.join(missing)}.")
