@@ -16,6 +16,7 @@ from figures.guarantee import draws_picture, rank_picture, spread_picture
 from figures.horizon import horizon_picture
 from figures.idea import idea_picture, own_data_picture, region_picture
 from figures.methods import methods_pictures, neighbour_picture, rod_picture
+from figures.own_page import own_page_picture
 from figures.rooms import rooms_picture
 from figures.shelf import shelf_film
 
@@ -37,6 +38,7 @@ PICTURES = {
     "episode": episode_animation,
     "episodes": episodes_picture,
     "shelf": shelf_film,
+    "view-own": own_page_picture,
     "horizon": horizon_picture,
     "closed-loop": closed_loop_picture,
     "certificate-dial": dial_picture,

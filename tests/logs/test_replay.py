@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -239,3 +240,23 @@ def test_a_calibration_of_the_library_has_made_up_names(robots):
             wrong.robot()
         with pytest.raises(CaptureError, match="remembers no columns; name them with --state"):
             read_runs(RobotOptions(Path("plain.capture"), Path("box.csv")), plain)
+
+
+def test_a_log_whose_next_rows_are_the_outcomes_has_names_too(robots):
+    """Such a calibration remembers the configuration's own columns, in place of those after the step."""
+    options = RobotOptions(robots / "pose.capture")
+    facts = {"columns": {"state": ["q0", "q1", "q2"], "action": ["u0", "u1", "u2"], "following": ["q0", "q1", "q2"]}}
+    names = {part: options._names(part, facts) for part in ("state", "action", "next")}
+    assert names["next"] == ("q0", "q1", "q2")
+
+
+def test_outcomes_in_infeasible_space_are_shown_and_count_as_missed(robots):
+    """A log that the strata do not allow is no reason to show nothing."""
+    _, runs = opened(robots, "box")
+    after = runs.log.next.copy()
+    after[0] = 0.65, 0.45  # within the pillar
+    robot, log = opened(robots, "box")[0], replace(runs.log, next=after)
+    replay = Replay(robot, log, runs.rows["run 1"], True)
+    *_, last = replay.counts(0.1, 3)
+    assert last == ("infeasible", 0, 1)
+    assert replay.look(0, 0.1).inside is False

@@ -267,3 +267,28 @@ def test_a_page_is_served_and_drawn(robots, kind, log):
         assert (page._image.image != before).any() == (log is not None)
     finally:
         page.stop()
+
+
+def test_values_that_no_control_can_send_change_nothing(robots, monkeypatch):
+    pytest.importorskip("viser", reason="viser is not installed (extra view)")
+    from capture_cp.viewer.serve import open_page
+    from viewer.visitor import move, visit, wait_for
+
+    page, told = open_page(view(robots, "arm"), Console(file=io.StringIO())), []
+    failed = page._failed
+    monkeypatch.setattr(page, "_failed", lambda error: (told.append(error), failed(error)))
+    try:
+        wait_for(lambda: page.session.frame().look is not None)
+        slider, controls = page._sliders[0], page._controls
+        wrong = [(page._timeline, 0), (page._timeline, 31), (page._episodes, "rows 1 to 31"), (controls["across"], "q9")]
+        wrong += [(handle, "nan") for handle in (slider, controls["alpha"], page._speed_slider)]
+        wrong += [(slider, slider.max + 1), (slider, slider.min - 1), (controls["alpha"], 0.0), (page._speed_slider, 99.0)]
+        with visit(page) as send:
+            for number, (handle, value) in enumerate(wrong):
+                move(send, handle, value)
+                wait_for(lambda: len(told) == number + 1)  # noqa: B023
+        assert all(isinstance(error, CaptureError) for error in told)
+        assert (page.session.step, page.session.name) == (0, "rows 1 to 30")
+        assert page.session.chosen.alpha == 0.1
+    finally:
+        page.stop()

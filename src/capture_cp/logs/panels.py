@@ -13,6 +13,8 @@ from capture_cp.logs.replay import Look, Replay
 from capture_cp.logs.space import Space
 from capture_cp.logs.strip import Strip
 
+LINE = "#0072B2"
+
 
 class Panels(Protocol):
     """What draws a space of any number of axes into axes of matplotlib."""
@@ -32,27 +34,29 @@ def panels_of(space: Space, replay: Replay | None) -> Panels:
     return Plane(space) if len(space.shown) == 2 else Strip(space, replay)
 
 
-def set_up_coverage(axis: Any, steps: int, alpha: float) -> None:
-    """What stays in the panel of coverage so far: the promise, and room for all steps."""
-    axis.set(xlim=(0.5, max(steps, 2) + 0.5), ylim=(-0.08, 1.04), xlabel="step", title=" ")
-    axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-    axis.axhline(1 - alpha, color="black", lw=1, ls="--")
-    axis.text(
-        max(steps, 2) + 0.4, 1 - alpha - 0.02, f"promised: {100 * (1 - alpha):.3g} %", ha="right", va="top", fontsize=8
-    )
-    axis.tick_params(labelsize=8)
-    axis.locator_params(axis="x", nbins=5, integer=True)
+class CoveragePanel:
+    """Coverage so far: a line, its exact intervals, and below a mark for each step, held or missed."""
 
+    def __init__(self, axis: Any, replay: Replay, alpha: float) -> None:
+        self.axis, self.inside = axis, replay.inside(alpha)
+        self.held = np.cumsum(self.inside)
+        pairs = zip(self.held.tolist(), range(1, len(self.held) + 1))
+        self.ends = np.array([clopper_pearson(held, steps) for held, steps in pairs])  # (n, 2), once for all pictures
+        steps, promise = max(len(replay), 2), f"promised: {100 * (1 - alpha):.3g} %"
+        axis.set(xlim=(0.5, steps + 0.5), ylim=(-0.08, 1.04), xlabel="step", title=" ")
+        axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+        axis.axhline(1 - alpha, color="black", lw=1, ls="--")
+        axis.text(steps + 0.4, 1 - alpha - 0.02, promise, ha="right", va="top", fontsize=8)
+        axis.tick_params(labelsize=8)
+        axis.locator_params(axis="x", nbins=5, integer=True)
 
-def draw_coverage(axis: Any, replay: Replay, alpha: float, steps: int) -> None:
-    """Coverage of the first steps, its exact intervals, and below a mark for each step: held or missed."""
-    inside = replay.inside(alpha)[:steps]
-    when, held = np.arange(1, len(inside) + 1), np.cumsum(inside)
-    ends = np.array([clopper_pearson(int(h), int(n)) for h, n in zip(held, when)]).reshape(-1, 2)
-    axis.fill_between(when, *ends.T, step="mid", color="#0072B2", alpha=0.18, lw=0)
-    axis.plot(when, held / when, color="#0072B2", lw=1.6, marker="o" if len(when) == 1 else "", ms=4)
-    for kept, (colour, _) in ((True, HELD), (False, MISSED)):
-        which = when[inside == kept]
-        axis.scatter(which, np.full(len(which), -0.04), marker="|", s=40, color=colour)
-    low, high = ends[-1]
-    axis.set_title(f"coverage so far: {held[-1]} of {len(when)} ({100 * low:.0f} to {100 * high:.0f} %)", fontsize=9)
+    def draw(self, steps: int) -> None:
+        """Coverage of the first steps."""
+        when, held, ends = np.arange(1, steps + 1), self.held[:steps], self.ends[:steps]
+        self.axis.fill_between(when, *ends.T, step="mid", color=LINE, alpha=0.18, lw=0)
+        self.axis.plot(when, held / when, color=LINE, lw=1.6, marker="o" if steps == 1 else "", ms=4)
+        for kept, (colour, _) in ((True, HELD), (False, MISSED)):
+            which = when[self.inside[:steps] == kept]
+            self.axis.scatter(which, np.full(len(which), -0.04), marker="|", s=40, color=colour)
+        low, high = ends[-1]
+        self.axis.set_title(f"coverage so far: {held[-1]} of {steps} ({100 * low:.0f} to {100 * high:.0f} %)", fontsize=9)

@@ -41,7 +41,7 @@ class Plane:
 
     def draw_near(self, axis: Any, look: Look, step: int) -> None:
         """The same around the step."""
-        window = self.space.near(look)
+        window = self._squared(self.space.near(look))
         axis.set_title(f"close-up{verdict(look)}", fontsize=9)
         self._frame(axis, window)
         self._draw(axis, window, look, dots=14)
@@ -61,10 +61,22 @@ class Plane:
     def _frame(self, axis: Any, window: Window) -> None:
         across, up = self.space.shown
         axis.set(xlim=(window.low[across], window.high[across]), ylim=(window.low[up], window.high[up]))
+        axis.set_aspect("equal" if self._alike(window) else "auto")
+
+    def _alike(self, window: Window) -> bool:
+        """Whether both axes are drawn in the same unit: as far as is known they have one, and it suits both."""
+        across, up = self.space.shown
         size = window.high - window.low
         mixed = (across in window.angles) != (up in window.angles)
-        alike = not mixed and max(size[across], size[up]) <= ALIKE * min(size[across], size[up])
-        axis.set_aspect("equal" if alike else "auto")
+        return bool(not mixed and max(size[across], size[up]) <= ALIKE * min(size[across], size[up]))
+
+    def _squared(self, window: Window) -> Window:
+        """A window that is as wide as high, where both axes are drawn in the same unit."""
+        if not self._alike(self.space.window):
+            return window
+        shown, middle, half = list(self.space.shown), (window.low + window.high) / 2, (window.high - window.low) / 2
+        half[shown] = half[shown].max()
+        return Window(middle - half, middle + half, window.angles)
 
     def _draw(self, axis: Any, window: Window, look: Look, dots: int) -> None:
         across, up = self.space.shown

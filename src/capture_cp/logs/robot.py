@@ -166,7 +166,11 @@ class RobotOptions:
         )
 
     def _names(self, part: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
-        return tuple(getattr(self, part) or facts.get("columns", {}).get(part, ()))
+        remembered = facts.get("columns", {})
+        # a log may hold the next configuration in the following row, under the names of the configuration itself
+        return tuple(
+            getattr(self, part) or remembered.get(part) or (remembered.get("following", ()) if part == "next" else ())
+        )
 
     def _fitting(self, names: Mapping[str, tuple[str, ...]], cap: Capture) -> tuple[tuple[str, ...], ...]:
         """Names of state, action and next configuration, as many as the calibration has numbers; made up without any."""

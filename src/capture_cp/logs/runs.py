@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from capture_cp.base.arrays import digest
-from capture_cp.base.checks import CaptureError, Floats, Ints, printable, shortened
+from capture_cp.base.checks import CaptureError, Ints, printable, shortened
 from capture_cp.conformal.episodes import episode_numbers
 from capture_cp.data.transitions import Transitions, read_transitions
 from capture_cp.logs.robot import Robot, RobotOptions
@@ -41,7 +42,7 @@ class Runs:
     def names(self) -> list[str]:
         return list(self.rows)
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """Steps per second: of the log's times, or a pace at which a person can follow."""
         if self.log.time is None:
@@ -80,7 +81,10 @@ def read_runs(command: RobotOptions, robot: Robot) -> Runs | None:
 def read_log(command: RobotOptions, facts: Mapping[str, Any], file: Path) -> Transitions:
     """The transitions of a file, by the columns that a command names or that the calibration remembers."""
     remembered = facts.get("columns", {})
-    columns = {name: getattr(command, name) or remembered.get(name) for name in ("state", "action", "next")}
+    after = "following" if "following" in remembered and not command.next else "next"
+    columns: dict[str, Any] = {
+        name: getattr(command, name, ()) or remembered.get(name) for name in ("state", "action", after)
+    }
     missing = [f"--{name}" for name, given in columns.items() if not given]
     if missing:
         raise CaptureError(f"calibration {command.calibration} remembers no columns; name them with {', '.join(missing)}.")
@@ -115,11 +119,6 @@ def chosen_rows(given: str, log: Transitions) -> Ints:
     if not 1 <= first <= last <= len(log):
         raise CaptureError(f"rows are {first}:{last}; expected two of the log's rows in order, from 1 to {len(log)}.")
     return np.arange(first - 1, last)
-
-
-def times_of(log: Transitions, rows: Ints) -> Floats | None:
-    """Seconds since the first of some rows (n,), or None where the log has no times."""
-    return None if log.time is None else log.time[rows] - log.time[rows[0]]
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,9 @@ from capture_cp.logs.marks import HELD, MISSED, axis_label, verdict
 from capture_cp.logs.replay import Look, Replay
 from capture_cp.logs.space import STRONG, Space
 
+#: By how much of its height a close-up is widened.
+ROOM = 0.06
+
 
 class Strip:
     """Draws steps side by side, each with the part of the axis that its region takes in."""
@@ -42,7 +45,8 @@ class Strip:
         self._draw(axis, look, step, first, first + (self.steps if self.replay is not None else 1))
         near = self.space.near(look)
         recent = near.placed(self.replay.Y[first : step + 1] if self.replay is not None else look.cloud)
-        axis.set_ylim(min(near.low[0], recent.min()), max(near.high[0], recent.max()))
+        low, high = min(near.low[0], recent.min()), max(near.high[0], recent.max())
+        axis.set_ylim(low - ROOM * (high - low), high + ROOM * (high - low))
 
     def _draw(self, axis: Any, look: Look, step: int, first: int, stop: int) -> None:
         window, picture = self.space.window, self._strip(look)

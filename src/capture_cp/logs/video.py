@@ -16,7 +16,7 @@ from rich.progress import track
 from capture_cp.base.checks import CaptureError, CaptureWarning, Ints, failure_rate, printable, shortened
 from capture_cp.base.files import check_writable
 from capture_cp.logs.marks import legend_handles
-from capture_cp.logs.panels import draw_coverage, panels_of, set_up_coverage
+from capture_cp.logs.panels import CoveragePanel, panels_of
 from capture_cp.logs.replay import Replay
 from capture_cp.logs.robot import Robot, RobotOptions
 from capture_cp.logs.runs import RATE, Runs, chosen_rows, read_runs, rows_name
@@ -124,11 +124,11 @@ class Film:
         self.robot, self.replay, self.name = robot, replay, shortened(name, 40)
         self.panels = panels_of(space, replay)
         self.figure = MovingFigure(INCHES, RATIOS)
-        self.whole, self.near, self.coverage = self.figure.axes
+        self.whole, self.near, coverage = self.figure.axes
         self.figure.keep_apart(0.06)  # tick labels of close-ups grow and shrink
         self.panels.set_up(self.whole, close=False)
         self.panels.set_up(self.near, close=True)
-        set_up_coverage(self.coverage, len(replay), robot.alpha)
+        self.coverage = CoveragePanel(coverage, replay, robot.alpha)
         handles = legend_handles(robot, logged=True)
         columns = min(COLUMNS, len(handles))
         self.figure.figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
@@ -144,7 +144,7 @@ class Film:
         look = self.replay.look(step, self.robot.alpha)
         self.panels.draw_whole(self.whole, look, step)
         self.panels.draw_near(self.near, look, step)
-        draw_coverage(self.coverage, self.replay, self.robot.alpha, step + 1)
+        self.coverage.draw(step + 1)
 
 
 def notes(robot: Robot, runs: Runs, replay: Replay | None) -> list[str]:

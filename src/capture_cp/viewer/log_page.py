@@ -13,6 +13,7 @@ from capture_cp.logs.space import Space
 from capture_cp.report.canvas import Picture
 from capture_cp.report.movie import MovingFigure
 from capture_cp.tasks.scene import whole_steps
+from capture_cp.viewer.controls import number_between
 from capture_cp.viewer.log_scene import LogScene
 from capture_cp.viewer.log_session import LogFrame, LogSession
 from capture_cp.viewer.log_texts import counts_table, facts, legend_parts, marks_line, status, thresholds_table
@@ -98,13 +99,16 @@ class LogPage(Page):
             buttons.on_click(lambda event: self._do(lambda: deeds[known_name("button", event.target.value, deeds)]()))
             self._add_speed("1 is the log's own time, or without times four steps a second.")
         self._episodes.on_update(lambda event: self._asked(event, self._choose))
-        self._timeline.on_update(lambda event: self._asked(event, lambda step: session.seek(step - 1)))
+        self._timeline.on_update(lambda event: self._asked(event, self._seek))
 
     def _choose(self, name: str) -> None:
         if name == BY_HAND:
             self.session.by_hand()
         else:
             self.session.open(self.session.listed[known_name("episode", name, self.session.listed)])
+
+    def _seek(self, step: Any) -> None:
+        self.session.seek(number_between("step", step, 1, max(2, self.session.steps)) - 1)
 
     def _add_slider(self, entry: int) -> Any:
         low, high, step = whole_steps(*(float(end) for end in self.session.bounds[entry]))
@@ -115,9 +119,10 @@ class LogPage(Page):
         return handle
 
     def _aim(self, entry: int, value: Any) -> None:
-        low, high = (float(end) for end in self.session.bounds[entry])
-        near = float(np.clip(value, low, high)) if isinstance(value, int | float) else value  # ends of sliders are round
-        self.session.aim(entry, near)
+        bounds = self.session.bounds[entry]
+        low, high, _ = whole_steps(*(float(end) for end in bounds))  # the slider's ends, which are round
+        wanted = number_between(self.session.robot.inputs[entry], value, low, high)
+        self.session.aim(entry, float(np.clip(wanted, *bounds)))
 
     # -- what is seen -------------------------------------------------------------------------------------------------
 

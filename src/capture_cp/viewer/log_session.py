@@ -100,6 +100,12 @@ class LogSession:
         return found
 
     @property
+    def steps(self) -> int:
+        """Steps of the episode that is shown; none by hand."""
+        replay = self._replay
+        return 0 if replay is None else len(replay)
+
+    @property
     def rate(self) -> float:
         """Steps per second."""
         return RATE if self.runs is None else self.runs.rate

@@ -89,7 +89,7 @@ def _merged(robot: Robot) -> list[str]:
         return ["All strata have one threshold: coverage is promised for them together."]
     shared = {frozenset((name, *others)) for name, others in robot.cap.merged_.items()}
     groups = [", ".join(sorted(as_text(name) for name in group)) for group in shared if len(group) > 1]
-    return [f"Coverage is promised for these together, since they are rare: {group}." for group in sorted(groups)]
+    return [f"One threshold, since some are rare, and coverage is promised together: {group}." for group in sorted(groups)]
 
 
 def counts_table(frame: LogFrame) -> str:
