@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -37,6 +37,8 @@ class CalibrateEnv(Calibrate):
     state: tyro.conf.Suppress[tuple[str, ...]] = ()
     action: tyro.conf.Suppress[tuple[str, ...]] = ()
     next: tyro.conf.Suppress[tuple[str, ...]] = ()
+    following: tyro.conf.Suppress[tuple[str, ...]] = ()
+    clock: tyro.conf.Suppress[Literal["received", "header"]] = "received"
     episode: tyro.conf.Suppress[str | None] = "episode"
     time: tyro.conf.Suppress[str | None] = None
     model: Annotated[

@@ -86,7 +86,7 @@ class Check:
         self._check_settings()
         facts = robot_facts(self.calibration)
         alpha = self.alpha if self.alpha is not None else failure_rate(facts.get("alpha", 0.1))
-        log = opened(remembered(self, self.data, facts), console)
+        log = opened(remembered(self, self.data, facts, self.episode), console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
             cap = self._calibration(facts, log)

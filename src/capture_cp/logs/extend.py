@@ -70,7 +70,7 @@ class Extend:
         whole_number("seed", self.seed, 0)
         check_writable(self.out)
         facts = robot_facts(self.calibration)
-        log = opened(remembered(self, self.data, facts), console)
+        log = opened(remembered(self, self.data, facts, self.episode), console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
             cap = named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust)

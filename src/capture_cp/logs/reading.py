@@ -37,17 +37,14 @@ class ReadsLog(Protocol):
     def following(self) -> Sequence[str]: ...
 
     @property
-    def episode(self) -> str | None: ...
-
-    @property
     def time(self) -> str | None: ...
 
     @property
     def clock(self) -> str | None: ...
 
 
-def remembered(command: ReadsLog, file: Path, facts: Mapping[str, Any]) -> LoggedTransitions:
-    """A log by the columns that a command names, or else by those that its calibration remembers."""
+def remembered(command: ReadsLog, file: Path, facts: Mapping[str, Any], episode: str | None) -> LoggedTransitions:
+    """A log by the columns that a command names, `episode` among them, or else by those that its calibration remembers."""
     known = facts.get("columns", {})
     given = "next" if command.next else "following" if command.following else ""
     last = given or ("following" if "following" in known else "next")
@@ -55,7 +52,7 @@ def remembered(command: ReadsLog, file: Path, facts: Mapping[str, Any]) -> Logge
     missing = [f"--{name}" for name, names in columns.items() if not names]
     if missing:
         raise CaptureError(f"calibration {command.calibration} remembers no columns; name them with {', '.join(missing)}.")
-    more: dict[str, Any] = {name: getattr(command, name) or facts.get(name) for name in ("episode", "time")}
+    more: dict[str, Any] = {"episode": episode or facts.get("episode"), "time": command.time or facts.get("time")}
     return LoggedTransitions(file, **columns, **more, clock=command.clock or facts.get("clock") or "received")
 
 

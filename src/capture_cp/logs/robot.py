@@ -121,11 +121,13 @@ class RobotOptions:
 
     calibration: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration.", metavar="CALIBRATION")]
     log: Annotated[
-        tyro.conf.Positional[Path | None], tyro.conf.arg(help="Transitions, with episodes or without.", metavar="LOG")
+        tyro.conf.Positional[Path | None], tyro.conf.arg(help="A log of any kind, with episodes or without.", metavar="LOG")
     ] = None
     state: options.StateColumns = ()
     action: options.ActionColumns = ()
     next: options.NextColumns = ()
+    following: options.FollowingColumns = ()
+    clock: options.RememberedClock = None
     model: Annotated[
         str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
     ] = None
@@ -166,11 +168,10 @@ class RobotOptions:
         )
 
     def _names(self, part: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
-        remembered = facts.get("columns", {})
-        # a log may hold the next configuration in the following row, under the names of the configuration itself
-        return tuple(
-            getattr(self, part) or remembered.get(part) or (remembered.get("following", ()) if part == "next" else ())
-        )
+        known = facts.get("columns", {})
+        if part == "next":  # which may be in the following row, under the names of the configuration itself
+            return tuple(self.next or self.following or known.get("next") or known.get("following", ()))
+        return tuple(getattr(self, part) or known.get(part, ()))
 
     def _fitting(self, names: Mapping[str, tuple[str, ...]], cap: Capture) -> tuple[tuple[str, ...], ...]:
         """Names of state, action and next configuration, as many as the calibration has numbers; made up without any."""

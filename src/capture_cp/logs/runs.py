@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.arrays import digest
+from capture_cp.base.arrays import digest, digest_of_chunks
 from capture_cp.base.checks import CaptureError, Ints, printable, shortened
 from capture_cp.conformal.episodes import episode_numbers
-from capture_cp.data.transitions import Transitions, read_transitions
+from capture_cp.data.log_part import chunks_of
+from capture_cp.data.transitions import Transitions
+from capture_cp.logs.reading import check_fits, made_from, remembered
 from capture_cp.logs.robot import Robot, RobotOptions
 
 #: Rows of a block, where a log has no episodes; and how many names a message lists.
@@ -66,30 +67,11 @@ def read_runs(command: RobotOptions, robot: Robot) -> Runs | None:
     """The log that a command names, by the columns that it names or that the calibration remembers; None without one."""
     if command.log is None:
         return None
-    log = read_log(command, robot.facts, command.log)
-    if log.X.shape[1] != robot.cap.n_inputs_ or log.Y.shape[1] != robot.cap.n_outputs_:
-        raise CaptureError(
-            f"{command.log} has {log.X.shape[1]} inputs and {log.Y.shape[1]} numbers of a configuration; calibration "
-            f"{command.calibration} has {robot.cap.n_inputs_} and {robot.cap.n_outputs_}."
-        )
-    if not len(log):
-        raise CaptureError(f"{command.log} has no rows; give it at least one transition.")
-    same = digest(log.X, log.Y) == robot.facts.get("log_sha256")
+    logged = remembered(command, command.log, robot.facts, command.episode_column)
+    check_fits(robot.cap, logged, command.log)
+    log = logged.read()
+    same = digest_of_chunks([digest(log.X[rows], log.Y[rows]) for _, rows in chunks_of(len(log))]) in made_from(robot.facts)
     return runs_of(log, same)
-
-
-def read_log(command: RobotOptions, facts: Mapping[str, Any], file: Path) -> Transitions:
-    """The transitions of a file, by the columns that a command names or that the calibration remembers."""
-    remembered = facts.get("columns", {})
-    after = "following" if "following" in remembered and not command.next else "next"
-    columns: dict[str, Any] = {
-        name: getattr(command, name, ()) or remembered.get(name) for name in ("state", "action", after)
-    }
-    missing = [f"--{name}" for name, given in columns.items() if not given]
-    if missing:
-        raise CaptureError(f"calibration {command.calibration} remembers no columns; name them with {', '.join(missing)}.")
-    episode = command.episode_column if command.episode_column is not None else facts.get("episode")
-    return read_transitions(file, **columns, episode=episode, time=command.time or facts.get("time"))
 
 
 def runs_of(log: Transitions, calibrated_on: bool = False) -> Runs:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class LogView(RobotOptions):
     """A live page of your own calibration: its regions over the configuration space, step by step through a log.
 
-    With LOG, a .csv, .npz or .parquet file with the columns of the calibration's log, choose an episode and step through it:
+    With LOG, of any kind that `capture calibrate` takes, with the columns of its log, choose an episode and step through it:
     the region of each step, the model's particles, where the robot really went, and coverage so far. Without LOG, choose an
     input by hand. Of more than two axes the page shows a slice by two; of one axis a strip over time.
     """
