@@ -62,7 +62,7 @@ SQL = [
     "UPDATE messages SET data = NULL", "UPDATE messages SET data = 'text'", "UPDATE messages SET timestamp = 'soon'",
     "UPDATE messages SET timestamp = -timestamp", "UPDATE messages SET timestamp = NULL",
     "UPDATE messages SET topic_id = 99",
-    "UPDATE messages SET data = zeroblob(500000000)", "UPDATE messages SET data = x'00010000'", "DELETE FROM messages",
+    "UPDATE messages SET data = zeroblob(1000000) WHERE id < 20", "UPDATE messages SET data = x'00010000'", "DELETE FROM messages",
     "UPDATE topics SET type = 'std_msgs/msg/Nothing'", "UPDATE topics SET name = ''", "DROP TABLE messages",
     "UPDATE topics SET serialization_format = 'json'", "UPDATE messages SET data = data || data", "DELETE FROM topics",
     "UPDATE messages SET timestamp = 9223372036854775807", "UPDATE topics SET id = id + 0.5",
