@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sqlite3
 import struct
+import sys
 import tracemalloc
 import zipfile
 from contextlib import closing
@@ -324,6 +325,12 @@ def test_demonstrations_that_nobody_has_room_for_are_refused(demos):
             file.create_dataset(f"data/demo_{i}/obs/q", (10**12, 1), "f8", chunks=(9, 1))
 
     refused_log(demos(change), DEMOS, "claims to hold 2,000,000,000,000 bytes in")
+
+
+def test_demonstrations_without_h5py_say_how_to_get_it(demos, monkeypatch):
+    path = demos(lambda file, h5py: None)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    refused_log(path, DEMOS, r'pip install "capture-cp\[hdf5\]"')
 
 
 def test_a_file_that_is_no_robomimic_file_is_refused(tmp_path):

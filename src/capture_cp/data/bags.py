@@ -118,7 +118,7 @@ class BagTable(TableSource):
         if header and not known.keys() >= set(header):
             raise CaptureError(f"messages of {name} in {self.path} have no header; choose --clock received.")
         fields = list(dict.fromkeys(_whole(field, known) for field in fields))
-        for field in (*fields, *header):
+        for field in fields:
             if field not in known:
                 listed = ", ".join(known)
                 raise CaptureError(
@@ -148,7 +148,9 @@ class _Topic:
     @property
     def longest(self) -> float:
         """The longest interval between messages, or age of one, that is no gap; in ns."""
-        return float(GAP * np.median(np.diff(self.stamps))) if len(self.stamps) > 1 else np.inf
+        intervals = np.diff(self.stamps)
+        intervals = intervals[intervals > 0]  # messages that come together say nothing of the rate
+        return float(GAP * np.median(intervals)) if len(intervals) else np.inf
 
     def columns(self, messages: Ints) -> dict[str, Floats]:
         """Values (n,) of some messages by name."""
