@@ -130,14 +130,33 @@ class Bench:
         )
         for ending in ("csv", "npz", "parquet"):
             write_transitions(folder / f"seed.{ending}", short)
+        self._recordings(log.state[:20], log.action[:20])
         steps = log.state[:6], log.action[:5], np.zeros((5, 2, 2)), np.zeros(5), np.ones(5)
         Episode("goal", *steps, info={"map": "box"}).with_regions(cap, (0, 1)).save(folder / "seed.episode")
         self.columns = dict(zip(("state", "action", "next"), names))
         self.seeds = {kind: (folder / f"seed.{kind}").read_bytes() for kind in kinds()}
         self.opens: dict[str, Callable[[Path], None]] = {
             "calibration": self.calibration, "episodes": self.calibration, "horizon": self.horizon, "episode": self.episode,
+            "mcap": self.bag, "db3": self.bag, "hdf5": self.demonstrations,
             "history": self.history, "csv": self.transitions, "npz": self.transitions, "parquet": self.transitions,
         }  # fmt: skip
+
+    def _recordings(self, state: Any, action: Any) -> None:
+        """A bag of each kind, and a robomimic file."""
+        from rosbags.typesys import Stores, get_typestore
+
+        from logs.recordings import Runs, bag
+
+        get_typestore(Stores.ROS2_HUMBLE)  # imports it: a bag may lack definitions
+        for storage, ending in (("MCAP", "mcap"), ("SQLITE3", "db3")):
+            made = bag(self.folder / ending, state, action, storage)
+            next(made.glob(f"*.{ending}")).rename(self.folder / f"seed.{ending}")
+        runs = Runs.made(runs=2, steps=10)
+        import h5py
+
+        with h5py.File(self.folder / "seed.hdf5", "w") as file:
+            for run, q, u in runs.each():
+                file[f"data/demo_{run}/obs/q"], file[f"data/demo_{run}/actions"] = q, u
 
     def warm_up(self) -> None:
         """Import and compile whatever a file may call for, so that only what a file does itself is seen later."""
@@ -189,6 +208,26 @@ class Bench:
         assert np.isfinite(log.Y).all()
         assert log.X.dtype == log.Y.dtype == np.float64
         assert len(log.X) == len(log.Y) == len(log.episode) > 0
+
+    def bag(self, path: Path) -> None:
+        joints = "/joint_states.position"
+        self.followed(path, state=joints, action="/cmd.data", following=joints, time="time")
+
+    def demonstrations(self, path: Path) -> None:
+        self.followed(path, state="obs/q", action="actions", following="obs/q", episode="demo")
+
+    def followed(self, path: Path, **columns: str) -> None:
+        import numpy as np
+
+        from capture_cp.data.logged import LoggedTransitions
+        from capture_cp.data.source import open_log
+
+        open_log(path).columns()
+        log = LoggedTransitions(path, **columns)
+        whole = log.read()
+        assert np.isfinite(whole.X).all()
+        assert np.isfinite(whole.Y).all()
+        assert len(whole) == len(log) == sum(map(len, log.pieces()))
 
     def episode(self, path: Path) -> None:
         from capture_cp.planning import Episode

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import sqlite3
+import struct
+import sys
 import tracemalloc
 import zipfile
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 from capture_cp import Capture, CaptureError, read_transitions
 from capture_cp.planning import Episode
+from logs.recordings import Runs, bag
 from test_artifact import forge
 
 COLUMNS = {"state": "x", "action": "push", "next": "after"}
@@ -170,6 +175,171 @@ def test_an_episode_of_other_arrays_is_refused(tmp_path):
         np.savez(tmp_path / "run.npz", **(whole | change))
         with pytest.raises(CaptureError, match="is not an episode of ours, or is damaged"):
             Episode.load(tmp_path / "run.npz")
+
+
+# -- bags and demonstrations ----------------------------------------------------------------------------------------------
+
+JOINTS = "/joint_states.position"
+BAG = {"state": JOINTS, "action": "/cmd.data", "following": JOINTS}
+DEMOS = {"state": "obs/q", "action": "actions", "following": "obs/q"}
+
+
+@pytest.fixture
+def bag_file(tmp_path):
+    """A bag of either kind, as one file."""
+    pytest.importorskip("rosbags")
+
+    def make(storage, **changes):
+        made = Runs.made(runs=1, steps=20)
+        folder = bag(tmp_path / storage, made.state, made.action, storage, **changes)
+        return next(file for file in folder.iterdir() if file.suffix in (".mcap", ".db3"))
+
+    return make
+
+
+def refused_log(path, columns, sentence, most=40 << 20):
+    tracemalloc.start()
+    try:
+        with pytest.raises(CaptureError, match=sentence):
+            read_transitions(path, **columns)
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("said", [200, 10**9, 2**40], ids=["little", "much", "far too much"])
+def test_a_chunk_bomb_is_refused_before_it_is_unpacked(bag_file, said):
+    """A gigabyte of zeros in some kilobytes: whatever it says of itself."""
+    zstd = pytest.importorskip("backports.zstd")
+    path = bag_file("MCAP")
+    packer = zstd.ZstdCompressor()
+    packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(1000)) + packer.flush()
+    body = struct.pack("<QQQI", 0, 1, said, 0) + struct.pack("<I", 4) + b"zstd" + struct.pack("<Q", len(packed)) + packed
+    data = path.read_bytes()
+    path.write_bytes(data[:8] + b"\x06" + struct.pack("<Q", len(body)) + body + data[8:])
+    refused_log(path, BAG, "claims to hold|unpacks to another size than it says|a chunk of")
+
+
+def test_a_definition_that_never_ends_is_refused(bag_file):
+    path = bag_file("SQLITE3")
+    endless = "test/Own own\n" + "=" * 80 + "\nMSG: test/Own\ntest/Own own\n"
+    with closing(sqlite3.connect(path)) as data:
+        data.execute("UPDATE message_definitions SET encoded_message_definition = ?", [endless])
+        data.commit()
+    refused_log(path, BAG, "cannot be read: .*nested too deeply|is not a bag, or is damaged")
+
+
+def test_nothing_that_a_definition_says_is_run(bag_file, tmp_path):
+    path, mark = bag_file("SQLITE3"), tmp_path / "it ran"
+    for text in (f'float64 x\nstring A="{mark}"\n', f"int32 x=open({str(mark)!r}, 'w')\n", "__import__('os') y\n"):
+        with closing(sqlite3.connect(path)) as data:
+            data.execute("UPDATE message_definitions SET encoded_message_definition = ?", [text])
+            data.commit()
+        refused_log(path, BAG, "cannot be read|is not a bag|has no numbers")
+        assert not mark.exists()
+
+
+def test_a_view_in_place_of_messages_is_not_asked(bag_file):
+    """One that never ends."""
+    path = bag_file("SQLITE3")
+    with closing(sqlite3.connect(path)) as data:
+        data.executescript(
+            "DROP TABLE messages; CREATE VIEW messages AS WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) "
+            "SELECT i AS id, 1 AS topic_id, i AS timestamp, zeroblob(9) AS data FROM r"
+        )
+    refused_log(path, BAG, "it has no tables of topics and messages")
+
+
+@pytest.mark.parametrize("storage", ["MCAP", "SQLITE3"])
+def test_a_bag_cut_short_is_one_clear_sentence(bag_file, storage):
+    path = bag_file(storage)
+    whole = path.read_bytes()
+    for length in range(1, len(whole), len(whole) // 40):
+        path.write_bytes(whole[:length])
+        with pytest.raises(CaptureError, match="is not a bag, or is damaged"):
+            read_transitions(path, **BAG)
+
+
+@pytest.fixture
+def demos(tmp_path):
+    """A robomimic file, and how to change it."""
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "demos.hdf5"
+    with h5py.File(path, "w") as file:
+        for i in range(2):
+            file[f"data/demo_{i}/obs/q"], file[f"data/demo_{i}/actions"] = np.zeros((5, 2)), np.zeros((5, 1))
+
+    def change(make):
+        with h5py.File(path, "r+") as file:
+            del file["data/demo_1/obs/q"]
+            make(file, h5py)
+        return path
+
+    assert len(read_transitions(path, **DEMOS, episode="demo")) == 8
+    return change
+
+
+def virtual(file, h5py):
+    layout = h5py.VirtualLayout(shape=(5, 2), dtype="f8")
+    layout[:] = h5py.VirtualSource("secret.hdf5", "q", shape=(5, 2))
+    file.create_virtual_dataset("data/demo_1/obs/q", layout)
+
+
+NEW = "data/demo_1/obs/q"
+FOREIGN_ARRAYS = {
+    "external link": (
+        lambda file, h5py: file.__setitem__(NEW, h5py.ExternalLink("secret.hdf5", "/q")),
+        "a link, or nothing",
+    ),
+    "soft link": (lambda file, h5py: file.__setitem__(NEW, h5py.SoftLink("/data/demo_0/obs/q")), "a link, or nothing"),
+    "external storage": (
+        lambda file, h5py: file.create_dataset(NEW, (5, 2), "f8", external=[("/etc/passwd", 0, 80)]),
+        "data of other files, not numbers",
+    ),
+    "virtual": (virtual, "data of other files, not numbers"),
+    "huge chunk": (
+        lambda file, h5py: file.create_dataset(NEW, (10**6, 2), "f8", chunks=(10**8, 2), maxshape=(None, 2)),
+        "holds chunks of over",
+    ),
+    "huge claim": (lambda file, h5py: file.create_dataset(NEW, (10**12, 2), "f8", chunks=(9, 2)), "has shape"),
+    "text": (lambda file, h5py: file.create_dataset(NEW, data=[b"a"] * 5), "holds text, not numbers"),
+    "complex": (lambda file, h5py: file.create_dataset(NEW, (5, 2), "c16"), "holds complex128, not numbers"),
+    "another width": (lambda file, h5py: file.create_dataset(NEW, (5, 3), "f8"), r"has shape \(5, 3\); expected a row"),
+    "nothing": (lambda file, h5py: None, "a link, or nothing, not numbers"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN_ARRAYS)
+def test_an_array_that_is_not_in_the_file_is_refused(demos, name):
+    change, sentence = FOREIGN_ARRAYS[name]
+    refused_log(demos(change), DEMOS, sentence)
+
+
+def test_demonstrations_that_nobody_has_room_for_are_refused(demos):
+    def change(file, h5py):
+        for i in range(2):
+            if f"data/demo_{i}/obs/q" in file:
+                del file[f"data/demo_{i}/obs/q"]
+            del file[f"data/demo_{i}/actions"]
+            file.create_dataset(f"data/demo_{i}/actions", (10**12, 1), "f8", chunks=(9, 1))
+            file.create_dataset(f"data/demo_{i}/obs/q", (10**12, 1), "f8", chunks=(9, 1))
+
+    refused_log(demos(change), DEMOS, "claims to hold 2,000,000,000,000 bytes in")
+
+
+def test_demonstrations_without_h5py_say_how_to_get_it(demos, monkeypatch):
+    path = demos(lambda file, h5py: None)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    refused_log(path, DEMOS, r'pip install "capture-cp\[hdf5\]"')
+
+
+def test_a_file_that_is_no_robomimic_file_is_refused(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["states"] = np.zeros(3)
+    refused_log(tmp_path / "other.h5", DEMOS, "has no groups data/demo_0, .* expected a robomimic file")
+    (tmp_path / "other.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(500))
+    refused_log(tmp_path / "other.h5", DEMOS, "is not an HDF5 file, or is damaged")
 
 
 # -- calibrations ---------------------------------------------------------------------------------------------------------

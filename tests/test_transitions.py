@@ -217,7 +217,9 @@ def test_an_unknown_column_is_an_error_with_the_nearest_name(tmp_path, transitio
 
 def test_an_unknown_ending_is_an_error_that_lists_the_known(tmp_path, transitions):
     (tmp_path / "log.parque").write_text("x")
-    with pytest.raises(CaptureError, match=r"unknown ending of .*; known: .parquet, .npz, .csv. Did you mean '.parquet'"):
+    with pytest.raises(
+        CaptureError, match=r"unknown ending of .*; known: .parquet, .npz, .csv, .mcap, .*. Did you mean '.parquet'"
+    ):
         read(tmp_path / "log.parque")
     for name in ("log.json", "log"):
         with pytest.raises(CaptureError, match="unknown ending"):

@@ -6,6 +6,7 @@ from mutations.archives import NPZ, odd_episode_header
 from mutations.calibrations import CALIBRATION, HISTORY
 from mutations.columns import PARQUET
 from mutations.raw import BYTES, Mutation, Rng, pick
+from mutations.recordings import DATABASE, HDF5, MCAP
 from mutations.text import CSV
 
 KINDS: dict[str, list[Mutation]] = {
@@ -16,6 +17,9 @@ KINDS: dict[str, list[Mutation]] = {
     "csv": BYTES + 2 * CSV,
     "npz": BYTES + 2 * NPZ,
     "parquet": BYTES + 2 * PARQUET,
+    "mcap": BYTES + 2 * MCAP,
+    "db3": BYTES + 2 * DATABASE,
+    "hdf5": BYTES + 2 * HDF5,
     "episode": BYTES + NPZ + 3 * [odd_episode_header],
 }
 

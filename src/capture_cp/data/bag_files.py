@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +40,12 @@ class Bag:
 
     def definitions(self, topic: Topic) -> Definitions:
         """Fields of the type of a topic and of all types in it: from the bag, or as ROS 2 ships them."""
-        from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
-
         if topic.encoding != "cdr":
             raise CaptureError(f"topic {topic.name} of {self.path} is in the encoding {topic.encoding!r}; expected 'cdr'.")
         if len(topic.definition) > LONGEST:
             raise CaptureError(f"the definition of {topic.kind} in {self.path} has over {LONGEST:,} characters.")
         with _clear(self.path):
-            if topic.language == "ros2msg" and topic.definition:
-                return dict(get_types_from_msg(topic.definition, topic.kind))
-            if topic.language in ("ros2idl", "omgidl") and topic.definition:
-                return _idl(get_types_from_idl, topic.definition)
-            known: Definitions = get_typestore(Stores.ROS2_HUMBLE).fielddefs
+            known = _definitions(topic.language, topic.definition, topic.kind)
         if topic.kind not in known:
             raise CaptureError(
                 f"{self.path} has no definition of {topic.kind}, the type of {topic.name}, and ROS 2 does not ship it; "
@@ -115,8 +110,23 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _idl(parse: Any, text: str) -> Definitions:
+@lru_cache(maxsize=64)
+def _definitions(language: str, text: str, kind: str) -> Definitions:
+    """What a definition says, which takes long to find out, and is the same in all bags of a folder."""
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+    if language == "ros2msg" and text:
+        return dict(get_types_from_msg(text, kind))
+    if language in ("ros2idl", "omgidl") and text:
+        return _idl(text)
+    shipped: Definitions = get_typestore(Stores.ROS2_HUMBLE).fielddefs
+    return shipped
+
+
+def _idl(text: str) -> Definitions:
     """Definitions in IDL: one, or several under lines of equal signs."""
+    from rosbags.typesys import get_types_from_idl as parse
+
     line = "=" * 80 + "\n"
     parts = text.split(line)[1:] if text.startswith(f"{line}IDL: ") else [f"\n{text}"]
     found: dict[str, Any] = {}

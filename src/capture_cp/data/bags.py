@@ -60,20 +60,13 @@ class BagTable(TableSource):
     def __init__(self, path: Path, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> None:
         super().__init__(path)
         self.names, self.rows_of, self.after, self.clock = tuple(names), rows_of, tuple(after), clock
-        self._breaks = np.empty(0, dtype=np.int64)
-        self._notes: list[str] = []
-
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that are wanted; entries of lists are columns of the table."""
-        return super().columns()
+        self._found: tuple[Ints, list[str]] | None = None
 
     def breaks(self) -> Ints:
-        self._read_once()
-        return self._breaks
+        return self._odd()[0]
 
     def notes(self) -> list[str]:
-        self._read_once()
-        return list(self._notes)
+        return list(self._odd()[1])
 
     def release(self) -> None:
         self._table = None
@@ -81,8 +74,12 @@ class BagTable(TableSource):
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_table": None}
 
-    def _read_once(self) -> None:
-        assert self._columns
+    def _odd(self) -> tuple[Ints, list[str]]:
+        """Rows that lead nowhere, and what to say; known once the bag was read, also when it is forgotten."""
+        if self._found is None:
+            self._table = self._read()
+        assert self._found is not None
+        return self._found
 
     def _read(self) -> Table:
         bag = Bag(self.path)
@@ -90,7 +87,8 @@ class BagTable(TableSource):
         contents = bag.messages(wanted)
         topics = {name: self._topic(bag, name, fields, *contents.pop(name)) for name, fields in wanted.items()}
         rows = topics.pop(_split(self.path, self.rows_of)[0])
-        table, self._breaks, self._notes = _Rows(self.path, rows, topics, self._ahead()).table(bool(self.after))
+        table, breaks, notes = _Rows(self.path, rows, topics, self._ahead()).table(bool(self.after))
+        self._found = breaks, notes
         begin = bag.start if self.clock == "received" else min(int(t.stamps[0]) for t in (rows, *topics.values()))
         table[TIME] = (table[TIME] - begin) / 1e9
         return table
@@ -120,7 +118,7 @@ class BagTable(TableSource):
         if header and not known.keys() >= set(header):
             raise CaptureError(f"messages of {name} in {self.path} have no header; choose --clock received.")
         fields = list(dict.fromkeys(_whole(field, known) for field in fields))
-        for field in (*fields, *header):
+        for field in fields:
             if field not in known:
                 listed = ", ".join(known)
                 raise CaptureError(
@@ -150,7 +148,9 @@ class _Topic:
     @property
     def longest(self) -> float:
         """The longest interval between messages, or age of one, that is no gap; in ns."""
-        return float(GAP * np.median(np.diff(self.stamps))) if len(self.stamps) > 1 else np.inf
+        intervals = np.diff(self.stamps)
+        intervals = intervals[intervals > 0]  # messages that come together say nothing of the rate
+        return float(GAP * np.median(intervals)) if len(intervals) else np.inf
 
     def columns(self, messages: Ints) -> dict[str, Floats]:
         """Values (n,) of some messages by name."""

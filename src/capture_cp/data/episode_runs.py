@@ -34,6 +34,10 @@ class Runs:
         """Episode numbers (n,) of rows (n,)."""
         return np.asarray(self.numbers[np.searchsorted(self.starts, rows, "right") - 1])
 
+    def between(self, low: int, high: int) -> Ints:
+        """Episode numbers (high - low,) of the rows between two."""
+        return np.asarray(self.numbers[spread(self.starts, low, high)])
+
     def check_together(self, source: LogSource, name: str) -> None:
         """Refuse an episode that begins again after another one."""
         first = np.unique(self.numbers, return_index=True)[1]
@@ -44,6 +48,13 @@ class Runs:
                 f"episode {self.labels[self.numbers[again]]} of column {name!r} begins again in data row {row + 1} of "
                 f"{file}, after another one; sort the log by episode and time."
             )
+
+
+def spread(starts: Ints, low: int, high: int) -> Ints:
+    """Which interval each of the numbers from low to high lies in, (high - low,); interval j begins at starts[j]."""
+    first, last = int(np.searchsorted(starts, low, "right")) - 1, int(np.searchsorted(starts, high))
+    counts: Ints = np.diff(np.clip(starts[first : last + 1], low, high)).astype(np.int64)
+    return np.repeat(np.arange(first, last), counts)
 
 
 def runs_of(source: LogSource, episode: str) -> Runs:
@@ -89,7 +100,7 @@ def check_order(source: LogSource, runs: Runs, time: str) -> None:
     row_of = np.full(len(runs.labels), -1, dtype=np.int64)
     for row, times in _times(source, time):
         rows = np.arange(row, row + len(times))
-        number = runs.at(rows)
+        number = runs.between(row, row + len(times))
         order = np.argsort(number, kind="stable")
         same = np.concatenate([[False], np.diff(number[order]) == 0])
         before = np.where(same, np.roll(order, 1), -1)  # position in this piece, or -1: in an earlier one

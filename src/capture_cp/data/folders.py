@@ -148,7 +148,8 @@ class FolderSource(LogSource):
     def _label(self, number: int) -> str:
         file = self.files[number]
         inside = file.relative_to(self.path) if file.is_relative_to(self.path) else file
-        return inside.as_posix()[-LONGEST_LABEL:]
+        name = inside.as_posix()
+        return name if len(name) <= LONGEST_LABEL else f"{number}: {name[-LONGEST_LABEL + 20 :]}"  # no two alike
 
     def _open(self, number: int) -> LogSource:
         file = self.files[number]

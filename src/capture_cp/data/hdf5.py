@@ -163,11 +163,13 @@ def _inside(group: Any, name: str) -> Any:
 
 def _column(name: str, data: Any) -> Column:
     """An array as a column: what it holds, and how many numbers a row has."""
+    import h5py
+
     if data is None or not hasattr(data, "shape") or data.shape is None:
         return Column(name, "a link, or nothing")
-    kind = data.dtype.kind
-    if kind not in "biuf":
-        return Column(name, "text" if kind in "SU" else str(data.dtype)[:60])
+    if data.dtype.kind not in "biuf":
+        text = data.dtype.kind in "SU" or h5py.check_string_dtype(data.dtype) is not None
+        return Column(name, "text" if text else str(data.dtype)[:60])
     if len(data.shape) not in (1, 2) or 0 in data.shape[1:]:
         return Column(name, f"arrays of shape {data.shape[1:5]}")
     plist = data.id.get_create_plist()

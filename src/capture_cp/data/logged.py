@@ -11,7 +11,7 @@ import numpy.typing as npt
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.base.files import Pathlike
 from capture_cp.data.csv_tables import Table
-from capture_cp.data.episode_runs import Runs, check_order, not_finite, one_run, runs_of
+from capture_cp.data.episode_runs import Runs, check_order, not_finite, one_run, runs_of, spread
 from capture_cp.data.selection import Columns, check_numbers, expanded, known_column, stacked
 from capture_cp.data.source import checked_clock, limits, open_log
 from capture_cp.data.transitions import Transitions, check_distinct
@@ -171,7 +171,7 @@ class LoggedTransitions:
                 raise self._not_finite(name, self._lost if rows is ahead else 0)
         named = None
         if self._episode is not None:
-            run = np.searchsorted(self._begins, np.arange(begin, begin + len(kept)), "right") - 1
+            run = spread(self._begins, begin, begin + len(kept))
             named = self._runs.labels[self._runs.numbers[run]]
         time = None if self._time is None else table[self._time][kept].astype(np.float64)
         return self._named(state, action, after, named, time)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import check_unpacked
 from capture_cp.data.csv_tables import LONGEST_LABEL, MOST_COLUMNS, Table, check_names
-from capture_cp.data.source import PIECE, Column, LogSource, entries_of, limits
+from capture_cp.data.source import PIECE, Column, LogSource, limits
 
 #: Numbers of a piece, at most: 64 MiB of them.
 MOST_NUMBERS = 1 << 23
@@ -66,11 +66,7 @@ class ParquetSource(LogSource):
         return dict(self._kinds)
 
     def columns(self) -> tuple[Column, ...]:
-        found = []
-        for name, kind in self._kinds.items():
-            width = self._width(name) if kind == "list" else None
-            known = "number" if width is not None else "lists that are empty or missing" if kind == "list" else kind
-            found.append(Column(name, known, width))
+        found = [self._column(name) for name in self._kinds]
         if sum(column.width or 1 for column in found) > MOST_COLUMNS:
             raise CaptureError(
                 f"transition file {self.path} has more than {MOST_COLUMNS:,} numbers in a row; that is no log."
@@ -82,8 +78,7 @@ class ParquetSource(LogSource):
 
     def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
         first, last = limits(self.rows, start, stop)
-        owners = entries_of(self.path, self.columns())
-        wanted = {owners[name].name: owners[name] for name in names}
+        wanted = {column.name: column for column in map(self._owner, names)}
         if first == last:
             return
         self._check_streamed(last - first, len(names))
@@ -108,6 +103,17 @@ class ParquetSource(LogSource):
         """Refuse what would take for ever: metadata may claim any number of rows, and run-length encoding can keep that."""
         if 8 * rows * columns > STREAMED:
             check_unpacked(self.path, "transition file", 8 * rows * columns - STREAMED)
+
+    def _column(self, name: str) -> Column:
+        kind = self._kinds[name]
+        width = self._width(name) if kind == "list" else None
+        known = "number" if width is not None else "lists that are empty or missing" if kind == "list" else kind
+        return Column(name, known, width)
+
+    def _owner(self, entry: str) -> Column:
+        """The column that a value belongs to; others are not looked at, as that may need a row of theirs."""
+        whole = entry.rpartition("_")[0]
+        return self._column(whole if entry not in self._kinds else entry)
 
     def _width(self, name: str) -> int | None:
         """How long the lists of a column are: as the first of them."""

@@ -19,8 +19,12 @@ class DatabaseFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with self.path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise Damaged("it does not begin like one")
+            head = file.read(100)
+        if head[: len(MAGIC)] != MAGIC or len(head) < 100:
+            raise Damaged("it does not begin like one")
+        page, pages = int.from_bytes(head[16:18]), int.from_bytes(head[28:32])
+        if pages * (65536 if page == 1 else page) > self.path.stat().st_size:
+            raise Damaged("it is cut short")
         with closing(self._opened()) as data:
             tables = {name for (name,) in data.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if not {"topics", "messages"} <= tables:
