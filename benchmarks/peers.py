@@ -87,8 +87,8 @@ class TheirPlanner:
     def dynamics(self, states: Any, actions: Any) -> Any:
         """Next states (n, 6) by our compiled model; a marble at the goal is put at its centre, as in our planner."""
         noise = self.task.noise * torch.randn(actions.shape, dtype=torch.float64)
-        given = (part.contiguous().numpy() for part in (states, actions, noise))
-        after, outcomes = self.task.step(*given, self.task.model_gain)
+        before, pushed, eps = (part.contiguous().numpy() for part in (states, actions, noise))
+        after, outcomes = self.task.step(before, pushed, eps, self.task.model_gain)
         there = np.flatnonzero(outcomes == dynamics.AT_GOAL)
         after[there[:, None], [0, 2]] = self.params.goal[:2]
         return torch.from_numpy(after)
@@ -159,7 +159,8 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     task = MarbleOptions(variant=chosen.variant).at(chosen.map)
-    rows = {name: fit_row(task.rows[name], task, 0) for name in {PLANNERS[name][1] for name in chosen.planners} | {"capture"}}
+    needed = {"capture", *(PLANNERS[name][1] for name in chosen.planners)}
+    rows = {name: fit_row(task.rows[name], task, 0) for name in sorted(needed)}
     done = json.loads(chosen.out.read_text()) if chosen.out.is_file() else {"runs": []}
     runs, began = done["runs"], time.perf_counter()
     played = {(run["planner"], run["episode"]) for run in runs}

@@ -8,6 +8,7 @@ from capture_cp.planning.chosen import ChosenPlans, chosen_plans, chosen_rollout
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import Episode, System, run_episode
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.judo_task import JudoReward
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.point_test import HazardError, hazard_error
 from capture_cp.planning.region_cost import RegionCost
@@ -26,6 +27,7 @@ __all__ = [
     "Episode",
     "FusedRollout",
     "HazardError",
+    "JudoReward",
     "PlannerSettings",
     "PythonRollout",
     "RegionCost",

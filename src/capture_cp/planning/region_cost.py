@@ -9,7 +9,7 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, finite_array, positive_number, whole_number
 from capture_cp.capture.fitted import Fitted
 from capture_cp.planning.foreign import asked_in_kind, is_cuda_tensor
-from capture_cp.planning.hazard_count import HazardCount
+from capture_cp.planning.hazard_rows import hazard_counter
 from capture_cp.planning.probes import POINTS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RegionCost:
         self.cap, self.alpha, self.weight = cap, alpha, positive_number("weight", weight)
         self.simultaneous, self._avoided = simultaneous, hazard
         self._thresholds = cap.plan_thresholds(alpha, simultaneous)
-        self._count = HazardCount(cap, hazard, points, farthest)
+        self._count = hazard_counter(cap, hazard, points, farthest)
         self._steps = len(cap.steps_)
 
     #: Made when the first tensor on a GPU is met.

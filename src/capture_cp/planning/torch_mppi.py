@@ -36,7 +36,7 @@ class TorchMPPICost:
 
     def __call__(self, states: Any, actions: Any) -> Any:
         """Cost of each sample's regions, (K,), from states (M, K, T, nx) and actions (M, K, T, nu)."""
-        before, after = self.means(states)
+        before, _ = self.means(states)
         particles = states[..., self.axes].permute(1, 2, 0, 3)
         return self.cost(before, actions[0], particles.contiguous())
 
