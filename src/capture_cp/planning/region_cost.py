@@ -103,7 +103,8 @@ class RegionCost:
         parts = zip(("states", "actions", "particles"), (states, actions, particles), sizes)
         s, a, p = (finite_array(name, part, (*rows, *size), _MEANING[name]) for name, part, size in parts)
         total = int(np.prod(rows))
-        return np.hstack([s.reshape(total, -1), a.reshape(total, -1)]), p.reshape(total, *sizes[2]), rows
+        s, a, p = (part.reshape(total, *size) for part, size in zip((s, a, p), sizes))
+        return np.hstack([s, a]), p, rows
 
     def _cuda(self) -> CudaRegionCost:
         if self._on_cuda is None:
