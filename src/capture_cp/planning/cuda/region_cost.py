@@ -52,10 +52,14 @@ class CudaRegionCost:
             counts = torch.stack([self._count(first + h, x[:, h], clouds[:, h]) for h in range(rows[1])], dim=1)
         return self.weight * counts.to(particles.dtype)
 
+    def cells(self, h: int, x: Any, clouds: Any) -> Any:
+        """Hazard cells of each stratum in regions of step h (from 0), of inputs (n, dx) and particles: (n, M + 1)."""
+        return self._steps[min(h, len(self._steps) - 1)].count_cells(x, clouds)
+
     def _count(self, h: int, x: Any, clouds: Any) -> Any:
-        """Hazard cells in regions of step h (from 0), of inputs (n, dx) and particles (n, L, dc): (n,)."""
-        torch, step = import_module("torch"), self._steps[min(h, len(self._steps) - 1)]
-        cells = step.count_cells(x.detach().contiguous(), clouds.detach().contiguous())  # (n, M + 1)
+        """All hazard cells in them, as a tensor (n,)."""
+        torch = import_module("torch")
+        cells = self.cells(h, x.detach().contiguous(), clouds.detach().contiguous())
         found = torch.as_tensor(cells, device=x.device).sum(dim=1).double()
         sound = x.isfinite().all(dim=1) & clouds.isfinite().flatten(1).all(dim=1)
         return torch.where(sound, found, torch.nan)
