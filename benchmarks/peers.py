@@ -1,6 +1,6 @@
 """The marble by pytorch_mppi with our regions as its cost, beside our own planner: success, falls, and time per plan.
 
-    python -m benchmarks.peers --map center --theirs 60 --ours 200 --out peers.json
+    NUMBA_NUM_THREADS=1 python -m benchmarks.peers --map center --theirs 60 --ours 200 --out peers.json
 
 All plan with the same model, calibration, horizon, samples, particles, noise and temperature, from the same starts, in the
 same true system. `torch-particles` has no regions: 250 for every particle in a pit, as our row `particles`. Runs that the
@@ -23,6 +23,7 @@ from pytorch_mppi import MPPI as TorchMPPI
 from scipy import ndimage
 
 from capture_cp.base.checks import Floats
+from capture_cp.base.files import written_whole
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.planning import MPPI, RegionCost, TorchMPPICost
 from capture_cp.planning.episode import episode_seeds, run_episode
@@ -116,7 +117,10 @@ def play(name: str, fitted: FittedRow, episode: int) -> dict[str, Any]:
 
 
 def time_per_plan(names: Sequence[str], rows: dict[str, FittedRow], rounds: int) -> dict[str, float]:
-    """Median milliseconds of a plan by each planner, in turn on the states of one run of our own."""
+    """Median milliseconds of a plan by each planner, in turn on the states of one run of our own.
+
+    Processor time: with NUMBA_NUM_THREADS=1 all have one thread, and what else runs on the machine does not count.
+    """
     fitted = rows["capture"]
     (start,) = fitted.task.starts(1)
     run = run_episode(fitted.planner(ALPHA, 0), fitted.task.closed_loop(start), start, rounds, 0)
@@ -126,10 +130,16 @@ def time_per_plan(names: Sequence[str], rows: dict[str, FittedRow], rounds: int)
     times: dict[str, list[float]] = {name: [] for name in names}
     for state in run.states[:-1]:
         for name, planner in planners.items():
-            began = time.perf_counter()
+            began = time.process_time()
             planner.plan(state)
-            times[name].append(1e3 * (time.perf_counter() - began))
+            times[name].append(1e3 * (time.process_time() - began))
     return {name: float(np.median(found)) for name, found in times.items()}
+
+
+def keep(done: dict[str, Any], path: Path) -> None:
+    """Write what was played, whole or not at all."""
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(done))
 
 
 def show(runs: list[dict[str, Any]], names: Sequence[str]) -> None:
@@ -169,11 +179,11 @@ def main() -> None:
             most = chosen.ours if PLANNERS[name][0] == "ours" else chosen.theirs
             if episode < most and (name, episode) not in played and time.perf_counter() - began < chosen.seconds:
                 runs.append(play(name, rows[PLANNERS[name][1]], episode))
-                chosen.out.write_text(json.dumps(done))
+                keep(done, chosen.out)
     show(runs, chosen.planners)
     if chosen.rounds:
         done["plan_ms"] = time_per_plan(chosen.planners, rows, chosen.rounds)
-        chosen.out.write_text(json.dumps(done))
+        keep(done, chosen.out)
         print({name: f"{ms:.1f} ms" for name, ms in done["plan_ms"].items()})
 
 
