@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test browser gpu lint docs bench fuzz attack wheel clean
+.PHONY: demo test browser gpu peers lint docs bench fuzz attack wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.view  ## calibrate the six methods on the built-in example
@@ -18,6 +18,14 @@ browser: $(VENV)/.browser  ## the live page, driven in Debian's Chromium, which 
 
 gpu: $(VENV)/.dev $(VENV)/.cuda  ## the kernels on this machine's NVIDIA GPU, against those of the processor
 	$(BIN)/pytest -m cuda tests/gpu
+
+peers: .venv-peers/.peers  ## other people's planners with our regions; judo wants another MuJoCo, so in an environment of its own
+	.venv-peers/bin/pytest -m peers tests/peers
+
+.venv-peers/.peers: pyproject.toml
+	$(MAKE) VENV=.venv-peers .venv-peers/bin/python
+	.venv-peers/bin/python -m pip install --quiet --editable '.[peers]'
+	@touch $@
 
 lint: $(VENV)/.dev  ## style, types, layering
 	$(BIN)/ruff check .
@@ -41,7 +49,7 @@ wheel: $(VENV)/.dev  ## the wheel, in dist/
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf $(VENV) build dist site capture-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist site capture-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

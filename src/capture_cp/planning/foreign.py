@@ -1,0 +1,69 @@
+"""Arrays of other libraries, in and out: NumPy's, PyTorch's and JAX's. None of them is imported here before it is met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats
+
+#: A function of float64 NumPy arrays that returns one.
+Plain = Callable[..., Floats]
+
+
+def library_of(*arrays: Any) -> str:
+    """Whose arrays they are: "torch" or "jax" if any is, else "numpy"."""
+    found = {type(array).__module__.split(".")[0].replace("jaxlib", "jax") for array in arrays} & {"torch", "jax"}
+    if len(found) > 1:
+        raise CaptureError("some arrays are PyTorch's and others JAX's; give all of one library.")
+    return found.pop() if found else "numpy"
+
+
+def is_cuda_tensor(array: Any) -> bool:
+    """Whether it is a PyTorch tensor on a GPU."""
+    return library_of(array) == "torch" and bool(array.is_cuda)
+
+
+def asked_in_kind(function: Plain, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """What a function of NumPy arrays says of arrays of any library: an answer of `shape`, in their kind.
+
+    Its type and device are those of the last array. On the processor, float64 that is contiguous goes in without a copy.
+    """
+    library = library_of(*arrays)
+    if library == "torch":
+        torch, like = import_module("torch"), next(array for array in reversed(arrays) if library_of(array) == "torch")
+        answer = function(*map(as_numpy, arrays))
+        kind = like.dtype if like.dtype.is_floating_point else torch.float64
+        return torch.from_numpy(answer).to(dtype=kind, device=like.device)
+    if library == "jax":
+        return _asked_by_jax(function, arrays, shape)
+    kinds = [array.dtype for array in arrays if isinstance(array, np.ndarray)]
+    kind = kinds[-1] if kinds and kinds[-1].kind == "f" else np.dtype(np.float64)
+    return function(*arrays).astype(kind, copy=False)
+
+
+def as_numpy(array: Any) -> Any:
+    """An array of any library as NumPy's; what is on the processor is not copied."""
+    library = library_of(array)
+    if library == "torch":
+        tensor = array.detach().cpu()
+        return (tensor if tensor.dtype.itemsize >= 4 else tensor.float()).numpy()  # NumPy has no bfloat16
+    return np.asarray(array) if library == "jax" else array
+
+
+def _asked_by_jax(function: Plain, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """The same for JAX: at once for arrays with values, as a callback where a function is being traced."""
+    jax = import_module("jax")
+    like = next(array for array in reversed(arrays) if library_of(array) == "jax")
+    kind = like.dtype if jax.numpy.issubdtype(like.dtype, jax.numpy.floating) else jax.numpy.zeros(()).dtype
+
+    def answered(*given: Any) -> Any:
+        return function(*(np.asarray(part, dtype=np.float64) for part in given)).astype(kind, copy=False)
+
+    if not any(isinstance(array, jax.core.Tracer) for array in arrays):
+        return jax.device_put(answered(*arrays), like.sharding)
+    wanted = jax.ShapeDtypeStruct(shape, kind)
+    return jax.pure_callback(answered, wanted, *arrays, vmap_method="sequential")

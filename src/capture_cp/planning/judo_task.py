@@ -1,0 +1,86 @@
+"""Regions for the planners of judo: what its roll-outs would meet if the model is wrong, taken off the reward of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.planning.region_cost import RegionCost
+from capture_cp.planning.regions import checked_axes
+
+#: Configurations (n, L, dc) that may follow states (n, ds) under controls (n, du), where the roll-out arrived at (n, ds).
+Spread = Callable[[Floats, Floats, Floats, np.random.Generator], Floats]
+
+
+class JudoReward:
+    """A reward for tasks of judo: minus the cost of the regions along each of its roll-outs.
+
+    judo rolls one state out per sample, without noise, and passes states (n, T, nq + nv) that leave out the first. Regions
+    need particles of every step: `spread` draws them about the roll-out. A region is looked at every few steps of the
+    simulator, and its input is the state and the mean control from there to the next: calibrate on such transitions.
+
+    Args:
+        cost: of regions, whose states are judo's (nq + nv) and whose actions are its controls.
+        axes: which entries of the state are the configuration.
+        spread: particles (n, L, dc) from states (n, ds), controls (n, du), the states that the roll-out arrived at (n, ds)
+            and a generator. By default the calibrated model is asked, which rolls out again.
+        every: steps of the simulator from one region to the next.
+        rng: draws the particles.
+    """
+
+    def __init__(
+        self,
+        cost: RegionCost,
+        axes: Sequence[int],
+        spread: Spread | None = None,
+        every: int = 1,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self.cost, self.axes = cost, checked_axes(cost.cap, axes)
+        self.every = whole_number("every", every, 1)
+        self._rng = np.random.default_rng(0) if rng is None else rng
+        self._spread = self._asked if spread is None else spread
+        self._start: Floats | None = None
+
+    def attach(self, task: Any) -> Any:
+        """Make it part of the reward of a judo task, which is returned: from now on the task's controllers plan with it."""
+        before, reward = getattr(task, "pre_rollout", None), getattr(task, "reward", None)
+        if not callable(before) or not callable(reward):
+            raise CaptureError(f"{type(task).__name__} has no pre_rollout and reward; expected a task of judo.")
+
+        def pre_rollout(curr_state: Any) -> None:
+            self.begin(curr_state)
+            before(curr_state)
+
+        def with_regions(states: Any, sensors: Any, controls: Any, system_metadata: Any = None) -> Any:
+            return reward(states, sensors, controls, system_metadata) + self(states, sensors, controls, system_metadata)
+
+        task.pre_rollout, task.reward = pre_rollout, with_regions
+        return task
+
+    def begin(self, state: Any) -> None:
+        """Take note of the state (nq + nv,) that the next roll-outs start from; a task is told in `pre_rollout`."""
+        self._start = finite_array("state", state, (None,), "(nq + nv,)")
+
+    def __call__(self, states: Any, sensors: Any, controls: Any, system_metadata: Any = None) -> Floats:
+        """Rewards (n,) of states (n, T, nq + nv) and controls (n, T, nu), with the signature of `Task.reward`."""
+        if self._start is None:
+            raise CaptureError("the state that roll-outs start from is not known; attach it to a task, or call begin first.")
+        n, blocks = len(states), states.shape[1] // self.every
+        if not blocks:
+            raise CaptureError(f"a roll-out has {states.shape[1]} steps and a region is due every {self.every}; take fewer.")
+        after = np.asarray(states)[:, self.every - 1 :: self.every][:, :blocks]
+        start = np.broadcast_to(self._start, (n, 1, len(self._start)))
+        before = np.concatenate([start, after[:, :-1]], axis=1)
+        held = np.asarray(controls)[:, : blocks * self.every].reshape(n, blocks, self.every, -1).mean(axis=2)
+        s, u, arrived = (part.reshape(n * blocks, -1) for part in (before, held, after))
+        particles = self._spread(s, u, arrived, self._rng)
+        return -np.asarray(self.cost(before, held, np.reshape(particles, (n, blocks, *np.shape(particles)[1:]))))
+
+    def _asked(self, states: Floats, controls: Floats, after: Floats, rng: np.random.Generator) -> Floats:
+        """Particles (n, L, dc) of the calibrated model."""
+        clouds = self.cost.cap.first_prediction(states, controls, rng)[1]
+        return np.asarray(clouds)

@@ -1,0 +1,136 @@
+"""Calibrated regions as a cost for any planner: how much of each lies on a hazard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats, finite_array, positive_number, whole_number
+from capture_cp.capture.fitted import Fitted
+from capture_cp.planning.foreign import asked_in_kind, is_cuda_tensor
+from capture_cp.planning.hazard_rows import hazard_counter
+from capture_cp.planning.probes import POINTS
+
+if TYPE_CHECKING:
+    from capture_cp.planning.cuda.region_cost import CudaRegionCost
+
+
+class RegionCost:
+    """What the regions of planned steps cost: `weight` times the hazard inside each, as the library's own planners count it.
+
+    Arrays of NumPy, PyTorch and JAX go in; the cost comes out as an array of the same library, type and device. Tensors on
+    a GPU stay there if the hazard is a mask; JAX's arrays are looked at on the processor, inside `jax.jit` by a callback. A
+    count is constant almost everywhere, so no gradient flows.
+
+    Args:
+        cap: calibrated predictor whose regions are tested, with a particle score. Regions of one step are applied all along
+            a plan, as in the paper; a `HorizonCapture` has thresholds for each step.
+        hazard: what must be avoided: grid cells, bool (cells,), or a function of configurations (n, dc) that says whether
+            they are on the hazard, bool (n,), or returns their signed distances from it.
+        alpha: failure rate of the regions.
+        weight: cost of each hazard cell in a region; of a hazard function without a grid, of a region that is all hazard.
+        simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
+        points: about the particles of a region, by which a hazard function is estimated.
+        farthest: how far from its particles a region without end is looked through for a hazard function; by default such
+            a region is refused.
+    """
+
+    def __init__(
+        self,
+        cap: Fitted,
+        hazard: Any,
+        alpha: float = 0.1,
+        weight: float = 1.0,
+        simultaneous: bool = False,
+        points: int = POINTS,
+        farthest: float | None = None,
+    ) -> None:
+        cap.check_fitted()
+        if cap.score_.ambient:
+            raise CaptureError(f"a region cost needs a score of particles; {cap.score_!r} has none, so use another method.")
+        self.cap, self.alpha, self.weight = cap, alpha, positive_number("weight", weight)
+        self.simultaneous, self._avoided = simultaneous, hazard
+        self._thresholds = cap.plan_thresholds(alpha, simultaneous)
+        self._count = hazard_counter(cap, hazard, points, farthest)
+        self._steps = len(cap.steps_)
+
+    #: Made when the first tensor on a GPU is met.
+    _on_cuda: CudaRegionCost | None = None
+
+    def __call__(self, states: Any, actions: Any, particles: Any, step: int = 1) -> Any:
+        """Cost (n,) of one step, or of several that are summed.
+
+        Args:
+            states: before the step, (n, ds); of H successive steps (n, H, ds). Along a plan, the means of the particles.
+            actions: (n, da), or (n, H, da).
+            particles: configurations after the step that the model deems possible, (n, L, dc), or (n, H, L, dc); as many as
+                the calibration had.
+            step: which step of the plan this is, or the first of them; it matters to a `HorizonCapture` only.
+        """
+        several = len(np.shape(states)) == 3
+        found = self.stages(states, actions, particles, step)
+        return found.sum(1) if several else found
+
+    def stages(self, states: Any, actions: Any, particles: Any, step: int = 1) -> Any:
+        """Cost of each step: (n,), or (n, H) where arrays have H steps; arguments as in a call."""
+        first = whole_number("step", step, 1) - 1
+        given = states, actions, particles
+        if is_cuda_tensor(particles):
+            return self._cuda()(*given, first)
+        shape = tuple(np.shape(states))[:-1]
+        return asked_in_kind(lambda *arrays: self._cost(first, *arrays), given, shape)
+
+    def _cost(self, first: int, states: Any, actions: Any, particles: Any) -> Floats:
+        """The same for NumPy arrays; `first` counts from 0."""
+        x, clouds, rows = self._checked(states, actions, particles)
+        if self._steps == 1 or len(rows) == 1:
+            return self._hazard(first, x, clouds).reshape(rows)
+        n, horizon = rows
+        x, clouds = x.reshape(n, horizon, -1), clouds.reshape(n, horizon, *clouds.shape[1:])
+        parts = [self._hazard(first + h, x[:, h], np.ascontiguousarray(clouds[:, h])) for h in range(horizon)]
+        return np.stack(parts, axis=1)
+
+    def _hazard(self, h: int, x: Floats, clouds: Floats) -> Floats:
+        """Cost of regions at step h (from 0), of inputs x (n, dx) and particles (n, L, dc): (n,)."""
+        groups = self.cap.partition_at(h).groups_everywhere(x)
+        q = self._thresholds[np.arange(len(self._thresholds)), groups]
+        return self.weight * np.asarray(self._count(clouds, q), dtype=np.float64)
+
+    def _checked(self, states: Any, actions: Any, particles: Any) -> tuple[Floats, Floats, tuple[int, ...]]:
+        """Inputs (N, dx) and particles (N, L, dc) of all rows, and the rows' own shape, (n,) or (n, H)."""
+        rows, sizes = checked_rows(self.cap, *map(np.shape, (states, actions, particles)))
+        parts = zip(("states", "actions", "particles"), (states, actions, particles), sizes)
+        s, a, p = (finite_array(name, part, (*rows, *size), _MEANING[name]) for name, part, size in parts)
+        total = int(np.prod(rows))
+        s, a, p = (part.reshape(total, *size) for part, size in zip((s, a, p), sizes))
+        return np.hstack([s, a]), p, rows
+
+    def _cuda(self) -> CudaRegionCost:
+        if self._on_cuda is None:
+            from capture_cp.planning.cuda.region_cost import CudaRegionCost
+
+            self._on_cuda = CudaRegionCost(self.cap, self._avoided, self.alpha, self.weight, self.simultaneous)
+        return self._on_cuda
+
+
+_MEANING = {
+    "states": "(n, ds), or (n, H, ds) of successive steps",
+    "actions": "(n, da), or (n, H, da): one action per state",
+    "particles": "(n, L, dc), or (n, H, L, dc): as many as the calibration had",
+}
+
+
+def checked_rows(
+    cap: Fitted, states: tuple[int, ...], actions: tuple[int, ...], particles: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Of the shapes of three arrays: their rows (n,) or (n, H), and the shape of a row of each; or what is wrong."""
+    rows, cloud = states[:-1], (cap.n_particles, cap.n_outputs_)
+    alike = len(states) in (2, 3) and actions[:-1] == rows and particles == (*rows, *cloud)
+    if not alike or states[-1] + actions[-1] != cap.n_inputs_:
+        raise CaptureError(
+            f"states {states}, actions {actions} and particles {particles} do not fit the calibration; expected (n, ds), "
+            f"(n, da) and (n, L, dc), or all with steps as a second axis, where ds + da is {cap.n_inputs_} and (L, dc) is "
+            f"{cloud}."
+        )
+    return rows, ((states[-1],), (actions[-1],), cloud)
