@@ -34,8 +34,9 @@ class LogVideo(RobotOptions):
     """A film of an episode of your own log, seen through your own calibration.
 
     It shows the configuration space by stratum, the region of every step and the model's particles, where the robot really
-    went, inside the region or outside, and coverage so far. LOG is of any kind that `capture calibrate` takes, with the columns of the
-    calibration's log. Of more than two axes it shows a slice by two, see --axes; of one axis a strip over time.
+    went, inside the region or outside, and coverage so far. LOG is of any kind that `capture calibrate` takes, with the
+    columns of the calibration's log. Of more than two axes it shows a slice by two, see --axes; of one axis a strip over
+    time.
 
     Recorded episodes of a task become films too: capture video EPISODE.npz.
     """
