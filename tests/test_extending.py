@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from capture_cp import Capture, CaptureError, CaptureWarning, OneGroup, PerStratum, Tree
-from capture_cp.capture.extending import extended, merged, sources_of
+from capture_cp.capture.extending import extend_calibration, merge_calibrations, sources_of
 from capture_cp.data.log_part import LogPart
 from capture_cp.data.transitions import Transitions
 from capture_cp.tasks.box import Box
@@ -36,7 +36,7 @@ def plain_scores(cap, data):
 def test_an_extended_calibration_has_the_scores_of_both_logs(groups):
     first, second = log(3000, 1), log(2000, 2)
     cap = fitted(first, groups)
-    more = extended(cap, second)
+    more = extend_calibration(cap, second)
     new = plain_scores(cap, second)
     where = cap.partition_.grown.groups(second.X, cap.index(second.Y))
     for j in range(cap.partition_.base.n_groups):
@@ -52,7 +52,7 @@ def test_an_extended_calibration_has_the_scores_of_both_logs(groups):
 def test_extending_leaves_the_calibration_as_it_was():
     cap = fitted(log(2000, 1))
     before = cap.fingerprint()
-    assert extended(cap, log(500, 2)).fingerprint() != before
+    assert extend_calibration(cap, log(500, 2)).fingerprint() != before
     assert cap.fingerprint() == before
 
 
@@ -60,8 +60,8 @@ def test_extending_leaves_the_calibration_as_it_was():
 def test_merging_sites_is_extending_one_by_the_other(length):
     here, there = log(3000, 1, length), log(2000, 2, length)
     cap = fitted(here)
-    one = extended(cap, there)
-    other = merged([cap, extended(cap, there, alone=True)])
+    one = extend_calibration(cap, there)
+    other = merge_calibrations([cap, extend_calibration(cap, there, alone=True)])
     np.testing.assert_array_equal(one.calibration_.scores, other.calibration_.scores)
     np.testing.assert_array_equal(one.group_thresholds(0.1), other.group_thresholds(0.1))
     assert one.partition_.same_groups(other.partition_)
@@ -72,12 +72,12 @@ def test_merging_sites_is_extending_one_by_the_other(length):
 
 def test_an_extended_calibration_survives_its_file(tmp_path):
     for length in (None, 4):
-        more = extended(fitted(log(2000, 1, length)), log(1000, 2, length))
+        more = extend_calibration(fitted(log(2000, 1, length)), log(1000, 2, length))
         more.save(tmp_path / "more.capture")
         loaded = Capture.load(tmp_path / "more.capture", BOX.model, BOX.strata)
         assert loaded.fingerprint() == more.fingerprint()
         assert sources_of(loaded) == sources_of(more)
-        again = extended(loaded, log(500, 3, length))
+        again = extend_calibration(loaded, log(500, 3, length))
         assert [source["rows"] for source in sources_of(again)] == [2000, 1000, 500]
 
 
@@ -89,7 +89,7 @@ def test_a_stratum_that_was_never_met_opens_when_a_log_has_been_there():
     cap = fitted(without, PerStratum())
     with pytest.warns(CaptureWarning, match="too few"):
         assert np.isinf(cap.thresholds(some.X[:1], 0.1)[0, rarest])
-    more = extended(cap, some)
+    more = extend_calibration(cap, some)
     q = more.thresholds(some.X[:1], 0.1)[0]
     assert np.isfinite(q).all()
 
@@ -102,14 +102,14 @@ def test_isolated_strata_share_their_groups_again(per_stratum):
     groups = Tree(per_stratum=per_stratum, min_leaf=100, **({"min_stratum": 2000} if per_stratum else {}))
     cap = fitted(whole.rows(m != rarest), groups)
     assert not cap.partition_.opened[rarest] or cap.partition_.grown_roots is None
-    more = extended(cap, log(3000, 2))
+    more = extend_calibration(cap, log(3000, 2))
     assert more.partition_.opened.all()
     assert more.partition_.same_groups(cap.partition_)
     q = more.thresholds(whole.X[:5], 0.1)
     assert np.isfinite(q[:, rarest]).all()
     # and a site that has not been there isolates it again
     site = log(3000, 3)
-    alone = extended(more, site.rows(BOX.strata.index(site.Y) != rarest), alone=True)
+    alone = extend_calibration(more, site.rows(BOX.strata.index(site.Y) != rarest), alone=True)
     if not per_stratum:
         assert not alone.partition_.opened[rarest]
         with pytest.warns(CaptureWarning, match="has 0"):
@@ -122,7 +122,7 @@ def test_extended_calibrations_cover(alpha):
     test = log(400, 10_000)
     shares = []
     for seed in range(60):
-        cap = extended(fitted(log(200, 2 * seed), PerStratum(), n_particles=4), log(300, 2 * seed + 1))
+        cap = extend_calibration(fitted(log(200, 2 * seed), PerStratum(), n_particles=4), log(300, 2 * seed + 1))
         shares.append(cap.contains(test.X, test.Y, alpha).mean())
     assert np.mean(shares) >= 1 - alpha - 4 * (np.std(shares) / np.sqrt(60) + np.sqrt(alpha * (1 - alpha) / 400) / 2)
 
@@ -130,25 +130,28 @@ def test_extended_calibrations_cover(alpha):
 def test_a_part_of_a_log_extends_as_its_rows_do():
     cap, data = fitted(log(2000, 1)), log(1000, 2)
     chosen = np.random.default_rng(0).random(1000) < 0.5
-    assert extended(cap, LogPart(data, chosen)).fingerprint() == extended(cap, data.rows(chosen)).fingerprint()
+    assert (
+        extend_calibration(cap, LogPart(data, chosen)).fingerprint()
+        == extend_calibration(cap, data.rows(chosen)).fingerprint()
+    )
 
 
 def test_what_cannot_be_put_together_is_refused():
     first, second = log(2000, 1), log(1000, 2)
     cap = fitted(first)
     with pytest.raises(CaptureError, match="in the calibration already"):
-        extended(cap, first)
+        extend_calibration(cap, first)
     with pytest.raises(CaptureError, match="in the calibration already"):
-        extended(extended(cap, second), second)
+        extend_calibration(extend_calibration(cap, second), second)
     with pytest.raises(CaptureError, match="in the calibration already"):
-        merged([cap, cap])
+        merge_calibrations([cap, cap])
     with pytest.raises(CaptureError, match="another groups than the first"):
-        merged([cap, fitted(second)])
+        merge_calibrations([cap, fitted(second)])
     with pytest.raises(CaptureError, match="another score"):
-        merged([fitted(first, OneGroup()), fitted(second, OneGroup(), n_particles=8)])
+        merge_calibrations([fitted(first, OneGroup()), fitted(second, OneGroup(), n_particles=8)])
     with pytest.raises(CaptureError, match="at least two"):
-        merged([cap])
+        merge_calibrations([cap])
     with pytest.raises(CaptureError, match="made with no episodes and the new log has some"):
-        extended(cap, log(100, 3, 5))
+        extend_calibration(cap, log(100, 3, 5))
     with pytest.raises(CaptureError, match="made with episodes and the new log has none"):
-        extended(fitted(log(2000, 1, 5)), second)
+        extend_calibration(fitted(log(2000, 1, 5)), second)

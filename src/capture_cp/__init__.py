@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from capture_cp.capture.adaptive import Adaptive, AdaptiveAlpha, AdaptiveScale
     from capture_cp.capture.capture import Capture
     from capture_cp.capture.compiled import Compiled
+    from capture_cp.capture.extending import extend_calibration, merge_calibrations
     from capture_cp.capture.fitted import Fitted
     from capture_cp.capture.horizon import HorizonCapture
     from capture_cp.capture.horizon_particles import Cloud, as_step
+    from capture_cp.capture.log_fit import coverage_of_log, fit_log
     from capture_cp.capture.methods import METHODS, method
     from capture_cp.capture.monitor import Monitor
     from capture_cp.capture.on_policy import (
@@ -43,9 +45,10 @@ if TYPE_CHECKING:
     from capture_cp.conformal.quantile import conformal_quantile, conformal_rank, rollouts_needed, size_needed
     from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
     from capture_cp.conformal.shift import Shift
+    from capture_cp.data.logged import LoggedTransitions
     from capture_cp.data.rollouts import BatchedStep, Rollouts, split_log
     from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
-    from capture_cp.logs.batch import BatchCheck, Finding, check_batch
+    from capture_cp.logs.batch import BatchCheck, Finding, check_batch, check_log
     from capture_cp.logs.bundle import load_calibration
     from capture_cp.models.residual import Residual, residual
     from capture_cp.spaces.contact_strata import ContactStrata
@@ -62,9 +65,11 @@ _MODULES = {
     "capture.adaptive": ("Adaptive", "AdaptiveAlpha", "AdaptiveScale"),
     "capture.capture": ("Capture",),
     "capture.compiled": ("Compiled",),
+    "capture.extending": ("extend_calibration", "merge_calibrations"),
     "capture.fitted": ("Fitted",),
     "capture.horizon": ("HorizonCapture",),
     "capture.horizon_particles": ("Cloud", "as_step"),
+    "capture.log_fit": ("coverage_of_log", "fit_log"),
     "capture.methods": ("METHODS", "method"),
     "capture.monitor": ("Monitor",),
     "capture.on_policy": (
@@ -87,9 +92,10 @@ _MODULES = {
     "conformal.quantile": ("conformal_quantile", "conformal_rank", "rollouts_needed", "size_needed"),
     "conformal.scores": ("Model", "NearestParticles", "ParticleBox", "Score"),
     "conformal.shift": ("Shift",),
+    "data.logged": ("LoggedTransitions",),
     "data.rollouts": ("BatchedStep", "Rollouts", "split_log"),
     "data.transitions": ("Transitions", "read_transitions", "write_transitions"),
-    "logs.batch": ("BatchCheck", "Finding", "check_batch"),
+    "logs.batch": ("BatchCheck", "Finding", "check_batch", "check_log"),
     "logs.bundle": ("load_calibration",),
     "models.residual": ("Residual", "residual"),
     "spaces.contact_strata": ("ContactStrata",),

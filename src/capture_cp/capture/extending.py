@@ -22,7 +22,9 @@ from capture_cp.data.transitions import TransitionLog
 Scores = GroupScores | EpisodeScores
 
 
-def extended(cap: Capture, log: TransitionLog | LogPart, alone: bool = False, run: Runner[Any] = in_turn) -> Capture:
+def extend_calibration(
+    cap: Capture, log: TransitionLog | LogPart, alone: bool = False, run: Runner[Any] = in_turn
+) -> Capture:
     """The calibration with the scores of a new log beside its own, in the same groups.
 
     The groups were made before, from other rows, so every new row sets thresholds. Coverage is promised for transitions that
@@ -31,7 +33,7 @@ def extended(cap: Capture, log: TransitionLog | LogPart, alone: bool = False, ru
     Args:
         cap: a fitted calibration; it stays as it is.
         log: transitions that are not in it yet; with episodes if it was made from episodes.
-        alone: leave its own scores out: a calibration of the new log alone, in the same groups, to be `merged` later.
+        alone: leave its own scores out: a calibration of the new log alone, in the same groups, to be merged later.
         run: where the chunks are computed, by default here.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
@@ -62,11 +64,11 @@ def extended(cap: Capture, log: TransitionLog | LogPart, alone: bool = False, ru
     return single
 
 
-def merged(caps: Sequence[Capture]) -> Capture:
+def merge_calibrations(caps: Sequence[Capture]) -> Capture:
     """Calibrations of several sites as one: their scores side by side. They must have the same groups.
 
-    One site calibrates; the others take its groups, `extended(cap, log, alone=True)`. Coverage is promised for a draw from
-    the sites together, in proportion to their numbers of transitions.
+    One site calibrates; the others take its groups, `extend_calibration(cap, log, alone=True)`. Coverage is promised for a
+    draw from the sites together, in proportion to their numbers of transitions.
     """
     if len(caps) < 2:
         raise CaptureError(f"{len(caps)} calibration is given; expected at least two to merge.")

@@ -36,11 +36,10 @@ def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_tu
         run: where the chunks are computed, by default here.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
-    groups = cap.groups_
-    if type(groups).split is not Groups.split:
+    if type(cap.groups_).split is not Groups.split:
         raise CaptureError(
-            f"{type(groups).__name__} writes split, which needs the whole log in memory; write held_out and grow instead, "
-            "or call fit(X, Y)."
+            f"{type(cap.groups_).__name__} writes split, which needs the whole log in memory; write held_out and grow "
+            "instead, or call fit(X, Y)."
         )
     first = next(part.spans()[0].chunks())
     some_rows("the log", first.X)
@@ -48,16 +47,16 @@ def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_tu
     cap.check_parts(dims)
     cap.check_model(first.X, dims)
     n, episodes, rng = len(part), part.episodes(), cap.fit_stream("split")
-    held_out = groups.held_out(n, episodes, rng)
+    held_out = cap.groups_.held_out(n, episodes, rng)
     told = rows_to_remember(n, episodes, cap.fit_stream("facts"))
     scored = _scored(cap, part, held_out, told, run)
     cap.check_farthest(scored.R)
     partition = _partition(cap, scored, held_out, episodes, rng)
-    known = scored.R[held_out], _groups(partition, part, held_out, scored.m, run)
-    of_known = None if episodes is None else episodes[held_out]
     data = provenance(n, scored.digests, scored.told, episodes)
-    del scored, held_out, episodes
-    calibration = scores_of_groups(*known, partition.n_groups, of_known, None, rng)
+    groups = _groups(partition, part, held_out, scored.m, run)
+    R, of_known = scored.R[held_out], None if episodes is None else episodes[held_out]
+    del scored, held_out, episodes  # of a long log they take hundreds of megabytes
+    calibration = scores_of_groups(R, groups, partition.n_groups, of_known, None, rng)
     cap.shift_ = None
     return cap.keep(partition, calibration, dims, data)
 
@@ -166,9 +165,11 @@ def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, 
     """Group of each row that is held out, (h,); the log is read again only where groups depend on the input."""
     if (partition.nodes["feature"] < 0).all():
         return np.asarray(partition.nodes["group"][partition.roots][m[held_out]])
-    spans = part.spans(held_out)
-    tasks = [_Labelled(span, m[span.first : span.first + len(span)]) for span in spans]
-    return np.concatenate(list(run(partial(_group, partition), tasks)))
+    tasks = [_Labelled(span, m[span.first : span.first + len(span)]) for span in part.spans(held_out)]
+    groups, at = np.empty(int(np.count_nonzero(held_out)), dtype=np.int32), 0
+    for found in run(partial(_group, partition), tasks):
+        groups[at : (at := at + len(found))] = found
+    return groups
 
 
 class _Labelled(NamedTuple):

@@ -17,6 +17,8 @@ from capture_cp.conformal.quantile import as_fraction, conformal_quantile, confo
 from capture_cp.conformal.together import scales, thresholds_together
 from capture_cp.kernels.gather import gathered
 
+BLOCK = 1 << 20  # groups that are counted at a time: each takes eight bytes while it is
+
 
 class Thresholds(Protocol):
     """What a calibrated (or deliberately uncalibrated) set of groups answers."""
@@ -43,7 +45,9 @@ class GroupScores:
     def from_groups(cls, scores: Floats, groups: Ints, n_groups: int) -> GroupScores:
         """Collect scores (n,) by their groups (n,)."""
         # first by group, then sorted in place: as many scores again are all the memory that it takes
-        starts = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=n_groups))]).astype(np.int64)
+        blocks = (groups[first : first + BLOCK] for first in range(0, len(groups), BLOCK))
+        counts = sum((np.bincount(block, minlength=n_groups) for block in blocks), np.zeros(n_groups, dtype=np.int64))
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         found = np.empty(len(scores))
         gathered(scores, groups, starts, found)
         for a, b in pairwise(starts.tolist()):

@@ -229,7 +229,9 @@ def write_transitions(path: Pathlike, transitions: Transitions) -> None:
 def rows_to_remember(n: int, episodes: Ints | None, rng: np.random.Generator) -> Ints:
     """Rows, of n, whose inputs stand for those of a calibration; of each of the `episodes` (n,) one random step at most."""
     # steps of an episode are not independent
-    rows = np.arange(n) if episodes is None else one_of_each(episodes, rng)
+    if episodes is None:
+        return np.arange(0, n, -(-n // MOST_ROWS))
+    rows = one_of_each(episodes, rng)
     return np.asarray(rows[:: -(-len(rows) // MOST_ROWS)])
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from capture_cp.base.checks import CaptureError, failure_rate, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.extending import extended, merged, sources_of
+from capture_cp.capture.extending import extend_calibration, merge_calibrations, sources_of
 from capture_cp.logs import options
 from capture_cp.logs.batch import BatchCheck, check_log
 from capture_cp.logs.bundle import robot_facts
@@ -78,7 +78,7 @@ class Extend:
             alpha = failure_rate(facts.get("alpha", 0.1))
             checked = check_log(cap, log, alpha, facts.get("confidence"), self.alarm, self.seed, None, running("checking"))
             self._conclude(console, checked)
-            found = extended(cap, log, self.alone, running("extending"))
+            found = extend_calibration(cap, log, self.alone, running("extending"))
             known = [] if self.alone else [facts.get("log_sha256"), *facts.get("extended_by", ())]
             found.data_["robot"] = dict(facts) | {"log_sha256": checked.sha256, "extended_by": [one for one in known if one]}
             console.print(_growth(cap, found, alpha, facts.get("confidence")))
@@ -120,7 +120,7 @@ class Merge:
         with warnings.catch_warnings(record=True) as caught:
             listen()
             caps = [named_calibration(file, fact, *named) for file, fact in zip(self.calibrations, facts)]
-            found = merged(caps)
+            found = merge_calibrations(caps)
             if facts[0]:
                 every = [one for fact in facts for one in (fact.get("log_sha256"), *fact.get("extended_by", ())) if one]
                 found.data_["robot"] = dict(facts[0]) | {"log_sha256": every[0], "extended_by": every[1:]}

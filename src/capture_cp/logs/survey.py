@@ -25,6 +25,7 @@ from capture_cp.spaces.strata import INFEASIBLE, Strata
 SAMPLE = 200_000
 #: Rows that the linear model is trained on.
 TRAINED = 1_000_000
+BLOCK = 1 << 20  # rows that are numbered at a time
 MOST_SHOWN = 6  # infeasible rows whose numbers are kept
 
 
@@ -55,12 +56,15 @@ class Split:
         """One of the parts."""
         return LogPart(self.log, self._where(name))
 
-    def some(self, name: str, most: int) -> Bools:
-        """At most so many transitions of a part, evenly spaced: bool (n,)."""
-        rows = np.flatnonzero(self._where(name))
-        chosen = np.zeros(len(self.number), dtype=bool)
-        chosen[rows[:: -(-len(rows) // most)]] = True
-        return chosen
+    def some(self, name: str, most: int) -> Ints:
+        """At most so many transitions of a part, evenly spaced: row numbers, ascending."""
+        number, seen, found = self.names.index(name), 0, []
+        stride = -(-self.sizes[name] // most)
+        for first in range(0, len(self.number), BLOCK):  # row numbers of all at once would take eight bytes each
+            rows = first + np.flatnonzero(self.number[first : first + BLOCK] == number)
+            found.append(rows[-seen % stride :: stride])
+            seen += len(rows)
+        return np.concatenate(found)
 
     def _where(self, name: str) -> Bools:
         return np.asarray(self.number == self.names.index(name))
@@ -94,12 +98,11 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
     log = split.log
     n = len(log)
     stride = -(-n // SAMPLE)
-    some = np.zeros(n, dtype=bool)
-    some[::stride] = True
+    some = np.arange(0, n, stride)
     of_parts = {name: split.some(name, TRAINED if name == "to train" else SAMPLE) for name in split.names}
-    wanted = some.copy()
-    for rows in of_parts.values():
-        wanted |= rows
+    wanted = np.zeros(n, dtype=bool)
+    for rows in (some, *of_parts.values()):
+        wanted[rows] = True
     look = partial(_look, strata, model, name, folder, stride)
     found = list(run(look, LogPart.whole(log).spans(wanted)))
     outside = np.concatenate([one.outside for one in found])
@@ -107,8 +110,10 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
     X, Y = (np.concatenate([getattr(one, part) for one in found]) for part in ("X", "Y"))
     episode = None if found[0].episode is None else np.concatenate([one.episode for one in found])
 
-    def rows_of(chosen: Bools) -> Transitions:
-        here = chosen[wanted]
+    there = np.flatnonzero(wanted)
+
+    def rows_of(chosen: Ints) -> Transitions:
+        here = np.searchsorted(there, chosen)
         return _transitions(log, X[here], Y[here], None if episode is None else episode[here])
 
     return Survey(
