@@ -55,12 +55,8 @@ class Check:
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
     clock: options.RememberedClock = None
-    model: Annotated[
-        str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
-    ] = None
-    strata: Annotated[
-        str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the single stratum is in the calibration.")
-    ] = None
+    model: options.RememberedModel = None
+    strata: options.RememberedStrata = None
     episode: options.EpisodeColumn = None
     time: options.TimeColumn = None
     alpha: Annotated[

@@ -24,13 +24,6 @@ from capture_cp.logs.computing import Computing
 from capture_cp.logs.named import named_calibration
 from capture_cp.logs.reading import check_fits, opened, remembered
 
-ModelName = Annotated[
-    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
-]
-StrataName = Annotated[
-    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the single stratum is in the calibration.")
-]
-
 
 @dataclass(frozen=True)
 class Extend:
@@ -53,8 +46,8 @@ class Extend:
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
     clock: options.RememberedClock = None
-    model: ModelName = None
-    strata: StrataName = None
+    model: options.RememberedModel = None
+    strata: options.RememberedStrata = None
     episode: options.EpisodeColumn = None
     time: options.TimeColumn = None
     alarm: Annotated[float, tyro.conf.arg(help="Probability that a log like the old ones is refused.")] = 0.01
@@ -107,8 +100,8 @@ class Merge:
         tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(help="Two or more.", metavar="CALIBRATION ...")
     ]
     out: Annotated[Path, tyro.conf.arg(help="The merged calibration.")]
-    model: ModelName = None
-    strata: StrataName = None
+    model: options.RememberedModel = None
+    strata: options.RememberedStrata = None
     trust: options.Trust = False
     folder: options.Folder = Path()
 

@@ -52,6 +52,12 @@ Farthest = Annotated[
         metavar="DISTANCE",
     ),
 ]
+RememberedModel = Annotated[
+    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
+]
+RememberedStrata = Annotated[
+    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the single stratum is in the calibration.")
+]
 Trust = Annotated[
     bool, tyro.conf.arg(help="Import the model and strata that the calibration names; only for files that you trust.")
 ]

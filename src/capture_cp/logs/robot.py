@@ -128,12 +128,8 @@ class RobotOptions:
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
     clock: options.RememberedClock = None
-    model: Annotated[
-        str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
-    ] = None
-    strata: Annotated[
-        str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the single stratum is in the calibration.")
-    ] = None
+    model: options.RememberedModel = None
+    strata: options.RememberedStrata = None
     trust: options.Trust = False
     folder: options.Folder = Path()
     episode_column: Annotated[
