@@ -122,7 +122,7 @@ def test_strata_are_rare_by_weight_and_only_partition_rows_decide():
     """Held-out rows of the right stratum lose their weight, and nothing is merged that was not before."""
     X, Y, _ = transitions(np.random.default_rng(0).random(400), np.random.default_rng(1))
     groups, m = Tree(max_leaves=1, partition_share=0.5, min_stratum=20), STRATA.index(Y)
-    held_out = groups._held_out(Examples(X, m, m + 1.0, 2, None), np.random.default_rng(5))
+    held_out = groups.held_out(len(X), None, np.random.default_rng(5))
     found = []
     for part in (~held_out, held_out):
         weights = np.where((m == 1) & part, 0.01, 1.0)

@@ -121,7 +121,7 @@ def test_thresholds_are_those_of_the_definition(n, episodes, n_groups, seed, alp
 @given(*shapes, st.sampled_from([0.1, 0.3, 0.6]))
 def test_as_many_compared_episodes_pass_as_the_rank_says(n, episodes, n_groups, seed, alpha):
     found = tied(n, episodes, n_groups, seed)
-    held = found.scores <= found.together(alpha)[found._groups]
+    held = found.scores <= found.together(alpha)[found.groups]
     compared = np.unique(found.episode[found.episode >= found._half])
     whole = [held[found.episode == one].all() for one in compared]
     assert len(whole) == found.n_together

@@ -90,8 +90,8 @@ def _serialise(stream: BinaryIO, arrays: Arrays, metadata: Mapping[str, str]) ->
         stream.write(np.ascontiguousarray(arrays[name], arrays[name].dtype.newbyteorder("<")).data)
 
 
-#: What safetensors calls the kinds of numbers that calibrations consist of.
-_CODES = {"float64": "F64", "int64": "I64", "int32": "I32", "uint8": "U8"}
+#: What safetensors calls kinds of numbers.
+_CODES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8"}
 
 
 @contextmanager
