@@ -96,8 +96,8 @@ class Shares:
     def scores(self, transitions: int, tree: float) -> int:
         """Transitions of a log that set thresholds, where a share `tree` of those to calibrate on grows the tree.
 
-        The parts are rounded as `split_rows` and `Tree` round them, so the number is exact; of logs so long that the tree does
-        not grow from its whole share (`Tree(max_growing=)`), more are left.
+        The parts are rounded as `split_rows` and `Tree` round them, so the number is exact; of logs so long that the tree
+        does not grow from its whole share (`Tree(max_growing=)`), more are left.
         """
         calibrate = self.calibrate(transitions)
         return calibrate - int(calibrate * tree)
