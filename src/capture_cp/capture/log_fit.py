@@ -20,6 +20,7 @@ from capture_cp.conformal.partition import Partition
 from capture_cp.data.log_part import LogPart, Runner, Span, in_turn
 from capture_cp.data.transitions import TransitionLog, provenance, rows_to_remember
 
+BLOCK = 1 << 20  # rows that are moved at a time
 #: Strata and groups of very many rows.
 SmallInts = npt.NDArray[np.int32]
 
@@ -54,9 +55,9 @@ def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_tu
     partition = _partition(cap, scored, held_out, episodes, rng)
     data = provenance(n, scored.digests, scored.told, episodes)
     groups = _groups(partition, part, held_out, scored.m, run)
-    R, of_known = scored.R[held_out], None if episodes is None else episodes[held_out]
-    del scored, held_out, episodes  # of a long log they take hundreds of megabytes
-    calibration = scores_of_groups(R, groups, partition.n_groups, of_known, None, rng)
+    of_known, R = None if episodes is None else episodes[held_out], scored.R
+    del scored, episodes  # of a long log they take hundreds of megabytes
+    calibration = scores_of_groups(_kept(R, held_out), groups, partition.n_groups, of_known, None, rng)
     cap.shift_ = None
     return cap.keep(partition, calibration, dims, data)
 
@@ -170,6 +171,16 @@ def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, 
     for found in run(partial(_group, partition), tasks):
         groups[at : (at := at + len(found))] = found
     return groups
+
+
+def _kept(R: Floats, held_out: Bools) -> Floats:
+    """The scores R (n,) of the rows that are held out, bool (n,), moved to the front of R: a copy would be as large again."""
+    at = 0
+    for first in range(0, len(R), BLOCK):
+        rows = slice(first, first + BLOCK)
+        found = R[rows][held_out[rows]]
+        R[at : (at := at + len(found))] = found
+    return R[:at]
 
 
 class _Labelled(NamedTuple):
