@@ -174,7 +174,7 @@ def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, 
 
 
 def _kept(R: Floats, held_out: Bools) -> Floats:
-    """The scores R (n,) of the rows that are held out, bool (n,), moved to the front of R: a copy would be as large again."""
+    """The scores R (n,) of rows that are held out, bool (n,), moved to the front of R: a copy would be as large again."""
     at = 0
     for first in range(0, len(R), BLOCK):
         rows = slice(first, first + BLOCK)
