@@ -159,7 +159,7 @@ def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | 
         scored.grown_from, scored.m[growing].astype(np.int64), scored.R[growing], len(names), features, of_growing
     )
     partition = cap.groups_.grow(examples, others, rng)
-    return without_borrowers(partition, met(scored.m, len(names)), met(scored.m[held_out], len(names)))
+    return without_borrowers(partition, met(scored.m, len(names)), met(scored.m, len(names), held_out))
 
 
 def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, run: Runner[Any]) -> SmallInts:

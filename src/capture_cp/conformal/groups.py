@@ -13,7 +13,7 @@ from capture_cp.base.params import Params
 from capture_cp.conformal.episodes import shuffled, steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, leaves
-from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
+from capture_cp.conformal.thresholds import BLOCK, EpisodeScores, FixedThreshold, GroupScores, Thresholds
 from capture_cp.conformal.together import numbered_at_random
 from capture_cp.conformal.weighted import Ratios, WeightedScores
 from capture_cp.kernels.tree import NODE
@@ -97,9 +97,13 @@ class Groups(Params, ABC):
         return partition, scores_of_groups(known.R, group, partition.n_groups, known.episodes, known.ratios, rng)
 
 
-def met(m: npt.NDArray[Any], n_strata: int) -> Bools:
-    """Which strata are among m (n,): bool (M,)."""
-    return np.bincount(m, minlength=n_strata) > 0
+def met(m: npt.NDArray[Any], n_strata: int, where: Bools | None = None) -> Bools:
+    """Which strata are among m (n,), or among those of its rows `where` (n,) is true: bool (M,)."""
+    found = np.zeros(n_strata, dtype=bool)
+    for first in range(0, len(m), BLOCK):  # a piece at a time, which is copied
+        rows = slice(first, first + BLOCK)
+        found[m[rows] if where is None else m[rows][where[rows]]] = True
+    return found
 
 
 def scores_of_groups(
