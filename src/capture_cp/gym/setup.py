@@ -138,7 +138,7 @@ class Setup:
             raise CaptureError(f"the state to start from, {given.tolist()}, lies in no stratum; give a feasible one.")
         return given.copy()
 
-    # -- what is told about a step ------------------------------------------------------------------------------------
+    # -- what is reported of a step ------------------------------------------------------------------------------------
 
     def strata_of(self, states: Floats) -> Ints:
         """The strata (n,) of states (n, ds), -1 for none."""
@@ -175,7 +175,7 @@ class Setup:
         return np.where(cells < 0, False, hazard[cells]).astype(np.float64)
 
     def region_facts(self, before: Floats, actions: Floats, after: Floats, rng: np.random.Generator) -> dict[str, Any]:
-        """What is told about the regions of steps (n): held (n,), thresholds by stratum, (n,) each, particles (n, L, dc)."""
+        """What is reported of the regions of n steps: held (n,), thresholds by stratum, (n,) each, particles (n, L, dc)."""
         assert self.regions is not None  # or nobody would ask
         found = self.regions.executed_regions(before, actions, after[:, self.axes], self.alpha, rng)
         thresholds = {name: found.thresholds[:, m].copy() for m, name in enumerate(self.regions.strata.names)}

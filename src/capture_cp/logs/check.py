@@ -24,13 +24,13 @@ from capture_cp.logs.cautions import far_cautions, group_cautions, heard, listen
 from capture_cp.logs.computing import Computing
 from capture_cp.logs.history import History
 from capture_cp.logs.named import named_calibration
-from capture_cp.logs.reading import beginning, check_fits, made_from, opened, remembered
+from capture_cp.logs.reading import Remembered, beginning, check_fits, made_from, opened, remembered
 from capture_cp.logs.report import coverage_by_stratum
 from capture_cp.report.output import write_rows
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Remembered):
     """Does a new batch of transitions still satisfy a calibration? Coverage with intervals, and tests for drift.
 
     DATA is a log of any kind that `capture calibrate` takes, its rows in the order of time. CALIBRATION is a file that
@@ -50,15 +50,7 @@ class Check:
         tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration, or a .toml file.", metavar="CALIBRATION")
     ]
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="New transitions.", metavar="DATA")]
-    state: options.StateColumns = ()
-    action: options.ActionColumns = ()
-    next: options.NextColumns = ()
-    following: options.FollowingColumns = ()
-    clock: options.RememberedClock = None
-    model: options.RememberedModel = None
-    strata: options.RememberedStrata = None
     episode: options.EpisodeColumn = None
-    time: options.TimeColumn = None
     alpha: Annotated[
         float | None, tyro.conf.arg(help="Allowed failure rate; by default the one it was calibrated for, or 0.1.")
     ] = None
@@ -68,8 +60,6 @@ class Check:
         Path | None,
         tyro.conf.arg(help="File that remembers earlier batches: --alarm then holds for all together. Made if missing."),
     ] = None
-    trust: options.Trust = False
-    folder: options.Folder = Path()
     computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
     seed: Annotated[
@@ -82,7 +72,7 @@ class Check:
         self._check_settings()
         facts = robot_facts(self.calibration)
         alpha = self.alpha if self.alpha is not None else failure_rate(facts.get("alpha", 0.1))
-        log = opened(remembered(self, self.data, facts, self.episode), console)
+        log = opened(remembered(self, self.calibration, facts, self.data, self.episode), console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
             cap = self._calibration(facts, log)

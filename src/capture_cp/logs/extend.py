@@ -22,11 +22,11 @@ from capture_cp.logs.bundle import robot_facts
 from capture_cp.logs.cautions import heard, listen
 from capture_cp.logs.computing import Computing
 from capture_cp.logs.named import named_calibration
-from capture_cp.logs.reading import check_fits, opened, remembered
+from capture_cp.logs.reading import Remembered, check_fits, made_from, opened, remembered
 
 
 @dataclass(frozen=True)
-class Extend:
+class Extend(Remembered):
     """More transitions for a calibration: the scores of a new log join those it has, in the same groups.
 
     Old logs are not needed. All of the new log sets thresholds, since groups and model were made before. It is first checked
@@ -41,18 +41,8 @@ class Extend:
     out: Annotated[Path, tyro.conf.arg(help="The extended calibration; may be CALIBRATION itself.")]
     alone: Annotated[bool, tyro.conf.arg(help="Without the old scores: a calibration of the new log, same groups.")] = False
     anyway: Annotated[bool, tyro.conf.arg(help="Add the log even if it looks different from the old ones.")] = False
-    state: options.StateColumns = ()
-    action: options.ActionColumns = ()
-    next: options.NextColumns = ()
-    following: options.FollowingColumns = ()
-    clock: options.RememberedClock = None
-    model: options.RememberedModel = None
-    strata: options.RememberedStrata = None
     episode: options.EpisodeColumn = None
-    time: options.TimeColumn = None
     alarm: Annotated[float, tyro.conf.arg(help="Probability that a log like the old ones is refused.")] = 0.01
-    trust: options.Trust = False
-    folder: options.Folder = Path()
     computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
     seed: Annotated[int, tyro.conf.arg(help="Of the check's particles and ties.")] = 0
 
@@ -63,7 +53,7 @@ class Extend:
         whole_number("seed", self.seed, 0)
         check_writable(self.out)
         facts = robot_facts(self.calibration)
-        log = opened(remembered(self, self.data, facts, self.episode), console)
+        log = opened(remembered(self, self.calibration, facts, self.data, self.episode), console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
             cap = named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust)
@@ -72,8 +62,8 @@ class Extend:
             checked = check_log(cap, log, alpha, facts.get("confidence"), self.alarm, self.seed, None, running("checking"))
             self._conclude(console, checked)
             found = extend_calibration(cap, log, self.alone, running("extending"))
-            known = [] if self.alone else [facts.get("log_sha256"), *facts.get("extended_by", ())]
-            found.data_["robot"] = dict(facts) | {"log_sha256": checked.sha256, "extended_by": [one for one in known if one]}
+            known = [] if self.alone else made_from(facts)
+            found.data_["robot"] = dict(facts) | {"log_sha256": checked.sha256, "extended_by": known}
             console.print(_growth(cap, found, alpha, facts.get("confidence")))
         for caution in heard(caught):
             console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
@@ -115,7 +105,7 @@ class Merge:
             caps = [named_calibration(file, fact, *named) for file, fact in zip(self.calibrations, facts)]
             found = merge_calibrations(caps)
             if facts[0]:
-                every = [one for fact in facts for one in (fact.get("log_sha256"), *fact.get("extended_by", ())) if one]
+                every = [one for fact in facts for one in made_from(fact)]
                 found.data_["robot"] = dict(facts[0]) | {"log_sha256": every[0], "extended_by": every[1:]}
             alpha = failure_rate(facts[0].get("alpha", 0.1))
             console.print(_growth(caps[0], found, alpha, facts[0].get("confidence")))

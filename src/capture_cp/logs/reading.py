@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 
@@ -13,45 +14,39 @@ from capture_cp.capture.capture import Capture
 from capture_cp.data.log_part import joined
 from capture_cp.data.logged import LoggedTransitions
 from capture_cp.data.transitions import TransitionLog, Transitions
+from capture_cp.logs import options
 
 IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
 BEGINNING = 200_000  # transitions of a longer one that stand for it
 
 
-class ReadsLog(Protocol):
-    """A command that reads a log with the columns of a calibration."""
+@dataclass(frozen=True, kw_only=True)
+class Remembered:
+    """Options of commands that read a log beside a calibration: what is not given is as the calibration has it."""
 
-    @property
-    def calibration(self) -> Path: ...
-
-    @property
-    def state(self) -> Sequence[str]: ...
-
-    @property
-    def action(self) -> Sequence[str]: ...
-
-    @property
-    def next(self) -> Sequence[str]: ...
-
-    @property
-    def following(self) -> Sequence[str]: ...
-
-    @property
-    def time(self) -> str | None: ...
-
-    @property
-    def clock(self) -> str | None: ...
+    state: options.StateColumns = ()
+    action: options.ActionColumns = ()
+    next: options.NextColumns = ()
+    following: options.FollowingColumns = ()
+    clock: options.RememberedClock = None
+    time: options.TimeColumn = None
+    model: options.RememberedModel = None
+    strata: options.RememberedStrata = None
+    trust: options.Trust = False
+    folder: options.Folder = Path()
 
 
-def remembered(command: ReadsLog, file: Path, facts: Mapping[str, Any], episode: str | None) -> LoggedTransitions:
-    """A log by the columns that a command names, `episode` among them, or else by those that its calibration remembers."""
+def remembered(
+    command: Remembered, calibration: Path, facts: Mapping[str, Any], file: Path, episode: str | None
+) -> LoggedTransitions:
+    """The log in `file` by the columns that a command names, `episode` among them, or else that a calibration remembers."""
     known = facts.get("columns", {})
     given = "next" if command.next else "following" if command.following else ""
     last = given or ("following" if "following" in known else "next")
     columns: dict[str, Any] = {name: getattr(command, name) or known.get(name) for name in ("state", "action", last)}
     missing = [f"--{name}" for name, names in columns.items() if not names]
     if missing:
-        raise CaptureError(f"calibration {command.calibration} remembers no columns; name them with {', '.join(missing)}.")
+        raise CaptureError(f"calibration {calibration} remembers no columns; name them with {', '.join(missing)}.")
     more: dict[str, Any] = {"episode": episode or facts.get("episode"), "time": command.time or facts.get("time")}
     return LoggedTransitions(file, **columns, **more, clock=command.clock or facts.get("clock") or "received")
 
@@ -91,7 +86,7 @@ def check_fits(cap: Capture, log: TransitionLog, file: Path) -> None:
 
 def made_from(facts: Mapping[str, Any]) -> list[str]:
     """Digests of the logs that a calibration was made from, whole ones."""
-    return [facts.get("log_sha256", ""), *facts.get("extended_by", ())]
+    return [one for one in (facts.get("log_sha256"), *facts.get("extended_by", ())) if one]
 
 
 def beginning(log: TransitionLog) -> Transitions:

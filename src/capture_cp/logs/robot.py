@@ -14,9 +14,9 @@ import tyro
 from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate, known_name, whole_number
 from capture_cp.capture.capture import Capture
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.logs import options
 from capture_cp.logs.bundle import robot_facts
 from capture_cp.logs.named import named_calibration
+from capture_cp.logs.reading import Remembered
 from capture_cp.logs.report_figures import configuration_columns
 
 #: Inputs that are drawn to see where predictions lie.
@@ -116,27 +116,17 @@ class Robot:
 
 
 @dataclass(frozen=True)
-class RobotOptions:
+class RobotOptions(Remembered):
     """Options that `capture view` and `capture video` share for one's own robot."""
 
     calibration: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration.", metavar="CALIBRATION")]
     log: Annotated[
         tyro.conf.Positional[Path | None], tyro.conf.arg(help="A log of any kind, with episodes or without.", metavar="LOG")
     ] = None
-    state: options.StateColumns = ()
-    action: options.ActionColumns = ()
-    next: options.NextColumns = ()
-    following: options.FollowingColumns = ()
-    clock: options.RememberedClock = None
-    model: options.RememberedModel = None
-    strata: options.RememberedStrata = None
-    trust: options.Trust = False
-    folder: options.Folder = Path()
     episode_column: Annotated[
         str | None,
         tyro.conf.arg(help="Column with the run that each row belongs to; by default that of the calibration's log."),
     ] = None
-    time: options.TimeColumn = None
     axes: Annotated[
         tuple[str, ...],
         tyro.conf.arg(help="Two axes of the configuration that pictures show, by name or number.", metavar="AXIS ..."),

@@ -67,7 +67,7 @@ def read_runs(command: RobotOptions, robot: Robot) -> Runs | None:
     """The log that a command names, by the columns that it names or that the calibration remembers; None without one."""
     if command.log is None:
         return None
-    logged = remembered(command, command.log, robot.facts, command.episode_column)
+    logged = remembered(command, command.calibration, robot.facts, command.log, command.episode_column)
     check_fits(robot.cap, logged, command.log)
     log = logged.read()
     same = digest_of_chunks([digest(log.X[rows], log.Y[rows]) for _, rows in chunks_of(len(log))]) in made_from(robot.facts)

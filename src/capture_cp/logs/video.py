@@ -59,7 +59,7 @@ class LogVideo(RobotOptions):
     def run(self, console: Console) -> None:
         """Draw every step and write the video."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CaptureWarning)  # infinite thresholds are told below, in words
+            warnings.simplefilter("ignore", CaptureWarning)  # infinite thresholds are reported below, in words
             self._run(console)
 
     def _run(self, console: Console) -> None:

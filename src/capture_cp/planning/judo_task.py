@@ -62,7 +62,7 @@ class JudoReward:
         return task
 
     def begin(self, state: Any) -> None:
-        """Take note of the state (nq + nv,) that the next roll-outs start from; a task is told in `pre_rollout`."""
+        """Take note of the state (nq + nv,) that the next roll-outs start from; judo calls `pre_rollout` with it."""
         self._start = finite_array("state", state, (None,), "(nq + nv,)")
 
     def __call__(self, states: Any, sensors: Any, controls: Any, system_metadata: Any = None) -> Floats:
