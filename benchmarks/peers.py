@@ -143,7 +143,7 @@ def keep(done: dict[str, Any], path: Path) -> None:
 
 
 def show(runs: list[dict[str, Any]], names: Sequence[str]) -> None:
-    """Rates with exact 95 % intervals, as rows of a table."""
+    """Rates with exact 95% intervals, as rows of a table."""
     for name in names:
         mine = [run for run in runs if run["planner"] == name]
         if not mine:

@@ -93,7 +93,7 @@ def calibrated(map_name: str, seed: int, recipe: str = "capture", n_particles: i
 
 
 def _with(planner: MPPI, rollout: Any) -> MPPI:
-    """The same planner with another roll-out."""
+    """The same planner with another rollout."""
     noise = planner._spread @ planner._spread.T
     return MPPI(
         rollout, planner.horizon, planner.samples, planner.temperature, noise, planner.low, planner.high, seed=0

@@ -150,7 +150,7 @@ def _faster_threads(rollout: Any, state: Floats, sequences: Floats) -> int:
 
 @njit
 def _kernel_noise(seed, samples, horizon, particles):  # type: ignore[no-untyped-def]
-    """The standard normals (N, H, L, 7) of the fused roll-out."""
+    """The standard normals (N, H, L, 7) of the fused rollout."""
     noise = np.empty((samples, horizon, particles, 8))
     for i in range(samples):
         key = stream(seed, i)

@@ -71,7 +71,7 @@ class TorchRollout:
         return states, self._distance(cloud.mean(dim=1)), self._hazard(x, cloud)
 
     def compiled(self) -> TorchRollout:
-        """The same roll-out with `torch.compile` over a stage; over all of them it would compile for many minutes."""
+        """The same rollout with `torch.compile` over a stage; over all of them it would compile for many minutes."""
         other = copy.copy(self)
         other.stage = torch.compile(self.stage, dynamic=False)  # type: ignore[method-assign]
         return other

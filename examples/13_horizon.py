@@ -1,6 +1,6 @@
-"""Learn: regions for several steps ahead, calibrated on roll-outs: each step by itself, or all steps at once.
+"""Learn: regions for several steps ahead, calibrated on rollouts: each step by itself, or all steps at once.
 
-Run: python examples/13_horizon.py [roll-outs]
+Run: python examples/13_horizon.py [rollouts]
 """
 
 import sys
@@ -12,7 +12,7 @@ from capture_cp.tasks.box import Box
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 box, rng, horizon = Box(), np.random.default_rng(0), 5
-print(f"{rollouts_needed(0.1, steps=horizon, groups=9, simultaneous=True):,} roll-outs are the least for 9 groups a step")
+print(f"{rollouts_needed(0.1, steps=horizon, groups=9, simultaneous=True):,} rollouts are the least for 9 groups a step")
 
 
 def model(states, actions, rng):
@@ -21,7 +21,7 @@ def model(states, actions, rng):
 
 
 def true_system(states, actions, rng):
-    """What really happens; on a robot, cut roll-outs from logs instead: Rollouts.from_episodes."""
+    """What really happens; on a robot, cut rollouts from logs instead: Rollouts.from_episodes."""
     return box.step(states, actions + box.noise * rng.standard_normal(actions.shape), gain=box.true_gain)
 
 

@@ -26,7 +26,7 @@ def simulate(model, states, controls):
 
 
 def spread(states, controls, after, rng):
-    """Where pusher and cylinder may be, (n, 16, 4): about where the roll-out arrived, (n, 8)."""
+    """Where pusher and cylinder may be, (n, 16, 4): about where the rollout arrived, (n, 8)."""
     return after[:, None, :4] + 0.005 * rng.standard_normal((len(after), 16, 4))
 
 

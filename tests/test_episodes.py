@@ -175,7 +175,7 @@ def skewed(rng, episodes):
 
 @pytest.mark.parametrize("halves", [False, True], ids=["a tree", "strata"])
 def test_a_random_step_is_covered_overall_and_in_every_group(halves):
-    """Where long episodes are bad ones, thresholds that count an episode in full in each group it visits cover 82 %."""
+    """Where long episodes are bad ones, thresholds that count an episode in full in each group it visits cover 82%."""
     rng = np.random.default_rng(2)
     strata = FunctionStrata(lambda Y: (Y[:, 0] > 1).astype(int), ["small", "large"]) if halves else one_stratum()
     groups = Tree(min_leaf=20, max_leaves=2, partition_share=0.5)
@@ -209,7 +209,7 @@ def fitted(log):
 
 def test_steps_of_an_episode_are_not_parted(fitted):
     assert fitted.data_["episodes"] == 120
-    assert fitted.calibration_.single.sizes.sum() == 36  # 30 % of the episodes
+    assert fitted.calibration_.single.sizes.sum() == 36  # 30% of the episodes
     assert fitted.data_["inputs"]["rows"] == 120
 
 
@@ -290,7 +290,7 @@ def test_coverage_counts_every_episode_once(log, fitted):
 @pytest.mark.parametrize("episodes", [5, 10, 20, 80])
 @pytest.mark.parametrize("kind", ["rare", "beta", "long"])
 def test_intervals_by_episode_hold(episodes, kind):
-    """At least 97.5 % on either side, also where a rare episode is all bad, or the bad ones are the long ones."""
+    """At least 97.5% on either side, also where a rare episode is all bad, or the bad ones are the long ones."""
     rng, draws, low, high = np.random.default_rng(episodes), 1500, 0, 0
     for _ in range(draws):
         bad = rng.random(episodes) < 0.06

@@ -62,7 +62,7 @@ def across_strata():
 
 @pytest.mark.parametrize("name", ["pcp", "lucca", "capture-k1", "capture"])
 def test_intervals_hold_the_volume_that_the_grid_counts(name):
-    """95 % intervals over many regions; the grid has an error of its own, of a hundredth of the region."""
+    """95% intervals over many regions; the grid has an error of its own, of a hundredth of the region."""
     inside, tried = 0, 0
     for number, x in enumerate(BOX.inputs(60, np.random.default_rng(1))):
         with_grid, bare = pair(name, x, number)

@@ -1,4 +1,4 @@
-"""Volumes without a grid, as guarantees: 95 % intervals hold the volume that a fine grid counts, and samples are uniform."""
+"""Volumes without a grid, as guarantees: 95% intervals hold the volume that a fine grid counts, and samples are uniform."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def gaussian_step(states, actions, rng):
 
 @pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 def test_the_promise_holds_for_one_input_asked_again_and_again():
-    """With 95 % confidence at most one in twenty calibrations covers too little, though every question is the same one."""
+    """With 95% confidence at most one in twenty calibrations covers too little, though every question is the same one."""
     x, draws, short = np.zeros((1, 1)), 400, 0
     rng = np.random.default_rng(5)
     for seed in range(draws):

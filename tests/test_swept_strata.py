@@ -117,7 +117,7 @@ def test_the_peg_is_on_the_safe_side():
 
 @njit(pipeline_class=WithoutCopies)
 def first_contact(swept, start, step, n, frames, out):
-    """Steps until a pair touches: a roll-out that asks at every step."""
+    """Steps until a pair touches: a rollout that asks at every step."""
     y = start.copy()
     for i in range(n):
         if swept_stratum(swept, y, frames, out) != 0:

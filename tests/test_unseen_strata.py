@@ -41,7 +41,7 @@ class FirstOnly(NearestParticles):
 
 @pytest.mark.parametrize("count", [30, 60])
 def test_all_steps_hold_at_once_with_many_strata_and_few_roll_outs(count):
-    """Strata that no roll-out of the second half reached were given a scale of their own luck: 64 % with 60 strata."""
+    """Strata that no rollout of the second half reached were given a scale of their own luck: 64% with 60 strata."""
     rng, covered = np.random.default_rng(count), []
     for seed in range(150):
 
@@ -66,7 +66,7 @@ def still_particles(X, n_particles, rng):
 
 
 def test_groups_are_reported_as_they_are_promised():
-    """A group without the strata that no calibration point reached is at 82 %; what is promised is the whole leaf."""
+    """A group without the strata that no calibration point reached is at 82%; what is promised is the whole leaf."""
     rng, covered, whole = np.random.default_rng(7), [], Tree(per_stratum=False, max_leaves=1, partition_share=0.5)
     cap = Capture(still_particles, strata(151), FirstOnly(1), whole, n_particles=1, deterministic_model=True)
     for seed in range(200):

@@ -199,7 +199,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def _coverage(counts: dict[str, Counts], strata: tuple[str, ...]) -> dict[str, Any]:
-    """Per cent inside by stratum, with 95 % intervals over test inputs, and the mean number of cells."""
+    """Per cent inside by stratum, with 95% intervals over test inputs, and the mean number of cells."""
     found = {}
     for name, counted in counts.items():
         rows = counted.coverage(ALPHA, strata)

@@ -52,7 +52,7 @@ def region_instructions(sizes: Sizes) -> int:
 def floor(samples: int, horizon: int, sizes: Sizes, pits: int) -> dict[str, Any]:
     """Instructions, bytes and least time (µs) of one plan.
 
-    Bytes: sequences are written once and read twice, by the roll-out and by the average; costs are written and read once.
+    Bytes: sequences are written once and read twice, by the rollout and by the average; costs are written and read once.
     """
     each = particle_step_instructions(pits)
     steps = samples * horizon

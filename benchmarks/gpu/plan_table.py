@@ -11,13 +11,13 @@ def table(report: dict[str, Any]) -> str:
     if "plan" in report:
         found, floor = report["plan"], report["plan"]["floor"]
         every = {"end to end": found["end_to_end"]} | {f"kernel {k}": v for k, v in found["kernels"].items()}
-        lines += [f"{'microseconds':34} {'median':>9} {'99 %':>9} {'worst':>9}"]
+        lines += [f"{'microseconds':34} {'median':>9} {'99%':>9} {'worst':>9}"]
         lines += [f"{k:34} {v['median_us']:9.1f} {v['p99_us']:9.1f} {v['worst_us']:9.1f}" for k, v in every.items()]
         lines += [
             f"{'least for its arithmetic':34} {floor['floor_us']:9.1f}, roll_out {floor['roll_out_over_floor']:.1f} times"
         ]
     if "torch" in report:
-        lines += [f"{'plan, map ' + report['settings']['maps'][0]:34} {'median':>9} {'99 %':>9} {'times ours':>11}"]
+        lines += [f"{'plan, map ' + report['settings']['maps'][0]:34} {'median':>9} {'99%':>9} {'times ours':>11}"]
         lines += [
             f"{row['name']:34} {row['median_us']:9.1f} {row['p99_us']:9.1f} {row['times_ours']:11.1f}"
             for row in report["torch"]["rows"]

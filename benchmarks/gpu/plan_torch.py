@@ -33,7 +33,7 @@ def contenders(
 ) -> tuple[dict[str, Plan], dict[str, Any]]:
     """PyTorch's plans by name, and what is to be said of them: those that are missing, and how far their costs are off.
 
-    On the processor where PyTorch knows no GPU. `planner` has the settings; its roll-out gives the costs to compare with.
+    On the processor where PyTorch knows no GPU. `planner` has the settings; its rollout gives the costs to compare with.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rollout = TorchRollout(cap, task, marble_params(task, task.model_gain), ALPHA, device)

@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             low, high = (100 * share for share in row["success_ci95"])
             print(
                 f"{row['map']:13} {row['method']:12} {row['seed']:4} "
-                f"success {100 * row['success']:5.1f} % ({low:.1f}-{high:.1f}), "
-                f"fell {100 * row['fell']:5.1f} %, {row['plans']:7,} plans, {row['planning_seconds']:6.1f} s, "
+                f"success {100 * row['success']:5.1f}% ({low:.1f}-{high:.1f}), "
+                f"fell {100 * row['fell']:5.1f}%, {row['plans']:7,} plans, {row['planning_seconds']:6.1f} s, "
                 f"{time.perf_counter() - began:6.1f} s in all",
                 flush=True,
             )

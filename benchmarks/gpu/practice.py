@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for row in measured(name, seed, given.episodes, given.save):
                 found.append(row)
                 held = {key: f"{100 * row['held'][key] / max(1, n):.1f} of {n:,}" for key, n in row["landed"].items()}
-                print(f"{name:13} {seed:3} {row['method']:18} success {100 * row['success']:5.1f} %, {held}", flush=True)
+                print(f"{name:13} {seed:3} {row['method']:18} success {100 * row['success']:5.1f}%, {held}", flush=True)
             if given.out is not None:
                 write_json(given.out, {"rows": found})
     except CaptureError as error:

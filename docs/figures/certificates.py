@@ -37,7 +37,7 @@ def dial_picture() -> None:
         )
         steps.plot(x, [row["steps"] for row in known], color=colour, marker=marker, ms=4, lw=1.2)
     names = [f"{speed} / {tilt}" for speed, tilt in RUNGS]
-    for axes, title in ((falls, "falls, % of episodes, 95 % intervals"), (steps, "steps to the goal, median, mean of maps")):
+    for axes, title in ((falls, "falls, % of episodes, 95% intervals"), (steps, "steps to the goal, median, mean of maps")):
         axes.set_xticks(range(len(RUNGS)), names, rotation=35, ha="right")
         axes.set_title(title, loc="left")
         axes.set_xlabel("weights of speed / tilt")

@@ -133,7 +133,7 @@ def alpha_study(draws: int = 6, n: int = 5000) -> None:
             found.append(sizes / sizes[alphas == ALPHA])
         band(left, 100 * (1 - alphas), np.array(found), STYLES[world.name], world.name)
         print(world.name, "alpha", np.mean(found, axis=0).round(2))
-    left.set(xlabel="coverage asked for (%)", ylabel="mean region, 90 % is 1", xticks=(50, 70, 80, 90, 99), yscale="log")
+    left.set(xlabel="coverage asked for (%)", ylabel="mean region, 90% is 1", xticks=(50, 70, 80, 90, 99), yscale="log")
     left.set(yticks=(0.5, 1, 2, 5, 10, 50), yticklabels=("0.5", "1", "2", "5", "10", "50"))
     left.minorticks_off()
     left.axhline(1, color=INK, lw=0.8, ls="--")
@@ -173,7 +173,7 @@ def leaf_study(draws: int = 6, n: int = 20_000) -> None:
         mean = [np.mean(part, axis=0) for part in (np.array(sizes) / unit, spread, number)]
         print(world.name, "leaves", mean[0].round(2), mean[1].round(3), mean[2].round(0))
     left.set(ylabel=f"mean region, {leaves[-1]:,} is 1")
-    right.set(ylabel="leaves off 90 %, typically (points)", ylim=(0, None))
+    right.set(ylabel="leaves off 90%, typically (points)", ylim=(0, None))
     for ax in (left, right):
         ax.set(xlabel="fewest transitions in a leaf", xscale="log", xticks=leaves, xticklabels=leaves)
         ax.minorticks_off()

@@ -23,7 +23,7 @@ SAYS = {
     "planning": ("MPPI with a region per step, episodes", "systems"),
     "models": ("models made of other things", "systems"),
     "capture": ("the method: fit, region, contains; files", "method"),
-    "data": ("logged transitions and roll-outs", "method"),
+    "data": ("logged transitions and rollouts", "method"),
     "conformal": ("arrays in, thresholds out", "arrays"),
     "spaces": ("geometry; knows nothing of coverage", "arrays"),
     "cuda": ("a GPU: arrays and kernels on it", "arrays"),

@@ -1,4 +1,4 @@
-"""Forged files: calibrations, roll-out calibrations, maps and states of studies, field by field; other files at random."""
+"""Forged files: calibrations, rollout calibrations, maps and states of studies, field by field; other files at random."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ def certificate():
 
 def test_the_claim_names_rates_confidence_and_setting(certificate):
     assert certificate.claim == (
-        "With 95 % confidence, of all episodes of a robot with the setting 'calm', at most 5 % end in 'fell' and at most "
-        "20 % end in 'timed out'."
+        "With 95% confidence, of all episodes of a robot with the setting 'calm', at most 5% end in 'fell' and at most "
+        "20% end in 'timed out'."
     )
     assert "independent" in certificate.conditions
     assert [one["name"] for one in certificate.tried] == ["calm", "bold"]
@@ -100,7 +100,7 @@ def test_no_certificate_without_a_certified_candidate():
 def test_the_page_says_it_all_and_escapes(certificate, tmp_path):
     write_certificate_page(tmp_path / "c.html", replace(certificate, about="<script>robot</script>"))
     text = (tmp_path / "c.html").read_text()
-    for wanted in ("at most 5 % end in", "bold", "speed", certificate.fingerprints["task"], "Learn then Test"):
+    for wanted in ("at most 5% end in", "bold", "speed", certificate.fingerprints["task"], "Learn then Test"):
         assert wanted in text
     assert "<script>robot" not in text
 

@@ -38,7 +38,7 @@ def test_a_log_of_outcomes_is_certified_and_checked(outcomes, tmp_path, capsys):
     made, page = tmp_path / "c.json", tmp_path / "c.html"
     assert capture("certify", outcomes, "--risks", "fell=0.05", "--certificate", made, "--page", page) == 0
     shown = capsys.readouterr().out
-    assert "at most 5 % end in 'fell'" in " ".join(shown.split())
+    assert "at most 5% end in 'fell'" in " ".join(shown.split())
     assert Certificate.load(made).setting == "slow"
     assert page.read_text().startswith("<!doctype html>")
     assert capture("check", made, log(tmp_path / "well.csv", {"slow": 0.02})) == 0

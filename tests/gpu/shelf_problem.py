@@ -75,7 +75,7 @@ def calibrated(problem: Problem) -> Capture:
 
 
 def rollout_of(problem: Problem, noise: float | None = None) -> FusedRollout:
-    """The roll-out of the shelf's planner; `noise` in place of the model's, for the plan alone."""
+    """The rollout of the shelf's planner; `noise` in place of the model's, for the plan alone."""
     params = problem.params if noise is None else problem.params._replace(noise=noise)
     settings: dict[str, Any] = {"stratum": stratum, "points": POINTS, "steepness": STEEPNESS, "compare_step": noise is None}
     return FusedRollout(calibrated(problem), step, stage_cost, params, hazard, AXES, 7, **settings)

@@ -1,4 +1,4 @@
-"""Roll-outs of the box with what its model predicts for them, and a line on which every score is known."""
+"""Rollouts of the box with what its model predicts for them, and a line on which every score is known."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def horizon_capture(box: Box, groups=None, **settings) -> HorizonCapture:
 
 
 def rows(clouds, chosen) -> list[Cloud]:
-    """The prediction of some of the roll-outs."""
+    """The prediction of some of the rollouts."""
     return [Cloud(np.ascontiguousarray(c.x[chosen]), np.ascontiguousarray(c.particles[chosen])) for c in clouds]
 
 
 @dataclass(frozen=True)
 class Line:
-    """Roll-outs on a line whose score at each step is |c|: one particle at the origin. Strata are the two sides of it."""
+    """Rollouts on a line whose score at each step is |c|: one particle at the origin. Strata are the two sides of it."""
 
     rollouts: Rollouts
     clouds: list[Cloud]

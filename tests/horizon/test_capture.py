@@ -55,7 +55,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 
 
 def brute_groups(cap, clouds, m):
-    """Group of every roll-out and step, by one walk down each tree: (n, S)."""
+    """Group of every rollout and step, by one walk down each tree: (n, S)."""
     part, n_strata = cap.partition_, len(cap.strata.names)
     return np.array(
         [
@@ -112,7 +112,7 @@ def test_no_group_holds_two_scores_of_one_roll_out(cap):
 
 
 def test_scores_and_groups_are_those_of_brute_force(box, calibration):
-    """The particles of the fit, drawn again: one roll-out at a time would draw others."""
+    """The particles of the fit, drawn again: one rollout at a time would draw others."""
     cap = horizon_capture(box).fit(calibration)
     clouds = cap.predict(calibration.starts, calibration.actions, cap.fit_stream("particles"))
     m = cap.labels(calibration)
@@ -242,7 +242,7 @@ def test_stratum_never_seen_at_a_step_takes_in_all_of_it():
     cap = Line.of(np.random.default_rng(0).random((100, 2))).fit(Tree(min_leaf=10))  # all on the right
     with pytest.warns(CaptureWarning, match="left at step 1"):
         assert np.isinf(cap.group_thresholds(0.1)).sum() == 2
-    with pytest.warns(CaptureWarning, match="no calibration roll-out .* has been in: left at step 1, left at step 2"):
+    with pytest.warns(CaptureWarning, match="no calibration rollout .* has been in: left at step 1, left at step 2"):
         assert np.isinf(cap.group_thresholds(0.1, simultaneous=True)).sum() == 2
 
 

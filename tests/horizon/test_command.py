@@ -1,4 +1,4 @@
-"""The horizon studies: their rows, the same however they are run, and bad input refused; roll-outs of the two tasks."""
+"""The horizon studies: their rows, the same however they are run, and bad input refused; rollouts of the two tasks."""
 
 from __future__ import annotations
 

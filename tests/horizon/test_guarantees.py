@@ -1,7 +1,7 @@
 """The two guarantees over a horizon, as guarantees: many exchangeable splits, one-sided tests, Holm's correction.
 
 With scores that never tie, a configuration whose group has n calibration scores is covered with probability rank/(n + 1)
-exactly, and all steps of a roll-out at once with probability rank/(n + 1) for n calibration roll-outs.
+exactly, and all steps of a rollout at once with probability rank/(n + 1) for n calibration rollouts.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ def test_every_step_is_covered_also_given_the_stratum(box, pool, clouds, groups,
 @pytest.mark.parametrize(
     ("groups", "n", "splits"),
     [(OneGroup(), 40, 300), (PerStratum(), 100, 300), (Tree(min_leaf=20), 300, 200), (Tree(min_leaf=5), 40, 200)],
-    ids=["one group", "per stratum", "tree a stratum", "tree of 40 roll-outs"],
+    ids=["one group", "per stratum", "tree a stratum", "tree of 40 rollouts"],
 )
 def test_all_steps_are_covered_at_once(box, pool, clouds, groups, n, splits):
     p = {}
     for alpha, (gap, covered, _) in gaps(box, pool, clouds, groups, n, splits, simultaneous=True).items():
         p[f"{alpha}: too low"] = p_below(gap.mean(axis=1), 0.0)
-        if n > 40 or type(groups) is not Tree:  # leaves of few roll-outs may have none that sets thresholds: infinite
+        if n > 40 or type(groups) is not Tree:  # leaves of few rollouts may have none that sets thresholds: infinite
             p[f"{alpha}: too high"] = p_above(gap.mean(axis=1), 0.0)
         p[f"below 1 - {alpha}"] = p_below(covered.mean(axis=1), float(1 - alpha))
     assert rejected(p) == []
@@ -112,7 +112,7 @@ def test_regions_for_each_step_do_not_hold_all_at_once(box, pool, clouds):
 
 
 def test_scales_from_the_calibration_roll_outs_are_caught(box, pool, clouds, monkeypatch):
-    """If the roll-outs that set q̂ also set the scales, coverage is lost."""
+    """If the rollouts that set q̂ also set the scales, coverage is lost."""
     monkeypatch.setattr(
         horizon_scores.HorizonScores,
         "_spread",
@@ -161,7 +161,7 @@ def test_calibration_sets_that_undercover_are_as_rare_as_confidence_says(alpha, 
 
 
 def episodes(rng, count, windows):
-    """Roll-outs of episodes that are easy or hard as a whole, (count * windows, 2), and their units."""
+    """Rollouts of episodes that are easy or hard as a whole, (count * windows, 2), and their units."""
     level = np.repeat(rng.random((count, 2)), windows, axis=0)
     return level + 1e-3 * rng.random((count * windows, 2)), np.repeat(np.arange(count), windows)
 

@@ -1,4 +1,4 @@
-"""Roll-outs from arrays, systems and logs; and how many are needed."""
+"""Rollouts from arrays, systems and logs; and how many are needed."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_recordings_are_put_together_with_episodes_of_their_own(box):
 def test_needed_roll_outs_of_one_group_are_the_known_sizes():
     assert rollouts_needed(0.1, partition_share=0.5) == 2 * 9
     assert rollouts_needed(0.1, 0.95, partition_share=0.5) == 2 * 29
-    assert rollouts_needed(0.1, steps=6) == rollouts_needed(0.1)  # a roll-out serves all of its steps
+    assert rollouts_needed(0.1, steps=6) == rollouts_needed(0.1)  # a rollout serves all of its steps
     assert rollouts_needed(0.1, 0.95, steps=6) > rollouts_needed(0.1, 0.95)
 
 

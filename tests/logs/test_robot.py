@@ -60,7 +60,7 @@ def with_runs(folder, name="runs.csv", length=10, seed=0, noise=0.05, runs=60):
 def test_a_csv_becomes_a_calibration_and_a_report_in_one_command(here, capsys):
     told = said(capsys, "calibrate", "pushes.csv", *COLUMNS)
     assert "500 to train, 1,000 to calibrate, 500 to check" in told
-    assert "target 90 %" in told
+    assert "target 90%" in told
     assert sorted(file.name for file in here.iterdir()) == ["pusher.py", "pushes.csv", "robot.capture", "robot.html"]
     cap = load_calibration("robot.capture")
     assert isinstance(cap.model, LinearModel)
@@ -79,7 +79,7 @@ def test_a_model_and_strata_of_ones_own(here, capsys):
     content = json.loads((here / "rows.json").read_text())
     assert [row["stratum"] for row in content["rows"]] == ["all", "free", "edge", "corner"]
     assert 0.85 < content["rows"][0]["coverage"] < 0.97
-    assert sum(group["calibration"] for group in content["groups"]) == 450  # the 30 % of 1,500 that grow no tree
+    assert sum(group["calibration"] for group in content["groups"]) == 450  # the 30% of 1,500 that grow no tree
     assert content["config"]["alpha"] == 0.1
     assert "corner" in (here / "own.html").read_text()
 

@@ -20,7 +20,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def interval(totals, hits):
-    """95 % interval of the coverage over all outcomes of inputs with `totals` (n,) outcomes, `hits` (n,) of them inside."""
+    """95% interval of the coverage over all outcomes of inputs with `totals` (n,) outcomes, `hits` (n,) of them inside."""
     return counts_of(totals[:, None], hits[:, None]).coverage(0.1, ("free",)).all.ci95
 
 

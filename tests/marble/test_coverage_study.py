@@ -37,7 +37,7 @@ def real_rows(tmp_path_factory):
 def error_of(row) -> float:
     """Standard error of a row's coverage: of its test outcomes, and of as many calibration points as a part of them."""
     from_test = (row["ci95"][1] - row["ci95"][0]) / 4
-    share = 0.3 * 2 / 3  # thresholds come from 30 % of two draws an input, the test from three
+    share = 0.3 * 2 / 3  # thresholds come from 30% of two draws an input, the test from three
     return math.hypot(from_test, math.sqrt(0.09 / (share * row["n"])))
 
 

@@ -15,7 +15,7 @@ EVERY = 5
 
 
 def spread(states, controls, after, rng):
-    """Particles (n, 8, 2) of the cart about where the roll-out arrived."""
+    """Particles (n, 8, 2) of the cart about where the rollout arrived."""
     return after[:, None, 2:4] + 0.01 * rng.standard_normal((len(after), 8, 2))
 
 

@@ -31,7 +31,7 @@ OWN_ROWS = [name for name in ROWS if name not in METHODS]
 
 
 def model_rollouts(n, horizon, seed=0):
-    """Roll-outs of the model itself, moved 1.5 times as far, which stands for the truth."""
+    """Rollouts of the model itself, moved 1.5 times as far, which stands for the truth."""
     rng = np.random.default_rng(seed)
     starts, actions = TASK.strata.sample_starts(n, rng), rng.uniform(-3, 3, size=(n, horizon, 3))
     poses, state = [], starts

@@ -1,4 +1,4 @@
-"""Planning for the peg: the roll-out against its model, the objective term by term, and the closed loop."""
+"""Planning for the peg: the rollout against its model, the objective term by term, and the closed loop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GivenNoise:
 
 @njit
 def kernel_noise(seed, samples, horizon, particles):
-    """The standard normals (N, H, L, 3) of the roll-out."""
+    """The standard normals (N, H, L, 3) of the rollout."""
     noise = np.empty((samples, horizon, particles, 3))
     for i in range(samples):
         key = stream(seed, i)
@@ -54,7 +54,7 @@ def kernel_noise(seed, samples, horizon, particles):
     return noise
 
 
-# -- the roll-out ---------------------------------------------------------------------------------------------------------
+# -- the rollout ---------------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True)
@@ -64,7 +64,7 @@ def tell_particles(mean, action, seen, h, horizon, params):
 
 
 def rolled(start, actions):
-    """Mean Ψ (N, H) of the particles of the peg's roll-out."""
+    """Mean Ψ (N, H) of the particles of the peg's rollout."""
     sums = RegionSums(planner._costs_of(TASK.strata, False), planner.particle_cost, planner.particle_stratum)
     chosen = planner._params(TASK, PegWeights()), None, (0, 1, 2), 3
     return FusedRollout(calibrated(), planner.peg_step, tell_particles, *chosen, sums=sums)(start, actions, SEED)

@@ -35,7 +35,7 @@ def coarse_task():
 
 
 def telling(cap, task, weights=None):
-    """The peg's roll-out with `tell_region` for a cost."""
+    """The peg's rollout with `tell_region` for a cost."""
     weights = weights or PegWeights()
     sums = RegionSums(
         planner._costs_of(task.strata, weights.bonuses), planner.particle_cost, planner.particle_stratum,
@@ -52,7 +52,7 @@ def regions(rollout, X):
 
 
 def clouds(X):
-    """Particles (n, L, 3) of inputs X (n, 6), under the roll-out's noise."""
+    """Particles (n, L, 3) of inputs X (n, 6), under the rollout's noise."""
     noise = np.empty((len(X), PARTICLES, 3))
     for i in range(len(X)):
         key = np.uint64(stream(np.uint64(SEED), i))

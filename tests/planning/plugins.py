@@ -62,14 +62,14 @@ def kernel_noise(seed: int, samples: int, horizon: int, particles: int) -> np.nd
 
 
 def guarded(rollout: FusedRollout) -> FusedRollout:
-    """The roll-out with its kernel out of reach: compiled code given the wrong arrays reads beyond their ends."""
+    """The rollout with its kernel out of reach: compiled code given the wrong arrays reads beyond their ends."""
     reached = lambda *given: pytest.fail("wrong input reached the compiled kernel")  # noqa: E731
     rollout._kernel = SimpleNamespace(roll_out=reached, step_each=reached)
     return rollout
 
 
 def noise_free(rollout: FusedRollout) -> FusedRollout:
-    """The roll-out with zeros for noise."""
+    """The rollout with zeros for noise."""
     rollout._draws = False
     return rollout
 

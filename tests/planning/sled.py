@@ -60,10 +60,10 @@ def capture(rollouts, groups=None, seed=0):
 
 
 def tails(cap, rollouts, alpha, rng=5):
-    """Whether all steps of fresh roll-outs hold too rarely, and too often: two exact p-values.
+    """Whether all steps of fresh rollouts hold too rarely, and too often: two exact p-values.
 
     Given n calibration scores that never tie, coverage is Beta(rank, n + 1 - rank) distributed over the calibration, so the
-    number of m fresh roll-outs that hold is beta-binomial.
+    number of m fresh rollouts that hold is beta-binomial.
     """
     n, held = cap.calibration_.n_together, cap.contains(rollouts, alpha, simultaneous=True, rng=rng).all(axis=1)
     rank = conformal_rank(n, alpha)

@@ -63,7 +63,7 @@ def crossed_step(states, action, noise, params):
 
 @njit
 def ending_step(states, action, noise, params):
-    """The push model that stops within 0.3 of the goal, as a roll-out may."""
+    """The push model that stops within 0.3 of the goal, as a rollout may."""
     for l in range(states.shape[1]):
         if (states[0, l] - params.goal[0]) ** 2 + (states[1, l] - params.goal[1]) ** 2 > 0.09:
             for axis in range(2):

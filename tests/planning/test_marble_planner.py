@@ -154,7 +154,7 @@ def test_distance_is_zero_at_the_goal_and_leads_around_walls():
         return planner.interpolate(params.field, params.origin, params.spacing, x * MM, y * MM)
 
     assert away(70, 10) < 1 * MM
-    # around the wall's end at 6.4 mm: two tangents, two arcs and the wall's 4 mm, to a cell and the grid's 2.8 %
+    # around the wall's end at 6.4 mm: two tangents, two arcs and the wall's 4 mm, to a cell and the grid's 2.8%
     reach = np.hypot(28, 40)
     turn = np.arctan2(40, 28) + np.arcsin(6.4 / reach)
     taut = (2 * np.sqrt(reach**2 - 6.4**2) + 2 * 6.4 * turn + 4) * MM

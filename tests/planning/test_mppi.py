@@ -17,7 +17,7 @@ def effort(state, sequences, seed):
 
 
 class Recorder:
-    """A roll-out that remembers what it was asked."""
+    """A rollout that remembers what it was asked."""
 
     def __init__(self, costs=effort):
         self.costs, self.sequences, self.seeds = costs, [], []
@@ -234,7 +234,7 @@ def test_costs_of_another_shape_are_refused(shape):
 
 @pytest.mark.parametrize("answer", [None, "cheap", np.full((50, 4), None)])
 def test_costs_that_are_no_numbers_are_refused(answer):
-    with pytest.raises(CaptureError, match="roll-out"):
+    with pytest.raises(CaptureError, match="rollout"):
         planner(lambda *asked: answer).plan(np.zeros(3))
 
 

@@ -89,7 +89,7 @@ def test_patch_is_hazardous_and_ends_episodes():
 
 
 def test_lucca_is_refused_where_there_is_no_compiled_roll_out(capsys):
-    assert "no Python roll-out" in refused(capsys, "plan", "box", "--methods", "lucca", "--episodes", 1)
+    assert "no Python rollout" in refused(capsys, "plan", "box", "--methods", "lucca", "--episodes", 1)
 
 
 # -- a task of a stranger ---------------------------------------------------------------------------------------------

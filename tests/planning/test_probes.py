@@ -177,7 +177,7 @@ def test_bool_counts_as_a_signed_distance():
     assert (signed(True), signed(np.bool_(False)), signed(-0.5)) == (-1.0, 0.0, -0.5)
 
 
-# -- roll-outs ------------------------------------------------------------------------------------------------------------
+# -- rollouts ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hazard", [plugins.disc_distance, plugins.on_disc])

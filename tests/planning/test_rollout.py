@@ -1,4 +1,4 @@
-"""Roll-outs with a region a step: the fused kernel against the Python one and against regions themselves."""
+"""Rollouts with a region a step: the fused kernel against the Python one and against regions themselves."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_spread_that_is_none_is_refused(world, fitted, spread):
 
 
 def test_step_always_sees_as_many_rows_of_noise_as_it_asked_for(world, fitted):
-    """The noise-free roll-out of a Gaussian must not hand the step a shorter array than it reads."""
+    """The noise-free rollout of a Gaussian must not hand the step a shorter array than it reads."""
     params, hazard = plugins.Fault(plugins.TELLS_NOISE_ROWS, 0), masks(world.box)["none"]
     for name, spread in (("capture", None), ("lucca", [0.02])):
         functions, settings = (plugins.faulty_step, plugins.first_number), {"gaussian_scale": spread, "compare_step": False}
@@ -383,7 +383,7 @@ def test_replaced_thresholds_are_used_as_they_were_given(world, cap, make):
     rollout, wanted = made(), made()(START, asked, SEED)
     given = np.full(rollout.thresholds.shape, np.inf)
     rollout.thresholds = given
-    given[:] = -1.0  # no longer the roll-out's
+    given[:] = -1.0  # no longer the rollout's
     free = (world.box.strata.labels >= 0).sum()
     np.testing.assert_array_equal(np.rint((rollout(START, asked, SEED) - wanted % WEIGHT) / WEIGHT), np.full((12, 3), free))
 

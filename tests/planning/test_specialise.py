@@ -1,4 +1,4 @@
-"""The roll-out kernel compiled for the user's functions: where it is kept, and when it is made anew."""
+"""The rollout kernel compiled for the user's functions: where it is kept, and when it is made anew."""
 
 from __future__ import annotations
 

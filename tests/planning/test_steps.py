@@ -1,4 +1,4 @@
-"""One step function: the particle model, the steps of roll-outs and the fused step are all made of it."""
+"""One step function: the particle model, the steps of rollouts and the fused step are all made of it."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_rows_tables_and_figure(options, few, tmp_path, quick, calibrated, monke
         for point in (("training", 0), ("pit_radius", 8.0))
     )
     assert one == other
-    assert text.count("95 %") == 4  # tables of two axes and two planners
+    assert text.count("95%") == 4  # tables of two axes and two planners
     assert "transitions that correct the model, planner averaging: 2 episodes per row" in " ".join(text.split())
     assert all(len(line) <= 80 for line in text.splitlines() if not line.startswith("Figure"))
     assert (tmp_path / "figures" / "marble-worth.png").stat().st_size > 0

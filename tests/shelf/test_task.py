@@ -51,7 +51,7 @@ def test_regions_hold_as_often_as_promised():
     fresh = logged(400, seed=1)
     held = calibrated().contains(fresh.X, fresh.Y, rng=0).sum()
     low, high = binom.ppf([1e-4, 1 - 1e-4], 400, 0.9)
-    # a calibration of some hundred transitions has a coverage of its own about 90 %
+    # a calibration of some hundred transitions has a coverage of its own about 90%
     assert low - 16 <= held <= high + 16
 
 

@@ -65,7 +65,7 @@ def same_length(first: str, a: Floats, second: str, b: Floats) -> None:
 
 def failure_rate(alpha: float) -> float:
     """`alpha` as a float strictly between 0 and 1."""
-    return _open_unit("alpha", alpha, "the allowed failure rate, for example 0.1 for 90 % coverage")
+    return _open_unit("alpha", alpha, "the allowed failure rate, for example 0.1 for 90% coverage")
 
 
 def confidence_level(confidence: float | None) -> float | None:

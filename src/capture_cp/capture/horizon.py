@@ -1,4 +1,4 @@
-"""Prediction regions for a whole horizon, calibrated on open-loop roll-outs."""
+"""Prediction regions for a whole horizon, calibrated on open-loop rollouts."""
 
 from __future__ import annotations
 
@@ -71,16 +71,16 @@ class HorizonCapture(Fitted):
     # -- offline ------------------------------------------------------------------------------------------------------
 
     def fit(self, rollouts: Rollouts, steps: Sequence[int] | None = None, prediction: Sequence[Cloud] | None = None) -> Self:
-        """Calibrate on roll-outs of the true system.
+        """Calibrate on rollouts of the true system.
 
         Args:
-            rollouts: open-loop roll-outs that the model was not made from.
+            rollouts: open-loop rollouts that the model was not made from.
             steps: calibrate only these steps, counted from 1; all by default.
             prediction: what the model predicted at those steps, if already at hand, as from `predict`.
         """
         if not isinstance(rollouts, Rollouts):
             raise CaptureError(
-                f"the roll-outs are a {type(rollouts).__name__}; expected Rollouts, see Rollouts.from_arrays."
+                f"the rollouts are a {type(rollouts).__name__}; expected Rollouts, see Rollouts.from_arrays."
             )
         chosen = _chosen_steps(steps, rollouts.horizon)
         n_states, dims = rollouts.starts.shape[1], rollouts.configurations.shape[2]
@@ -135,7 +135,7 @@ class HorizonCapture(Fitted):
     ) -> list[Region]:
         """A region for each calibrated step, from one start (ds,) under actions (H, da); `rng` is as in `predict`."""
         self.check_fitted()
-        s = finite_array("start", start, (self.n_states_,), "(ds,): the state that the roll-out starts from")
+        s = finite_array("start", start, (self.n_states_,), "(ds,): the state that the rollout starts from")
         a = finite_array("actions", actions, (None, self.n_actions_), "(H, da): the actions to come")
         clouds = self.predict(s[None], a[None], rng)
         q = self.thresholds(clouds, alpha, simultaneous, confidence)[0]
@@ -155,7 +155,7 @@ class HorizonCapture(Fitted):
     ) -> Bools:
         """Whether each configuration is in the region of its step: bool (n, S), one column per calibrated step.
 
-        `prediction` takes what `predict` gave for these roll-outs, if at hand; `rng` is as in `predict`.
+        `prediction` takes what `predict` gave for these rollouts, if at hand; `rng` is as in `predict`.
         """
         clouds = self._predict_at(rollouts, prediction, rng)
         q = self.thresholds(clouds, alpha, simultaneous, confidence)
@@ -170,7 +170,7 @@ class HorizonCapture(Fitted):
         prediction: Sequence[Cloud] | None = None,
         rng: Randomness = None,
     ) -> Ints:
-        """Grid cells of the region of each roll-out and calibrated step, by stratum: (n, S, M)."""
+        """Grid cells of the region of each rollout and calibrated step, by stratum: (n, S, M)."""
         clouds = self._predict_at(rollouts, prediction, rng)
         return count_cells(self.score_, clouds, self.thresholds(clouds, alpha, simultaneous, confidence), self.strata)
 
@@ -184,7 +184,7 @@ class HorizonCapture(Fitted):
         volumes: bool = True,
         rng: Randomness = None,
     ) -> HorizonCoverage:
-        """Coverage on roll-outs that were not used to fit: by step and stratum, and of all steps at once.
+        """Coverage on rollouts that were not used to fit: by step and stratum, and of all steps at once.
 
         `volumes=False` skips the mean region volumes, which need a grid and most of the time.
         """
@@ -247,12 +247,12 @@ class HorizonCapture(Fitted):
         return [cloud for h, cloud in enumerate(clouds, start=1) if h in steps]
 
     def _checked_clouds(self, clouds: Sequence[Cloud], rollouts: Rollouts, steps: tuple[int, ...]) -> Sequence[Cloud]:
-        """Refuse a prediction that is not one of these roll-outs at these steps."""
+        """Refuse a prediction that is not one of these rollouts at these steps."""
         n, ds, da, dc = len(rollouts), rollouts.starts.shape[1], rollouts.actions.shape[2], rollouts.configurations.shape[2]
         wanted = [((n, ds + da), (n, self.n_particles, dc))] * len(steps)
         if [(cloud.x.shape, cloud.particles.shape) for cloud in clouds] != wanted:
             raise CaptureError(
-                f"the prediction is not one of {n} roll-outs at {len(steps)} steps; give what predict returned for them."
+                f"the prediction is not one of {n} rollouts at {len(steps)} steps; give what predict returned for them."
             )
         return clouds
 
@@ -330,12 +330,12 @@ class HorizonCapture(Fitted):
 def _chosen_steps(steps: Sequence[int] | None, horizon: int) -> tuple[int, ...]:
     chosen = tuple(range(1, horizon + 1)) if steps is None else tuple(sorted(whole_number("a step", h, 1) for h in steps))
     if not chosen or len(set(chosen)) != len(chosen) or chosen[-1] > horizon:
-        raise CaptureError(f"steps are {steps!r}; expected different whole numbers from 1 to the roll-outs' {horizon}.")
+        raise CaptureError(f"steps are {steps!r}; expected different whole numbers from 1 to the rollouts' {horizon}.")
     return chosen
 
 
 def _single_steps(rollouts: Rollouts) -> tuple[Floats, Floats]:
-    """Single steps as transitions (X, Y): all of them where whole states are known, else the first of each roll-out."""
+    """Single steps as transitions (X, Y): all of them where whole states are known, else the first of each rollout."""
     if rollouts.states is not None:
         return rollouts.transitions()
     return np.hstack([rollouts.starts, rollouts.actions[:, 0]]), np.ascontiguousarray(rollouts.configurations[:, 0])

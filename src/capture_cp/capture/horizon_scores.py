@@ -1,6 +1,6 @@
-"""Groups and thresholds of a horizon, from the scores of whole roll-outs: for each step by itself, or for all at once.
+"""Groups and thresholds of a horizon, from the scores of whole rollouts: for each step by itself, or for all at once.
 
-Every step is grouped by itself, so that no group ever holds two scores of one roll-out.
+Every step is grouped by itself, so that no group ever holds two scores of one rollout.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from capture_cp.conformal.partition import Partition, stacked
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
 from capture_cp.conformal.together import scales, thresholds_together
 
-#: What a roll-out is for: scales, thresholds of single steps, thresholds of single steps and of all at once.
+#: What a rollout is for: scales, thresholds of single steps, thresholds of single steps and of all at once.
 SCALES, SCALES_AND_STEPS, THRESHOLDS = range(3)
-SCALE_SHARE = 0.5  # of the roll-outs, where the groups were made without any
+SCALE_SHARE = 0.5  # of the rollouts, where the groups were made without any
 
 
 @dataclass(frozen=True)
 class HorizonScores:
-    """Scores of n roll-outs at S steps, and what each roll-out is for.
+    """Scores of n rollouts at S steps, and what each rollout is for.
 
     Attributes:
         scores: (n, S).
         groups: group of each score, (n, S), of J, as the partition was grown (`Partition.grown`): which strata are isolated
-            depends on the roll-outs that set thresholds, and scales must not.
-        episodes: episode of each roll-out, (n,).
-        role: SCALES where the roll-out made the groups, so that only scales may come from it; THRESHOLDS where it did
+            depends on the rollouts that set thresholds, and scales must not.
+        episodes: episode of each rollout, (n,).
+        role: SCALES where the rollout made the groups, so that only scales may come from it; THRESHOLDS where it did
             not; SCALES_AND_STEPS where it did not but is needed for scales, (n,).
         n_groups: J.
     """
@@ -47,19 +47,19 @@ class HorizonScores:
 
     @cached_property
     def _own(self) -> Thresholds:
-        """Scores of each group, of roll-outs that the groups were not made from."""
+        """Scores of each group, of rollouts that the groups were not made from."""
         rows = self.role != SCALES
         return by_episode(self.scores[rows], self.groups[rows], self.n_groups, self.episodes[rows])
 
     @cached_property
     def _spread(self) -> GroupScores:
-        """Scores of each group, of roll-outs that are never compared with their scales."""
+        """Scores of each group, of rollouts that are never compared with their scales."""
         rows = self.role != THRESHOLDS
         return GroupScores.from_groups(self.scores[rows].ravel(), self.groups[rows].ravel(), self.n_groups)
 
     @property
     def sizes(self) -> Ints:
-        """Calibration roll-outs (or episodes) of each group: (J,)."""
+        """Calibration rollouts (or episodes) of each group: (J,)."""
         return self._own.sizes
 
     def counted(self, confidence: float | None) -> Ints:
@@ -68,12 +68,12 @@ class HorizonScores:
 
     @property
     def seen_together(self) -> Bools:
-        """Whether each group has a roll-out that sets thresholds for all steps at once: (J,)."""
+        """Whether each group has a rollout that sets thresholds for all steps at once: (J,)."""
         return np.isin(np.arange(self.n_groups), self.groups[self.role == THRESHOLDS])
 
     @property
     def n_together(self) -> int:
-        """Calibration roll-outs (or episodes) for all steps at once."""
+        """Calibration rollouts (or episodes) for all steps at once."""
         return len(np.unique(self.episodes[self.role == THRESHOLDS]))
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
@@ -83,8 +83,8 @@ class HorizonScores:
     def together(self, alpha: float, confidence: float | None = None) -> Floats:
         """Threshold of each group, (J,), so that all steps hold at once: one number q̂ times the scale of the group.
 
-        q̂ is the conformal quantile of the roll-outs' largest score, each score in units of its group's scale. A group
-        that no such roll-out has been in is infinite: it may be a stratum that was isolated for that very reason.
+        q̂ is the conformal quantile of the rollouts' largest score, each score in units of its group's scale. A group
+        that no such rollout has been in is infinite: it may be a stratum that was isolated for that very reason.
         """
         rows, scale = self.role == THRESHOLDS, self.scales(alpha)
         largest = (self.scores[rows] / scale[self.groups[rows]]).max(axis=1)
@@ -94,7 +94,7 @@ class HorizonScores:
         return thresholds_together(float(q[0]), scale, self.seen_together)
 
     def scales(self, alpha: float) -> Floats:
-        """A large score of each group, (J,), of roll-outs that set no threshold; see `together.scales`.
+        """A large score of each group, (J,), of rollouts that set no threshold; see `together.scales`.
 
         With the true quantiles at 1 - alpha / S, q̂ would be at most 1 for S steps, by Bonferroni.
         """
@@ -111,10 +111,10 @@ def split_by_step(
     features: Floats | None,
     random: Callable[[], np.random.Generator],
 ) -> tuple[Partition, Bools]:
-    """One partition for all steps, and the roll-outs (n,) that it was *not* made from.
+    """One partition for all steps, and the rollouts (n,) that it was *not* made from.
 
     Inputs X (n, S, dx), strata m (n, S) and scores R (n, S) of S steps. The root of step s (from 0) and stratum m is
-    `roots[s * M + m]`. `random` gives every step the same random numbers, so that it leaves out the same roll-outs.
+    `roots[s * M + m]`. `random` gives every step the same random numbers, so that it leaves out the same rollouts.
     """
     parts, held_out = [], np.ones(len(R), dtype=bool)
     for s in range(R.shape[1]):
@@ -132,7 +132,7 @@ def groups_of_steps(partition: Partition, X: Floats, m: Ints, n_strata: int) -> 
 
 
 def roles(held_out: Bools, episodes: Ints, rng: np.random.Generator) -> Ints:
-    """What each roll-out is for, given which (n,) the groups were not made from."""
+    """What each rollout is for, given which (n,) the groups were not made from."""
     role = np.where(held_out, THRESHOLDS, SCALES)
     if held_out.all():  # the groups needed none, the scales do; episodes stay whole
         different = np.unique(episodes)
@@ -142,10 +142,10 @@ def roles(held_out: Bools, episodes: Ints, rng: np.random.Generator) -> Ints:
 
 
 def by_episode(scores: Floats, groups: Ints, n_groups: int, episodes: Ints) -> Thresholds:
-    """Scores (n, S) by their groups (n, S): as they are where each episode (n,) has one roll-out, else weighted."""
+    """Scores (n, S) by their groups (n, S): as they are where each episode (n,) has one rollout, else weighted."""
     if len(np.unique(episodes)) == len(episodes):
         return GroupScores.from_groups(scores.ravel(), groups.ravel(), n_groups)
-    # no group holds two steps of one roll-out, so a score of a roll-out weighs as much as the roll-out in its episode
+    # no group holds two steps of one rollout, so a score of a rollout weighs as much as the rollout in its episode
     steps, drawn = steps_and_drawn(
         episodes, stream(0, "HorizonScores")
     )  # any numbers will do that do not look at the scores

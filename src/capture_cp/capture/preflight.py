@@ -173,8 +173,8 @@ def warn_of_few_episodes(compared: int, alpha: float, confidence: float | None) 
     )
 
 
-def warn_of_unseen_groups(groups: Sequence[str], run: str = "roll-out") -> None:
-    """Report groups that no `run` of the calibration, a roll-out or an episode, has been in."""
+def warn_of_unseen_groups(groups: Sequence[str], run: str = "rollout") -> None:
+    """Report groups that no `run` of the calibration, a rollout or an episode, has been in."""
     shown = ", ".join(groups[:4]) + (f", and {len(groups) - 4} more" if len(groups) > 4 else "")
     warnings.warn(
         f"no calibration {run} that sets thresholds has been in: {shown}. Their thresholds are infinite, so a region "

@@ -88,7 +88,7 @@ class Region:
         """Volume of the region, of one stratum or of all, with its standard error.
 
         That of its cells where the strata have a grid, which has no error. Otherwise estimated, without bias, from `draws`
-        random configurations per stratum. Where strata have a method `project(Y, m)`, and fewer than 2 % of plain draws are
+        random configurations per stratum. Where strata have a method `project(Y, m)`, and fewer than 2% of plain draws are
         in a stratum's part, the draws are made where that part is; to find it takes some 5,000 questions to the strata more.
         """
         if has_grid(self.strata):

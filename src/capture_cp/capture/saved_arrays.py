@@ -151,7 +151,7 @@ def _numbered(episode: npt.NDArray[Any], found: EpisodeScores) -> bool:
 
 
 def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int) -> HorizonScores:
-    """Scores of roll-outs whose groups and roles exist."""
+    """Scores of rollouts whose groups and roles exist."""
     scores = np.asarray(arrays["scores"], dtype=np.float64)
     groups, episodes, role = (np.asarray(arrays[name], dtype=np.int64) for name in ("groups", "units", "role"))
     n = len(scores)

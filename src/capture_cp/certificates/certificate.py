@@ -93,9 +93,9 @@ class Certificate:
     @property
     def claim(self) -> str:
         """What is claimed, in one sentence."""
-        rates = " and ".join(f"at most {100 * float(risk.delta or 1):g} % end {_how(risk)}" for risk in self.risks)
+        rates = " and ".join(f"at most {100 * float(risk.delta or 1):g}% end {_how(risk)}" for risk in self.risks)
         who = f"of all episodes of {self.about} with the setting {self.setting!r}"
-        return f"With {100 * (1 - self.beta):g} % confidence, {who}, {rates}."
+        return f"With {100 * (1 - self.beta):g}% confidence, {who}, {rates}."
 
     @property
     def conditions(self) -> str:
@@ -107,7 +107,7 @@ class Certificate:
 
     @property
     def success_interval(self) -> tuple[float, float]:
-        """Exact 95 % interval of the share of successful episodes, by itself; no part of the claim."""
+        """Exact 95% interval of the share of successful episodes, by itself; no part of the claim."""
         return clopper_pearson(self.successes, self.episodes)
 
     def require(self, settings: Mapping[str, Any] | None = None, fingerprints: Mapping[str, str] | None = None) -> None:

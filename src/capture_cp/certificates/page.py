@@ -20,7 +20,7 @@ def verdict_table(title: str, verdict: Verdict) -> Table:
     table.add_column("setting")
     table.add_column("episodes", justify="right")
     for risk in verdict.risks:
-        limit = "" if risk.delta is None else f"\nat most {100 * risk.delta:g} %"
+        limit = "" if risk.delta is None else f"\nat most {100 * risk.delta:g}%"
         table.add_column(f"{risk.name}{limit}", justify="right")
     for heading in ("success", "steps", "", "verdict"):
         table.add_column(heading, justify="right")
@@ -30,7 +30,7 @@ def verdict_table(title: str, verdict: Verdict) -> Table:
         steps = "-" if candidate.steps != candidate.steps else f"{candidate.steps:g}"
         p = "" if least or not candidate.episodes else f"p = {candidate.p_value:.2g}"
         mark = "not tried" if not candidate.episodes else "no" if not candidate.certified else "" if least else "certified"
-        success = f"{100 * candidate.success:.1f} %" if candidate.episodes else "-"
+        success = f"{100 * candidate.success:.1f}%" if candidate.episodes else "-"
         table.add_row(
             candidate.name, f"{candidate.episodes:,}", *cells, success, steps, p, "best" if candidate is best else mark
         )
@@ -40,14 +40,14 @@ def verdict_table(title: str, verdict: Verdict) -> Table:
 def _cell(candidate: Candidate, risk: str, least: bool) -> str:
     if not candidate.episodes:
         return "-"
-    share = f"{candidate.failures[risk]} ({100 * candidate.failures[risk] / candidate.episodes:.1f} %)"
-    return f"{share}\nat most {100 * candidate.bounds[risk]:.2f} %" if least else share
+    share = f"{candidate.failures[risk]} ({100 * candidate.failures[risk] / candidate.episodes:.1f}%)"
+    return f"{share}\nat most {100 * candidate.bounds[risk]:.2f}%" if least else share
 
 
 def _caption(verdict: Verdict, least: bool) -> str:
     what = "Bounds hold for all settings and risks" if least else "All certified settings keep all rates"
     return (
-        f"{what} at once, with {100 * (1 - verdict.beta):g} % confidence over these episodes. Steps: median of successful "
+        f"{what} at once, with {100 * (1 - verdict.beta):g}% confidence over these episodes. Steps: median of successful "
         "episodes.\n"
         f"{'Best: lowest bound' if least else 'Best: most success'}, then fewest steps."
     )
@@ -59,10 +59,10 @@ def write_certificate_page(file: Path, certificate: Certificate) -> None:
     if trouble:
         raise CaptureError(f"no page can be made: {trouble}")
     low, high = certificate.success_interval
-    success = f"{100 * certificate.successes / certificate.episodes:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+    success = f"{100 * certificate.successes / certificate.episodes:.1f}% [{100 * low:.1f}, {100 * high:.1f}]"
     risks = {
         risk.name: _cells(
-            f"{100 * float(risk.delta or 1):g} %",
+            f"{100 * float(risk.delta or 1):g}%",
             f"{certificate.failures[risk.name]} of {certificate.episodes}",
             ("every outcome but " if risk.others else "") + ", ".join(risk.outcomes),
         )
@@ -72,7 +72,7 @@ def write_certificate_page(file: Path, certificate: Certificate) -> None:
         "about": certificate.about,
         "setting": certificate.setting,
         "episodes": f"{certificate.episodes:,}",
-        "success, 95 % interval": success,
+        "success, 95% interval": success,
         "steps, median": "unknown" if certificate.steps is None else f"{certificate.steps:g}",
         "made": certificate.date,
     }
@@ -80,7 +80,7 @@ def write_certificate_page(file: Path, certificate: Certificate) -> None:
         one["name"]: _cells(
             f"{one['episodes']:,}",
             *(f"{one['failures'][risk.name]}" for risk in certificate.risks),
-            f"{100 * one['successes'] / one['episodes']:.1f} %" if one["episodes"] else "-",
+            f"{100 * one['successes'] / one['episodes']:.1f}%" if one["episodes"] else "-",
             "yes" if one["certified"] else "no",
         )
         for one in certificate.tried

@@ -189,7 +189,7 @@ def _by_episode(row: CoverageRow, inside: Bools, number: Ints, here: Bools) -> C
 
 @dataclass(frozen=True)
 class HorizonCoverage:
-    """Coverage of test roll-outs, with exact intervals.
+    """Coverage of test rollouts, with exact intervals.
 
     `coverage[3]` is the coverage at step 3, overall and by stratum; `coverage.together` the row of all steps at once, whose
     volume is the sum over the steps.
@@ -222,7 +222,7 @@ class HorizonCoverage:
         for step, coverage in self:
             cells = f"  {coverage.all.volume:,.0f}" if self._gridded else ""
             lines.append(f"  {step:>4}  " + "  ".join(f"{_in_brackets(row):>21}" for row in coverage) + cells)
-        lines.append(f"  {'all':>4}  {_in_brackets(self.together):>21}  of {self.together.n:,} roll-outs")
+        lines.append(f"  {'all':>4}  {_in_brackets(self.together):>21}  of {self.together.n:,} rollouts")
         return "\n".join(lines)
 
     @property

@@ -13,7 +13,7 @@ from scipy import special
 
 from capture_cp.base.checks import CaptureError, Floats, confidence_level, failure_rate, whole_number
 
-#: With at least this probability every group gets as many roll-outs as it needs.
+#: With at least this probability every group gets as many rollouts as it needs.
 SURE = 0.95
 
 
@@ -97,12 +97,12 @@ def rollouts_needed(
     smallest: float | None = None,
     partition_share: float = 0.7,
 ) -> int:
-    """Fewest roll-outs that give finite thresholds, those that make the groups included.
+    """Fewest rollouts that give finite thresholds, those that make the groups included.
 
-    A roll-out serves all of its steps, so for single steps their number matters only to `confidence`. Without it the answer
+    A rollout serves all of its steps, so for single steps their number matters only to `confidence`. Without it the answer
     does not depend on `steps`; with it, coverage holds for every step and group at once with that probability, each being
     asked for 1 - (1 - confidence) / (steps * groups). For all steps at once (`simultaneous`) there is one threshold, which
-    groups and steps share; what they need are scales, from the roll-outs that make the groups.
+    groups and steps share; what they need are scales, from the rollouts that make the groups.
 
     Args:
         alpha: allowed failure rate.
@@ -110,9 +110,9 @@ def rollouts_needed(
         steps: S, steps with a region.
         groups: groups per step, strata times leaves.
         simultaneous: whether all steps are to hold at once.
-        smallest: share of roll-outs in the rarest group, by default 1 / groups. Every group gets enough with a
-            probability of 95 %.
-        partition_share: share of roll-outs that make the groups, as in `Tree`.
+        smallest: share of rollouts in the rarest group, by default 1 / groups. Every group gets enough with a
+            probability of 95%.
+        partition_share: share of rollouts that make the groups, as in `Tree`.
 
     >>> rollouts_needed(0.1, steps=6, groups=3)
     177
@@ -143,7 +143,7 @@ def _drawn(needed: int, share: float, many: int) -> int:
 
 
 def _parted(rows: int, share: float) -> int:
-    """Fewest roll-outs of which a part of that share has so many rows."""
+    """Fewest rollouts of which a part of that share has so many rows."""
     return math.ceil(rows / share - 1e-9)
 
 

@@ -72,7 +72,7 @@ class Shift:
 
     `fit` checks what a log can tell: that `logged` is positive on all of its rows, that no ratio exceeds `largest`, and
     that the mean ratio is 1, as it is for two densities. A log that contradicts this is refused; one that was drawn
-    as claimed is refused with a probability of at most 0.1 %.
+    as claimed is refused with a probability of at most 0.1%.
     """
 
     def __init__(self, logged: Density, new: Density, largest: float) -> None:

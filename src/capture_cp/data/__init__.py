@@ -1,1 +1,1 @@
-"""Logged transitions and roll-outs, and the files they are kept in."""
+"""Logged transitions and rollouts, and the files they are kept in."""

@@ -1,4 +1,4 @@
-"""Open-loop roll-outs of the true system: the examples that a horizon is calibrated on."""
+"""Open-loop rollouts of the true system: the examples that a horizon is calibrated on."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class BatchedStep(Protocol):
 
 @dataclass(frozen=True)
 class Rollouts:
-    """n roll-outs of H steps: from a start state, actions decided beforehand, and where the configuration went.
+    """n rollouts of H steps: from a start state, actions decided beforehand, and where the configuration went.
 
     Attributes:
         starts: start states, (n, ds).
         actions: (n, H, da).
         configurations: c₁ to c_H of the true system, (n, H, dc).
-        episodes: which episode each roll-out was cut from, (n,); roll-outs of one episode are not independent.
+        episodes: which episode each rollout was cut from, (n,); rollouts of one episode are not independent.
         states: whole states s₁ to s_H where they are known, (n, H, ds).
     """
 
@@ -42,14 +42,14 @@ class Rollouts:
     def from_arrays(
         cls, starts: Any, actions: Any, configurations: Any, episodes: Any = None, states: Any = None
     ) -> Rollouts:
-        """Roll-outs from arrays, checked; without `episodes` every roll-out is independent of the others."""
+        """Rollouts from arrays, checked; without `episodes` every rollout is independent of the others."""
         s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state per row"))
-        a = finite_array("actions", actions, (None, None, None), "(n, H, da): H actions per roll-out")
+        a = finite_array("actions", actions, (None, None, None), "(n, H, da): H actions per rollout")
         c = finite_array("configurations", configurations, (len(s), a.shape[1], None), "(n, H, dc): one for each action")
         same_length("starts", s, "actions", a)
         number = np.arange(len(s)) if episodes is None else np.asarray(episodes)
         if number.shape != (len(s),):
-            raise CaptureError(f"episodes have shape {number.shape}; expected ({len(s)},): the episode of each roll-out.")
+            raise CaptureError(f"episodes have shape {number.shape}; expected ({len(s)},): the episode of each rollout.")
         whole = None
         if states is not None:
             whole = finite_array("states", states, (len(s), a.shape[1], s.shape[1]), "(n, H, ds): one for each action")
@@ -59,12 +59,12 @@ class Rollouts:
     def simulate(
         cls, step: BatchedStep, starts: Any, actions: Any, axes: Sequence[int], rng: np.random.Generator
     ) -> Rollouts:
-        """Roll-outs of a system at hand: `step(states, actions, rng)` from starts (n, ds) under actions (n, H, da).
+        """Rollouts of a system at hand: `step(states, actions, rng)` from starts (n, ds) under actions (n, H, da).
 
         `axes` are the entries of the state that make up the configuration.
         """
         s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state per row"))
-        a = finite_array("actions", actions, (len(s), None, None), "(n, H, da): H actions per roll-out")
+        a = finite_array("actions", actions, (len(s), None, None), "(n, H, da): H actions per rollout")
         states = np.empty((len(s), a.shape[1], s.shape[1]))
         for h in range(a.shape[1]):
             states[:, h] = advance(step, states[:, h - 1] if h else s, a[:, h], rng, h + 1)
@@ -79,14 +79,14 @@ class Rollouts:
         rng: np.random.Generator,
         stride: int | None = None,
     ) -> Rollouts:
-        """Roll-outs cut from logged episodes: one per episode, at a place drawn from `rng`.
+        """Rollouts cut from logged episodes: one per episode, at a place drawn from `rng`.
 
         Args:
             episodes: one pair per episode: states (T + 1, ds), and the actions (T, da) between them. Those with T < horizon
                 are left out.
-            horizon: steps H of a roll-out.
+            horizon: steps H of a rollout.
             axes: which entries of the state are the configuration.
-            stride: instead, a roll-out every so many steps. They depend on each other, and are weighted accordingly.
+            stride: instead, a rollout every so many steps. They depend on each other, and are weighted accordingly.
         """
         H = whole_number("horizon", horizon, 1)
         checked = [_episode(number, episode) for number, episode in enumerate(episodes)]
@@ -114,9 +114,9 @@ class Rollouts:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Rollouts]) -> Rollouts:
-        """Roll-outs of several recordings as one; episodes of different recordings are different ones."""
+        """Rollouts of several recordings as one; episodes of different recordings are different ones."""
         if not parts or len({(part.starts.shape[1], *part.actions.shape[1:], part.states is None) for part in parts}) > 1:
-            raise CaptureError("roll-outs differ in steps, states or actions, or there are none; expected the same in all.")
+            raise CaptureError("rollouts differ in steps, states or actions, or there are none; expected the same in all.")
         ends = np.cumsum([0, *(int(part.episodes.max()) + 1 for part in parts)])
         episodes = np.concatenate([part.episodes + first for part, first in zip(parts, ends)])
         states = [part.states for part in parts if part.states is not None]
@@ -136,7 +136,7 @@ class Rollouts:
         return len(self.starts)
 
     def __getitem__(self, rows: Any) -> Rollouts:
-        """Some of the roll-outs: a slice, a mask or row numbers."""
+        """Some of the rollouts: a slice, a mask or row numbers."""
         states = None if self.states is None else self.states[rows]
         return Rollouts(self.starts[rows], self.actions[rows], self.configurations[rows], self.episodes[rows], states)
 
@@ -147,7 +147,7 @@ class Rollouts:
     def transitions(self) -> tuple[Floats, Floats]:
         """Every single step as a transition: X (n * H, ds + da), Y (n * H, dc). Needs whole states."""
         if self.states is None:
-            raise CaptureError("these roll-outs have no whole states, only configurations; give `states` to from_arrays.")
+            raise CaptureError("these rollouts have no whole states, only configurations; give `states` to from_arrays.")
         before = np.concatenate([self.starts[:, None], self.states[:, :-1]], axis=1)
         X = np.concatenate([before, self.actions], axis=2)
         return X.reshape(-1, X.shape[2]), self.configurations.reshape(-1, self.configurations.shape[2])
@@ -204,11 +204,11 @@ def advance(step: BatchedStep, states: Floats, actions: Floats, rng: np.random.G
     try:
         after = np.asarray(step(states, actions, rng), dtype=np.float64)
     except CaptureError as error:
-        raise CaptureError(f"at step {h} of the roll-out: {error}") from error
+        raise CaptureError(f"at step {h} of the rollout: {error}") from error
     except Exception as error:
-        raise CaptureError(f"the model raised {type(error).__name__} at step {h} of the roll-out: {error}") from error
+        raise CaptureError(f"the model raised {type(error).__name__} at step {h} of the rollout: {error}") from error
     if after.shape != states.shape or not np.isfinite(after).all():
         raise CaptureError(
-            f"the model returned shape {after.shape} or NaN at step {h} of the roll-out; expected finite {states.shape}."
+            f"the model returned shape {after.shape} or NaN at step {h} of the rollout; expected finite {states.shape}."
         )
     return after

@@ -1,4 +1,4 @@
-"""Signed distances and strata of a robot made of balls and capsules, for roll-outs: plain numbers in, plain numbers out.
+"""Signed distances and strata of a robot made of balls and capsules, for rollouts: plain numbers in, plain numbers out.
 
 `swept_distances` and `swept_stratum` run in any function that numba compiles, on a processor or as part of a GPU's kernel.
 They allocate nothing: the caller brings `frames`, a table for the links (links, 12), and `out`, one number per pair. In a

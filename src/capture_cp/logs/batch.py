@@ -231,7 +231,7 @@ def _scores(p_values: Floats, group: Ints, together: dict[str, Ints], level: flo
 def _direction(p_values: Floats) -> str:
     mean = float(p_values.mean())
     grown = "larger" if mean < 0.5 else "smaller"
-    return f"{grown} than {100 * max(mean, 1 - mean):.0f} % of earlier ones on average; 50 expected"
+    return f"{grown} than {100 * max(mean, 1 - mean):.0f}% of earlier ones on average; 50 expected"
 
 
 def _coverage(outcomes: Outcomes, together: dict[str, Ints], level: float) -> list[Finding]:

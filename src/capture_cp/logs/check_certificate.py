@@ -94,15 +94,15 @@ class CheckCertificate:
             title="New episodes",
             caption=f"Capital bet on more frequent failures, in {since}. An alarm is one of {1 / standing.share:.4g},\n"
             f"which a risk that has not grown ever reaches with probability at most {standing.share:.2g}.\n"
-            "Intervals: exact, 95 %.",
+            "Intervals: exact, 95%.",
             caption_justify="left",
         )
         for heading in ("risk", "certified", "episodes", "seen", "capital"):
             table.add_column(heading, justify="left" if heading == "risk" else "right")
         for name, watch in standing.watches.items():
             low, high = clopper_pearson(watch.failures, watch.episodes)
-            share = f"{100 * watch.failures / watch.episodes:.2f} % [{100 * low:.2f}, {100 * high:.2f}]"
+            share = f"{100 * watch.failures / watch.episodes:.2f}% [{100 * low:.2f}, {100 * high:.2f}]"
             mark = " ALARM" if name in standing.alarms else ""
             grown = f"{math.exp(min(watch.log_largest, 300.0)):.3g}{mark}"
-            table.add_row(name, f"{100 * watch.delta:g} %", f"{watch.episodes:,}", share, grown)
+            table.add_row(name, f"{100 * watch.delta:g}%", f"{watch.episodes:,}", share, grown)
         return table

@@ -42,9 +42,9 @@ class CoveragePanel:
         self.held = np.cumsum(self.inside)
         pairs = zip(self.held.tolist(), range(1, len(self.held) + 1))
         self.ends = np.array([clopper_pearson(held, steps) for held, steps in pairs])  # (n, 2), once for all pictures
-        steps, promise = max(len(replay), 2), f"promised: {100 * (1 - alpha):.3g} %"
+        steps, promise = max(len(replay), 2), f"promised: {100 * (1 - alpha):.3g}%"
         axis.set(xlim=(0.5, steps + 0.5), ylim=(-0.08, 1.04), xlabel="step", title=" ")
-        axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+        axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
         axis.axhline(1 - alpha, color="black", lw=1, ls="--")
         axis.text(steps + 0.4, 1 - alpha - 0.02, promise, ha="right", va="top", fontsize=8)
         axis.tick_params(labelsize=8)
@@ -59,4 +59,4 @@ class CoveragePanel:
             which = when[self.inside[:steps] == kept]
             self.axis.scatter(which, np.full(len(which), -0.04), marker="|", s=40, color=colour)
         low, high = ends[-1]
-        self.axis.set_title(f"coverage so far: {held[-1]} of {steps} ({100 * low:.0f} to {100 * high:.0f} %)", fontsize=9)
+        self.axis.set_title(f"coverage so far: {held[-1]} of {steps} ({100 * low:.0f} to {100 * high:.0f}%)", fontsize=9)

@@ -59,7 +59,7 @@ class Count(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Exact 95 % interval of the share, for independent steps."""
+        """Exact 95% interval of the share, for independent steps."""
         return clopper_pearson(self.held, self.steps) if self.steps else (0.0, 1.0)
 
 

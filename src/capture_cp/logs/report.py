@@ -41,13 +41,13 @@ def coverage_by_stratum(what: str, coverage: Coverage, by_episode: bool) -> Tabl
     unit = "episodes" if by_episode else "transitions"
     kind = "valid for any number of independent episodes" if by_episode else "exact binomial"
     table = Table(
-        title=f"Coverage on {escape(what)}, target {100 * (1 - coverage.alpha):g} %",
-        caption=f"Intervals: 95 %, {kind}. Coverage also varies with the calibration sample.",
+        title=f"Coverage on {escape(what)}, target {100 * (1 - coverage.alpha):g}%",
+        caption=f"Intervals: 95%, {kind}. Coverage also varies with the calibration sample.",
         caption_justify="left",
     )
     table.add_column("stratum")
     measured = coverage.all.volume is not None
-    for heading in ("coverage, %", "95 % interval", unit, *(["mean cells"] if measured else [])):
+    for heading in ("coverage, %", "95% interval", unit, *(["mean cells"] if measured else [])):
         table.add_column(heading, justify="right")
     for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
         cells = [f"{row.volume:,.1f}"] if row.volume is not None else []

@@ -68,7 +68,7 @@ class Size:
         for row in rows:
             low, high = row["coverage"]
             table.add_row(
-                row["for"], f"{row['scores']:,}", f"{100 * low:.1f} - {100 * high:.1f} %", f"{row['transitions']:,}"
+                row["for"], f"{row['scores']:,}", f"{100 * low:.1f} - {100 * high:.1f}%", f"{row['transitions']:,}"
             )
         console.print(table)
         if self.json is not None:
@@ -142,10 +142,10 @@ class Size:
             "of the log is held out to check on": shares.check,
             "of what is left grows the tree": self.tree_share,
         }
-        used = ", ".join(f"{100 * share:g} % {use}" for use, share in uses.items() if share)
+        used = ", ".join(f"{100 * share:g}% {use}" for use, share in uses.items() if share)
         sure = "every group gets its scores in at least 95 of 100 logs" if several else "any log has its scores"
         sentences = [
-            f"The rarest group has {100 * self._rarest:.3g} % of the transitions." if several else "",
+            f"The rarest group has {100 * self._rarest:.3g}% of the transitions." if several else "",
             f"{used}." if used else "",
             f"With so many transitions, {sure}.",
             ""

@@ -28,7 +28,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 Randomise = Mapping[str, tuple[float, float]] | Callable[[Any, np.random.Generator], Any]
 
 _HUGE = 1e10  # beyond, MuJoCo gives a simulation up
-_NUMBERS_AT_ONCE = 1 << 23  # states and controls of the roll-outs that run together: 64 MB
+_NUMBERS_AT_ONCE = 1 << 23  # states and controls of the rollouts that run together: 64 MB
 
 
 class RolloutModel:
@@ -134,7 +134,7 @@ class RolloutModel:
         return np.asarray(qpos[:, self._next])
 
     def _simulated(self, which: Ints, qpos: Floats, qvel: Floats, control: Floats) -> tuple[Floats, Floats]:
-        """qpos and qvel at the end of m roll-outs of copies `which` (m,), a batch at a time; the same for any threads."""
+        """qpos and qvel at the end of m rollouts of copies `which` (m,), a batch at a time; the same for any threads."""
         mujoco, nq, nv = mujoco_module(), self.model.nq, self.model.nv
         first = np.empty(mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
         blank = mujoco.MjData(self.model)

@@ -17,7 +17,7 @@ from capture_cp.planning.rollout import Rollout
 class Adapting:
     """A true system that judges every executed step by its region, and lets the planner's regions learn from it.
 
-    Call it as the true system of an episode. Once a roll-out is given to `guide`, its thresholds follow the regions.
+    Call it as the true system of an episode. Once a rollout is given to `guide`, its thresholds follow the regions.
 
     Args:
         system: the true system.
@@ -53,7 +53,7 @@ class Adapting:
     _rollout: Rollout | None
 
     def guide(self, rollout: Rollout, now: bool = True) -> None:
-        """Let the thresholds of a roll-out follow the regions: from now on, or only from the next executed step on."""
+        """Let the thresholds of a rollout follow the regions: from now on, or only from the next executed step on."""
         self._rollout = rollout
         if now:
             self._write()

@@ -21,7 +21,7 @@ DRAWS = 128  # next states of each, at least
 STEPS = 4  # that a place is away from the robot's state, at most
 #: Standard errors by which means and spreads may differ: chance does not exceed it at a third of the places.
 ERRORS = 4.0
-#: Share of the places that may differ on purpose, as where a roll-out ends at a goal that its model passes.
+#: Share of the places that may differ on purpose, as where a rollout ends at a goal that its model passes.
 SHARE = 1 / 3
 #: What is tolerated beyond that, as shares: of a place's own move, of its spread, and of the typical move.
 OF_MOVE, OF_SPREAD, OF_ALL = 0.05, 0.1, 1e-4
@@ -37,7 +37,7 @@ class RolledOut(NamedTuple):
     noise_dims: int
     draws: bool  # or else a single particle without noise stands for a Gaussian
     axes: Ints  # (dc,): which entries of the state are the configuration
-    is_hazard: Callable[[Floats], Bools]  # of configurations (n, dc): where a roll-out may end while its model goes on
+    is_hazard: Callable[[Floats], Bools]  # of configurations (n, dc): where a rollout may end while its model goes on
 
 
 class Places(NamedTuple):

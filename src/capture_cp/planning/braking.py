@@ -8,7 +8,7 @@ lets pass those that look better than they are. A second `HorizonCapture`, calib
 2. So whether a plan passes is a fixed rule, of the state, the plan and particles drawn afresh, and planner, filter and brake
    together are one policy. Its episodes are independent and drawn alike.
 3. Draw one step at random among those of an episode whose plan passed, and execute the plan open loop. Episodes with such
-   a step are drawn alike given that they have one, and so are their roll-outs: those of n episodes and of a new one.
+   a step are drawn alike given that they have one, and so are their rollouts: those of n episodes and of a new one.
 4. They are exchangeable, so the second calibration keeps its promise for a random passed plan of a new episode that has one.
 5. The second calibration does not decide what passes. If it did, other plans would pass, and it would promise nothing.
 """

@@ -1,12 +1,12 @@
-"""Plans that a planner chose, as roll-outs: what calibrates the regions around such plans.
+"""Plans that a planner chose, as rollouts: what calibrates the regions around such plans.
 
 A planner that picks one of thousands of action sequences picks those whose regions look good, so regions that were
 calibrated on random actions fall short around its plans. The remedy is to calibrate on the plans themselves. Why it holds:
 
 1. Fix the planner, its settings and the regions that it is charged for. Its episodes are then independent and drawn alike.
 2. Draw one step of each episode at random, and execute the plan that was chosen there open loop. The step, the plan and
-   where it leads are one roll-out, a function of the episode and of fresh noise: one roll-out per episode, all drawn alike.
-3. So the roll-outs of n episodes and that of a new one are exchangeable, which is all that `HorizonCapture` asks for. Its
+   where it leads are one rollout, a function of the episode and of fresh noise: one rollout per episode, all drawn alike.
+3. So the rollouts of n episodes and that of a new one are exchangeable, which is all that `HorizonCapture` asks for. Its
    promise is then for the plan chosen at a random step of a new episode, also given the strata.
 4. How the plan was chosen does not matter, as long as it is chosen in the same way. The calibration must not change what
    the planner does: where it is charged for the new regions it is another planner, with other plans.
@@ -45,7 +45,7 @@ def chosen_plans(
         episodes: closed-loop runs of one planner.
         rng: draws the steps.
         per_episode: different steps drawn of each episode, or all of them where it has fewer. With more than one the
-            roll-outs of an episode depend on each other, and count as one.
+            rollouts of an episode depend on each other, and count as one.
         which: "passed" draws among the steps whose plan passed a `BrakingFilter`. Episodes without any are left out.
     """
     wanted = whole_number("per_episode", per_episode, 1)

@@ -11,7 +11,7 @@ from numba import njit
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.kernels.scalar import clip
 
-#: Moves to the sixteen cells around one: path lengths are then at most 2.8 % too long in any direction.
+#: Moves to the sixteen cells around one: path lengths are then at most 2.8% too long in any direction.
 _MOVES = [(0, 1), (1, 0), (1, 1), (1, -1), (1, 2), (2, 1), (1, -2), (2, -1)]
 
 

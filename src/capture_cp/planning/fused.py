@@ -1,4 +1,4 @@
-"""Roll-out, thresholds, region test and cost fused into one compiled kernel."""
+"""Rollout, thresholds, region test and cost fused into one compiled kernel."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NO_COLUMNS = NoColumns()
 
 
 class DeviceParts(NamedTuple):
-    """A roll-out as `CudaPlans` takes it."""
+    """A rollout as `CudaPlans` takes it."""
 
     functions: Functions
     sizes: Any
@@ -69,7 +69,7 @@ class DeviceParts(NamedTuple):
 
 
 class FusedRollout(Rollout):
-    """Roll-out, thresholds, region test and cost in one compiled kernel.
+    """Rollout, thresholds, region test and cost in one compiled kernel.
 
     Args:
         cap: calibrated predictor: particle scores on any compiled metric, their box, or Mahalanobis. One-step regions are
@@ -158,7 +158,7 @@ class FusedRollout(Rollout):
 
     @classmethod
     def from_model(cls, cap: Fitted, stage_cost: Any, hazard: Any, **settings: Any) -> FusedRollout:
-        """A roll-out of the calibrated model itself, a `StepModel` with a compiled step; settings are those of the class."""
+        """A rollout of the calibrated model itself, a `StepModel` with a compiled step; settings are those of the class."""
         model = step_model_of(cap, compiled=True)
         return cls(cap, model.step, stage_cost, model.params, hazard, model.axes, model.noise_dims, **settings)
 
@@ -260,7 +260,7 @@ class FusedRollout(Rollout):
         return asked_one_by_one(self._functions.hazard, self._params, Y) < 0
 
     def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
-        """What the GPU needs of this roll-out: functions, sizes, and arrays that are still NumPy's."""
+        """What the GPU needs of this rollout: functions, sizes, and arrays that are still NumPy's."""
         from capture_cp.planning.cuda.layout import DeviceRegions, Sizes
 
         part, strata = self._partition, self.thresholds.shape[0]
@@ -299,17 +299,17 @@ class FusedRollout(Rollout):
         try:
             self._functions.step(states, sequences[0, 0], np.zeros((self._noise_dims + 2, self._particles)), self._params)
         except Exception as error:
-            return f"the model at step 1 of the roll-out, {type(error).__name__}: {error}"
+            return f"the model at step 1 of the rollout, {type(error).__name__}: {error}"
         try:
             seen = self._seen_at_first(sequences.shape[1])
             self._functions.stage_cost(states.mean(axis=1), sequences[0, 0], seen, 1, sequences.shape[1], self._params)
         except Exception as error:
-            return f"the cost at step 1 of the roll-out, {type(error).__name__}: {error}"
+            return f"the cost at step 1 of the rollout, {type(error).__name__}: {error}"
         return "not in the first step of the first sequence; try the functions in Python."
 
 
 def _functions(cap: Fitted, step: Any, stage_cost: Any, sums: RegionSums | None, hazard: Any, stratum: Any) -> Functions:
-    """The compiled functions of a roll-out: a user's where given, and stand-ins."""
+    """The compiled functions of a rollout: a user's where given, and stand-ins."""
     given: dict[str, Any] = {}
     if sums is not None:
         given |= {"particle_cost": sums.particle_cost, "particle_stratum": sums.particle_stratum}
@@ -332,7 +332,7 @@ def _labelled(cap: Fitted, stratum: Any) -> bool:
     if len(cap.strata.names) == 1:
         return False  # the stand-in says 0 everywhere
     raise CaptureError(
-        "the strata have no grid, so a compiled roll-out cannot look them up; give stratum=, a function compiled with "
+        "the strata have no grid, so a compiled rollout cannot look them up; give stratum=, a function compiled with "
         "numba.njit, stratum(y, params), that numbers the stratum of one configuration as strata.index does."
     )
 
@@ -347,7 +347,7 @@ def _rule_of(score: Any, dims: int, sums: bool) -> tuple[int, Any, int]:
     if particles and (score.metric_.finds_cells or not sums):
         rule, scale, k = rule_of(score, dims)
         return rule, 1.0 if rule == FUNCTION else scale, k
-    raise CaptureError(f"no fused roll-out for {score!r}; use PythonRollout.")
+    raise CaptureError(f"no fused rollout for {score!r}; use PythonRollout.")
 
 
 def _checked_scale(given: Any) -> Floats:

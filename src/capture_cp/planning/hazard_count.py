@@ -1,4 +1,4 @@
-"""How much of a region lies on a hazard, in Python: what roll-outs are charged for, and what makes a filter brake."""
+"""How much of a region lies on a hazard, in Python: what rollouts are charged for, and what makes a filter brake."""
 
 from __future__ import annotations
 

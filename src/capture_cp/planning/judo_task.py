@@ -1,4 +1,4 @@
-"""Regions for the planners of judo: what its roll-outs would meet if the model is wrong, taken off the reward of a task."""
+"""Regions for the planners of judo: what its rollouts would meet if the model is wrong, taken off the reward of a task."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_num
 from capture_cp.planning.region_cost import RegionCost
 from capture_cp.planning.regions import checked_axes
 
-#: Configurations (n, L, dc) that may follow states (n, ds) under controls (n, du), where the roll-out arrived at (n, ds).
+#: Configurations (n, L, dc) that may follow states (n, ds) under controls (n, du), where the rollout arrived at (n, ds).
 Spread = Callable[[Floats, Floats, Floats, np.random.Generator], Floats]
 
 
 class JudoReward:
-    """A reward for tasks of judo: minus the cost of the regions along each of its roll-outs.
+    """A reward for tasks of judo: minus the cost of the regions along each of its rollouts.
 
     judo rolls one state out per sample, without noise, and passes states (n, T, nq + nv) that leave out the first. Regions
-    need particles of every step: `spread` draws them about the roll-out. A region is looked at every few steps of the
+    need particles of every step: `spread` draws them about the rollout. A region is looked at every few steps of the
     simulator, and its input is the state and the mean control from there to the next: calibrate on such transitions.
 
     Args:
         cost: of regions, whose states are judo's (nq + nv) and whose actions are its controls.
         axes: which entries of the state are the configuration.
-        spread: particles (n, L, dc) from states (n, ds), controls (n, du), the states that the roll-out arrived at (n, ds)
+        spread: particles (n, L, dc) from states (n, ds), controls (n, du), the states that the rollout arrived at (n, ds)
             and a generator. By default the calibrated model is asked, which rolls out again.
         every: steps of the simulator from one region to the next.
         rng: draws the particles.
@@ -62,16 +62,16 @@ class JudoReward:
         return task
 
     def begin(self, state: Any) -> None:
-        """Take note of the state (nq + nv,) that the next roll-outs start from; judo calls `pre_rollout` with it."""
+        """Take note of the state (nq + nv,) that the next rollouts start from; judo calls `pre_rollout` with it."""
         self._start = finite_array("state", state, (None,), "(nq + nv,)")
 
     def __call__(self, states: Any, sensors: Any, controls: Any, system_metadata: Any = None) -> Floats:
         """Rewards (n,) of states (n, T, nq + nv) and controls (n, T, nu), with the signature of `Task.reward`."""
         if self._start is None:
-            raise CaptureError("the state that roll-outs start from is not known; attach it to a task, or call begin first.")
+            raise CaptureError("the state that rollouts start from is not known; attach it to a task, or call begin first.")
         n, blocks = len(states), states.shape[1] // self.every
         if not blocks:
-            raise CaptureError(f"a roll-out has {states.shape[1]} steps and a region is due every {self.every}; take fewer.")
+            raise CaptureError(f"a rollout has {states.shape[1]} steps and a region is due every {self.every}; take fewer.")
         after = np.asarray(states)[:, self.every - 1 :: self.every][:, :blocks]
         start = np.broadcast_to(self._start, (n, 1, len(self._start)))
         before = np.concatenate([start, after[:, :-1]], axis=1)

@@ -1,4 +1,4 @@
-"""Roll-out, thresholds, regions and cost in one kernel.
+"""Rollout, thresholds, regions and cost in one kernel.
 
 This file is also a template: `specialise` compiles it again with the user's functions in place of the plug-ins imported
 below, so that the compiler sees them and can inline them.

@@ -32,11 +32,11 @@ class MPPI:
         iterations: how often sampling and averaging are repeated in one plan.
         elites: how many of the best samples compete with their average; 0 takes the average unseen. An average of ways left
             and right of a pit leads into it, and the best of many samples may owe its cost to lucky noise: so each is rolled
-            out again, and the best on fresh noise is taken. That costs (elites + 1) * repeats roll-outs more.
-        repeats: roll-outs, each with noise of its own, behind each comparison.
+            out again, and the best on fresh noise is taken. That costs (elites + 1) * repeats rollouts more.
+        repeats: rollouts, each with noise of its own, behind each comparison.
         seed: fixes every random number of every plan.
         device: "cuda" plans wholly on a GPU, which takes a `FusedRollout`; its random numbers are others than the
-            processor's. "auto" takes a GPU where there is one and the roll-out can run there.
+            processor's. "auto" takes a GPU where there is one and the rollout can run there.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class MPPI:
         return np.array(self.nominal[0])
 
     def on_device(self, rows: int = 1) -> CudaPlans:
-        """This planner's roll-out on the GPU, for up to `rows` plans at a time."""
+        """This planner's rollout on the GPU, for up to `rows` plans at a time."""
         require_cuda()
         from capture_cp.planning.cuda.plans import Settings
 
@@ -119,10 +119,10 @@ class MPPI:
         return self.checked_rollout().cuda_plans(settings, rows)
 
     def checked_rollout(self) -> Rollout:
-        """The roll-out, known not to be a plain function."""
+        """The rollout, known not to be a plain function."""
         if isinstance(self.rollout, Rollout):
             return self.rollout
-        raise CaptureError(f"the roll-out is {self.rollout!r}; expected a Rollout, such as FusedRollout.")
+        raise CaptureError(f"the rollout is {self.rollout!r}; expected a Rollout, such as FusedRollout.")
 
     def _plan_on_device(self, state: Floats, plan: Floats) -> Floats:
         if self._device_plans is None:
@@ -144,16 +144,16 @@ class MPPI:
         except (TypeError, ValueError) as error:
             if isinstance(error, CaptureError):
                 raise
-            raise CaptureError(f"the roll-out raised {type(error).__name__}: {error}; expected costs (N, H).") from error
+            raise CaptureError(f"the rollout raised {type(error).__name__}: {error}; expected costs (N, H).") from error
         if stages.shape != sequences.shape[:2]:
             raise CaptureError(
-                f"the roll-out returned costs of shape {stages.shape}; expected (N, H) = {sequences.shape[:2]}."
+                f"the rollout returned costs of shape {stages.shape}; expected (N, H) = {sequences.shape[:2]}."
             )
         bad = ~np.isfinite(stages)
         if bad.any():
             step = int(np.flatnonzero(bad.any(axis=0))[0]) + 1
             raise CaptureError(
-                f"the roll-out's stage cost is NaN or infinite for {int(bad.any(axis=1).sum())} of {len(stages)} sequences, "
+                f"the rollout's stage cost is NaN or infinite for {int(bad.any(axis=1).sum())} of {len(stages)} sequences, "
                 f"first at step {step} of {self.horizon}; check the model and the cost there."
             )
         return np.asarray(stages.sum(axis=1))

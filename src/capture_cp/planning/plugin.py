@@ -3,7 +3,7 @@
 Write your own with the same signatures, decorated with `numba.njit`, in a module of yours, and hand them to `FusedRollout`.
 `particle_cost` and `particle_stratum` are for costs that look at the cells of regions, see `RegionSums`; `hazard`, `stratum`
 and `squared` for regions that have no cells.
-Not cached by themselves: what they are compiled for is anybody's, and kept with the roll-out.
+Not cached by themselves: what they are compiled for is anybody's, and kept with the rollout.
 """
 
 from __future__ import annotations

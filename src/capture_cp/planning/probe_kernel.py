@@ -1,4 +1,4 @@
-"""Roll-outs whose regions have no cells: points about the particles are tested, see `capture_cp.planning.probes`.
+"""Rollouts whose regions have no cells: points about the particles are tested, see `capture_cp.planning.probes`.
 
 Like `kernel`, this file is a template: `specialise` compiles it with the user's functions.
 """

@@ -1,4 +1,4 @@
-"""What the kernels of roll-outs are given, and what they pass to a cost.
+"""What the kernels of rollouts are given, and what they pass to a cost.
 
 Not in the file of the kernels, which is compiled again for every user's functions: these classes must stay the same.
 """

@@ -1,4 +1,4 @@
-"""What every roll-out asks of a calibration: thresholds that may be replaced, and that it fits the state and the grid."""
+"""What every rollout asks of a calibration: thresholds that may be replaced, and that it fits the state and the grid."""
 
 from __future__ import annotations
 

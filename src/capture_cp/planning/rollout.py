@@ -1,4 +1,4 @@
-"""What a planner asks of a roll-out, and roll-outs through any Python model."""
+"""What a planner asks of a rollout, and rollouts through any Python model."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class PythonRollout(Rollout):
     ) -> None:
         cap.check_fitted()
         if cap.score_.ambient:
-            raise CaptureError(f"no Python roll-out for {cap.score_!r}, which has no particles; use FusedRollout.")
+            raise CaptureError(f"no Python rollout for {cap.score_!r}, which has no particles; use FusedRollout.")
         self.cap, self.step, self.cost, self._avoided = cap, step, cost, hazard
         super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self.axes = checked_axes(cap, axes).tolist()
@@ -148,7 +148,7 @@ class PythonRollout(Rollout):
 
     @classmethod
     def from_model(cls, cap: Fitted, cost: Callable[[Stage], Floats], hazard: Any, **settings: Any) -> PythonRollout:
-        """A roll-out of the calibrated model itself, a `StepModel`; settings are those of the class."""
+        """A rollout of the calibrated model itself, a `StepModel`; settings are those of the class."""
         model = step_model_of(cap, compiled=False)
         return cls(cap, model.next_states, cost, hazard, model.axes, **settings)
 
@@ -188,10 +188,10 @@ class PythonRollout(Rollout):
             costs = np.asarray(self.cost(stage), dtype=np.float64)
         except Exception as error:
             raise CaptureError(
-                f"the cost raised {type(error).__name__} at step {stage.h} of the roll-out: {error}"
+                f"the cost raised {type(error).__name__} at step {stage.h} of the rollout: {error}"
             ) from error
         if costs.shape != (len(stage.mean),):
             raise CaptureError(
-                f"the cost returned shape {costs.shape} at step {stage.h} of the roll-out; expected ({len(stage.mean)},)."
+                f"the cost returned shape {costs.shape} at step {stage.h} of the rollout; expected ({len(stage.mean)},)."
             )
         return costs

@@ -17,7 +17,7 @@ class PlannerSettings:
         temperature: MPPI's λ: small follows the best samples, large averages over many. In the unit that the robot's planner
             gives it.
         elites: best samples that are rolled out again beside their average, see `MPPI`; the paper has none.
-        repeats: roll-outs of each of them.
+        repeats: rollouts of each of them.
         iterations: how often sampling and averaging are repeated in one plan.
     """
 

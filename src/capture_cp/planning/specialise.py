@@ -1,4 +1,4 @@
-"""The roll-out kernel with the user's compiled functions in it, cached on disk, and numba's errors in a sentence."""
+"""The rollout kernel with the user's compiled functions in it, cached on disk, and numba's errors in a sentence."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _specialised(template: ModuleType, functions: Functions, source: str) -> Mod
         module = ModuleType(f"{template.__name__}_in_memory")
         vars(module).update(functions._asdict())
         code = _PLUGIN.sub("", source).replace("cache=True", "cache=False")
-        exec(compile(code, "<roll-out kernel>", "exec"), vars(module))
+        exec(compile(code, "<rollout kernel>", "exec"), vars(module))
         return module
     parts = zip(own, functions, functions._fields)
     imports = "\n".join(f"from {name} import {function.__name__} as {role}" for name, function, role in parts)
@@ -89,7 +89,7 @@ def _module_of(function: Any) -> str | None:
 
 
 def _fingerprint(*functions: Any) -> str:
-    """Digest of every source file that holds a function which the roll-out calls."""
+    """Digest of every source file that holds a function which the rollout calls."""
     files = {Path(inspect.getfile(function)) for function in _reachable(functions)}
     digest = hashlib.sha256()
     for file in sorted(files):
@@ -161,7 +161,7 @@ def _where(text: str) -> str:
     """The innermost line of code that is not of this library, or the innermost function."""
     for place in _PLACE.finditer(text):
         file, line = place["file"], int(place["line"])
-        if not file.startswith("<roll-out kernel") and not _is_ours(Path(file)):
+        if not file.startswith("<rollout kernel") and not _is_ours(Path(file)):
             code = linecache.getline(file, line).strip()
             return f", in line {line} of {file}" + (f": `{code}`" if code else "")
     callee = _CALLEE.search(text)

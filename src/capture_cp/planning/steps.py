@@ -99,6 +99,6 @@ def step_model_of(cap: Fitted, compiled: bool) -> StepModel:
         kind = "a StepModel whose step is compiled with numba.njit" if compiled else "a StepModel"
         raise CaptureError(
             f"the calibrated model is {type(model).__name__}; from_model needs {kind}. Calibrate with one, or give the step "
-            "yourself to the roll-out."
+            "yourself to the rollout."
         )
     return model

@@ -34,7 +34,7 @@ def write_rows(path: Pathlike, rows: Sequence[Mapping[str, Any]], config: Any, *
 
 
 def coverage_table(title: str, results: Mapping[str, Coverage], reference: str) -> Table:
-    """Coverage in per cent with its 95 % interval, one row per method; volumes as a ratio to the method `reference`."""
+    """Coverage in per cent with its 95% interval, one row per method; volumes as a ratio to the method `reference`."""
     first = next(iter(results.values()))
     table = Table(title=title, caption=_caption(first.alpha, reference), caption_justify="left")
     table.add_column("method")
@@ -50,7 +50,7 @@ def coverage_table(title: str, results: Mapping[str, Coverage], reference: str) 
 
 
 def cell_beside_paper(row: CoverageRow, figure: float | None) -> str:
-    """Coverage in per cent with the paper's `figure` in brackets, and the 95 % interval under it."""
+    """Coverage in per cent with the paper's `figure` in brackets, and the 95% interval under it."""
     if row.n == 0:
         return "-"
     low, high = row.ci95
@@ -62,7 +62,7 @@ def _caption(alpha: float, reference: str) -> str:
     return (
         f"Per cent of next configurations inside the region, target {100 * (1 - alpha):g}.\n"
         f"▼ over {100 * MARGIN:g} points under target, ▲ over {100 * MARGIN:g} above. Volume: ratio to {reference}.\n"
-        "Intervals: exact binomial, 95 %, for the test draw alone; coverage also\nvaries with the calibration sample."
+        "Intervals: exact binomial, 95%, for the test draw alone; coverage also\nvaries with the calibration sample."
     )
 
 
@@ -80,7 +80,7 @@ def beside(text: str, figures: Sequence[float] | None, index: int, form: str) ->
 
 
 def share_with_interval(held: int, of: int) -> str:
-    """A share in per cent with its exact 95 % interval below."""
+    """A share in per cent with its exact 95% interval below."""
     if of == 0:
         return "-"
     low, high = clopper_pearson(held, of)

@@ -105,7 +105,7 @@ def draw_coverage(rows: Sequence[dict[str, Any]], file: Path) -> None:
     strata = [name for name in dict.fromkeys(row["stratum"] for row in rows) if name != "all"]
     figure, axis = plt.subplots(figsize=(9.0, 0.9 + 0.5 * len(methods)), layout="constrained")
     target = 1 - rows[0]["alpha"]
-    axis.axvline(100 * target, color="#222222", lw=1, ls="--", label=f"target {100 * target:g} %")
+    axis.axvline(100 * target, color="#222222", lw=1, ls="--", label=f"target {100 * target:g}%")
     beside_paper = False
     for m, stratum in enumerate(strata):
         colour, marker = STRATA_COLOURS[m % len(STRATA_COLOURS)], _MARKERS[m % len(_MARKERS)]

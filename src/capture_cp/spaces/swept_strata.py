@@ -1,4 +1,4 @@
-"""Strata of a robot made of balls and capsules: those of a MuJoCo model, at the speed of a roll-out."""
+"""Strata of a robot made of balls and capsules: those of a MuJoCo model, at the speed of a rollout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from capture_cp.spaces.swept_parts import Parts, given_spheres
 
 
 class SweptStrata(PairStrata):
-    """Strata as those of `ContactStrata`, measured on spheres and capsules: fast enough for every step of a roll-out.
+    """Strata as those of `ContactStrata`, measured on spheres and capsules: fast enough for every step of a rollout.
 
     Spheres, capsules, boxes and planes are measured exactly against each other, except two boxes: then the first is covered
     by spheres. Cylinders and meshes are covered by spheres too. A cover holds all of its geom and sticks out a little, so

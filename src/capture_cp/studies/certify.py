@@ -199,9 +199,9 @@ class CertifyStudy(Study):
             agrees = 1.0 - rate_p_value(failures - 1, len(runs), delta) > 0.01 if failures else True
             words = "which agrees" if agrees else "which CONTRADICTS it"
             console.print(
-                f"{len(runs):,} fresh episodes: {risk.name} {100 * failures / len(runs):.2f} % "
-                f"[{100 * low:.2f}, {100 * high:.2f}], certified at most {100 * delta:g} %, {words}; "
-                f"success {100 * success / len(runs):.2f} %.",
+                f"{len(runs):,} fresh episodes: {risk.name} {100 * failures / len(runs):.2f}% "
+                f"[{100 * low:.2f}, {100 * high:.2f}], certified at most {100 * delta:g}%, {words}; "
+                f"success {100 * success / len(runs):.2f}%.",
                 markup=False,
                 highlight=False,
             )

@@ -257,10 +257,10 @@ class CoverageStudy(Study):
 
     def _caption(self, place: str, task: Task, tests: Mapping[str, TestSet], counted: Counts) -> Iterator[str]:
         theirs = "" if self.task.paper is None else " (the paper's in brackets)"
-        yield f"Coverage in per cent{theirs}, below it the 95 % interval over test inputs."
+        yield f"Coverage in per cent{theirs}, below it the 95% interval over test inputs."
         if counted.sized and REFERENCE in self.methods:
             unit = unit_of(task)
-            yield f"Volume: mean {unit} of {counted.sized:,} regions as a ratio to {REFERENCE}{theirs}, 95 % interval."
+            yield f"Volume: mean {unit} of {counted.sized:,} regions as a ratio to {REFERENCE}{theirs}, 95% interval."
         if others := set(task.regimes) - set(task.reported):
             columns = [task.regimes.index(name) for name in others]
             share = counted.sums[0, columns].sum() / counted.sums[0, -1]

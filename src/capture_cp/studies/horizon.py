@@ -1,6 +1,6 @@
 """The horizon study of any task: do regions several steps ahead hold?
 
-Three ways to them, on the same test roll-outs: the paper's recursion, calibrated for each step, and for all steps at once.
+Three ways to them, on the same test rollouts: the paper's recursion, calibrated for each step, and for all steps at once.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ Found = Mapping[str, Mapping[str, HorizonCoverage]]  # by place and kind of regi
 RECURSION, EACH, ALL = "recursion", "each step", "all steps"
 
 CAPTION = (
-    "Per cent of {test:,} test roll-outs inside their regions, target {target:g};\n"
-    "below it the exact 95 % interval for the test draw. {unit}: mean per region,\n"
-    "over the steps of {volume:,} roll-outs. recursion: one-step thresholds, from\n"
+    "Per cent of {test:,} test rollouts inside their regions, target {target:g};\n"
+    "below it the exact 95% interval for the test draw. {unit}: mean per region,\n"
+    "over the steps of {volume:,} rollouts. recursion: one-step thresholds, from\n"
     "{single:,} transitions, along the horizon, as in the paper; each step and\n"
-    "all steps: thresholds from {calibration:,} roll-outs."
+    "all steps: thresholds from {calibration:,} rollouts."
 )
 
 
 @dataclass(frozen=True)
 class HorizonStudy(Study):
-    """Coverage of regions along a horizon: the paper's recursion, and regions calibrated on roll-outs.
+    """Coverage of regions along a horizon: the paper's recursion, and regions calibrated on rollouts.
 
     Starts are those of calibration transitions, actions are drawn at random, a new one each step by default. Calibration
-    and test roll-outs are different ones of the true system. The recursion has as many transitions as the roll-outs hold,
+    and test rollouts are different ones of the true system. The recursion has as many transitions as the rollouts hold,
     and the same score and trees.
     """
 
     command = "horizon"
 
-    horizon: Annotated[int, tyro.conf.arg(help="Steps H of a roll-out.")] = 6
-    calibration: Annotated[int, tyro.conf.arg(help="Calibration roll-outs per place.")] = 10_000
-    test: Annotated[int, tyro.conf.arg(help="Test roll-outs per place.")] = 5_000
+    horizon: Annotated[int, tyro.conf.arg(help="Steps H of a rollout.")] = 6
+    calibration: Annotated[int, tyro.conf.arg(help="Calibration rollouts per place.")] = 10_000
+    test: Annotated[int, tyro.conf.arg(help="Test rollouts per place.")] = 5_000
     volume: Annotated[
-        int, tyro.conf.arg(help="First test roll-outs, whose region cells or volumes are found; 0 for none.")
+        int, tyro.conf.arg(help="First test rollouts, whose region cells or volumes are found; 0 for none.")
     ] = 100
     hold: Annotated[int, tyro.conf.arg(help="Steps for which an action is held; 1 draws a new one each step.")] = 1
-    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest roll-outs in a leaf while the trees grow.")] = 300
+    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest rollouts in a leaf while the trees grow.")] = 300
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree.")] = 20
     particles: Annotated[int, tyro.conf.arg(help="Particles L; the k-th nearest is L/2.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
@@ -171,7 +171,7 @@ def compare(
     volume: int,
     rng: np.random.Generator,
 ) -> dict[str, HorizonCoverage]:
-    """Coverage of the three; region cells, or without a grid volumes, are those of the first `volume` roll-outs.
+    """Coverage of the three; region cells, or without a grid volumes, are those of the first `volume` rollouts.
 
     The recursion asks a one-step calibration `one` at the particles' mean and the action, all along the horizon, with the
     same particles, which are drawn from `rng`.
@@ -225,7 +225,7 @@ _LOOKS = {
 
 
 def coverage_figure(found: Found) -> Any:
-    """Coverage against the step, and of all steps at once, one panel per place; whiskers are 95 % intervals."""
+    """Coverage against the step, and of all steps at once, one panel per place; whiskers are 95% intervals."""
     plt = pyplot()
     columns = min(3, len(found))
     lines = -(-len(found) // columns)
@@ -263,6 +263,6 @@ def _panel(panel: Any, name: str, methods: Mapping[str, HorizonCoverage]) -> Non
 
 
 def _whiskers(rows: Sequence[CoverageRow]) -> Floats:
-    """How far the 95 % intervals reach below and above, in per cent: (2, rows)."""
+    """How far the 95% intervals reach below and above, in per cent: (2, rows)."""
     ends = np.array([row.ci95 for row in rows]).T
     return np.asarray(100 * np.abs(ends - [row.coverage for row in rows]))

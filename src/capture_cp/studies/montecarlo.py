@@ -101,7 +101,7 @@ class Counts:
         return Coverage(alpha, self._row(len(regimes), "all", volumes.sum()), tuple(rows), ())
 
     def volume_ratio(self, reference: Counts | None) -> tuple[float | None, list[float] | None]:
-        """Mean cells as a ratio to the reference's for the same inputs, and its 95 % interval (delta method).
+        """Mean cells as a ratio to the reference's for the same inputs, and its 95% interval (delta method).
 
         None where there is no such ratio; infinite, without an interval, where only the reference's cells are finite.
         """

@@ -55,7 +55,7 @@ def _count(run: Any, when: str, regimes: int) -> tuple[Counts, list[str], float]
 def print_online(console: Console, rows: list[dict[str, Any]], regimes: Sequence[str], study: OnlineStudy) -> None:
     """One table per place."""
     caption = (
-        "Executed steps inside their region, per cent, with 95 % intervals over episodes, and how many steps.\n"
+        "Executed steps inside their region, per cent, with 95% intervals over episodes, and how many steps.\n"
         "infinite: steps whose region took in a whole stratum."
     )
     for place in dict.fromkeys(row["map"] for row in rows):

@@ -21,7 +21,7 @@ def planning_table(title: str, rows: Sequence[Mapping[str, Any]], paper_columns:
         table.add_column(row["method"], justify="right", no_wrap=True)
     papers = [dict(zip(paper_columns, row["paper"] or ())) for row in rows]
     table.add_row("success, %", *(f"{100 * row['success']:.0f}" for row in rows))
-    table.add_row("[dim]  95 %[/dim]", *(_interval(row) for row in rows))
+    table.add_row("[dim]  95%[/dim]", *(_interval(row) for row in rows))
     if paper_columns:
         table.add_row("[dim]  paper[/dim]", *(_dim(figures.get("success"), ".0f") for figures in papers))
     for key, outcome in list(OUTCOMES.items())[1:]:
@@ -36,7 +36,7 @@ def planning_table(title: str, rows: Sequence[Mapping[str, Any]], paper_columns:
         table.add_row("[dim]  paper[/dim]", *(f"[dim]{text}[/dim]" for text in spreads))
     table.add_row("[dim]  median[/dim]", *(_dim(row["steps_median"], "g") for row in rows))
     table.add_row("plan, ms", *(f"{row['plan_ms_median']:.0f}" for row in rows))
-    table.add_row("[dim]  99 %[/dim]", *(_dim(row["plan_ms_p99"], ".0f") for row in rows))
+    table.add_row("[dim]  99%[/dim]", *(_dim(row["plan_ms_p99"], ".0f") for row in rows))
     return table
 
 

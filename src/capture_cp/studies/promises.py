@@ -135,7 +135,7 @@ class PromisesStudy(Study):
 
     def _table(self, place: str, found: Found) -> Table:
         caption = (
-            "How often the promise was kept in fresh episodes, per cent, with 95 % intervals; an episode is one trial.\n"
+            "How often the promise was kept in fresh episodes, per cent, with 95% intervals; an episode is one trial.\n"
             "ordinary: regions calibrated on random inputs or actions; for all executed steps, those of one executed step;\n"
             "for plans that passed, the brake's own."
         )
@@ -151,7 +151,7 @@ class PromisesStudy(Study):
     def _lines(self, task: Task, found: Found) -> Iterator[str]:
         """How the test episodes ended, and what there is no promise about."""
         for name, runs in found.tests.items():
-            shares = (f"{label.replace('_', ' ')} {100 * share:.1f} %" for label, share in _shares(runs).items())
+            shares = (f"{label.replace('_', ' ')} {100 * share:.1f}%" for label, share in _shares(runs).items())
             yield f"{name}, {len(runs):,} test episodes: {', '.join(shares)}"
         if not can_branch(task):
             yield f"{task.name}: no plans, because its true system cannot go on from a state of an episode."

@@ -108,7 +108,7 @@ class RoundsStudy(Study):
 
     def _table(self, place: str, name: str, rounds: list[Round[Episode]]) -> Table:
         caption = (
-            "Executed steps inside their region, per cent, every episode counted once, with 95 % intervals.\n"
+            "Executed steps inside their region, per cent, every episode counted once, with 95% intervals.\n"
             "in use: in fresh episodes played with this calibration. promised: in those of the planner that gave its data."
         )
         title = f"{place}: {name}"

@@ -97,7 +97,7 @@ class SensitivityStudy(Study):
 
     def _table(self, name: str, rows: Rows) -> Table:
         caption = (
-            "Per cent, exact 95 % intervals, all places together.\n"
+            "Per cent, exact 95% intervals, all places together.\n"
             "Coverage: executed steps inside their first-step region;\n"
             "nothing is promised for states that a planner chooses."
         )

@@ -66,7 +66,7 @@ def _draw_setting(panel: Any, setting: Setting, alpha: float, rows: Rows) -> Non
 
 
 def _with_reach(counts: list[tuple[int, int]]) -> tuple[list[float], list[list[float]]]:
-    """Shares in per cent, and how far their exact 95 % intervals reach below and above."""
+    """Shares in per cent, and how far their exact 95% intervals reach below and above."""
     shares = [100 * held / of for held, of in counts]
     ends = [clopper_pearson(held, of) for held, of in counts]
     below = [share - 100 * low for share, (low, _) in zip(shares, ends)]

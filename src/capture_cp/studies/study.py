@@ -29,7 +29,7 @@ StateFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for finished par
 RowsFile = Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")]
 RecordFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")]
 Calibration = Annotated[
-    float, tyro.conf.arg(help="Calibration data: a share of them up to 1, or how many transitions or roll-outs.")
+    float, tyro.conf.arg(help="Calibration data: a share of them up to 1, or how many transitions or rollouts.")
 ]
 FigureFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for figures.")]
 

@@ -169,7 +169,7 @@ class WorthStudy(Study):
         caption = "Per cent, all places together. Steps: mean of the episodes that succeed."
         title = f"{axis.label}, planner {planner}: {together[0]['episodes']} episodes per row"
         table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in (name, "row", "success", "95 %", "fell", "timed out", "steps"):
+        for column in (name, "row", "success", "95%", "fell", "timed out", "steps"):
             table.add_column(column, justify="left" if column in (name, "row") else "right", no_wrap=True)
         for value in axis.values:
             here = [row for row in together if (row["axis"], row["planner"], row["value"]) == (name, planner, value)]

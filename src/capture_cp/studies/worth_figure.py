@@ -44,7 +44,7 @@ def draw_worth(rows: Rows, axes: Mapping[str, Axis], file: Path) -> None:
 
 
 def _draw_axis(panel: Any, axis: Axis, share: str, methods: list[str], rows: Rows) -> None:
-    """One panel: the planning study's own value, and one line per row with exact 95 % intervals."""
+    """One panel: the planning study's own value, and one line per row with exact 95% intervals."""
     spots = {value: number for number, value in enumerate(axis.values)}
     if axis.own in spots:
         panel.axvspan(spots[axis.own] - 0.35, spots[axis.own] + 0.35, color="#eeeeee", lw=0, label="the task's own value")

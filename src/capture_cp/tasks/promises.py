@@ -146,7 +146,7 @@ class Promises:
 
 
 def chosen_capture(like: HorizonCapture, rollouts: Rollouts, groups: Groups | None = None) -> HorizonCapture:
-    """Regions like those of `like` and for the same steps, calibrated on roll-outs of chosen plans, too few for a tree.
+    """Regions like those of `like` and for the same steps, calibrated on rollouts of chosen plans, too few for a tree.
 
     One group per step takes its place, or `groups`. The promise of all steps at once is not by stratum, and a planner leaves
     strata out: by stratum their thresholds would be infinite, and a filter would brake for whatever hazard lies in them.

@@ -266,7 +266,7 @@ def fit_row(
     k: int | None = None,
     calibration: float = 1.0,
 ) -> FittedRow:
-    """A row, fitted to calibration transitions of a task or to roll-outs of it.
+    """A row, fitted to calibration transitions of a task or to rollouts of it.
 
     `particles`, `tree` and `k` are by default the task's. `calibration` up to 1 is a share of the data, above it their
     number.
@@ -277,7 +277,7 @@ def fit_row(
         data = task.calibration(seed, part_of(task.calibration_size, calibration))
         return acting_row(row, planned, planned.method(row.method, particles, tree, here, k).fit(data.X, data.Y))
     steps, n = task.region_steps or row.planner.horizon, part_of(task.calibration_rollouts, calibration)
-    rollouts = task.rollouts(seed, "roll-outs", n, steps)
+    rollouts = task.rollouts(seed, "rollouts", n, steps)
     score = NearestParticles(k or max(1, particles // 2), task.metric)
     trees = Tree(**(tree.get_params(deep=False) | {"per_stratum": True}))
     ahead = HorizonCapture(planned.model_step, task.strata, task.axes, score, trees, particles, here)

@@ -115,13 +115,13 @@ class Task(TaskOptions):
         particles: particles L of a prediction, by default.
         test_part: test inputs whose particles are drawn together, None for all of them.
         draws: most outcomes of a test input that there are, None for any number.
-        calibration_rollouts: roll-outs that calibrate the regions of a horizon.
+        calibration_rollouts: rollouts that calibrate the regions of a horizon.
         region_steps: steps of a plan that have regions of their own in such rows, None for all of them.
         adapts_at_once: whether rows that adapt raise tiny thresholds to `cell` from the first plan on, or from the first
             executed step on.
     """
 
-    #: LUCCa's ellipsoids have no roll-out in Python, which is what `planner` plans with unless a task has its own.
+    #: LUCCa's ellipsoids have no rollout in Python, which is what `planner` plans with unless a task has its own.
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "plan": {"methods": tuple(name for name in METHODS if name != "lucca")},
         "promises": {"samples": PLANNER.samples},
@@ -320,7 +320,7 @@ class Task(TaskOptions):
     def rollouts(
         self, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
     ) -> Rollouts:
-        """n open-loop roll-outs of the true system, actions uniform up to their bounds and held for `hold` steps each."""
+        """n open-loop rollouts of the true system, actions uniform up to their bounds and held for `hold` steps each."""
         rng, n, H = stream(self.seed_here(seed), purpose), whole_number("n", n, 1), whole_number("horizon", horizon, 1)
         starts = self.inputs(n, rng)[:, : len(self.states)]
         high = self.bounds
@@ -328,7 +328,7 @@ class Task(TaskOptions):
         return Rollouts.simulate(self.true_step, starts, np.repeat(drawn, hold, axis=1)[:, :H], list(self.axes), rng)
 
     def single_steps(self, seed: int, n: int, advance: Advance | None = None) -> tuple[Floats, Floats]:
-        """n transitions X (n, dx), Y (n, dc) like the steps of roll-outs, for a calibration of one step beside theirs."""
+        """n transitions X (n, dx), Y (n, dc) like the steps of rollouts, for a calibration of one step beside theirs."""
         return self.rollouts(seed, SINGLE, n, 1).transitions()
 
     def as_transitions(self, X: Floats, Y: Floats) -> Transitions:

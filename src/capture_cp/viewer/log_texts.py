@@ -96,9 +96,9 @@ def counts_table(frame: LogFrame) -> str:
     """Coverage so far, of all steps and by stratum, with exact intervals: Markdown."""
     if not frame.counts or frame.runs is None:
         return ""
-    promised = f"{100 * (1 - frame.chosen.alpha):.3g} %"
+    promised = f"{100 * (1 - frame.chosen.alpha):.3g}%"
     title = f"**Coverage so far**, steps 1 to {frame.step + 1} (promised: {promised})"
-    lines = [title, "", _row("ended in", "inside", "share", "95 % interval"), _row("---", "--:", "--:", "--:")]
+    lines = [title, "", _row("ended in", "inside", "share", "95% interval"), _row("---", "--:", "--:", "--:")]
     lines += [_row(as_text(count.name), *_cells(count)) for count in frame.counts]
     notes = [SAME_LOG] * frame.runs.calibrated_on + [ONE_EPISODE] * frame.runs.episodes
     return "\n".join([*lines, "", *("\n" + note for note in notes)])
@@ -110,8 +110,8 @@ def _cells(count: Count) -> tuple[str, str, str]:
     low, high = count.interval
     return (
         f"{count.held} / {count.steps}",
-        f"{100 * count.held / count.steps:.0f} %",
-        f"{100 * low:.0f} to {100 * high:.0f} %",
+        f"{100 * count.held / count.steps:.0f}%",
+        f"{100 * low:.0f} to {100 * high:.0f}%",
     )
 
 

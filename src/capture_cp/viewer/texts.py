@@ -59,7 +59,7 @@ def counts_table(frame: Frame) -> str:
         episodes = sum(tally.outcomes.values())
         shown = (f"{tally.outcomes[outcome]} / {episodes}" for outcome in outcomes)
         lines.append(_row(name, *shown))
-    lines += ["", "Steps inside their region (95 % interval over all):", "", _row("method", "all", *regimes)]
+    lines += ["", "Steps inside their region (95% interval over all):", "", _row("method", "all", *regimes)]
     lines.append(_row("---", *["--:"] * (len(regimes) + 1)))
     lines += [_row(name, *_coverage(tally)) for name, tally in frame.tallies.items()]
     return "\n".join([*lines, "", NO_GUARANTEE])
@@ -75,7 +75,7 @@ def legend(parts: Sequence[tuple[str, str]]) -> str:
 def _coverage(tally: Tally) -> list[str]:
     held, landed = int(tally.held.sum()), int(tally.landed.sum())
     low, high = clopper_pearson(held, landed) if landed else (0.0, 1.0)
-    every = f"{100 * held / max(1, landed):.0f} % ({100 * low:.0f}-{100 * high:.0f})"
+    every = f"{100 * held / max(1, landed):.0f}% ({100 * low:.0f}-{100 * high:.0f})"
     return [every, *(f"{h} / {n}" for h, n in zip(np.asarray(tally.held), np.asarray(tally.landed)))]
 
 

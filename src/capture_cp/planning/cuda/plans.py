@@ -35,7 +35,7 @@ class Settings(NamedTuple):
 
 
 class CudaPlans:
-    """Plans of one roll-out from up to `rows` states at a time.
+    """Plans of one rollout from up to `rows` states at a time.
 
     What is sampled and what noise it meets depend on a plan's key and on nothing else: neither on how many plans are made at
     once nor on the GPU. As many plans as there are rows are recorded as a CUDA graph, which starts quicker.
@@ -155,7 +155,7 @@ class CudaPlans:
         if trouble[:, 0].any():
             count, step = trouble[np.flatnonzero(trouble[:, 0])[0]]
             raise CaptureError(
-                f"the roll-out's stage cost is NaN or infinite for {count} of {self.settings.samples} sequences, "
+                f"the rollout's stage cost is NaN or infinite for {count} of {self.settings.samples} sequences, "
                 f"first at step {step} of {self.settings.horizon}; check the model and the cost there."
             )
 

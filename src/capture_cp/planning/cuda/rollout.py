@@ -1,4 +1,4 @@
-"""The roll-out on the GPU: particles, regions and costs of the sequences of several plans.
+"""The rollout on the GPU: particles, regions and costs of the sequences of several plans.
 
 Lanes of a warp share one action sequence: each takes its particles, then its share of the strata, of the runs of hazard
 cells and of the steps, through the functions that the processor's kernel calls. What they tell one another goes through

@@ -18,7 +18,7 @@ from capture_cp.planning.specialise import specialise_cuda
 
 
 class Rolls:
-    """A roll-out on the GPU: call it to fill in the costs of the sequences of plans."""
+    """A rollout on the GPU: call it to fill in the costs of the sequences of plans."""
 
     def __init__(self, parts: DeviceParts, template: Any) -> None:
         self.kernels = specialise_cuda(template, parts.functions, parts.sizes, parts.params.__class__)

@@ -1,4 +1,4 @@
-"""Roll-outs on the GPU whose cost sees sums over regions: particles, regions, their cells, then costs.
+"""Rollouts on the GPU whose cost sees sums over regions: particles, regions, their cells, then costs.
 
 Particles go a thread each, regions are prepared a thread each and looked through a block each (`capture_cp.cuda.cells`), and
 sequences are priced a thread each, by the functions that the processor's kernel calls.

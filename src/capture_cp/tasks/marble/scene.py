@@ -62,7 +62,7 @@ class MarbleScene(Scene):
     def ahead(
         self, cap: Capture, state: Floats, plan: Floats, alpha: float, seed: int, recorded: Floats | None = None
     ) -> list[PlanStep]:
-        """As the planner's roll-out: a Gaussian is one marble without noise, with the spread of one step at every step."""
+        """As the planner's rollout: a Gaussian is one marble without noise, with the spread of one step at every step."""
         if not isinstance(cap.score, Mahalanobis):
             return super().ahead(cap, state, plan, alpha, seed, recorded)
         covariance, states, steps = self.task.one_step_spread**2 * np.eye(2)[None], state[None], []

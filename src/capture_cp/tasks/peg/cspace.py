@@ -150,7 +150,7 @@ class PegStrata(GriddedStrata):
     def success(self, poses: Floats) -> Bools:
         """Whether the peg is inserted in each pose (n, 3), by the rule of the Factory suite: bool (n,).
 
-        Its base is within 2.5 mm of the hole's axis and at most 4 % of the hole's depth above the bottom.
+        Its base is within 2.5 mm of the hole's axis and at most 4% of the hole's depth above the bottom.
         """
         x, z, theta = finite_array("poses", poses, (None, 3), _POSES).T
         base_x, base_z = x + np.sin(theta) * self.shape.half_length, z - np.cos(theta) * self.shape.half_length

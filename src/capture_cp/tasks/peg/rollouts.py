@@ -1,4 +1,4 @@
-"""Open-loop roll-outs of the peg: the true system keeps its velocities from step to step, as in closed loop."""
+"""Open-loop rollouts of the peg: the true system keeps its velocities from step to step, as in closed loop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.task import Peg
 from capture_cp.tasks.task import CALIBRATION, TEST, Advance
 
-#: Roll-outs simulated at once; it also fixes which random numbers they get, so it is no setting.
+#: Rollouts simulated at once; it also fixes which random numbers they get, so it is no setting.
 PART = 1000
 
 
 def rollouts_in_parts(
     task: Peg, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
 ) -> Rollouts:
-    """n roll-outs of a purpose: those of the horizon study a part at a time, those of planning all together."""
+    """n rollouts of a purpose: those of the horizon study a part at a time, those of planning all together."""
     if purpose not in (CALIBRATION, TEST):
         return peg_rollouts(task, n, horizon, stream(seed, "peg", purpose), hold=hold)
     system, parts = task.true_system(), []
@@ -37,7 +37,7 @@ def rollouts_in_parts(
 def peg_rollouts(
     task: Peg, n: int, horizon: int, rng: np.random.Generator, system: PegSystem | None = None, hold: int = 1
 ) -> Rollouts:
-    """n roll-outs of the true system: starts as for calibration, an action drawn anew each step, uniform up to the bound."""
+    """n rollouts of the true system: starts as for calibration, an action drawn anew each step, uniform up to the bound."""
     n, H = whole_number("n", n, 1), whole_number("horizon", horizon, 1)
     starts = task.strata.sample_starts(n, rng)
     bound, drawn = task.settings.bound, ceil(H / whole_number("hold", hold, 1))

@@ -206,7 +206,7 @@ class Peg(Task):
     def rollouts(
         self, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
     ) -> Rollouts:
-        """The simulator keeps its velocities from step to step. Fewer roll-outs of a purpose are the first of more."""
+        """The simulator keeps its velocities from step to step. Fewer rollouts of a purpose are the first of more."""
         from capture_cp.tasks.peg.rollouts import rollouts_in_parts
 
         return rollouts_in_parts(self, seed, purpose, n, horizon, hold, advance)

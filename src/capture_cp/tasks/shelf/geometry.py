@@ -1,6 +1,6 @@
 """Where the arm is and what it touches, for compiled code: plain numbers in and out, nothing allocated.
 
-Roll-outs, hazards and strata share these functions, on a processor and in a GPU's kernel. A frame is twelve numbers: its
+Rollouts, hazards and strata share these functions, on a processor and in a GPU's kernel. A frame is twelve numbers: its
 origin, then its rotation row by row. A configuration is a tuple of seven angles.
 """
 
