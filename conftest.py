@@ -72,7 +72,7 @@ def alike(shown: str, printed: str) -> bool:
     return words[0] == words[1] and all(math.isclose(a, b, rel_tol=0.05, abs_tol=0.02) for a, b in zip(*numbers))
 
 
-PAGES = Sybil(parsers=[Code(), Output()], patterns=["docs/*.md", "README.md"])
+PAGES = Sybil(parsers=[Code(), Output()], patterns=["docs/*.md", "docs/*/*.md", "README.md"])
 DOCSTRINGS = Sybil(parsers=[DocTestParser()], path="src", pattern="*.py")
 
 

@@ -15,7 +15,7 @@ from capture_cp.tasks import TASKS, find_task, register_task, registry, task_nam
 from capture_cp.tasks.registry import GROUP
 from test_cli import refused
 
-PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+PAGE = Path(__file__).parents[1] / "docs" / "learn" / "add-a-robot.md"
 
 
 @pytest.fixture
