@@ -1,4 +1,4 @@
-"""Runs the documentation: the ```python blocks of docs/*.md and README.md, and the >>> examples of the source.
+"""Runs the documentation: the ```python blocks of docs and README.md, and the >>> examples of the source.
 
 A page is one test: its blocks run in order, share their variables, and have a temporary folder to themselves. A ```text
 block titled "output" must match what the block before it printed: the words exactly, the numbers nearly, so that another

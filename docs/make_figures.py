@@ -16,12 +16,14 @@ from figures.guarantee import draws_picture, rank_picture, spread_picture
 from figures.horizon import horizon_picture
 from figures.idea import idea_picture, own_data_picture, region_picture
 from figures.methods import methods_pictures, neighbour_picture, rod_picture
+from figures.overview import overview_picture
 from figures.own_page import own_page_picture
 from figures.rooms import rooms_picture
 from figures.shelf import shelf_film
 
 PICTURES = {
     "rooms": rooms_picture,
+    "overview": overview_picture,
     "region": region_picture,
     "idea": idea_picture,
     "rank": rank_picture,
