@@ -20,6 +20,7 @@ from figures.overview import overview_picture
 from figures.own_page import own_page_picture
 from figures.rooms import rooms_picture
 from figures.shelf import shelf_film
+from figures.speed import speed_picture
 
 PICTURES = {
     "rooms": rooms_picture,
@@ -44,6 +45,7 @@ PICTURES = {
     "horizon": horizon_picture,
     "closed-loop": closed_loop_picture,
     "certificate-dial": dial_picture,
+    "speed": speed_picture,
     "choosing-k": neighbour_study,
     "choosing-alpha": alpha_study,
     "choosing-leaf": leaf_study,

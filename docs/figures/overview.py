@@ -38,11 +38,14 @@ def overview_picture() -> None:
         bare(ax)
         ax.set_title(title, fontsize=9.5)
     handles = [
-        *(Patch(color=colour, alpha=0.75, label=f"region, {stratum}") for colour, stratum in zip(STRATA_COLOURS, ("free", "edge"))),
+        *(
+            Patch(color=colour, alpha=0.75, label=f"region, {stratum}")
+            for colour, stratum in zip(STRATA_COLOURS, ("free", "edge"))
+        ),
         Patch(color="#707070", label="region inside the pillar"),
         Patch(color="#cccccc", label="pillar"),
         Line2D([], [], marker="D", color=INK, mfc="white", ms=5, lw=1.2, label="start and push"),
-        Line2D([], [], marker="o", color=INK, ms=3, ls="none", label="model's particles"),
+        Line2D([], [], marker="o", color=INK, ms=3, ls="none", label="model's prediction"),
         Line2D([], [], marker="o", color=INK, mfc="white", ms=4, ls="none", label="true outcomes"),
     ]
     figure.legend(handles=handles, loc="lower center", ncol=7, bbox_to_anchor=(0.5, 0.0), columnspacing=1.2, fontsize=8)
