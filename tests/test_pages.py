@@ -1,4 +1,4 @@
-"""The documentation as its readers meet it: links lead somewhere, pages are short, and questions are answered within two clicks."""
+"""The documentation: links lead somewhere, pages are short, and questions are answered within two clicks."""
 
 import re
 from functools import cache
