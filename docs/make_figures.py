@@ -5,7 +5,9 @@
 
 import sys
 
+from figures.angles import angles_picture
 from figures.arm import arm_picture
+from figures.box_plan import plan_picture
 from figures.certificates import dial_picture
 from figures.choosing import alpha_study, leaf_study, neighbour_study, size_study
 from figures.closed_loop import closed_loop_picture
@@ -16,6 +18,7 @@ from figures.guarantee import draws_picture, rank_picture, spread_picture
 from figures.horizon import horizon_picture
 from figures.idea import idea_picture, own_data_picture, region_picture
 from figures.methods import methods_pictures, neighbour_picture, rod_picture
+from figures.monitor import monitor_picture
 from figures.overview import overview_picture
 from figures.own_page import own_page_picture
 from figures.rooms import rooms_picture
@@ -33,6 +36,8 @@ PICTURES = {
     "methods": methods_pictures,
     "neighbours": neighbour_picture,
     "rod": rod_picture,
+    "angles": angles_picture,
+    "monitor": monitor_picture,
     "own-data": own_data_picture,
     "example-wheels": wheels_picture,
     "example-block": block_picture,
@@ -42,6 +47,7 @@ PICTURES = {
     "episodes": episodes_picture,
     "shelf": shelf_film,
     "view-own": own_page_picture,
+    "plan": plan_picture,
     "horizon": horizon_picture,
     "closed-loop": closed_loop_picture,
     "certificate-dial": dial_picture,
