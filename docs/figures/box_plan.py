@@ -44,7 +44,7 @@ def plan_picture() -> None:
     plot_strata(box.strata, ax)
     for x in run.inputs:
         cells = cap.region(x, alpha=0.1, rng=0).cells()
-        ax.scatter(*centres[cells].T, s=3, marker="s", lw=0, color=FREE, alpha=0.12)
+        ax.scatter(*centres[cells].T, s=4.6, marker="s", lw=0, color=FREE, alpha=0.12)
     ax.add_patch(Circle(PIT, RADIUS, color=INK, alpha=0.75))
     ax.add_patch(Circle(GOAL, 0.08, fill=False, color=CORNER, lw=1.5))
     ax.plot(*run.states.T, marker="o", ms=4, mfc="white", color=INK, lw=1)
