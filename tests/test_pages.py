@@ -22,9 +22,9 @@ def by_path(path):
 
 @cache
 def shown(path):
-    """A page without code blocks and comments."""
+    """A page without comments, code blocks and the lines that insert the reference of a class."""
     text = re.sub(r"<!--.*?-->", "", path.read_text(encoding="utf-8"), flags=re.S)
-    return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    return re.sub(r"^```.*?^```|^:::[^\n]*", "", text, flags=re.S | re.M)
 
 
 @cache
@@ -51,6 +51,11 @@ def test_links_lead_somewhere(page):
     ]
     missing = [name for name in MENTION.findall(shown(page)) if not (ROOT / name).exists()]
     assert not broken + missing
+
+
+def test_every_picture_is_shown():
+    shown_files = {file for page in TEXTS for _, file, _ in links(page)}
+    assert not [picture.name for picture in (DOCS / "images").iterdir() if picture not in shown_files]
 
 
 def test_every_page_is_in_the_menu_once():
