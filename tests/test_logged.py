@@ -255,7 +255,7 @@ def test_memory_keeps_to_a_piece(tmp_path):
     log = LoggedTransitions(tmp_path / "log.parquet", "x", "u", "after")
     assert len(log) == n
     assert [len(piece) for piece in log.pieces(n - 100_000)] != []
-    with pytest.raises(CaptureError, match="claims to hold 288,000,000 bytes in"):
+    with pytest.raises(CaptureError, match="states 288,000,000 unpacked bytes in"):
         log.read()
 
 

@@ -153,7 +153,7 @@ def test_a_numba_that_may_not_compile_is_reported():
     assert done.returncode == 0, done.stderr
     assert (
         done.stdout.splitlines()
-        == ["NUMBA_DISABLE_JIT is set, but kernels run only if numba may compile them; unset it."] * 3
+        == ["NUMBA_DISABLE_JIT is set, but the kernels only run compiled; unset it."] * 3
     )
     code = "import sys; from capture_cp.cli import main; main(sys.argv[1:])"
     command = [sys.executable, "-c", code, "coverage", "marble", "--maps", "center"]

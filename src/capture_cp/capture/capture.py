@@ -20,7 +20,7 @@ from capture_cp.base.checks import (
     same_length,
     some_rows,
 )
-from capture_cp.base.streams import Randomness, asked_again, generator
+from capture_cp.base.streams import Randomness, rng_of_chunk, generator
 from capture_cp.capture.artifact import FORMAT
 from capture_cp.capture.compiled import Compiled
 from capture_cp.capture.fitted import Fitted
@@ -292,7 +292,7 @@ class Capture(Fitted):
         counted = volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None
         asked = alpha, confidence
         for number, rows in chunks_of(len(X)):
-            part = self.predicted(X[rows], None, asked_again(rng, number)) if known is None else known[rows]
+            part = self.predicted(X[rows], None, rng_of_chunk(rng, number)) if known is None else known[rows]
             inside[rows] = self._contains(X[rows], Y[rows], m[rows], *asked, part, simultaneous)
             if counted:
                 cells += self.count_cells(X[rows], *asked, part, simultaneous=simultaneous).sum(axis=0)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from capture_cp.base.arrays import digest
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, some_rows
-from capture_cp.base.streams import asked_again
+from capture_cp.base.streams import rng_of_chunk
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.preflight import check_unseen
 from capture_cp.conformal.coverage import Coverage
@@ -95,7 +95,7 @@ def _ask(cap: Capture, alpha: float, confidence: float | None, rng: int, span: S
     found = []
     for chunk in span.chunks():
         m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
-        again = asked_again(rng, chunk.number)
+        again = rng_of_chunk(rng, chunk.number)
         inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, labels=m, rng=again)
         found.append((inside, m.astype(np.int32), cap.partition_.grown.groups(chunk.X, m).astype(np.int32)))
     return _Asked(*map(np.concatenate, zip(*found)))
