@@ -128,7 +128,10 @@ def test_bad_particles_are_refused_wherever_they_come_from(cap, world, fresh, na
 MODELS = {
     "no callable": (5, "the model is a int; expected a callable"),
     "nothing": (None, "the model is a NoneType; expected a callable"),
-    "two arguments": (lambda X, n: None, r"the model must take \(X, n_particles, rng\), but too many positional arguments"),
+    "two arguments": (
+        lambda X, n: None,
+        r"the model must accept \(X, n_particles, rng\), but too many positional arguments",
+    ),
     "four arguments": (lambda X, n, rng, more: None, r"must take \(X, n_particles, rng\), but missing a required argument"),
     "the state for each row": (
         lambda X, n, rng: X[:, :2],

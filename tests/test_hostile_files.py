@@ -389,7 +389,7 @@ def test_more_quantiles_than_a_calibration_keeps_are_refused(fitted, box, tmp_pa
     """A test of the inputs draws thousands of times for each of them: 200,000 took 12 GB."""
     fitted["capture"].save(tmp_path / "file")
     forge(tmp_path / "file", change_header=lambda header: header["data"].update(inputs=inputs))
-    with pytest.raises(CaptureError, match="does not keep up to 63 quantiles of its inputs"):
+    with pytest.raises(CaptureError, match="input quantiles are malformed or more than 63"):
         Capture.load(tmp_path / "file", box, box.strata)
 
 

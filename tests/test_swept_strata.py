@@ -221,5 +221,5 @@ def test_bad_input_is_told_in_one_sentence(make, sentence):
 
 def test_joints_that_are_not_known_are_refused(monkeypatch):
     monkeypatch.setattr(swept_strata, "knows", lambda model: False)
-    with pytest.raises(CaptureError, match="no hinge, slide, ball or free joint; use ContactStrata"):
+    with pytest.raises(CaptureError, match="not a hinge, slide, ball or free joint; use ContactStrata"):
         SweptStrata(arm_scene(), PAIRS)

@@ -1,4 +1,4 @@
-"""Particles, the start and the outcome in a picture of a region (needs matplotlib)."""
+"""Particles, start and outcome in a plot of a region (needs matplotlib)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ OUTCOME_COLOUR = "#b3400a"
 
 
 class Marks(NamedTuple):
-    """Configurations (dc,) beside the region: where the robot was, and where it came to be."""
+    """Configurations (dc,) to mark in a plot: the robot's start, and the outcome."""
 
     start: Floats | None = None
     outcome: Floats | None = None
 
     @classmethod
     def checked(cls, region: Searchable, start: Any, outcome: Any) -> Marks:
-        """Marks with angles as the region's are drawn."""
+        """Marks with angles unwrapped like the region's."""
         given = {"start": start, "outcome": outcome}
         meaning = "(dc,): one configuration"
         return cls(
