@@ -397,5 +397,5 @@ def test_time_that_goes_backwards_is_an_error_with_its_row(tmp_path, transitions
         Transitions.from_arrays(*parts, episode=transitions.episode, time=columns["time"])
     interleaved = np.tile(np.arange(4), 5)
     Transitions.from_arrays(*parts, episode=interleaved, time=np.repeat(np.arange(5.0), 4))
-    with pytest.raises(CaptureError, match="say which episode each row belongs to"):
+    with pytest.raises(CaptureError, match="name the episode of each row"):
         Transitions.from_arrays(*parts, time=np.tile(np.arange(5.0), 4))

@@ -100,7 +100,7 @@ def test_too_many_columns_are_refused(tmp_path):
     ("text", "sentence"),
     [
         ("x,push,after\n1,2,3\n" + '"' + "1" * 200_000, "line 3, field larger than field limit"),
-        ("x,push,after\n1,2," + "z" * 100_000, r"column 'after' holds 'z+\.\.\.'"),
+        ("x,push,after\n1,2," + "z" * 100_000, r"column 'after' contains 'z+\.\.\.'"),
         ("x,push,after,run\n1,2,3," + "r" * 101 + "\n", "has a label of over 100 characters; use shorter ones"),
         ("x," * 3000 + "push,after\n", "repeats a column name: 'x'; give each column its own"),
         ("x" * 50_000 + ",push,after\n1,2,3\n", r"unknown column in .* 'x'; known: x+\.\.\., push, after"),
@@ -217,7 +217,7 @@ def test_a_chunk_bomb_is_refused_before_it_is_unpacked(bag_file, said):
     body = struct.pack("<QQQI", 0, 1, said, 0) + struct.pack("<I", 4) + b"zstd" + struct.pack("<Q", len(packed)) + packed
     data = path.read_bytes()
     path.write_bytes(data[:8] + b"\x06" + struct.pack("<Q", len(body)) + body + data[8:])
-    refused_log(path, BAG, "unpacked bytes in a file|unpacks to another size than it says|a chunk of")
+    refused_log(path, BAG, "unpacked bytes in a file|unpacks to a different size than stated|a chunk of")
 
 
 def test_a_definition_that_never_ends_is_refused(bag_file):
@@ -299,12 +299,12 @@ FOREIGN_ARRAYS = {
     "virtual": (virtual, "data of other files, not numbers"),
     "huge chunk": (
         lambda file, h5py: file.create_dataset(NEW, (10**6, 2), "f8", chunks=(10**8, 2), maxshape=(None, 2)),
-        "holds chunks of over",
+        "contains chunks of over",
     ),
     "huge claim": (lambda file, h5py: file.create_dataset(NEW, (10**12, 2), "f8", chunks=(9, 2)), "has shape"),
-    "text": (lambda file, h5py: file.create_dataset(NEW, data=[b"a"] * 5), "holds text, not numbers"),
-    "complex": (lambda file, h5py: file.create_dataset(NEW, (5, 2), "c16"), "holds complex128, not numbers"),
-    "another width": (lambda file, h5py: file.create_dataset(NEW, (5, 3), "f8"), r"has shape \(5, 3\); expected a row"),
+    "text": (lambda file, h5py: file.create_dataset(NEW, data=[b"a"] * 5), "contains text, not numbers"),
+    "complex": (lambda file, h5py: file.create_dataset(NEW, (5, 2), "c16"), "contains complex128, not numbers"),
+    "another width": (lambda file, h5py: file.create_dataset(NEW, (5, 3), "f8"), r"has shape \(5, 3\); expected one row"),
     "nothing": (lambda file, h5py: None, "a link, or nothing, not numbers"),
 }
 

@@ -140,7 +140,7 @@ def test_bets_of_ones_own_cannot_be_saved(tmp_path, cap):
     class Own(JumperMartingale):
         pass
 
-    with pytest.raises(CaptureError, match="with a Own cannot be saved"):
+    with pytest.raises(CaptureError, match="with martingale Own cannot be saved"):
         Monitor(cap, martingale=Own()).save(tmp_path / "watch.state")
 
 

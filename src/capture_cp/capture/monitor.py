@@ -113,7 +113,9 @@ class Monitor:
     def save(self, path: Pathlike) -> None:
         """Write the monitor's state (not the calibration) to one safetensors file, atomically."""
         if type(self.martingale) is not JumperMartingale:
-            raise CaptureError(f"a monitor with a {type(self.martingale).__name__} cannot be saved; use JumperMartingale.")
+            raise CaptureError(
+                f"a monitor with martingale {type(self.martingale).__name__} cannot be saved; use JumperMartingale."
+            )
         header = {
             "fingerprint": self.cap.fingerprint(),
             "martingale": self.martingale.facts(),
