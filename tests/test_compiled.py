@@ -241,7 +241,10 @@ def nan_at_the_end(array):
 CHANGES = {
     "float32": (lambda a: a.astype(np.float32), "is float32 of shape"),
     "strided": (lambda a: np.repeat(a, 2, axis=0)[::2], "in another memory layout"),
-    "a list": (lambda a: a.tolist(), "is list; a compiled calibration takes it as a C-contiguous array"),
+    "a list": (
+        lambda a: a.tolist(),
+        "is list; a compiled calibration does not convert arrays and needs a C-contiguous array",
+    ),
     "one column more": (lambda a: np.concatenate([a, a[..., :1]], axis=-1), "of shape"),
     "one row less": (lambda a: a[:-1].copy(), "of shape"),
     "one axis less": (lambda a: a[0].copy(), "of shape"),
@@ -274,8 +277,8 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_written(fast, fresh, 
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        (np.full(9, 3), "labels hold numbers outside -1 to 2"),
-        (np.full(9, -2), "labels hold numbers outside -1 to 2"),
+        (np.full(9, 3), "labels contain numbers outside -1 to 2"),
+        (np.full(9, -2), "labels contain numbers outside -1 to 2"),
         (np.zeros(9, dtype=np.int32), "labels is int32 of shape"),
         (np.zeros(8, dtype=np.int64), "labels is int64 of shape"),
         (np.zeros(9), "labels is float64 of shape"),

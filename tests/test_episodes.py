@@ -272,7 +272,7 @@ def test_groupings_that_part_episodes_are_refused(log):
             return partition, held_out
 
     assert issubclass(Careless, Groups)
-    with pytest.raises(CaptureError, match=r"Careless.split parts rows of one episode"):
+    with pytest.raises(CaptureError, match=r"Careless.split separates rows of one episode"):
         Capture(still, one_stratum(), groups=Careless(), n_particles=4).fit(log[0], log[1], episodes=log[2])
 
 

@@ -86,7 +86,7 @@ def test_a_calibration_from_a_file_is_the_same_calibration(tmp_path, cap):
 
 def test_a_monitor_of_another_calibration_is_refused(tmp_path, cap):
     Monitor(cap).save(tmp_path / "watch.state")
-    with pytest.raises(CaptureError, match=r"monitor state .*watch.state: it watches another calibration"):
+    with pytest.raises(CaptureError, match=r"monitor state .*watch.state: it monitors another calibration"):
         Monitor.load(tmp_path / "watch.state", fitted(np.random.default_rng(9)))
 
 

@@ -284,7 +284,7 @@ class NaN(LinearRegression):
         (OneNumber(), r"what the regressor predicts has shape \(1,\), expected \(n, dc\)"),
         (NaN(), "what the regressor predicts has 2 NaN or infinite values"),
         (SVR(), r"SVR\(\) cannot be trained on 2 numbers per row .* sklearn.multioutput.MultiOutputRegressor"),
-        ("linear", "the regressor is 'linear'; expected one of scikit-learn's kind"),
+        ("linear", "the regressor is 'linear'; expected a scikit-learn regressor"),
         (LinearRegression, "the regressor is <class .*expected a scikit-learn regressor"),
     ],
     ids=["shape", "nan", "one target", "a word", "a class"],

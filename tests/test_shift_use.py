@@ -58,7 +58,10 @@ def test_a_group_of_too_little_weight_is_infinite_and_named():
 def test_a_needlessly_large_bound_makes_thresholds_infinite():
     X, Y, _ = transitions(np.random.default_rng(0).random(400), np.random.default_rng(1))
     cap = capture(OneGroup()).fit(X, Y, shift=Shift(uniform, uniform, 50.0))
-    with pytest.warns(CaptureWarning, match=r"effective size of 400.0 and 8.0 times the largest ratio in sum; 9 are needed"):
+    with pytest.warns(
+        CaptureWarning,
+        match=r"effective size of 400.0 and a total weight of 8.0 times the largest ratio; both must be at least 9",
+    ):
         assert np.isinf(cap.group_thresholds(0.1)).all()
     assert cap.effective_sizes().tolist() == [400.0]
 

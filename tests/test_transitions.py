@@ -125,7 +125,7 @@ def test_a_csv_with_a_byte_order_mark_and_spaces_is_read(tmp_path):
         ({"next": np.zeros((4, 1))}, "state has 3 rows and next has 4"),
         ({"action": np.full((3, 1), np.nan)}, "action has 3 NaN or infinite values, first in rows 0, 1, 2"),
         ({"action": "x"}, "action is not an array of numbers"),
-        ({"state_names": ["a", "b"]}, "state has 1 columns and 2 names; give one name per column"),
+        ({"state_names": ["a", "b"]}, "state has 1 columns and 2 names; pass one name per column"),
         ({"state_names": ["a"], "next_names": ["a"]}, "repeat; every column of state, action and next needs its own name"),
     ],
 )

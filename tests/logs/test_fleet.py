@@ -115,7 +115,7 @@ def test_groups_that_must_see_all_rows_cannot_be_fitted_in_pieces():
         def split(self, examples, rng):
             return OneGroup().split(examples, rng)
 
-    with pytest.raises(Exception, match="Whole writes split, which needs the whole log in memory"):
+    with pytest.raises(Exception, match="Whole implements split, which needs the whole log in memory"):
         fit_log(Capture(BOX.model, BOX.strata, groups=Whole()), log(100, 1))
 
 
