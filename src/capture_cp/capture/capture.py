@@ -291,12 +291,12 @@ class Capture(Fitted):
         known = None if prediction is None else self.predicted(X, prediction, None)
         inside, cells = np.empty(len(X), dtype=bool), np.zeros(len(self.strata.names) + 1)
         counted = volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None
-        asked = alpha, confidence
+        levels = alpha, confidence
         for number, rows in chunks_of(len(X)):
             part = self.predicted(X[rows], None, rng_of_chunk(rng, number)) if known is None else known[rows]
-            inside[rows] = self._contains(X[rows], Y[rows], m[rows], *asked, part, simultaneous)
+            inside[rows] = self._contains(X[rows], Y[rows], m[rows], *levels, part, simultaneous)
             if counted:
-                cells += self.count_cells(X[rows], *asked, part, simultaneous=simultaneous).sum(axis=0)
+                cells += self.count_cells(X[rows], *levels, part, simultaneous=simultaneous).sum(axis=0)
         groups, numbers = self.partition_.grown.groups(X, m), None if episodes is None else episode_numbers(episodes, len(X))
         volume = cells / len(X) if counted else None
         return self.tallied(inside, m, groups, float(alpha), volume, numbers, simultaneous)
@@ -459,7 +459,7 @@ class Capture(Fitted):
         if not isinstance(known, WeightedScores):
             return super()._warn_of_groups(small, alpha, confidence)
         size, times = known.effective_sizes, known.times_largest
-        warn_of_light_groups({j: (words, size[j], times[j]) for j, (words, _) in small.items()}, alpha)
+        warn_of_light_groups({j: (name, size[j], times[j]) for j, (name, _) in small.items()}, alpha)
 
     # -- saved calibrations -------------------------------------------------------------------------------------------
 

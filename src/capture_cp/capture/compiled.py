@@ -80,7 +80,7 @@ class Compiled(AtOneAlpha):
         except TypeError:
             good = False
         if not good:
-            raise self._refusal(out=(out, np.float64, (len(self.names),)), X=self._inputs(X))
+            raise self._argument_error(out=(out, np.float64, (len(self.names),)), X=self._inputs(X))
         return out
 
     def contains(self, X: Floats, Y: Floats, particles: Floats, labels: Ints, out: Bools) -> Bools:
@@ -94,8 +94,8 @@ class Compiled(AtOneAlpha):
             good = False
         if not good:
             Y_and_labels = {"Y": (Y, np.float64, (self.n_outputs,)), "labels": (labels, np.int64, ())}
-            given = {"X": self._inputs(X), **Y_and_labels, "particles": self._cloud(particles)}
-            raise self._refusal(out=(out, np.bool_, ()), **given)
+            arguments = {"X": self._inputs(X), **Y_and_labels, "particles": self._cloud(particles)}
+            raise self._argument_error(out=(out, np.bool_, ()), **arguments)
         return out
 
     def count_cells(self, X: Floats, particles: Floats, out: Ints) -> Ints:
@@ -114,7 +114,7 @@ class Compiled(AtOneAlpha):
             good = False
         if not good:
             shaped = (out, np.int64, (len(self.names) + 1,))
-            raise self._refusal(out=shaped, X=self._inputs(X), particles=self._cloud(particles))
+            raise self._argument_error(out=shaped, X=self._inputs(X), particles=self._cloud(particles))
         return out
 
     def __getstate__(self) -> dict[str, Any]:
@@ -144,16 +144,16 @@ class Compiled(AtOneAlpha):
             self._threads.scratch = *room, np.empty(len(self.names) + 1), indices
             return self._threads.scratch  # type: ignore[no-any-return]
 
-    def _inputs(self, X: Any) -> _Given:
+    def _inputs(self, X: Any) -> _Argument:
         return X, np.float64, (self.n_inputs,)
 
-    def _cloud(self, particles: Any) -> _Given:
+    def _cloud(self, particles: Any) -> _Argument:
         return particles, np.float64, (self.n_particles, self.n_outputs)
 
-    def _refusal(self, out: _Given, **given: _Given) -> CaptureError:
+    def _argument_error(self, out: _Argument, **arguments: _Argument) -> CaptureError:
         """The error that explains what is wrong with the arrays of a call."""
-        rows = len(given["X"][0]) if isinstance(given["X"][0], np.ndarray) and given["X"][0].ndim else 0
-        for name, (array, kind, row) in (given | {"out": out}).items():
+        rows = len(arguments["X"][0]) if isinstance(arguments["X"][0], np.ndarray) and arguments["X"][0].ndim else 0
+        for name, (array, kind, row) in (arguments | {"out": out}).items():
             wanted = (rows, *row)
             fits = isinstance(array, np.ndarray) and array.dtype == kind and array.shape == wanted
             usable = fits and array.flags.c_contiguous and array.flags.aligned
@@ -171,7 +171,7 @@ class Compiled(AtOneAlpha):
 
 
 #: An array argument, with the type and the row shape that it should have.
-_Given = tuple[Any, Any, tuple[int, ...]]
+_Argument = tuple[Any, Any, tuple[int, ...]]
 
 
 #: Error for a metric that is a table of axes.

@@ -95,6 +95,6 @@ class CompiledCuda(AtOneAlpha):
         return self._regions._replace(clouds=cloud)
 
 
-def _answer(found: Any, *given: Any) -> Any:
+def _answer(found: Any, *arguments: Any) -> Any:
     """The result, left on the GPU if any argument was there."""
-    return found if any(map(is_on_device, given)) else found.copy_to_host()
+    return found if any(map(is_on_device, arguments)) else found.copy_to_host()

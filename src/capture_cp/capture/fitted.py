@@ -331,7 +331,7 @@ class Fitted(Params, ABC):
         if seen[infinite].any():
             warn_of_few_episodes(self.calibration_.n_together, alpha, confidence)
             return
-        unseen = [words for words in map(self.describe_group, infinite) if words != self._expected_empty]
+        unseen = [name for name in map(self.describe_group, infinite) if name != self._expected_empty]
         if unseen:
             warn_of_unseen_groups(unseen, "episode")
 

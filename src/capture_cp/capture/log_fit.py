@@ -79,26 +79,26 @@ def coverage_of_log(
     inside = np.empty(n, dtype=bool)
     m, groups = (np.empty(n, dtype=np.int32) for _ in range(2))
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
-    for asked in run(partial(_ask, cap, alpha, confidence, rng), part.spans()):
-        rows = slice(at, at := at + len(asked.inside))
-        inside[rows], m[rows], groups[rows] = asked
+    for tested in run(partial(_test, cap, alpha, confidence, rng), part.spans()):
+        rows = slice(at, at := at + len(tested.inside))
+        inside[rows], m[rows], groups[rows] = tested
     return cap.tallied(inside, m, groups, float(alpha), None, part.episodes())
 
 
-class _Asked(NamedTuple):
+class _Tested(NamedTuple):
     inside: Bools  # (n,)
     m: SmallInts  # (n,)
     groups: SmallInts  # (n,)
 
 
-def _ask(cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span) -> _Asked:
+def _test(cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span) -> _Tested:
     found = []
     for chunk in span.chunks():
         m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
-        again = rng_of_chunk(rng, chunk.number)
-        inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, labels=m, rng=again)
+        own_rng = rng_of_chunk(rng, chunk.number)
+        inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, labels=m, rng=own_rng)
         found.append((inside, m.astype(np.int32), cap.partition_.grown.groups(chunk.X, m).astype(np.int32)))
-    return _Asked(*map(np.concatenate, zip(*found)))
+    return _Tested(*map(np.concatenate, zip(*found)))
 
 
 class _Scored(NamedTuple):

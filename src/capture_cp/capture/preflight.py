@@ -193,7 +193,7 @@ def warn_of_small_groups(
     """
     if not sizes:
         return
-    shown = ", ".join(f"group {j} ({words}) has {size}" for j, (words, size) in list(sizes.items())[:4])
+    shown = ", ".join(f"group {j} ({name}) has {size}" for j, (name, size) in list(sizes.items())[:4])
     more = f", and {len(sizes) - 4} more groups" if len(sizes) > 4 else ""
     needed = size_needed(alpha, confidence)
     remedy = (
@@ -214,8 +214,8 @@ def warn_of_light_groups(groups: Mapping[int, tuple[str, float, float]], alpha: 
     if not groups:
         return
     shown = ", ".join(
-        f"group {j} ({words}) has an effective size of {size:.1f} and a total weight of {times:.1f} times the largest ratio"
-        for j, (words, size, times) in list(groups.items())[:4]
+        f"group {j} ({name}) has an effective size of {size:.1f} and a total weight of {times:.1f} times the largest ratio"
+        for j, (name, size, times) in list(groups.items())[:4]
     )
     more = f", and {len(groups) - 4} more groups" if len(groups) > 4 else ""
     warnings.warn(

@@ -48,7 +48,7 @@ def draw_marks(region: Searchable, ax: Any, axes: tuple[int, ...], marks: Marks)
         ax.scatter(*at(marks.start), zorder=5, label="start", **look, **_in_front(axes))
     if marks.outcome is not None:
         look = {"marker": "x", "s": 75, "color": OUTCOME_COLOUR, "linewidths": 2.2}
-        ax.scatter(*at(marks.outcome), zorder=6, label="what happened", **look, **_in_front(axes))
+        ax.scatter(*at(marks.outcome), zorder=6, label="outcome", **look, **_in_front(axes))
 
 
 def _in_front(axes: Sequence[int]) -> dict[str, Any]:

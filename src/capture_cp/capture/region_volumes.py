@@ -43,9 +43,9 @@ def batch_volumes(
     volumes, size = np.where(np.isposinf(q), np.inf, 0.0), max(1, BLOCK // draws)
     for columns in _alike(q):
         limits = q[:, columns[0]]
-        asked = np.flatnonzero((limits >= 0) & np.isfinite(limits))
-        for first in range(0, len(asked), size):
-            rows = asked[first : first + size]
+        finite = np.flatnonzero((limits >= 0) & np.isfinite(limits))
+        for first in range(0, len(finite), size):
+            rows = finite[first : first + size]
             drawn = [score.propose(prediction[i : i + 1], float(limits[i]), draws, dims, rng) for i in rows]
             volumes[np.ix_(rows, columns)] = _means(drawn, columns, strata)
     return volumes

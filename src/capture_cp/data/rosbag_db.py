@@ -31,15 +31,15 @@ class DatabaseFile:
                 raise Damaged("it has no tables of topics and messages")
             definitions: dict[str, tuple[str, str]] = {}
             if "message_definitions" in tables:
-                asked = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
-                definitions = {str(kind): (str(language), str(text)) for kind, language, text in data.execute(asked)}
+                query = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
+                definitions = {str(kind): (str(language), str(text)) for kind, language, text in data.execute(query)}
             found = data.execute("SELECT id, name, type, serialization_format FROM topics ORDER BY id").fetchall()
             self.topics = {
                 int(number): Topic(int(number), str(name), str(kind), str(way), *definitions.get(str(kind), ("", "")))
                 for number, name, kind, way in found
             }
-            asked = "SELECT topic_id, count(*), min(timestamp), max(timestamp) FROM messages GROUP BY topic_id"
-            counted = data.execute(asked).fetchall()
+            query = "SELECT topic_id, count(*), min(timestamp), max(timestamp) FROM messages GROUP BY topic_id"
+            counted = data.execute(query).fetchall()
         self.counts = {int(number): int(count) for number, count, _, _ in counted}
         self.start = min((int(first) for _, _, first, _ in counted), default=1 << 63)
         self.end = max((int(last) for _, _, _, last in counted), default=0)
@@ -47,9 +47,9 @@ class DatabaseFile:
     def messages(self, wanted: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
         """Topic number, time stamp in ns and content of every message of the wanted topics, in file order."""
         marks = ", ".join("?" * len(wanted))
-        asked = f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks}) ORDER BY id"
+        query = f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks}) ORDER BY id"
         with closing(self._opened()) as data:
-            yield from data.execute(asked, list(wanted))
+            yield from data.execute(query, list(wanted))
 
     def _opened(self) -> sqlite3.Connection:
         data = sqlite3.connect(f"file:{quote(str(self.path.absolute()))}?mode=ro&immutable=1", uri=True)

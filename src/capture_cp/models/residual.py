@@ -63,8 +63,8 @@ class Residual(Params):
         same_length("X", X, "Y", Y)
         if any(axis not in range(Y.shape[1]) for axis in self.angles):
             raise CaptureError(f"angles are {tuple(self.angles)}; the configuration has axes 0 to {Y.shape[1] - 1}.")
-        asked = (callable(getattr(self.regressor, name, None)) for name in ("fit", "predict", "get_params"))
-        if isinstance(self.regressor, type) or not all(asked):
+        has_methods = (callable(getattr(self.regressor, name, None)) for name in ("fit", "predict", "get_params"))
+        if isinstance(self.regressor, type) or not all(has_methods):
             raise CaptureError(
                 f"the regressor is {self.regressor!r}; expected a scikit-learn regressor, such as LinearRegression()."
             )
