@@ -219,7 +219,7 @@ class ParallelKernel:
 def require_compiler() -> None:
     """Raise an error if numba's compiler is disabled: kernels rely on behaviour of compiled code."""
     if config.DISABLE_JIT:
-        raise CaptureError("NUMBA_DISABLE_JIT is set, but the kernels only run compiled; unset it.")
+        raise CaptureError("NUMBA_DISABLE_JIT is set, but the kernels need numba's compiler; unset it.")
 
 
 def parallel_kernel(cache: bool) -> Callable[[Callable[..., Any]], Any]:
