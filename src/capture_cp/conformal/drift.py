@@ -82,8 +82,9 @@ class Outcomes:
     ranks: Ints
 
     def shortfall(self, here: Bools) -> float:
-        """P-value of so few outcomes held among those `here` (n,): the larger of a test that counts only the sampling
-        variation of the batch and one that also counts that of the calibration.
+        """P-value of so few outcomes held among those `here` (n,).
+
+        It is the larger of two: one counts only the sampling variation of the batch, the other also that of the calibration.
         """
         from scipy import stats
 

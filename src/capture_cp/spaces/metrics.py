@@ -191,6 +191,7 @@ class Product(Blocks):
         sizes: number of axes of each block.
         weights: one weight per block, all equal by default.
 
+    >>> from capture_cp import SE2, Product, Torus
     >>> arm_on_wheels = Product((SE2(0.4), Torus()), sizes=(3, 6))
     """
 
