@@ -142,7 +142,7 @@ def test_parts_of_the_users_own_are_named_and_asked_for(world, fresh, path, load
 
     cap = clone(fit("pcp", world)).set_params(score=Mine(2)).fit(world.X, world.Y, prediction=world.particles)
     cap.save(path)
-    with pytest.raises(CaptureError, match=r"it uses Mine, a class of your own; pass it to load as score="):
+    with pytest.raises(CaptureError, match=r"it uses your own class Mine; pass an instance to load as score="):
         load(path)
     assert np.array_equal(load(path, score=Mine(2)).thresholds(fresh.X), cap.thresholds(fresh.X))
 

@@ -128,8 +128,14 @@ def test_bad_particles_are_refused_wherever_they_come_from(cap, world, fresh, na
 MODELS = {
     "no callable": (5, "the model is a int; expected a callable"),
     "nothing": (None, "the model is a NoneType; expected a callable"),
-    "two arguments": (lambda X, n: None, r"the model must take \(X, n_particles, rng\), but too many positional arguments"),
-    "four arguments": (lambda X, n, rng, more: None, r"must take \(X, n_particles, rng\), but missing a required argument"),
+    "two arguments": (
+        lambda X, n: None,
+        r"the model must accept \(X, n_particles, rng\), but too many positional arguments",
+    ),
+    "four arguments": (
+        lambda X, n, rng, more: None,
+        r"must accept \(X, n_particles, rng\), but missing a required argument",
+    ),
     "the state for each row": (
         lambda X, n, rng: X[:, :2],
         r"the model's particles has shape \(\d+, 2\), expected \(n, L, dc\)",
@@ -176,7 +182,7 @@ def test_an_error_inside_the_model_is_the_models_own(world):
 PARTS = {
     "k of 0": ({"score": NearestParticles(0)}, "k is 0; expected a whole number of at least 1"),
     "k below 0": ({"score": NearestParticles(-2)}, "k is -2; expected a whole number of at least 1"),
-    "k above L": ({"score": NearestParticles(9)}, "k is 9, but the model gives 8 particles; choose k from 1 to 8"),
+    "k above L": ({"score": NearestParticles(9)}, "k is 9, but the model returns 8 particles; choose k from 1 to 8"),
     "k in between": ({"score": NearestParticles(1.5)}, "k is 1.5; expected a whole number"),
     "k in words": ({"score": NearestParticles("all")}, "k is 'all'; expected a whole number"),
     "k of True": ({"score": NearestParticles(True)}, "k is True; expected a whole number"),

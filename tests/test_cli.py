@@ -154,7 +154,7 @@ def test_names_that_no_file_can_have_are_refused(capsys, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["", ".", "/"])
 def test_a_calibration_needs_a_name(name, tmp_path, monkeypatch, fitted):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CaptureError, match=r"cannot write .*not the name of a file; choose one"):
+    with pytest.raises(CaptureError, match=r"cannot write .*it is not a file name; choose one"):
         fitted["capture"].save(name)
 
 

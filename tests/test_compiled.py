@@ -220,7 +220,7 @@ class Taxi(Metric):
 @pytest.mark.parametrize("score", [Mahalanobis(), Own(2), NearestParticles(2, Taxi())], ids=repr)
 def test_scores_without_a_compiled_form_are_refused(world, score):
     cap = Capture(world.box, world.box.strata, score, OneGroup()).fit(world.X, world.Y)
-    with pytest.raises(CaptureError, match="cannot be compiled; compile knows ParticleBox, and NearestParticles"):
+    with pytest.raises(CaptureError, match="cannot be compiled; compile supports ParticleBox, and NearestParticles"):
         cap.compile()
 
 
@@ -241,13 +241,16 @@ def nan_at_the_end(array):
 CHANGES = {
     "float32": (lambda a: a.astype(np.float32), "is float32 of shape"),
     "strided": (lambda a: np.repeat(a, 2, axis=0)[::2], "in another memory layout"),
-    "a list": (lambda a: a.tolist(), "is list; a compiled calibration takes it as a C-contiguous array"),
+    "a list": (
+        lambda a: a.tolist(),
+        "is list; a compiled calibration does not convert arrays and needs a C-contiguous array",
+    ),
     "one column more": (lambda a: np.concatenate([a, a[..., :1]], axis=-1), "of shape"),
     "one row less": (lambda a: a[:-1].copy(), "of shape"),
     "one axis less": (lambda a: a[0].copy(), "of shape"),
     "None": (lambda a: None, "is NoneType"),
-    "NaN": (nan_at_the_end, "holds NaN or infinite values"),
-    "infinite": (lambda a: np.where(np.isfinite(a), -np.inf, a), "holds NaN or infinite values"),
+    "NaN": (nan_at_the_end, "has NaN or infinite values"),
+    "infinite": (lambda a: np.where(np.isfinite(a), -np.inf, a), "has NaN or infinite values"),
 }
 
 
@@ -274,8 +277,8 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_written(fast, fresh, 
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        (np.full(9, 3), "labels hold numbers outside -1 to 2"),
-        (np.full(9, -2), "labels hold numbers outside -1 to 2"),
+        (np.full(9, 3), "labels contain numbers outside -1 to 2"),
+        (np.full(9, -2), "labels contain numbers outside -1 to 2"),
         (np.zeros(9, dtype=np.int32), "labels is int32 of shape"),
         (np.zeros(8, dtype=np.int64), "labels is int64 of shape"),
         (np.zeros(9), "labels is float64 of shape"),
@@ -295,7 +298,9 @@ def test_places_for_answers_that_do_not_fit_are_refused(fast, fresh, change):
         lambda: fast.contains(X, Y, particles, labels, make(np.zeros(9, dtype=bool))),
         lambda: fast.count_cells(X, particles, make(np.zeros((9, 4), dtype=np.int64))),
     ):
-        with pytest.raises(CaptureError, match=r"out is .* a compiled calibration takes it as a C-contiguous array"):
+        with pytest.raises(
+            CaptureError, match=r"out is .* a compiled calibration does not convert arrays and needs a C-contiguous array"
+        ):
             ask()
 
 
@@ -322,5 +327,5 @@ def test_metrics_of_axes_are_compiled_and_count_no_cells(world, metric):
     fast, out = cap.compile(0.2), np.empty(len(world.X), dtype=bool)
     fast.contains(world.X, world.Y, particles, labels, out)
     np.testing.assert_array_equal(out, cap.contains(world.X, world.Y, 0.2, prediction=particles))
-    with pytest.raises(CaptureError, match="cells are counted in Euclidean distances"):
+    with pytest.raises(CaptureError, match="cells are counted only for SE2 and for Euclidean"):
         fast.count_cells(world.X, particles, np.empty((len(world.X), 4), dtype=np.int64))

@@ -119,10 +119,10 @@ def test_pieces_of_a_long_file_are_put_together(tmp_path, reader):
 def test_lines_and_cells_with_a_hash_do_not_vanish(tmp_path, reader):
     rows = [f"{'#' if i % 2 else ''}{i},0.5,1" for i in range(20)]
     (tmp_path / "log.csv").write_text("x,push,next\n" + "\n".join(rows) + "\n")
-    with pytest.raises(CaptureError, match="line 3, column 'x' holds '#1'"):
+    with pytest.raises(CaptureError, match="line 3, column 'x' contains '#1'"):
         read_transitions(tmp_path / "log.csv", "x", "push", "next")
     (tmp_path / "log.csv").write_text("x,push,next\n1,2,0.45#7\n")
-    with pytest.raises(CaptureError, match=r"line 2, column 'next' holds '0.45#7'"):
+    with pytest.raises(CaptureError, match=r"line 2, column 'next' contains '0.45#7'"):
         read_transitions(tmp_path / "log.csv", "x", "push", "next")
 
 

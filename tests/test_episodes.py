@@ -272,7 +272,7 @@ def test_groupings_that_part_episodes_are_refused(log):
             return partition, held_out
 
     assert issubclass(Careless, Groups)
-    with pytest.raises(CaptureError, match=r"Careless.split parts rows of one episode"):
+    with pytest.raises(CaptureError, match=r"Careless.split separates rows of one episode"):
         Capture(still, one_stratum(), groups=Careless(), n_particles=4).fit(log[0], log[1], episodes=log[2])
 
 
@@ -397,5 +397,5 @@ def test_time_that_goes_backwards_is_an_error_with_its_row(tmp_path, transitions
         Transitions.from_arrays(*parts, episode=transitions.episode, time=columns["time"])
     interleaved = np.tile(np.arange(4), 5)
     Transitions.from_arrays(*parts, episode=interleaved, time=np.repeat(np.arange(5.0), 4))
-    with pytest.raises(CaptureError, match="say which episode each row belongs to"):
+    with pytest.raises(CaptureError, match="name the episode of each row"):
         Transitions.from_arrays(*parts, time=np.tile(np.arange(5.0), 4))

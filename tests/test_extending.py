@@ -139,11 +139,11 @@ def test_a_part_of_a_log_extends_as_its_rows_do():
 def test_what_cannot_be_put_together_is_refused():
     first, second = log(2000, 1), log(1000, 2)
     cap = fitted(first)
-    with pytest.raises(CaptureError, match="in the calibration already"):
+    with pytest.raises(CaptureError, match="already in the calibration"):
         extend_calibration(cap, first)
-    with pytest.raises(CaptureError, match="in the calibration already"):
+    with pytest.raises(CaptureError, match="already in the calibration"):
         extend_calibration(extend_calibration(cap, second), second)
-    with pytest.raises(CaptureError, match="in the calibration already"):
+    with pytest.raises(CaptureError, match="already in the calibration"):
         merge_calibrations([cap, cap])
     with pytest.raises(CaptureError, match="another groups than the first"):
         merge_calibrations([cap, fitted(second)])

@@ -182,7 +182,7 @@ def test_features_are_taken_where_there_are_any(examples):
 
 
 def test_features_asked_for_but_missing_are_an_error(examples):
-    with pytest.raises(CaptureError, match='needs strata with features; give them some or use "label"'):
+    with pytest.raises(CaptureError, match='needs strata with features; add features or use "label"'):
         Tree(per_stratum=False, stratum_input="features").split(examples, rng())
 
 

@@ -314,7 +314,7 @@ def test_episodes_that_were_executed_can_be_merged(cap, strata):
     [
         ({"min_stratum": 0}, "min_stratum is 0; expected a whole number of at least 1"),
         ({"min_stratum": 2.5}, "min_stratum is 2.5"),
-        ({"min_stratum": 9, "per_stratum": False}, "min_stratum merges strata that have a tree each"),
+        ({"min_stratum": 9, "per_stratum": False}, "min_stratum merges strata with one tree each"),
     ],
     ids=str,
 )

@@ -77,7 +77,7 @@ def test_an_array_that_is_not_what_it_claims_is_refused(tmp_path, entry):
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
     npz(tmp_path / "log.npz", x=npy((20_000_000,), body=bytes(160_000_000)))
-    refused(tmp_path / "log.npz", "claims to hold 160,000,128 bytes in .* which no log or recording does")
+    refused(tmp_path / "log.npz", "states 160,000,128 unpacked bytes in a file of .* far more than any log")
     with pytest.raises(CaptureError, match="is not an episode of ours"):
         Episode.load(tmp_path / "log.npz")
 
@@ -100,7 +100,7 @@ def test_too_many_columns_are_refused(tmp_path):
     ("text", "sentence"),
     [
         ("x,push,after\n1,2,3\n" + '"' + "1" * 200_000, "line 3, field larger than field limit"),
-        ("x,push,after\n1,2," + "z" * 100_000, r"column 'after' holds 'z+\.\.\.'"),
+        ("x,push,after\n1,2," + "z" * 100_000, r"column 'after' contains 'z+\.\.\.'"),
         ("x,push,after,run\n1,2,3," + "r" * 101 + "\n", "has a label of over 100 characters; use shorter ones"),
         ("x," * 3000 + "push,after\n", "repeats a column name: 'x'; give each column its own"),
         ("x" * 50_000 + ",push,after\n1,2,3\n", r"unknown column in .* 'x'; known: x+\.\.\., push, after"),
@@ -128,7 +128,7 @@ def test_a_run_length_bomb_is_refused(tmp_path, arrow):
     rows = arrow.array(np.zeros(30_000_000, dtype=np.int8))
     arrow.parquet.write_table(arrow.table({"x": rows, "push": rows, "after": rows}), tmp_path / "log.parquet")
     assert (tmp_path / "log.parquet").stat().st_size < 400_000
-    refused(tmp_path / "log.parquet", "claims to hold 720,000,000 bytes in")
+    refused(tmp_path / "log.parquet", "states 720,000,000 unpacked bytes in")
 
 
 @pytest.mark.parametrize("store_schema", [True, False], ids=["as words by number", "as text"])
@@ -217,7 +217,7 @@ def test_a_chunk_bomb_is_refused_before_it_is_unpacked(bag_file, said):
     body = struct.pack("<QQQI", 0, 1, said, 0) + struct.pack("<I", 4) + b"zstd" + struct.pack("<Q", len(packed)) + packed
     data = path.read_bytes()
     path.write_bytes(data[:8] + b"\x06" + struct.pack("<Q", len(body)) + body + data[8:])
-    refused_log(path, BAG, "claims to hold|unpacks to another size than it says|a chunk of")
+    refused_log(path, BAG, "unpacked bytes in a file|unpacks to a different size than stated|a chunk of")
 
 
 def test_a_definition_that_never_ends_is_refused(bag_file):
@@ -299,12 +299,12 @@ FOREIGN_ARRAYS = {
     "virtual": (virtual, "data of other files, not numbers"),
     "huge chunk": (
         lambda file, h5py: file.create_dataset(NEW, (10**6, 2), "f8", chunks=(10**8, 2), maxshape=(None, 2)),
-        "holds chunks of over",
+        "contains chunks of over",
     ),
     "huge claim": (lambda file, h5py: file.create_dataset(NEW, (10**12, 2), "f8", chunks=(9, 2)), "has shape"),
-    "text": (lambda file, h5py: file.create_dataset(NEW, data=[b"a"] * 5), "holds text, not numbers"),
-    "complex": (lambda file, h5py: file.create_dataset(NEW, (5, 2), "c16"), "holds complex128, not numbers"),
-    "another width": (lambda file, h5py: file.create_dataset(NEW, (5, 3), "f8"), r"has shape \(5, 3\); expected a row"),
+    "text": (lambda file, h5py: file.create_dataset(NEW, data=[b"a"] * 5), "contains text, not numbers"),
+    "complex": (lambda file, h5py: file.create_dataset(NEW, (5, 2), "c16"), "contains complex128, not numbers"),
+    "another width": (lambda file, h5py: file.create_dataset(NEW, (5, 3), "f8"), r"has shape \(5, 3\); expected one row"),
     "nothing": (lambda file, h5py: None, "a link, or nothing, not numbers"),
 }
 
@@ -324,7 +324,7 @@ def test_demonstrations_that_nobody_has_room_for_are_refused(demos):
             file.create_dataset(f"data/demo_{i}/actions", (10**12, 1), "f8", chunks=(9, 1))
             file.create_dataset(f"data/demo_{i}/obs/q", (10**12, 1), "f8", chunks=(9, 1))
 
-    refused_log(demos(change), DEMOS, "claims to hold 2,000,000,000,000 bytes in")
+    refused_log(demos(change), DEMOS, "states 2,000,000,000,000 unpacked bytes in")
 
 
 def test_demonstrations_without_h5py_say_how_to_get_it(demos, monkeypatch):
@@ -389,7 +389,7 @@ def test_more_quantiles_than_a_calibration_keeps_are_refused(fitted, box, tmp_pa
     """A test of the inputs draws thousands of times for each of them: 200,000 took 12 GB."""
     fitted["capture"].save(tmp_path / "file")
     forge(tmp_path / "file", change_header=lambda header: header["data"].update(inputs=inputs))
-    with pytest.raises(CaptureError, match="does not keep up to 63 quantiles of its inputs"):
+    with pytest.raises(CaptureError, match="input quantiles are malformed or more than 63"):
         Capture.load(tmp_path / "file", box, box.strata)
 
 

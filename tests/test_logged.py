@@ -158,12 +158,12 @@ def test_what_leads_nowhere_may_be_missing(tmp_path):
 
 def test_next_or_following_but_not_both(tmp_path):
     path = write(tmp_path / "log.csv", table([3]))
-    with pytest.raises(CaptureError, match="both of next and following are given"):
+    with pytest.raises(CaptureError, match="both of next and following are set"):
         read_transitions(path, "q", "u", "t", following="q")
-    with pytest.raises(CaptureError, match="neither of next and following are given"):
+    with pytest.raises(CaptureError, match="neither of next and following are set"):
         read_transitions(path, "q", "u")
     lonely = write(tmp_path / "lonely.csv", table([1, 1]))
-    with pytest.raises(CaptureError, match="has no two rows of one episode behind each other"):
+    with pytest.raises(CaptureError, match="has no two consecutive rows of one episode"):
         read_transitions(lonely, "q", "u", following="q", episode="run")
 
 
@@ -182,7 +182,10 @@ def test_time_is_checked_across_pieces(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        ([[1.0, 2.0], [1.0, 2.0], [1.0]], "holds lists of different lengths, first in data row 3, not numbers of one width"),
+        (
+            [[1.0, 2.0], [1.0, 2.0], [1.0]],
+            "contains lists of different lengths, first in data row 3, not numbers of one width",
+        ),
         ([[1.0, 2.0], None, [1.0, 2.0]], "has no list in data row 2; fill it in"),
         (
             [[1.0, 2.0], [1.0, None], [1.0, 2.0]],
@@ -190,10 +193,10 @@ def test_time_is_checked_across_pieces(tmp_path, monkeypatch):
         ),
         (
             pyarrow.array([[], [], []], pyarrow.list_(pyarrow.float64())),
-            "column 'q' of .* holds lists that are empty or missing, not numbers",
+            "column 'q' of .* contains lists that are empty or missing, not numbers",
         ),
-        ([["a"], ["b"], ["c"]], "column 'q' of .* holds lists of text, not numbers"),
-        ([[[1.0]], [[1.0]], [[1.0]]], "column 'q' of .* holds lists of list, not numbers"),
+        ([["a"], ["b"], ["c"]], "column 'q' of .* contains lists of text, not numbers"),
+        ([[[1.0]], [[1.0]], [[1.0]]], "column 'q' of .* contains lists of list, not numbers"),
     ],
     ids=["ragged", "null", "null inside", "empty", "text", "nested"],
 )
@@ -233,10 +236,10 @@ def test_files_of_a_folder_must_agree(tmp_path):
     write(tmp_path / "b.csv", table([3]))
     with pytest.raises(CaptureError, match=r"mixes formats: b.csv and a.parquet"):
         read_transitions(tmp_path, "q", "u", following="q")
-    with pytest.raises(CaptureError, match="no file fits the pattern"):
+    with pytest.raises(CaptureError, match="no file matches the pattern"):
         read_transitions(tmp_path / "x*", "q", "u", following="q")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CaptureError, match=r"folder .* holds no log; expected files that end in .parquet"):
+    with pytest.raises(CaptureError, match=r"folder .* contains no log; expected files that end in .parquet"):
         read_transitions(tmp_path / "empty", "q", "u", following="q")
 
 
@@ -255,7 +258,7 @@ def test_memory_keeps_to_a_piece(tmp_path):
     log = LoggedTransitions(tmp_path / "log.parquet", "x", "u", "after")
     assert len(log) == n
     assert [len(piece) for piece in log.pieces(n - 100_000)] != []
-    with pytest.raises(CaptureError, match="claims to hold 288,000,000 bytes in"):
+    with pytest.raises(CaptureError, match="states 288,000,000 unpacked bytes in"):
         log.read()
 
 
@@ -279,5 +282,5 @@ def test_transitions_in_memory_offer_the_same(tmp_path):
     for name in ("state_names", "action_names", "next_names", "X_names", "episode_name", "time_name"):
         assert getattr(log, name) == getattr(logged, name)
     assert len(log) == len(logged)
-    with pytest.raises(CaptureError, match="rows -1 to 3 are asked for"):
+    with pytest.raises(CaptureError, match="rows -1 to 3 do not exist"):
         list(log.pieces(-1, 3))

@@ -76,7 +76,7 @@ def test_gaussian_takes_one_number_a_row():
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
-        (3, "gaussian takes a callable"),
+        (3, "gaussian needs a callable"),
         (lambda X: X, "must return two arrays"),
         (lambda X: (X[:2], X[:2]), "the predicted mean has shape"),
         (lambda X: (X, np.ones((2, 2))), "the predicted covariance has shape"),
@@ -218,7 +218,7 @@ def test_torch_modules_make_an_ensemble(torch):
 
 
 def test_torch_module_refuses_in_one_sentence(torch):
-    with pytest.raises(CaptureError, match=r"takes a torch\.nn\.Module; given a function"):
+    with pytest.raises(CaptureError, match=r"needs a torch\.nn\.Module; got a function"):
         torch_module(lambda x: x)
     with pytest.raises(CaptureError, match="no dropout layers"):
         torch_module(torch.nn.Linear(3, 2), dropout=True)
@@ -257,7 +257,7 @@ def test_jax_functions_make_ensembles_and_gaussians(jax):
     check_model(gaussian(jax_function(lambda x: (x, 0.1 + x**2)).predict), 3)
     with pytest.raises(CaptureError, match="returns 2 arrays"):
         jax_function(lambda x: (x, x))(X, 2, rng())
-    with pytest.raises(CaptureError, match="takes a function of arrays"):
+    with pytest.raises(CaptureError, match="needs a function of arrays"):
         jax_function(3)
 
 
@@ -342,7 +342,7 @@ class TestMujocoRollout:
     def test_a_simulation_that_runs_away_is_told(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)  # MuJoCo writes a log
         runaway = PUCK.replace('damping="1"', 'damping="-1e9"')
-        with pytest.raises(CaptureError, match="60 of 60 simulations ran away; choose a smaller time step"):
+        with pytest.raises(CaptureError, match="60 of 60 simulations diverged; choose a smaller time step"):
             mujoco_rollout(runaway, nstep=50)(pushes, 2, rng())
 
     def test_a_function_may_randomise_anything(self):
@@ -361,7 +361,7 @@ class TestMujocoRollout:
             ({"state": ["z"]}, "unknown joint 'z'"),
             ({"control": ["west"]}, "unknown actuator 'west'; known: east, north"),
             ({"control": "east"}, "control is 'east'; expected a list"),
-            ({"state": lambda X: X[:, :2]}, "say what to read with next="),
+            ({"state": lambda X: X[:, :2]}, "pass next="),
             ({"randomise": {"colour": (0, 1)}}, "unknown parameter to randomise 'colour'"),
             ({"randomise": {"mass": (2, 1)}}, "the range of mass is 2 to 1"),
             ({"randomise": {"mass": 2}}, "the range of mass has shape"),

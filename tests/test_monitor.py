@@ -86,7 +86,7 @@ def test_a_calibration_from_a_file_is_the_same_calibration(tmp_path, cap):
 
 def test_a_monitor_of_another_calibration_is_refused(tmp_path, cap):
     Monitor(cap).save(tmp_path / "watch.state")
-    with pytest.raises(CaptureError, match=r"monitor state .*watch.state: it watches another calibration"):
+    with pytest.raises(CaptureError, match=r"monitor state .*watch.state: it monitors another calibration"):
         Monitor.load(tmp_path / "watch.state", fitted(np.random.default_rng(9)))
 
 
@@ -140,7 +140,7 @@ def test_bets_of_ones_own_cannot_be_saved(tmp_path, cap):
     class Own(JumperMartingale):
         pass
 
-    with pytest.raises(CaptureError, match="bets by Own cannot be saved"):
+    with pytest.raises(CaptureError, match="with martingale Own cannot be saved"):
         Monitor(cap, martingale=Own()).save(tmp_path / "watch.state")
 
 
@@ -239,5 +239,5 @@ def test_a_history_is_not_taken_for_another(tmp_path, cap):
     History(Monitor(cap), 0.05).save(file)
     with pytest.raises(CaptureError, match=r"was begun with --alarm 0.05, not 0.01"):
         History.begun_or_continued(file, cap, 0.01, 0)
-    with pytest.raises(CaptureError, match="it watches another calibration"):
+    with pytest.raises(CaptureError, match="it monitors another calibration"):
         History.begun_or_continued(file, fitted(np.random.default_rng(9)), 0.05, 0)

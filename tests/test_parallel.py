@@ -151,10 +151,7 @@ def test_a_numba_that_may_not_compile_is_reported():
     env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, "-c", DISABLED], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert (
-        done.stdout.splitlines()
-        == ["NUMBA_DISABLE_JIT is set, but kernels run only if numba may compile them; unset it."] * 3
-    )
+    assert done.stdout.splitlines() == ["NUMBA_DISABLE_JIT is set, but the kernels need numba's compiler; unset it."] * 3
     code = "import sys; from capture_cp.cli import main; main(sys.argv[1:])"
     command = [sys.executable, "-c", code, "coverage", "marble", "--maps", "center"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)

@@ -140,7 +140,7 @@ def test_a_footprint_that_covers_an_obstacle_exactly_overlaps_it(size):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"obstacles": []}, "there are no obstacles, so nothing can be touched; list some, or say walls=True"),
+        ({"obstacles": []}, "there are no obstacles, so nothing can be touched; list some, or pass walls=True"),
         (
             {"obstacles": [[(0, 0), (1, 1), (1, 0), (0, 1)]]},
             "obstacle 0 crosses itself: its edges from corner 0 and from corner 2",
@@ -150,13 +150,13 @@ def test_a_footprint_that_covers_an_obstacle_exactly_overlaps_it(size):
         ({"obstacles": [[(0, 0), (1, 0), (1, math.nan)]]}, "obstacle 0 has 1 NaN"),
         ({"obstacles": PILLAR}, "the corners of one polygon; put it in a list"),
         ({"obstacles": "map.png"}, "obstacles are 'map.png'; expected a list of polygons"),
-        ({"obstacles": [shapely.Point(0, 0)]}, "obstacle 0 is a Point, or empty"),
-        ({"obstacles": [shapely.Polygon()]}, "or empty; expected a Polygon"),
+        ({"obstacles": [shapely.Point(0, 0)]}, "obstacle 0 is a Point or is empty"),
+        ({"obstacles": [shapely.Polygon()]}, "or is empty; expected a Polygon"),
         (
             {"obstacles": [{"type": "Polygon", "coordinates": [PILLAR, [(0, 0), (0.1, 0), (0.1, 0.1)]]}]},
-            "obstacle 0 has a hole outside of it",
+            "obstacle 0 has a hole that lies outside it",
         ),
-        ({"bounds": (1, 0, 0, 1)}, "bounds are .* expected least x, least y, most x, most y, in this order"),
+        ({"bounds": (1, 0, 0, 1)}, "bounds are .* expected smallest x, smallest y, largest x, largest y, in this order"),
         ({"bounds": (0, 1)}, "bounds has shape"),
         ({"bounds": "wide"}, "bounds is not an array of numbers"),
         ({"spacing": 0}, "spacing is 0; expected a length above 0"),

@@ -257,7 +257,7 @@ def test_region_asks_the_model_when_no_particles_are_given(fitted, fresh):
     )
     for other in (cap.region(fresh.X[0], 0.2), cap.region(fresh.X[0], 0.2, rng=6)):  # equal inputs get new particles
         assert not np.array_equal(one.prediction, other.prediction)
-    with pytest.raises(CaptureError, match="rng, if it is no generator, is 'seven'; expected a whole number"):
+    with pytest.raises(CaptureError, match="rng, if not a generator, is 'seven'; expected a whole number"):
         cap.region(fresh.X[0], 0.2, rng="seven")
 
 

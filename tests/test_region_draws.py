@@ -169,7 +169,7 @@ def test_a_bounding_box_holds_the_region():
 def test_an_infinite_part_has_no_volume_without_a_grid():
     strata = FunctionStrata(lambda Y: np.zeros(len(Y), dtype=int), ["all"])
     cap = Capture(BOX.model, strata, groups=OneGroup()).fit(LOG.X[:5], LOG.Y[:5])
-    with pytest.warns(match="too few"), pytest.raises(CaptureError, match="takes in all of all"):
+    with pytest.warns(match="too few"), pytest.raises(CaptureError, match="includes all of all"):
         cap.region(LOG.X[0]).volume()
 
 
@@ -189,7 +189,7 @@ def test_infinite_pieces_end_at_the_farthest_that_is_possible(tmp_path):
 
 
 def test_a_bound_that_the_log_breaks_is_refused():
-    with pytest.raises(CaptureError, match=r"farthest is 0\.001, but \d+ of \d+ transitions score more, up to"):
+    with pytest.raises(CaptureError, match=r"farthest is 0\.001, but \d+ of \d+ transitions have larger scores, up to"):
         Capture(BOX.model, BOX.strata, farthest=0.001).fit(LOG.X, LOG.Y)
     with pytest.raises(CaptureError, match="farthest is -1"):
         Capture(BOX.model, BOX.strata, farthest=-1).fit(LOG.X, LOG.Y)

@@ -40,7 +40,7 @@ def test_regions_of_any_dimension_are_drawn(metric, dims):
     names = [f"joint {axis}" for axis in range(dims)]
     ax = region.plot(n=100, names=names, start=np.full(dims, 0.5), outcome=np.zeros(dims))
     assert ax.get_xlabel() == "joint 0"
-    assert texts(ax)[-3:] == ["prediction", "start", "what happened"]
+    assert texts(ax)[-3:] == ["prediction", "start", "outcome"]
     figure = region.plot_matrix(names, n=100)
     assert len(figure.axes) == max(dims - 1, 1) ** 2
     bottom = [ax.get_xlabel() for ax in figure.axes if ax.get_xlabel()]

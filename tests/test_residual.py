@@ -284,8 +284,8 @@ class NaN(LinearRegression):
         (OneNumber(), r"what the regressor predicts has shape \(1,\), expected \(n, dc\)"),
         (NaN(), "what the regressor predicts has 2 NaN or infinite values"),
         (SVR(), r"SVR\(\) cannot be trained on 2 numbers per row .* sklearn.multioutput.MultiOutputRegressor"),
-        ("linear", "the regressor is 'linear'; expected one of scikit-learn's kind"),
-        (LinearRegression, "the regressor is <class .*expected one of scikit-learn's kind"),
+        ("linear", "the regressor is 'linear'; expected a scikit-learn regressor"),
+        (LinearRegression, "the regressor is <class .*expected a scikit-learn regressor"),
     ],
     ids=["shape", "nan", "one target", "a word", "a class"],
 )
@@ -368,7 +368,7 @@ def test_a_linear_correction_is_what_the_regressor_predicts(box, train, fresh, r
 def test_a_curved_correction_is_not_called_linear(box, train):
     curved = [FOREST, make_pipeline(PolynomialFeatures(2), Ridge()), MultiOutputRegressor(SVR())]
     for regressor in curved:
-        with pytest.raises(CaptureError, match="is not linear in X by a coef_ and an intercept_"):
+        with pytest.raises(CaptureError, match="is not linear in X with a coef_ and an intercept_"):
             residual(box, regressor).fit(train.X, train.Y).linear_correction()
     growing = residual(lambda X, n, rng: np.zeros((len(X), n, 1)), PoissonRegressor())  # has a coef_, behind an exponential
     with pytest.raises(CaptureError, match="is not linear"):

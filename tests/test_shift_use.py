@@ -50,15 +50,18 @@ def test_a_group_of_too_little_weight_is_infinite_and_named():
     cap = capture().fit(X, Y, shift=Shift.guessed(guess, 1.0, responsible="Ada"))
     with pytest.warns(CaptureWarning, match="too few calibration points for alpha = 0.1, by their weights") as caught:
         q = cap.group_thresholds(0.1)
-    words = "group 0 (left) has an effective size of 8.0 and 8.0 times the largest ratio in sum; 9 are needed of both"
-    assert words in str(caught[0].message)
+    words = "group 0 (left) has an effective size of 8.0 and a total weight of 8.0 times the largest ratio; both must be"
+    assert f"{words} at least 9" in str(caught[0].message)
     assert np.isinf(q).tolist() == [True, False]
 
 
 def test_a_needlessly_large_bound_makes_thresholds_infinite():
     X, Y, _ = transitions(np.random.default_rng(0).random(400), np.random.default_rng(1))
     cap = capture(OneGroup()).fit(X, Y, shift=Shift(uniform, uniform, 50.0))
-    with pytest.warns(CaptureWarning, match=r"effective size of 400.0 and 8.0 times the largest ratio in sum; 9 are needed"):
+    with pytest.warns(
+        CaptureWarning,
+        match=r"effective size of 400.0 and a total weight of 8.0 times the largest ratio; both must be at least 9",
+    ):
         assert np.isinf(cap.group_thresholds(0.1)).all()
     assert cap.effective_sizes().tolist() == [400.0]
 
@@ -67,7 +70,7 @@ def test_a_known_shift_says_so():
     cap, X, Y = logged(2000)
     assert (cap.shift_.kind, cap.shift_.responsible, cap.shift_.largest) == ("known", None, 4.0)
     assert repr(cap).endswith(", fitted for a shift known by design, ratios up to 4")
-    assert str(cap.coverage(X, Y)).endswith("\n  promised for a shift known by design, ratios up to 4")
+    assert str(cap.coverage(X, Y)).endswith("\n  guaranteed for a shift known by design, ratios up to 4")
     assert repr(Shift(uniform, uniform, 4)).endswith(", largest=4)")
 
 
@@ -188,7 +191,7 @@ def test_an_estimator_in_a_closure_is_found():
 
 @pytest.mark.parametrize("name", [None, "", "  ", 7, "x" * 201])
 def test_nobody_is_responsible_for_a_guess(name):
-    with pytest.raises(CaptureError, match="guessed ratios need a person who answers for them, but responsible is"):
+    with pytest.raises(CaptureError, match="guessed ratios need a responsible person, but responsible is"):
         Shift.guessed(np.ones(5), 1.0, responsible=name)
 
 
@@ -197,7 +200,7 @@ def test_nobody_is_responsible_for_a_guess(name):
 )
 def test_ratios_that_nobody_vouches_for_are_refused(shift):
     X, Y, _ = transitions(np.linspace(0, 1, 100), np.random.default_rng(0))
-    with pytest.raises(CaptureError, match=r"ratios that nobody vouches for: .* Shift\(logged, new, largest\) where both"):
+    with pytest.raises(CaptureError, match=r"ratios without a stated origin: .* Shift\(logged, new, largest\) if both"):
         capture().fit(X, Y, shift=shift)
 
 
@@ -216,7 +219,7 @@ def test_ratios_that_nobody_vouches_for_are_refused(shift):
         (lambda: Shift.guessed(np.ones(99), 1.0, "Ada"), r"the guessed ratios has shape \(99,\)"),
         (lambda: Shift.guessed(np.full(100, -1.0), 1.0, "Ada"), "the guessed ratios is -1 in row 0"),
         (lambda: Shift.guessed(np.full(100, 2.0), 1.0, "Ada"), "largest is 1, but 100 of 100 rows"),
-        (lambda: Shift.guessed(np.zeros(100), 1.0, "Ada"), "all ratios are 0: the log has no row like new ones"),
+        (lambda: Shift.guessed(np.zeros(100), 1.0, "Ada"), "all ratios are 0: no row of the log is like the new inputs"),
         (lambda: Shift.guessed(np.ones(100), 0, "Ada"), "largest is 0; expected a positive number"),
         (lambda: Shift.guessed("many", 1.0, "Ada"), "the guessed ratios is not an array of numbers"),
     ],
@@ -234,15 +237,15 @@ def test_what_weights_cannot_do_is_refused():
     with pytest.raises(CaptureError, match="confidence is not available"):
         cap.calibration_.counted(0.9)
     shift = Shift(uniform, of(stats.beta(4, 1)), 4.0)
-    with pytest.raises(CaptureError, match="shift weighs independent rows, but episodes says that these are not"):
+    with pytest.raises(CaptureError, match="shift needs independent rows, but episodes marks these rows as dependent"):
         cap.fit(X, Y, episodes=np.arange(len(X)), shift=shift)
     for groups in (Uncalibrated(), Own()):
         with pytest.raises(
-            CaptureError, match=f"{type(groups).__name__} does not weigh its scores, so it cannot take a shift"
+            CaptureError, match=f"{type(groups).__name__} does not weight its scores, so it does not support a shift"
         ):
             capture(groups).fit(X, Y, shift=shift)
     for watch in (Monitor, lambda cap: check_batch(cap, X, Y)):
-        with pytest.raises(CaptureError, match="a calibration with a shift cannot be watched"):
+        with pytest.raises(CaptureError, match="a calibration with a shift cannot be monitored"):
             watch(cap)
 
 

@@ -204,7 +204,7 @@ EGG = (
     [
         (lambda: SweptStrata(arm_scene(), PAIRS, spacing=0), "spacing is 0; expected a positive number"),
         (lambda: SweptStrata(scene("box", "box"), [("a", "b")], spacing=1e-4), "spheres, more than 4,096; take a larger"),
-        (lambda: SweptStrata(EGG, [("a", "floor")]), "geom a is neither sphere"),
+        (lambda: SweptStrata(EGG, [("a", "floor")]), "geom a is not a sphere"),
         (lambda: SweptStrata(arm_scene(), PAIRS, spheres=[[0, 0, 0, 1]]), "expected a dictionary from names"),
         (lambda: SweptStrata(arm_scene(), PAIRS, spheres={"hand": [[0, 0, 0, 1]]}), "expected a dictionary from names"),
         (lambda: SweptStrata(arm_scene(), PAIRS, spheres={"link7": [[0, 0, 1]]}), "spheres of link7 has shape"),
@@ -221,5 +221,5 @@ def test_bad_input_is_told_in_one_sentence(make, sentence):
 
 def test_joints_that_are_not_known_are_refused(monkeypatch):
     monkeypatch.setattr(swept_strata, "knows", lambda model: False)
-    with pytest.raises(CaptureError, match="no hinge, slide, ball or free joint; use ContactStrata"):
+    with pytest.raises(CaptureError, match="not a hinge, slide, ball or free joint; use ContactStrata"):
         SweptStrata(arm_scene(), PAIRS)

@@ -125,8 +125,8 @@ def test_a_csv_with_a_byte_order_mark_and_spaces_is_read(tmp_path):
         ({"next": np.zeros((4, 1))}, "state has 3 rows and next has 4"),
         ({"action": np.full((3, 1), np.nan)}, "action has 3 NaN or infinite values, first in rows 0, 1, 2"),
         ({"action": "x"}, "action is not an array of numbers"),
-        ({"state_names": ["a", "b"]}, "state has 1 columns and 2 names; give one name per column"),
-        ({"state_names": ["a"], "next_names": ["a"]}, "repeat; state, action and next need names of their own"),
+        ({"state_names": ["a", "b"]}, "state has 1 columns and 2 names; pass one name per column"),
+        ({"state_names": ["a"], "next_names": ["a"]}, "repeat; every column of state, action and next needs its own name"),
     ],
 )
 def test_bad_arrays_are_refused(change, sentence):
@@ -141,8 +141,8 @@ GOOD = "x,y,push,next_x,next_y\n1,2,3,4,5\n6,7,8,9,10\n"
 
 BAD_CSV = {
     "ragged": (GOOD + "1,2\n", "is not a CSV of numbers .*line 4 has 2 values under 5 names"),
-    "text cell": (GOOD + "1,2,left,4,5\n", "is not a CSV of numbers .*line 4, column 'push' holds 'left'"),
-    "empty cell": (GOOD + "1,2,,4,5\n", "is not a CSV of numbers .*line 4, column 'push' holds ''"),
+    "text cell": (GOOD + "1,2,left,4,5\n", "is not a CSV of numbers .*line 4, column 'push' contains 'left'"),
+    "empty cell": (GOOD + "1,2,,4,5\n", "is not a CSV of numbers .*line 4, column 'push' contains ''"),
     "NaN": (GOOD + "1,nan,3,4,5\n", "column 'y' of .* has 1 missing, NaN or infinite values, first in data row 3"),
     "infinite": (GOOD + "1,2,3,-inf,5\n", "column 'next_x' of .* has 1 missing, NaN or infinite values"),
     "duplicate names": (GOOD.replace("y", "x", 1), "repeats a column name"),
@@ -211,7 +211,7 @@ def test_an_unknown_column_is_an_error_with_the_nearest_name(tmp_path, transitio
         read(tmp_path / f"log{ending}", next=["nextx", "next_y"])
     with pytest.raises(CaptureError, match="no action columns are named"):
         read(tmp_path / f"log{ending}", action=[])
-    with pytest.raises(CaptureError, match="repeat; state, action and next need names of their own"):
+    with pytest.raises(CaptureError, match="repeat; every column of state, action and next needs its own name"):
         read(tmp_path / f"log{ending}", action=["x"])
 
 

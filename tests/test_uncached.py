@@ -44,7 +44,7 @@ def test_without_a_place_for_compiled_code_everything_works_with_one_warning(loc
     assert found.returncode == 0, found.stderr
     assert "packages/capture_cp" in found.stdout
     assert "capture-cp 0." in found.stdout
-    assert found.stderr.count("compiled code is not kept on disk") == 1
+    assert found.stderr.count("compiled code cannot be cached on disk") == 1
     assert "Traceback" not in found.stderr
 
 
@@ -72,7 +72,7 @@ def test_a_disk_that_takes_no_more_costs_a_warning(fresh, monkeypatch, error):
 
     twice = ours(lambda x: 2 * x)
     monkeypatch.setattr(numba.core.caching.IndexDataCacheFile, "save", full)
-    with pytest.warns(CaptureWarning, match=rf"compiled code is not kept on disk \({error.strerror}\)"):
+    with pytest.warns(CaptureWarning, match=rf"compiled code cannot be cached on disk \({error.strerror}\)"):
         assert twice(4) == 8
     with warnings.catch_warnings():
         warnings.simplefilter("error")

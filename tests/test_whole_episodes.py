@@ -397,7 +397,7 @@ def test_a_calibration_survives_saving(tmp_path, box, by_runs):
     assert again.fingerprint() == by_runs.fingerprint()
 
 
-SAVED_BEFORE = "saved without the numbers of its episodes.*calibrate again"
+SAVED_BEFORE = "saved without episode numbers.*calibrate again"
 
 
 def test_a_file_without_numbers_loads_and_answers_for_a_random_step(tmp_path, box, by_runs):
@@ -534,7 +534,7 @@ def test_groups_that_no_compared_episode_has_been_in_are_infinite_and_reported()
     X, Y, ids = log(rng, 60)
     Y = np.minimum(Y, 9.0)
     cap = capture(PerStratum()).fit(X, Y, episodes=ids)
-    with pytest.warns(CaptureWarning, match="no calibration episode that sets thresholds has been in: rare"):
+    with pytest.warns(CaptureWarning, match="no calibration episode that sets thresholds has visited: rare"):
         q = cap.group_thresholds(0.3, simultaneous=True)
     assert np.isfinite(q[:2]).all()
     assert np.isinf(q[2])

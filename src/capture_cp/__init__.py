@@ -1,6 +1,6 @@
-"""Calibrated particle regions for robots in contact: where will it be after its next action, with a guarantee.
+"""Calibrated particle regions for robots in contact: where the robot will be after its next action, with a guarantee.
 
-Names are imported when they are first used, so that a program loads only what it needs.
+Names are imported on first use, so a program loads only what it needs.
 """
 
 from importlib import import_module

@@ -48,5 +48,5 @@ def test_every_item_has_a_thread():
     ("given", "kind"), [(["a", "b"], np.float64), ([[1.0], [2.0, 3.0]], np.float64), ([0.5, 1.0], np.int64)]
 )
 def test_what_is_no_such_array_is_refused(given, kind):
-    with pytest.raises(CaptureError, match="X is no array of"):
+    with pytest.raises(CaptureError, match="X is not an array of"):
         device_array("X", given, kind, (None,))

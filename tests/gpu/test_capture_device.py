@@ -104,7 +104,7 @@ def test_a_calibration_made_on_a_gpu_loads_anywhere(both, new, tmp_path):
 
 @pytest.mark.parametrize("score", [Farthest(), NearestParticles(2, City())], ids=repr)
 def test_parts_of_the_users_own_stay_on_the_processor(log, score):
-    with pytest.raises(CaptureError, match="has no version for a GPU"):
+    with pytest.raises(CaptureError, match="has no GPU version"):
         fitted(log, "cuda", score)
     cap = fitted(log, "auto", score, 500)
     assert cap.computed_score is cap.score_

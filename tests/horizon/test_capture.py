@@ -242,7 +242,7 @@ def test_stratum_never_seen_at_a_step_takes_in_all_of_it():
     cap = Line.of(np.random.default_rng(0).random((100, 2))).fit(Tree(min_leaf=10))  # all on the right
     with pytest.warns(CaptureWarning, match="left at step 1"):
         assert np.isinf(cap.group_thresholds(0.1)).sum() == 2
-    with pytest.warns(CaptureWarning, match="no calibration rollout .* has been in: left at step 1, left at step 2"):
+    with pytest.warns(CaptureWarning, match="no calibration rollout .* has visited: left at step 1, left at step 2"):
         assert np.isinf(cap.group_thresholds(0.1, simultaneous=True)).sum() == 2
 
 
@@ -334,9 +334,9 @@ def test_prediction_of_other_roll_outs_is_refused(box, calibration, test):
     clouds = cap.predict(test.starts, test.actions, 3)
     np.testing.assert_array_equal(cap.contains(test, prediction=clouds), cap.contains(test, rng=3))
     for wrong in (clouds[:2], cap.predict(test.starts[:5], test.actions[:5])):
-        with pytest.raises(CaptureError, match="give what predict returned"):
+        with pytest.raises(CaptureError, match="pass the result of predict"):
             cap.contains(test, prediction=wrong)
-    with pytest.raises(CaptureError, match="give what predict returned"):
+    with pytest.raises(CaptureError, match="pass the result of predict"):
         horizon_capture(box).fit(test, prediction=clouds[:1])
 
 

@@ -67,7 +67,7 @@ def test_actions_that_do_not_fit_a_log_are_refused(actions):
 
 @pytest.mark.parametrize(
     ("episode", "said"),
-    [([0, 1, 0], "not together"), ([0, 0], r"expected \(3,\)")],
+    [([0, 1, 0], "not consecutive"), ([0, 0], r"expected \(3,\)")],
 )
 def test_log_out_of_order_is_refused(episode, said):
     with pytest.raises(CaptureError, match=said):
@@ -79,7 +79,7 @@ def test_log_out_of_order_is_refused(episode, said):
     [
         ([(np.zeros((3, 3)), np.zeros((3, 1)))], "3 states and 3 actions"),
         ([(np.zeros((3, 3)), np.full((2, 1), np.nan))], "NaN"),
-        ([np.zeros((3, 3))], "no pair"),
+        ([np.zeros((3, 3))], "not a pair"),
         ([(np.zeros((3, 3)), np.zeros((2, 1))), (np.zeros((3, 4)), np.zeros((2, 1)))], "differ"),
         ([], "none of 0"),
     ],

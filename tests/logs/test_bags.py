@@ -120,7 +120,7 @@ def test_rows_before_the_first_value_are_dropped_and_told(tmp_path, one):
     state, action = one
     log = LoggedTransitions(bag(tmp_path / "bag", *one, "MCAP", late=4), **COLUMNS)
     assert np.array_equal(log.read().X, np.hstack([state, action])[4:-1])
-    assert "4 rows of /cmd dropped, as they are before the first message of /joint_states." in log.notes()
+    assert "4 rows of /cmd dropped, before the first message of /joint_states." in log.notes()
 
 
 def test_values_that_are_too_old_end_a_transition(tmp_path, one):
@@ -186,7 +186,7 @@ def test_stamps_that_go_backwards_are_refused(tmp_path, one):
     [
         ({"action": "/cmds.data"}, r"unknown topic in .* '/cmds'; known: .* Did you mean '/cmd'"),
         ({"action": "/cmd.date"}, r"topic /cmd of .* has no numbers 'date'; it has layout.data_offset, data"),
-        ({"action": "cmd"}, r"'cmd' is no field of a topic of .*; expected a name like /topic.field"),
+        ({"action": "cmd"}, r"'cmd' is not a field of a topic of .*; expected a name like /topic.field"),
         ({"state": "/joint_states.name"}, "has no numbers 'name'"),
         ({"state": "/joint_states.position[7]"}, "has entries 0 to 1; name some of those"),
         ({"state": "/joint_states.velocity"}, "/joint_states.velocity"),

@@ -115,7 +115,7 @@ def test_groups_that_must_see_all_rows_cannot_be_fitted_in_pieces():
         def split(self, examples, rng):
             return OneGroup().split(examples, rng)
 
-    with pytest.raises(Exception, match="Whole writes split, which needs the whole log in memory"):
+    with pytest.raises(Exception, match="Whole implements split, which needs the whole log in memory"):
         fit_log(Capture(BOX.model, BOX.strata, groups=Whole()), log(100, 1))
 
 
@@ -210,7 +210,7 @@ def test_a_calibration_grows_from_log_to_log(here, capsys):
     assert [source["rows"] for source in sources_of(cap)] == [1500, 1000, 1000]
     assert "3,500 transitions of 3 logs" in " ".join(capsys.readouterr().out.split())
     # what it was made from is neither added nor checked again
-    assert "in the calibration already" in refused(capsys, "extend", "robot.capture", "new.parquet", "--out", "x.capture")
+    assert "already in the calibration" in refused(capsys, "extend", "robot.capture", "new.parquet", "--out", "x.capture")
     assert "made from" in refused(capsys, "check", "robot.capture", "new.parquet")
     assert "made from" in refused(capsys, "check", "robot.capture", "log.parquet")
     write("fresh.parquet", log(1000, 4))

@@ -45,7 +45,7 @@ def test_the_same_rows_come_out_of_every_format(tmp_path, kind):
     for part in ("state", "action", "next"):
         assert getattr(found, part).tobytes() == getattr(expected, part).tobytes()
     assert logged.dropped == 8
-    assert logged.notes() == ["8 rows dropped, the last of each episode: nothing follows."]
+    assert logged.notes() == ["8 rows dropped: the last of each episode has no next configuration."]
     assert np.array_equal(logged.episodes(), expected.episodes())
     assert np.array_equal(found.episodes(), expected.episodes())
     assert found.next_names == tuple(f"next_{name}" for name in found.state_names)
@@ -80,7 +80,7 @@ def test_every_format_is_calibrated_alike_to_the_last_bit(tmp_path, kind, monkey
     capsys.readouterr()
     main(["calibrate", str(path), *options(columns), *settings, "--out", "other.capture"])
     told = capsys.readouterr().out
-    assert "note: 40 rows dropped, the last of each episode: nothing follows." in told
+    assert "note: 40 rows dropped: the last of each episode has no next configuration." in told
     one, other = (load_calibration(f"{name}.capture") for name in ("csv", "other"))
     assert np.isfinite(one.threshold_table(0.2).thresholds).any()
     assert one.threshold_table(0.2).thresholds.tobytes() == other.threshold_table(0.2).thresholds.tobytes()

@@ -100,7 +100,7 @@ def test_a_rare_stratum_is_not_helped_by_larger_leaves(here, capsys):
 def test_a_model_without_noise_needs_an_option(here, capsys):
     certain = *CALIBRATE, "--model", "robot_words:certain"
     told = refused(capsys, *certain)
-    assert "give --deterministic-model if it is meant to have none" in told
+    assert "give --deterministic-model if it is meant to have no noise" in told
     assert "deterministic_model" not in told
     said(capsys, *certain, "--deterministic-model")
     (here / "robot.toml").write_text(

@@ -160,7 +160,7 @@ def test_new_transitions_beyond_the_bound_are_pointed_out(here, capsys):
         ("0", "farthest is 0.0; expected a positive number"),
         ("inf", "farthest is inf; expected a positive number"),
         ("nan", "farthest is nan; expected a positive number"),
-        ("0.01", "transitions score more, up to"),
+        ("0.01", "transitions have larger scores, up to"),
         ("far", "far"),
     ],
 )

@@ -168,7 +168,7 @@ def test_warnings_are_told_and_kept(here, capsys):
         (("--out", "nowhere/robot.capture"), "cannot write nowhere/robot.capture"),
         (("--episode", "rnu"), "unknown column in pushes.csv 'rnu'"),
         (("--time", "x"), "x goes backwards within an episode in data row 2: 0.04097 after 0.63696 in data row 1"),
-        (("--k", "40"), "k is 40, but the model gives 16 particles"),
+        (("--k", "40"), "k is 40, but the model returns 16 particles"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence_and_leaves_nothing(here, capsys, options, sentence):

@@ -253,6 +253,6 @@ def test_thresholds_of_zero_are_left_behind_when_the_system_changes():
 
 
 def test_no_scale_to_begin_with_is_refused():
-    with pytest.raises(CaptureError, match=r"every calibration score is 0, .* give floor="):
+    with pytest.raises(CaptureError, match=r"every calibration score is 0, .* pass floor="):
         AdaptiveScale(stuck([0.0] * 50))
     assert AdaptiveScale(stuck([0.0] * 50), floor=1e-3).thresholds([[0.0]])[0, 0] == 1e-3

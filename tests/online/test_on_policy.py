@@ -162,7 +162,7 @@ def test_nothing_is_promised_for_the_planner_that_uses_the_calibration(box, fitt
         ({"rounds": -1}, "rounds is -1"),
         ({"episodes": 0}, "episodes is 0"),
         ({"play": lambda cap, seeds: []}, "play returned 0 episodes for 4 seeds"),
-        ({"play": lambda cap, seeds: [Walk(np.zeros((1, 2)), np.zeros((0, 4)))] * 4}, "not one executed step"),
+        ({"play": lambda cap, seeds: [Walk(np.zeros((1, 2)), np.zeros((0, 4)))] * 4}, "no executed steps"),
     ],
 )
 def test_bad_rounds_are_refused(box, fitted, change, sentence):

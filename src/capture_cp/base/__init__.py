@@ -1,1 +1,1 @@
-"""Below everything: checks of input, files, parameters, random streams."""
+"""Foundations for all other packages: input checks, files, parameters, random streams."""

@@ -1,4 +1,4 @@
-"""A digest of arrays, and arrays out of .npz files that nobody vouches for: nothing runs, memory stays in proportion."""
+"""Digests of arrays, and safe reading of untrusted .npz files: no code is executed and memory use is bounded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from capture_cp.base.files import check_unpacked
 
 
 def read_arrays(file: Path, kind: str) -> dict[str, npt.NDArray[Any]]:
-    """Every array of an .npz file by name. Its sizes are checked against each other before any of them is believed."""
+    """All arrays of an .npz file, by name. The sizes stated in the file are cross-checked before any memory is allocated."""
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
@@ -25,12 +25,12 @@ def read_arrays(file: Path, kind: str) -> dict[str, npt.NDArray[Any]]:
             return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}
     except (CaptureError, MemoryError):
         raise
-    except Exception:  # zipfile, zlib, struct, tokenize, NumPy: a damaged archive fails in more ways than a list would hold
+    except Exception:  # zipfile, zlib, struct, tokenize, NumPy: a damaged archive fails in too many ways to list
         raise CaptureError(f"{kind} {file} is not an npz file of plain arrays, or is damaged.") from None
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]:
-    # bzip2 and lzma are never written by NumPy, and lzma may ask for gigabytes to unpack a byte
+    # NumPy never writes bzip2 or lzma, and lzma may need gigabytes to unpack one byte
     if not entry.filename.endswith(".npy") or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError("not an array")
     with archive.open(entry) as stream:
@@ -38,15 +38,15 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, _, dtype = read(stream)
         size = math.prod(shape) * dtype.itemsize
-        # NumPy makes room for the shape that is claimed before it looks how much there is to read
+        # NumPy allocates the stated shape before it checks how many bytes there are to read
         if dtype.itemsize == 0 or min(shape, default=0) < 0 or size != entry.file_size - stream.tell():
-            raise ValueError("claims another size than it has")
+            raise ValueError("stated size differs from the actual size")
     with archive.open(entry) as stream:
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def digest(*arrays: Floats) -> str:
-    """SHA-256 of shapes and numbers."""
+    """SHA-256 digest of the shapes and values of arrays."""
     found = hashlib.sha256()
     for array in arrays:
         found.update(repr(array.shape).encode())
@@ -55,5 +55,5 @@ def digest(*arrays: Floats) -> str:
 
 
 def digest_of_chunks(digests: Sequence[str]) -> str:
-    """The digest of arrays that were digested chunk by chunk; of a single chunk its own."""
+    """The digest of arrays digested chunk by chunk; for a single chunk, that chunk's own digest."""
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Every array and number that enters the public API is checked here, once, with one clear sentence."""
+"""Checks of every array and number passed to the public API, with one clear error message each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Bools = npt.NDArray[np.bool_]
 
 
 class CaptureError(ValueError):
-    """Something given to capture-cp cannot be used; the message says what, what was expected and what to do."""
+    """An input that capture-cp cannot use; the message states what is wrong, what was expected and what to do."""
 
 
 class CaptureWarning(UserWarning):
-    """The answer is valid, but probably not what you hoped for."""
+    """The result is valid, but probably not what you want, such as an unbounded region."""
 
 
 def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: str) -> Floats:
@@ -45,20 +45,20 @@ def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: st
 
 
 def finite_rows(name: str, value: Any, columns: int, meaning: str) -> Floats:
-    """As `finite_array` with any number of rows, where a single row may come without its axis."""
+    """Like `finite_array` with any number of rows; a single row may be passed as a 1-D array."""
     array = _floats(name, value, meaning)
     return finite_array(name, array[None] if array.ndim == 1 else array, (None, columns), meaning)
 
 
 def some_rows(name: str, array: Floats) -> Floats:
-    """Refuse an array without rows."""
+    """Raise an error if the array has no rows."""
     if len(array) == 0:
         raise CaptureError(f"{name} has no rows; at least one transition is needed.")
     return array
 
 
 def same_length(first: str, a: Floats, second: str, b: Floats) -> None:
-    """Refuse two arrays whose rows do not pair up."""
+    """Raise an error if two arrays differ in their number of rows."""
     if len(a) != len(b):
         raise CaptureError(f"{first} has {len(a)} rows and {second} has {len(b)}; they must pair up row by row.")
 
@@ -72,7 +72,9 @@ def confidence_level(confidence: float | None) -> float | None:
     """`confidence` as a float strictly between 0 and 1, or None."""
     if confidence is None:
         return None
-    return _open_unit("confidence", confidence, "the share of calibration sets that must not undercover, for example 0.95")
+    return _open_unit(
+        "confidence", confidence, "the fraction of calibration sets that must not undercover, for example 0.95"
+    )
 
 
 def confidence_of_interval(level: float) -> float:
@@ -104,7 +106,7 @@ def known_name(kind: str, given: Any, known: Iterable[str]) -> str:
     names = list(known)
     if isinstance(given, str) and given in names:
         return given
-    # what is compared is cut short: names may come from a file, and the search takes the square of their length
+    # truncated before comparing: names may come from a file, and the search is quadratic in their length
     names = [shortened(name) for name in names[:1000]]
     near = difflib.get_close_matches(shortened(str(given)).lower(), [name.lower() for name in names], n=1, cutoff=0.5)
     hint = next((f" Did you mean {name!r}?" for name in names if near and name.lower() == near[0]), "")
@@ -113,17 +115,17 @@ def known_name(kind: str, given: Any, known: Iterable[str]) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """Text that fits into a sentence."""
+    """Text shortened to at most `most` characters, to fit into a sentence."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def printable(text: str) -> str:
-    """Text whose control characters are shown instead of obeyed; names come from files, and a terminal obeys much."""
+    """Text with control characters escaped; names may come from files, and a terminal acts on control characters."""
     return "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else repr(c)[1:-1] for c in text)
 
 
 def feasible(name: str, labels: Ints) -> None:
-    """Refuse outputs in infeasible space (label -1): dropping them would void the guarantee."""
+    """Raise an error if outputs are in infeasible space (label -1): dropping them would void the guarantee."""
     rows = np.flatnonzero(labels < 0)
     if len(rows):
         raise CaptureError(

@@ -1,4 +1,4 @@
-"""Files that are either written whole or not at all, and read with clear errors."""
+"""Atomic writing of files, and reading with clear error messages."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ except ImportError:  # Windows
 
 Pathlike = str | os.PathLike[str]
 
-#: Bytes that any file may unpack to, and how often its own size beyond that: a log packs tenfold, a bomb a thousandfold.
+#: Bytes that any file may unpack to, plus a multiple of its own size: logs compress about tenfold, zip bombs a
+#: thousandfold.
 UNPACKED, PACKING = 1 << 26, 200
 
 
 def cache_folder() -> Path:
-    """Where things that can be made again are kept between runs; it may not exist yet."""
+    """Folder for files that can be regenerated, kept between runs; it may not exist yet."""
     chosen = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(chosen) if chosen else Path.home() / ".cache") / "capture-cp"
-    except RuntimeError:  # this user has no home
+    except RuntimeError:  # this user has no home folder
         return _folder_of_this_run()
 
 
 @cache
 def _folder_of_this_run() -> Path:
-    """A folder that nobody else can write to, as what is kept there may be run; it goes with the process."""
+    """A folder that no other user can write to, since code in it may be run; it is deleted when the process ends."""
     folder = tempfile.mkdtemp(prefix="capture-cp-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
@@ -49,38 +50,38 @@ def _folder_of_this_run() -> Path:
 
 @contextmanager
 def written_whole(path: Pathlike) -> Iterator[Path]:
-    """A temporary file that takes the place of `path` when the block ends well; otherwise nothing changes.
+    """A temporary file that replaces `path` when the block succeeds; on an error, `path` is left unchanged.
 
-    A link stays a link, and what it leads to is replaced. A file that is replaced keeps its permissions. What is no file but
-    a device or a pipe is written into.
+    If `path` is a link, its target is replaced and the link stays. A replaced file keeps its permissions. A device or a
+    pipe is written to directly.
     """
     target = _destination(path)
-    with _stated(path), _through(Path(path)) if target is None else _beside(path, target) as temporary:
+    with _clear_errors(path), _through(Path(path)) if target is None else _beside(path, target) as temporary:
         yield temporary
 
 
 def check_writable(file: Path | None) -> None:
-    """Refuse a result file that cannot be written, before the work and not after it."""
+    """Raise an error if a result file cannot be written: call it before a long computation."""
     if file is None:
         return
     target = _destination(file)
     if target is None:
         if not os.access(file, os.W_OK):
-            raise CaptureError(f"cannot write {file}: it does not take data from this user; choose another name.")
+            raise CaptureError(f"cannot write {file}: you have no permission to write to it; choose another name.")
         return
-    with _stated(file):  # a name may be too long to be looked at
+    with _clear_errors(file):  # a name may be too long for the file system
         _check_replaceable(file, target)
     if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
         raise CaptureError(f"cannot write {file}: {target.parent} is not a folder that can be written to.")
 
 
 def _destination(path: Pathlike) -> Path | None:
-    """The file that is to be made or replaced, links followed; None for what must be written into as it is.
+    """The file to create or replace, with links followed; None for anything that must be written to directly.
 
-    That is a device, a pipe, or an open file such as /dev/stdout, which would go on with the file that was replaced.
+    That is a device, a pipe, or an open file such as /dev/stdout, which would keep writing to the replaced file.
     """
     if not Path(path).name or "\0" in os.fspath(path):
-        raise CaptureError(f"cannot write {os.fspath(path)!r}: that is not the name of a file; choose one.")
+        raise CaptureError(f"cannot write {os.fspath(path)!r}: it is not a file name; choose one.")
     link = Path(os.path.abspath(path))
     try:
         mode = link.stat().st_mode
@@ -90,13 +91,13 @@ def _destination(path: Pathlike) -> Path | None:
             link = link.parent / link.readlink()
             if link.is_relative_to("/proc"):
                 return None
-    except OSError:  # nothing there, or nothing that can be looked at: making the temporary file will tell
+    except OSError:  # missing or inaccessible: creating the temporary file will raise the error
         pass
     return Path(os.path.realpath(path))
 
 
 def _check_replaceable(path: Pathlike, target: Path) -> None:
-    if target.is_symlink():  # although links were followed
+    if target.is_symlink():  # even after links were followed
         raise CaptureError(f"cannot write {path}: its links lead in a circle; choose another name.")
     if target.is_dir():
         raise CaptureError(f"cannot write {path}: it is a folder; choose another name.")
@@ -105,8 +106,8 @@ def _check_replaceable(path: Pathlike, target: Path) -> None:
 
 
 @contextmanager
-def _stated(path: Pathlike) -> Iterator[None]:
-    """Failures of the system as one sentence about the file that was meant."""
+def _clear_errors(path: Pathlike) -> Iterator[None]:
+    """Turn an OSError into one sentence about the file."""
     try:
         yield
     except OSError as error:
@@ -115,7 +116,7 @@ def _stated(path: Pathlike) -> Iterator[None]:
 
 @contextmanager
 def _beside(path: Pathlike, target: Path) -> Iterator[Path]:
-    """A temporary file in the folder of `target`, which it replaces in the end; it is locked as long as we live."""
+    """A temporary file next to `target`, which it replaces at the end; it stays locked while this process runs."""
     _check_replaceable(path, target)
     _remove_abandoned(target)
     temporary = target.with_name(f"{_prefix(target)}{os.getpid()}.{secrets.token_hex(6)}{target.suffix}")
@@ -136,7 +137,7 @@ def _beside(path: Pathlike, target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _through(path: Path) -> Iterator[Path]:
-    """A temporary file whose content is written into `path` in the end."""
+    """A temporary file whose content is copied into `path` at the end."""
     with tempfile.TemporaryDirectory() as folder:
         temporary = Path(folder) / f"written{path.suffix}"
         temporary.touch()
@@ -147,9 +148,9 @@ def _through(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _held(mark: int, before: os.stat_result | None) -> Iterator[None]:
-    """Keep an open file locked while the block lasts, with permissions and owner of the one that it replaces, if any.
+    """Keep an open file locked during the block, with the permissions and owner of the file it replaces, if any.
 
-    As far as system and disk know of such things: Windows does not, and lets no open file be replaced.
+    Steps that the system does not support are skipped. Windows has no such locks and cannot replace an open file.
     """
     if fcntl is None:
         os.close(mark)
@@ -169,13 +170,13 @@ def _held(mark: int, before: os.stat_result | None) -> Iterator[None]:
 
 
 def _prefix(target: Path) -> str:
-    """How the names of temporary files for a target begin; of its name if there is room for more."""
+    """Prefix of the names of temporary files for a target: its name, or a digest of a long name."""
     name = target.name if len(os.fsencode(target.name)) < 200 else hashlib.sha256(os.fsencode(target.name)).hexdigest()
     return f".{name}."
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Delete temporary files for a target whose makers were killed: no such process runs, and nobody holds their lock."""
+    """Delete temporary files for a target left by killed processes: the process is gone and the lock is free."""
     if fcntl is None:
         return
     pattern = re.compile(rf"{re.escape(_prefix(target))}(\d+)\.[0-9a-f]{{12}}{re.escape(target.suffix)}")
@@ -212,13 +213,13 @@ def _lock(mark: int) -> None:
 
 
 def write_json(path: Pathlike, content: Any) -> None:
-    """The content as one JSON file, whole or not at all."""
+    """Write the content as a JSON file, atomically."""
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
 
 
 def existing_file(path: Pathlike, kind: str) -> Path:
-    """`path`, known to be a file with something in it."""
+    """`path`, checked to be a readable, non-empty file."""
     file = Path(path)
     try:
         there, readable = file.is_file(), os.access(file, os.R_OK)
@@ -227,7 +228,9 @@ def existing_file(path: Pathlike, kind: str) -> Path:
     if not there:
         raise CaptureError(f"{kind} {file} does not exist or is not a file; check the path.")
     if not readable:
-        raise CaptureError(f"cannot read {kind} {file}: you have no permission to; change it, or copy the file.")
+        raise CaptureError(
+            f"cannot read {kind} {file}: you have no read permission; change the permission, or copy the file."
+        )
     if file.stat().st_size == 0:
         raise CaptureError(f"{kind} {file} is empty; write it again.")
     return file
@@ -238,9 +241,9 @@ def _reason(error: Exception) -> str:
 
 
 def check_unpacked(file: Path, kind: str, size: int) -> None:
-    """Refuse a file that claims to unpack to `size` bytes if that is out of proportion."""
+    """Raise an error if `size`, the unpacked size a file states, is out of proportion to the file."""
     if not 0 <= size <= UNPACKED + PACKING * file.stat().st_size:
         raise CaptureError(
-            f"{kind} {file} claims to hold {size:,} bytes in {file.stat().st_size:,}, which no log or recording does; "
-            "if it is right, write it again without compression."
+            f"{kind} {file} states {size:,} unpacked bytes in a file of {file.stat().st_size:,}, far more than any log or "
+            "recording; if the size is right, write the file again without compression."
         )

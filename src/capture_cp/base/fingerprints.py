@@ -1,6 +1,6 @@
-"""A digest of what a program computes with: numbers, arrays, functions and what they are made of.
+"""A digest of what a program computes with: numbers, arrays, functions and their parts.
 
-Numbers count to six significant digits, so that the last bits, which differ between processors, do not.
+Numbers are rounded to six significant digits, so the last bits, which differ between CPUs, do not matter.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 DIGITS = 6
-DEEPEST = 12  # functions that refer to themselves, and objects that hold each other, end here
+DEEPEST = 12  # limit for recursive functions and objects that refer to each other
 
 
 def fingerprint(*values: Any) -> str:
-    """Digest of values: equal ones have equal digests, in any process and with any version of Python.
+    """Digest of values: equal values have equal digests, in any process and with any version of Python.
 
-    A function counts by its source text, its defaults and what it closes over; an object by its `fingerprint()`, its fields
-    or its class.
+    A function is represented by its source text, its defaults and its closure; an object by its `fingerprint()`, its
+    fields or its class.
     """
     digest = hashlib.sha256()
     for value in values:
@@ -78,7 +78,7 @@ def _take_array(digest: Any, array: Any) -> None:
 
 
 def _take_function(digest: Any, value: Any, depth: int) -> None:
-    """A function by its source and what it closes over; any other object by the name of its class."""
+    """Add a function by its source and its closure, or any other object by the name of its class."""
     code = getattr(value, "__code__", None)
     if code is None:
         digest.update(f"{type(value).__module__}.{type(value).__qualname__}".encode())

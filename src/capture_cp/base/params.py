@@ -9,7 +9,7 @@ from capture_cp.base.checks import known_name
 
 
 class Params:
-    """Gives a class whose constructor stores its arguments unchanged the methods that `sklearn.clone` needs."""
+    """Base class with the methods that `sklearn.clone` needs, for constructors that store their arguments unchanged."""
 
     @classmethod
     def _names(cls) -> list[str]:

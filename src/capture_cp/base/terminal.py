@@ -1,4 +1,4 @@
-"""What is printed: text as it is, whatever characters it holds."""
+"""Printing of arbitrary text: control characters and accidental markup have no effect."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from capture_cp.base.checks import printable
 
 
 class Terminal(Console):
-    """A console that shows what it is given: control characters are not obeyed, and what is no markup is text."""
+    """A console that prints text literally: control characters are escaped, and invalid markup is shown as text."""
 
     def __init__(self, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, emoji=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """One piece of text, such as the cell of a table."""
+        """Render one piece of text, such as a table cell."""
         try:
             return super().render_str(printable(text), **options)
         except MarkupError:

@@ -1,1 +1,1 @@
-"""The method: calibrated predictors, their regions, their files."""
+"""The method: calibrated predictors, their regions and their files."""

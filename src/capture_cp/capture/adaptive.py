@@ -1,7 +1,7 @@
-"""Regions that learn from every executed step: coverage in the long run, whatever changes on the way.
+"""Adaptive regions: updated after every executed step, with long-run coverage even if the system changes.
 
-Every stratum has a dial. A miss turns it towards larger regions, a hit back by a little, so that it comes to rest only where
-the share of misses is alpha. Nothing is assumed about the system, the planner or the model.
+Every stratum has a dial. A miss turns it towards larger regions, a hit turns it back a little, so that it settles only where
+the fraction of misses is alpha. Nothing is assumed about the system, the planner or the model.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from capture_cp.base.streams import Randomness
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
 
-EMPTY = -1.0  # a threshold that nothing passes
-MOST = 500.0  # exponent of a factor, so that it stays a number
+EMPTY = -1.0  # a threshold that no score passes
+MOST = 500.0  # largest exponent of a factor, so that it stays finite
 
 
 class Adaptive(Params, ABC):
-    """What adaptive regions have in common: one dial per stratum, moved by what the system did.
+    """Base class of adaptive regions: one dial per stratum, turned after each executed step.
 
-    A step that lands in stratum m is judged by the part of the region in m, and turns the dial of m only.
+    A step that ends in stratum m is tested against the part of the region in m, and turns only the dial of m.
 
     Attributes:
-        dials: where the dials stand, (M,); one number for all strata without `per_stratum`.
-        steps: executed steps that landed in each stratum, (M,).
-        misses: those that the region did not hold, (M,).
+        dials: current positions of the dials, (M,); the same for all strata without `per_stratum`.
+        steps: number of executed steps that ended in each stratum, (M,).
+        misses: number of these steps that the region did not contain, (M,).
     """
 
-    #: Which way the dial turns after a miss: up (1) or down (-1).
+    #: Direction in which the dial turns after a miss: up (1) or down (-1).
     _direction: int
 
     def __init__(self, cap: Capture, alpha: float, per_stratum: bool, never_smaller: bool) -> None:
@@ -43,17 +43,17 @@ class Adaptive(Params, ABC):
         self.reset()
 
     def reset(self) -> None:
-        """Back to the calibration, as if nothing had been observed."""
+        """Return to the calibrated regions, discarding all observations."""
         count = len(self.cap.strata.names)
         self.dials: Floats = np.full(count, self._start)
         self.steps: Ints = np.zeros(count, dtype=np.int64)
         self.misses: Ints = np.zeros(count, dtype=np.int64)
         self._table: Floats = np.tile(self._row(self._start), (count, 1))
 
-    # -- asking -------------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def group_thresholds(self) -> Floats:
-        """Threshold of every group of the calibration as a part of every stratum, where the dials stand: (M, J)."""
+        """Threshold of every group of the calibration in every stratum, at the current dials: (M, J)."""
         return self._table.copy()
 
     def thresholds(self, X: Any) -> Floats:
@@ -67,10 +67,10 @@ class Adaptive(Params, ABC):
         region.thresholds = self.thresholds(np.asarray(x, dtype=np.float64)[None])[0]
         return region
 
-    # -- learning -----------------------------------------------------------------------------------------------------
+    # -- updates -----------------------------------------------------------------------------------------------------
 
     def observe(self, x: Any, y: Any, prediction: Any = None, rng: Randomness = None) -> bool:
-        """Whether the region of x (dx,) held the next configuration y (dc,); then turns the dial of y's stratum."""
+        """Whether the region of x (dx,) contained the next configuration y (dc,); then turns the dial of y's stratum."""
         y = finite_array("y", y, (self.cap.n_outputs_,), "(dc,): the configuration that followed")
         label = self.cap.feasible_index(y[None], "y")
         held = y in self.region(x, prediction, rng)
@@ -78,7 +78,7 @@ class Adaptive(Params, ABC):
         return held
 
     def update(self, held: bool, m: int) -> None:
-        """Turn the dial of stratum m after a step that landed there, `held` or not by its region."""
+        """Turn the dial of stratum m after a step that ended there; `held` is whether the region contained it."""
         if not 0 <= m < len(self.dials):
             raise CaptureError(f"stratum {m} does not exist; strata run from 0 to {len(self.dials) - 1}.")
         self.steps[m] += 1
@@ -90,9 +90,9 @@ class Adaptive(Params, ABC):
         self.dials[turned], self._table[turned] = dial, self._row(dial)
 
     def bound(self, steps: Any) -> Any:
-        """How far the share of misses can be from alpha after so many steps, in one stratum if `per_stratum`.
+        """Largest difference between the fraction of misses and alpha after that many steps, per stratum if `per_stratum`.
 
-        With `never_smaller` it can be further below, but not further above.
+        With `never_smaller` the fraction can be further below alpha, but not further above.
         """
         return (self._span + self._rate) / (self._rate * np.maximum(steps, 1))
 
@@ -101,7 +101,7 @@ class Adaptive(Params, ABC):
     @property
     @abstractmethod
     def _rate(self) -> float:
-        """How far a dial turns."""
+        """Step size of a dial."""
 
     @property
     @abstractmethod
@@ -111,24 +111,24 @@ class Adaptive(Params, ABC):
     @property
     @abstractmethod
     def _span(self) -> float:
-        """How far a dial can be from its start without every step being a hit, or every step a miss."""
+        """Largest distance of a dial from its start at which both hits and misses are still possible."""
 
     @abstractmethod
     def _row(self, dial: float) -> Floats:
-        """Threshold of every group where a dial stands here: (J,)."""
+        """Threshold of every group at this position of a dial: (J,)."""
 
 
 class AdaptiveAlpha(Adaptive):
     """Adaptive conformal inference (Gibbs and Candès, 2021): αₜ₊₁ = αₜ + γ(α - errₜ), and thresholds read at αₜ.
 
-    From αₜ <= 0 on a region takes in the whole stratum, from αₜ >= 1 on nothing. Over any T steps of any system the share of
+    For αₜ <= 0 a region includes the whole stratum, for αₜ >= 1 it is empty. Over any T steps of any system the fraction of
     misses is then within (max(α, 1-α) + γ)/(γT) of alpha.
 
     Args:
         cap: the calibrated predictor to start from.
-        alpha: share of misses to hold.
-        gamma: step size γ. Large follows changes quickly, small wavers less.
-        per_stratum: one αₜ per stratum, turned by the steps that land there; False turns one for all.
+        alpha: target fraction of misses.
+        gamma: step size γ. A large one follows changes quickly; a small one fluctuates less.
+        per_stratum: one αₜ per stratum, updated by the steps that end there; False uses one αₜ for all strata.
         never_smaller: keep αₜ at most alpha, so that regions never shrink below the calibrated ones.
     """
 
@@ -159,23 +159,23 @@ class AdaptiveAlpha(Adaptive):
 
 
 class AdaptiveScale(Adaptive):
-    """Thresholds times a factor f(θₜ) that follows the misses: θₜ₊₁ = θₜ + η(errₜ - α), from θ = 1 on.
+    """Thresholds times a factor f(θₜ) that adapts to the misses: θₜ₊₁ = θₜ + η(errₜ - α), starting at θ = 1.
 
-    f(θ) = θ below 1, down to no region at all, and e^(θ-1) above, where steps in proportion catch up with any change.
-    Regions stay finite however far the system has moved away from its calibration, which is what a planner needs. If no
-    score is ever more than `largest` times its threshold, the share of misses over any T steps is within
+    f(θ) = θ below 1, down to an empty region, and e^(θ-1) above, where multiplicative steps catch up with any change.
+    Regions stay finite however far the system has moved away from its calibration, as a planner requires. If no score is
+    ever more than `largest` times its threshold, the fraction of misses over any T steps is within
     (max(1, ln largest) + η)/(ηT) of alpha.
 
     Args:
         cap: the calibrated predictor to start from.
-        alpha: share of misses to hold.
-        eta: step size η: a miss makes regions larger by the factor e^(η(1-α)), or by that share if they are small.
-        floor: smaller thresholds count as `floor`, in the unit of the score, since a factor does nothing to a threshold
-            of zero, which is common in contact. A cell of the grid is a good choice; by default a thousandth of the
+        alpha: target fraction of misses.
+        eta: step size η. A miss multiplies f by e^(η(1-α)) where θ is above 1, and adds η(1-α) to it below.
+        floor: smaller thresholds are raised to `floor`, in the unit of the score, since a factor cannot enlarge a threshold
+            of zero, which is common in contact. The size of a grid cell is a good choice; by default a thousandth of the
             largest calibration score.
-        per_stratum: one factor per stratum, turned by the steps that land there; False turns one for all.
+        per_stratum: one factor per stratum, updated by the steps that end there; False uses one factor for all strata.
         never_smaller: keep factors at least 1, so that regions never shrink below the calibrated ones.
-        largest: most that a score can be, as a multiple of its threshold; only `bound` asks for it.
+        largest: largest possible score, as a multiple of its threshold; only `bound` uses it.
     """
 
     _direction = 1
@@ -193,10 +193,12 @@ class AdaptiveScale(Adaptive):
         floor = smallest_threshold(cap) if floor is None else floor
         if not (isinstance(floor, int | float) and 0.0 < floor < math.inf):
             raise CaptureError(
-                f"floor is {floor!r}; expected a positive number in the unit of the score, no factor enlarges a 0."
+                f"floor is {floor!r}; expected a positive number in the unit of the score, since no factor enlarges 0."
             )
         if not (isinstance(largest, int | float) and largest > 0.0):
-            raise CaptureError(f"largest is {largest!r}; expected a positive number: score over threshold at most.")
+            raise CaptureError(
+                f"largest is {largest!r}; expected a positive number: the largest ratio of score to threshold."
+            )
         self.eta, self.floor, self.largest = positive_number("eta", eta), float(floor), float(largest)
         super().__init__(cap, alpha, per_stratum, never_smaller)
 
@@ -225,14 +227,14 @@ class AdaptiveScale(Adaptive):
 
 
 def smallest_threshold(cap: Capture) -> float:
-    """A thousandth of the largest calibration score: what counts as a threshold where there is none to enlarge."""
+    """A thousandth of the largest calibration score: the default `floor`."""
     cap.check_fitted()
     scores = getattr(cap.calibration_, "scores", np.empty(0))
     largest = float(scores.max()) if len(scores) else 0.0
     if not largest > 0.0:
         raise CaptureError(
-            "every calibration score is 0, so there is no scale to begin with; give floor=, a positive number in the unit "
-            "of the score, such as a cell of the grid."
+            "every calibration score is 0, so there is no scale to start from; pass floor=, a positive number in the unit "
+            "of the score, such as the size of a grid cell."
         )
     return 1e-3 * largest
 

@@ -1,4 +1,4 @@
-"""The file of a calibration, of one step or of a horizon: safetensors with a JSON header, nothing that executes."""
+"""The calibration file, for one step or a horizon: safetensors with a JSON header and no executable content."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from capture_cp.spaces.poses import SE2, SE3
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
 SCHEMA = 1
-#: Scores of episodes, which a version that does not know them would take for independent ones. The numbers of the episodes
-#: ("episode") are optional: without them only a random step of an episode is promised, and that is the same either way.
+#: Schema of scores of episodes, which an older version would treat as independent. The numbers of the episodes ("episode")
+#: are optional: without them the guarantee covers only a random step of an episode, and it is the same either way.
 EPISODE_SCHEMA = 3
-WEIGHTED_SCHEMA = 4  # scores with weights, which such a version would take for equal ones
+WEIGHTED_SCHEMA = 4  # scores with weights, which an older version would treat as equal
 FORMAT = "capture-cp calibration"
 HORIZON_FORMAT = "capture-cp horizon calibration"
 MONITOR_FORMAT = "capture-cp monitor state"
@@ -38,10 +38,10 @@ WRITERS = {
     HORIZON_FORMAT: "HorizonCapture.save",
     MONITOR_FORMAT: "Monitor.save or capture check --history",
 }
-#: Bytes of a file (over a hundred million scores), and of its header, which is parsed before anything else is read.
+#: Largest size in bytes of a file (over a hundred million scores) and of its header, which is parsed first.
 LARGEST, LONGEST_HEADER = 1 << 30, 1 << 25
 
-#: The only classes that a file may name; a file cannot make us import or run anything else.
+#: The only classes that a file may name; a file cannot cause anything else to be imported or run.
 KNOWN: Mapping[str, type[Params]] = {
     part.__name__: part
     for part in (
@@ -53,7 +53,7 @@ KNOWN: Mapping[str, type[Params]] = {
 
 
 def made_for(model: Any, strata: Strata) -> dict[str, Any]:
-    """What a header holds of the model and the strata, which are not saved, and of who wrote it."""
+    """Header entries about the model and the strata, which are not saved, and about the writing version."""
     return {
         "strata": list(strata.names),
         "strata_sha256": _strata_fingerprint(strata),
@@ -63,7 +63,7 @@ def made_for(model: Any, strata: Strata) -> dict[str, Any]:
 
 
 def write(path: Pathlike, header: dict[str, Any], arrays: Arrays, kind: str = FORMAT) -> None:
-    """Header and arrays to a file that names its kind, atomically."""
+    """Write header and arrays to a file of this kind, atomically."""
     text = json.dumps(header, default=_plain)
     metadata = {"format": kind, "schema": _schema(arrays), "calibration": text, "sha256": checksum(text, arrays)}
     with written_whole(path) as temporary, temporary.open("wb") as stream:
@@ -71,11 +71,11 @@ def write(path: Pathlike, header: dict[str, Any], arrays: Arrays, kind: str = FO
 
 
 def _serialise(stream: BinaryIO, arrays: Arrays, metadata: Mapping[str, str]) -> None:
-    """Arrays in the format of safetensors, whose own writer makes a copy of all of them and orders metadata at random.
+    """Write arrays in the safetensors format; its own writer copies all arrays and orders metadata at random.
 
-    Here the same calibration is the same file, byte for byte.
+    Here the same calibration always gives the same bytes.
     """
-    # wide numbers first, so that each is aligned
+    # wide types first, so that each array is aligned
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
@@ -90,20 +90,20 @@ def _serialise(stream: BinaryIO, arrays: Arrays, metadata: Mapping[str, str]) ->
         stream.write(np.ascontiguousarray(arrays[name], arrays[name].dtype.newbyteorder("<")).data)
 
 
-#: What safetensors calls kinds of numbers.
+#: Names of number types in safetensors.
 _CODES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8"}
 
 
 @contextmanager
 def explained(path: Pathlike, what: str = "calibration") -> Iterator[None]:
-    """Whatever is wrong with a file that is being put together, as one sentence that names it."""
+    """Turn any error while a file is loaded into one sentence that names the file."""
     try:
         yield
     except CaptureError as error:
         raise CaptureError(f"{what} {path}: {shortened(str(error), 500)}") from None
     except MemoryError:
         raise
-    except Exception as error:  # a header that is valid JSON can be wrong in more ways than a list would hold
+    except Exception as error:  # a header that is valid JSON can be wrong in too many ways to list
         trouble = shortened(f"{type(error).__name__}: {error}", 200)
         raise CaptureError(f"{what} {path} is damaged ({trouble}); save it again.") from None
 
@@ -113,7 +113,7 @@ def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], Arrays]:
     what = kind.removeprefix("capture-cp ")
     file = existing_file(path, what)
     if file.stat().st_size > LARGEST:
-        raise CaptureError(f"{what} {file} is larger than {LARGEST >> 30} GiB; that is not one of ours.")
+        raise CaptureError(f"{what} {file} is larger than {LARGEST >> 30} GiB; capture-cp does not write such files.")
     try:
         with file.open("rb") as stream:
             metadata, head = _checked_metadata(file, stream, kind)
@@ -133,9 +133,9 @@ def read(path: Pathlike, kind: str = FORMAT) -> tuple[dict[str, Any], Arrays]:
 
 
 def _checked_metadata(file: Path, stream: BinaryIO, kind: str) -> tuple[dict[str, Any], bytes]:
-    """Metadata of a file that claims to be a calibration of that kind, and the bytes that were read for it.
+    """Metadata of a file of that kind, checked, and the bytes that were read for it.
 
-    A file that is something else is refused by its first bytes, however large it is.
+    Any other file is rejected by its first bytes, however large it is.
     """
     head = stream.read(8)
     length = int.from_bytes(head, "little")
@@ -153,7 +153,7 @@ def _checked_metadata(file: Path, stream: BinaryIO, kind: str) -> tuple[dict[str
 
 
 def check_made_for(header: dict[str, Any], model: Any, strata: Strata) -> None:
-    """Refuse a model or strata that are not the ones of the header."""
+    """Raise an error if the model or strata differ from those of the header."""
     if list(strata.names) != header["strata"] or _strata_fingerprint(strata) != header["strata_sha256"]:
         raise CaptureError(
             f"it was made for other strata ({', '.join(header['strata'])}) than the ones given "
@@ -166,7 +166,7 @@ def check_made_for(header: dict[str, Any], model: Any, strata: Strata) -> None:
 
 
 def describe(part: Params) -> dict[str, Any]:
-    """A part as JSON: its class name and parameters. A part of the user's own is named, not stored."""
+    """A part as JSON: its class name and parameters. User-defined classes are named, not stored."""
     params = {name: _described(value) for name, value in part.get_params(deep=False).items()}
     if type(part).__name__ not in KNOWN or type(part) is not KNOWN[type(part).__name__]:
         return {"own": type(part).__name__}
@@ -180,11 +180,11 @@ def _described(value: Any) -> Any:
 
 
 def build(description: Any) -> Any:
-    """The part that `describe` described."""
+    """The part that a description from `describe` stands for."""
     if not isinstance(description, dict):
         return tuple(map(build, description)) if isinstance(description, list) else description
     if "own" in description:
-        raise CaptureError(f"it uses {description['own']}, a class of your own; pass it to load as score= or groups=.")
+        raise CaptureError(f"it uses your own class {description['own']}; pass an instance to load as score= or groups=.")
     if description["class"] not in KNOWN:
         raise CaptureError(f"it names an unknown part {description['class']!r}.")
     params = {name: build(value) for name, value in description["params"].items()}
@@ -192,14 +192,14 @@ def build(description: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
+    """NumPy numbers converted to Python numbers."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise CaptureError(f"a parameter {value!r} cannot be saved; use plain numbers, text or None.")
 
 
 def _model_fingerprint(model: Any) -> str | None:
-    """Digest of a model that offers one, by a method `fingerprint()`."""
+    """Digest of a model with a method `fingerprint()`, otherwise None."""
     fingerprint = getattr(model, "fingerprint", None)
     return str(fingerprint()) if callable(fingerprint) else None
 
@@ -225,7 +225,7 @@ def checksum(text: str, arrays: Arrays) -> str:
 
 
 def metadata_of(data: bytes) -> dict[str, Any]:
-    """The metadata of a safetensors file (its JSON header begins after 8 bytes of length); empty if it is not one."""
+    """The metadata of a safetensors file (its JSON header starts after 8 bytes of length); empty if it is not one."""
     length = int.from_bytes(data[:8], "little")
     try:
         header = json.loads(data[8 : 8 + length].decode()) if length <= len(data) - 8 else {}

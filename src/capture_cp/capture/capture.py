@@ -20,7 +20,7 @@ from capture_cp.base.checks import (
     same_length,
     some_rows,
 )
-from capture_cp.base.streams import Randomness, asked_again, generator
+from capture_cp.base.streams import Randomness, generator, rng_of_chunk
 from capture_cp.capture.artifact import FORMAT
 from capture_cp.capture.compiled import Compiled
 from capture_cp.capture.fitted import Fitted
@@ -45,29 +45,29 @@ if TYPE_CHECKING:
 
 
 class Capture(Fitted):
-    """Prediction regions that contain the next configuration with probability at least 1 - alpha, in contact or out.
+    """Prediction regions that contain the next configuration with probability at least 1 - alpha, in and out of contact.
 
     Args:
         model: approximate model, `model(X, n_particles, rng) -> (n, L, dc)`; any callable, of any fidelity.
         strata: stratified configuration space with `names` and `index(Y)`.
         score: nonconformity score; by default `NearestParticles(k=n_particles // 2)`.
         groups: grouping of (input, stratum) pairs; by default `Tree()`.
-        n_particles: L, particles drawn from the model for each input.
-        seed: fixes what `fit` draws, its particles and its random split. Questions draw new particles each time, unless
-            they are asked with `rng`, a generator or a seed: coverage is promised over the draw of the particles too,
-            also for one input that is asked about again and again.
-        deterministic_model: True if the model is meant to ignore its random generator.
+        n_particles: L, number of particles drawn from the model for each input.
+        seed: fixes the particles and the random split of `fit`. Queries draw new particles each time, unless you pass `rng`,
+            a generator or a seed: the coverage guarantee includes the random draw of the particles, also for repeated
+            queries of one input.
+        deterministic_model: True if the model intentionally ignores its random generator.
         device: where scores, thresholds, membership and cells are computed: "cpu", "cuda" (an NVIDIA GPU, extra `cuda`), or
-            "auto" for a GPU where there is one and the score has a version for it. The answers are the same.
-        farthest: the largest score that is physically possible, if you know one: how far the robot can end from the k-th
-            nearest particle at most. Groups with too few calibration points, whose threshold would be infinite, end there.
-            It is part of the promise: `fit` refuses a bound that its transitions break.
+            "auto" for a GPU if there is one and the score has a GPU version. The results are the same.
+        farthest: the largest physically possible score, if you know one: the largest distance of the robot from the k-th
+            nearest particle. It replaces the infinite threshold of groups with too few calibration points. The guarantee
+            depends on it: `fit` raises an error if its transitions exceed the bound.
 
     Attributes:
         partition_: the fitted groups.
         calibration_: the sorted scores of each group, from which thresholds for any alpha are read.
-        shift_: what the promise rests on where it was fitted with a shift, and who answers for it if that is a guess; else
-            None.
+        shift_: what the guarantee assumes if it was fitted with a shift, and who is responsible if the shift is a guess;
+            else None.
     """
 
     calibration_: Thresholds
@@ -102,14 +102,14 @@ class Capture(Fitted):
         Args:
             X: inputs, state and action side by side, (n, dx).
             Y: next configurations of the real system, (n, dc).
-            prediction: what the model predicted at X, if already at hand: particles (n, L, dc).
-            episodes: which episode (run, object, day) each row belongs to, (n,), if rows of one are not independent.
-                Coverage then holds for a random step of a new episode, given its group, hence also by stratum where no
-                group spans several, and overall. Questions may then be asked with `simultaneous=True`: all executed steps of
-                a new episode are in their regions at once with probability at least 1 - alpha. Half of the episodes that
-                did not make the groups set scales, the others are compared; `size_needed(alpha)` of these are needed.
-            shift: how new inputs differ from the logged ones, if they are drawn otherwise. Coverage then holds for new ones,
-                given their group; not together with `episodes`.
+            prediction: the model's prediction at X, if already computed: particles (n, L, dc).
+            episodes: which episode (run, object, day) each row belongs to, (n,), if rows of one episode are not independent.
+                Coverage then holds for a random step of a new episode, given its group, hence also overall, and by stratum
+                where no group spans several strata. Queries may then use `simultaneous=True`: all executed steps of a new
+                episode are in their regions at once with probability at least 1 - alpha. Half of the episodes that did not
+                make the groups set scales, the others are compared; `size_needed(alpha)` compared episodes are needed.
+            shift: how the distribution of new inputs differs from the log's, if it does. Coverage then holds for new
+                inputs, given their group. It cannot be combined with `episodes`.
         """
         X = some_rows("X", finite_array("X", X, (None, None), "(n, dx): state and action of one transition per row"))
         Y = finite_array("Y", Y, (None, None), "(n, dc): the next configuration of one transition per row")
@@ -128,22 +128,23 @@ class Capture(Fitted):
         self.check_farthest(R)
         examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), numbers, ratios)
         partition, calibration = self._calibrated(examples)
-        told = X[rows_to_remember(len(X), numbers, self.fit_stream("facts"))]
+        sampled = X[rows_to_remember(len(X), numbers, self.fit_stream("facts"))]
         digests = [digest(X[rows], Y[rows]) for _, rows in chunks_of(len(X))]
-        data = provenance(len(X), digests, told, numbers)
+        data = provenance(len(X), digests, sampled, numbers)
         self.shift_ = None if shift is None or ratios is None else replace(shift.claim, largest=ratios.largest)
         return self.keep(partition, calibration, dims, data)
 
     def keep(self, partition: Partition, calibration: Thresholds, dims: int, data: dict[str, Any]) -> Self:
-        """Take over groups and scores of configurations of `dims` numbers; `data` describes what they came from."""
+        """Store groups and scores for configurations of `dims` numbers; `data` describes the data they came from."""
         return self._keep(partition, calibration, (1,), dims, data)
 
     # -- online -------------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any, rng: Randomness = None) -> Any:
-        """What the model predicts at inputs X (n, dx): for particle scores, particles (n, L, dc).
+        """The model's prediction at inputs X (n, dx): for particle scores, particles (n, L, dc).
 
-        They are new each time, unless `rng` is a seed, which gives the same particles again, or a generator to draw from.
+        Each call draws new particles, unless `rng` is a generator to draw from, or a seed, which gives the same particles
+        again.
         """
         return self.predicted(self.inputs(X), None, rng)
 
@@ -159,7 +160,7 @@ class Capture(Fitted):
     def threshold_table(
         self, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False
     ) -> ThresholdTable:
-        """The thresholds at one alpha as `table(x, m)`, for a control loop: one input takes under a microsecond."""
+        """The thresholds at one alpha as a fast look-up `table(x, m)`, for a control loop: under a microsecond per input."""
         thresholds = self.group_thresholds(alpha, simultaneous, confidence)
         return ThresholdTable(self.partition_, thresholds)
 
@@ -189,9 +190,9 @@ class Capture(Fitted):
         device: Literal["cpu", "cuda"] = "cpu",
         simultaneous: bool = False,
     ) -> Compiled | CompiledCuda:
-        """This calibration at one alpha, for a control loop: the same answers, nothing allocated, safe in threads.
+        """This calibration at one alpha, for a control loop: the same results, allocation-free and thread-safe.
 
-        With device "cuda": for arrays of PyTorch, JAX, CuPy or Numba on a GPU, which are taken without a copy.
+        With device "cuda" it accepts arrays of PyTorch, JAX, CuPy or Numba on a GPU, without copying them.
         """
         kind: type[Compiled] | type[CompiledCuda] = Compiled
         if known_name("device of a compiled calibration", device, ("cpu", "cuda")) == "cuda":
@@ -215,8 +216,8 @@ class Capture(Fitted):
         """Prediction region of one input x (dx,).
 
         `confidence` raises the thresholds so that coverage holds with that probability over the draw of the calibration
-        set; `prediction` takes particles (L, dc) or (1, L, dc) that are already at hand, `rng` is as in `predict`. With
-        `simultaneous` the regions of all steps of an episode hold at once, see `fit`.
+        set. `prediction` accepts particles (L, dc) or (1, L, dc) that are already computed; `rng` is as in `predict`. With
+        `simultaneous` the guarantee is for all steps of an episode at once, see `fit`.
         """
         self.check_fitted()
         X = finite_array("x", x, (self.n_inputs_,), "(dx,): state and action side by side")[None]
@@ -239,8 +240,8 @@ class Capture(Fitted):
     ) -> Bools:
         """Whether each Y[i] (dc,) is in the region of X[i] (dx,): bool (n,). No region is built.
 
-        Several outcomes per input may be asked about at once: Y (n, r, dc) gives bool (n, r). `prediction` and `labels`
-        take particles (n, L, dc) and stratum numbers of Y that are already at hand; `rng` is as in `predict`.
+        Several outcomes per input can be tested at once: Y (n, r, dc) gives bool (n, r). `prediction` and `labels` accept
+        particles (n, L, dc) and stratum numbers of Y that are already computed; `rng` is as in `predict`.
         """
         X, Y = self.pairs(X, Y, several=np.ndim(Y) == 3)
         rows = Y.reshape(-1, self.n_outputs_)
@@ -277,12 +278,12 @@ class Capture(Fitted):
         rng: Randomness = None,
         simultaneous: bool = False,
     ) -> Coverage:
-        """Coverage on transitions that were not used to fit: overall, by stratum and by group, with exact intervals.
+        """Coverage on held-out transitions: overall, by stratum and by group, with exact confidence intervals.
 
-        `volumes=False` skips the mean region volumes, which need a grid and most of the time. `episodes` (n,) names the
-        episode of each row, as in `fit`: coverage is then that of a random step of a random episode, and the intervals,
-        wider ones, are valid for any number of independent episodes, however different they are. The row `together` is
-        then that of whole episodes, which `simultaneous` regions promise.
+        `volumes=False` skips the mean region volumes, which need a grid and take most of the time. `episodes` (n,) names the
+        episode of each row, as in `fit`: coverage is then that of a random step of a random episode, and the (wider)
+        intervals are valid for any number of independent episodes, however different they are. The row `together` is then
+        that of whole episodes, which `simultaneous` regions guarantee.
         """
         X, Y = self.pairs(X, Y)
         some_rows("X", X)
@@ -290,12 +291,12 @@ class Capture(Fitted):
         known = None if prediction is None else self.predicted(X, prediction, None)
         inside, cells = np.empty(len(X), dtype=bool), np.zeros(len(self.strata.names) + 1)
         counted = volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None
-        asked = alpha, confidence
+        levels = alpha, confidence
         for number, rows in chunks_of(len(X)):
-            part = self.predicted(X[rows], None, asked_again(rng, number)) if known is None else known[rows]
-            inside[rows] = self._contains(X[rows], Y[rows], m[rows], *asked, part, simultaneous)
+            part = self.predicted(X[rows], None, rng_of_chunk(rng, number)) if known is None else known[rows]
+            inside[rows] = self._contains(X[rows], Y[rows], m[rows], *levels, part, simultaneous)
             if counted:
-                cells += self.count_cells(X[rows], *asked, part, simultaneous=simultaneous).sum(axis=0)
+                cells += self.count_cells(X[rows], *levels, part, simultaneous=simultaneous).sum(axis=0)
         groups, numbers = self.partition_.grown.groups(X, m), None if episodes is None else episode_numbers(episodes, len(X))
         volume = cells / len(X) if counted else None
         return self.tallied(inside, m, groups, float(alpha), volume, numbers, simultaneous)
@@ -310,14 +311,14 @@ class Capture(Fitted):
         episodes: Ints | None,
         simultaneous: bool = False,
     ) -> Coverage:
-        """Coverage from what is inside (n,), strata, grown groups and episodes (n,), and mean cells (M + 1,)."""
+        """Coverage from membership, strata, grown groups and episodes, (n,) each, and mean cells (M + 1,)."""
         names = [self.describe_group(j) for j in range(self.partition_.n_groups)]
         labels = inside, m, groups, list(self.strata.names), names
         found = coverage_of(alpha, *labels, self.calibration_.sizes, volumes, episodes, simultaneous)
-        return found if self.shift_ is None else replace(found, note=f"promised for {self.shift_}")
+        return found if self.shift_ is None else replace(found, note=f"guaranteed for {self.shift_}")
 
     def effective_sizes(self) -> Floats:
-        """How many calibration points of equal weight each group amounts to: (J,); plain sizes where there is no shift."""
+        """Effective number of equally weighted calibration points of each group: (J,); plain sizes without a shift."""
         self.check_fitted()
         known = self.calibration_
         return known.effective_sizes if isinstance(known, WeightedScores) else known.sizes.astype(np.float64)
@@ -325,7 +326,7 @@ class Capture(Fitted):
     def __repr__(self) -> str:
         return super().__repr__() + ("" if self.shift_ is None else f", fitted for {self.shift_}")
 
-    # -- what others build upon ---------------------------------------------------------------------------------------
+    # -- used by other modules ---------------------------------------------------------------------------------------
 
     @property
     def model_(self) -> Model:
@@ -336,12 +337,12 @@ class Capture(Fitted):
         return self.score_.on(self.device)
 
     def inputs(self, X: Any) -> Floats:
-        """Inputs X, known to be finite and of shape (n, dx)."""
+        """Inputs X, checked to be finite and of shape (n, dx)."""
         self.check_fitted()
         return finite_array("X", X, (None, self.n_inputs_), "(n, dx): as many columns as in fit")
 
     def pairs(self, X: Any, Y: Any, several: bool = False) -> tuple[Floats, Floats]:
-        """Inputs X (n, dx) and outcomes Y (n, dc), or `several` (n, r, dc), known to be finite and to pair up."""
+        """Inputs X (n, dx) and outcomes Y (n, dc), or `several` (n, r, dc), checked to be finite and of equal length."""
         X = self.inputs(X)
         shape, meaning = ((None, None), "(n, r, dc): r outcomes per input") if several else ((None,), "(n, dc): as in fit")
         Y = finite_array("Y", Y, (*shape, self.n_outputs_), meaning)
@@ -349,32 +350,32 @@ class Capture(Fitted):
         return X, Y
 
     def predicted(self, X: Floats, prediction: Any, rng: Randomness) -> Any:
-        """A prediction at inputs X (n, dx) that is at hand, checked; where it is None, a new one as by `predict`."""
+        """The checked `prediction` at inputs X (n, dx), or a new one as from `predict` if it is None."""
         return self._predicted(X, prediction, rng, self.n_outputs_)
 
     def check_model(self, X: Floats, dims: int) -> None:
-        """Refuse a model that does not do what it must at some of the inputs X (n, dx): see `preflight.check_model`."""
+        """Test the model at some of the inputs X (n, dx), see `preflight.check_model`."""
         parts = self.score_, X[:CHUNK], self.n_particles, dims, self.deterministic_model
         check_model(self.model, *parts)
 
     def chunk_scores(self, X: Floats, Y: Floats, number: int) -> Floats:
-        """Scores (n,) of one chunk of what is fitted to, X (n, dx), Y (n, dc), by its number.
+        """Scores (n,) of chunk `number` of the calibration transitions, X (n, dx), Y (n, dc).
 
-        A chunk has random numbers of its own, so that it does not matter who computes it, nor in which order.
+        Each chunk has its own random numbers, so chunks can be computed by any worker in any order.
         """
         rng = self.fit_stream("particles", *([number] if number else []))
         return self.scores(self._predicted(X, None, rng, Y.shape[1]), Y)
 
     def scores(self, prediction: Any, Y: Floats) -> Floats:
-        """Score of each Y[i] (dc,) under its prediction, known to be finite and at least 0: (n,)."""
+        """Score of each Y[i] (dc,) under its prediction, checked to be finite and at least 0: (n,)."""
         return checked_scores(self.computed_score.score(prediction, Y), (len(Y),), "(n,): one score per transition")
 
     def cell_thresholds(
         self, X: Floats, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False
     ) -> Floats:
-        """Thresholds by which cells are counted: of every stratum, and last of what is infeasible, (n, M + 1).
+        """Thresholds for counting cells: one per stratum, and last one for infeasible cells, (n, M + 1).
 
-        They are negative where nothing belongs to a region.
+        They are negative where the region is empty.
         """
         q = self.thresholds(X, alpha, confidence, simultaneous)
         return np.hstack([q, q[:, :1] if self.ambient_ else np.full((len(X), 1), -1.0)])
@@ -389,12 +390,12 @@ class Capture(Fitted):
         return particles.reshape(len(states), times * self.n_particles, self.n_outputs_)
 
     def _calibrated(self, examples: Examples) -> tuple[Partition, Thresholds]:
-        """Groups and thresholds of calibration examples, weighted ones where new inputs are drawn otherwise."""
+        """Groups and thresholds from calibration examples, weighted if there is a shift."""
         partition, calibration = self.groups_.calibrate(examples, self.fit_stream("split"))
         if examples.ratios is not None and not isinstance(calibration, WeightedScores):
             raise CaptureError(
-                f"{type(self.groups_).__name__} does not weigh its scores, so it cannot take a shift; use Tree, PerStratum "
-                "or OneGroup, or weigh them by examples.ratios."
+                f"{type(self.groups_).__name__} does not weight its scores, so it does not support a shift; use Tree, "
+                "PerStratum or OneGroup, or weight the scores by examples.ratios."
             )
         return partition, calibration
 
@@ -434,20 +435,20 @@ class Capture(Fitted):
             q = self.calibration_.together(alpha, confidence)
         else:
             raise CaptureError(
-                "simultaneous regions are for all steps of an episode, but this Capture was fitted without episodes, or is "
-                "of a method that is not calibrated; call fit(X, Y, episodes=...)."
+                "simultaneous regions are for all steps of an episode, but this Capture was fitted without episodes, or its "
+                "method is not calibrated; call fit(X, Y, episodes=...)."
             )
         return q if self.farthest is None else np.minimum(q, self.farthest)
 
     def check_farthest(self, R: Floats) -> None:
-        """Refuse a bound that scores R (n,) of the log break."""
+        """Raise an error if scores R (n,) of the log exceed `farthest`."""
         if self.farthest is None:
             return
         beyond = np.flatnonzero(positive_number("farthest", self.farthest) < R)
         if len(beyond):
             raise CaptureError(
-                f"farthest is {self.farthest:g}, but {len(beyond)} of {len(R)} transitions score more, up to {R.max():.4g}; "
-                "give a bound that no step can break, or none."
+                f"farthest is {self.farthest:g}, but {len(beyond)} of {len(R)} transitions have larger scores, up to "
+                f"{R.max():.4g}; pass a bound that no step can exceed, or none."
             )
 
     def _root_names(self) -> Sequence[str]:
@@ -458,7 +459,7 @@ class Capture(Fitted):
         if not isinstance(known, WeightedScores):
             return super()._warn_of_groups(small, alpha, confidence)
         size, times = known.effective_sizes, known.times_largest
-        warn_of_light_groups({j: (words, size[j], times[j]) for j, (words, _) in small.items()}, alpha)
+        warn_of_light_groups({j: (name, size[j], times[j]) for j, (name, _) in small.items()}, alpha)
 
     # -- saved calibrations -------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A calibration at one failure rate, ready for a control loop."""
+"""A calibration at one failure rate, compiled for a control loop."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from capture_cp.spaces.strata import NO_GRID, GriddedStrata, Strata, columns_of
 
 
 class AtOneAlpha(ABC):
-    """What a compiled calibration reports of itself, wherever it runs.
+    """Base class of compiled calibrations, on the CPU or a GPU.
 
     Attributes:
         alpha: allowed failure rate.
-        confidence: as given to `compile`.
-        simultaneous: whether all steps of an episode hold at once, as given to `compile`.
+        confidence: as passed to `compile`.
+        simultaneous: whether the guarantee is for all steps of an episode at once, as passed to `compile`.
         names: the strata, in the order of columns.
         n_inputs: dx.
         n_particles: L.
@@ -50,7 +50,7 @@ class AtOneAlpha(ABC):
 
     @abstractmethod
     def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
-        """Lay out thresholds, the score's rule and the grid for the kernels."""
+        """Prepare thresholds, the score's rule and the grid for the kernels."""
 
     def __repr__(self) -> str:
         promise = f"alpha={self.alpha:g}" + ("" if self.confidence is None else f", confidence={self.confidence:g}")
@@ -59,11 +59,11 @@ class AtOneAlpha(ABC):
 
 
 class Compiled(AtOneAlpha):
-    """The answers of one calibration at one alpha, to be asked thousands of times a second; made by `Capture.compile`.
+    """A calibration at one alpha, for thousands of queries per second; made by `Capture.compile`.
 
-    Calls allocate nothing: answers are written into `out` and nothing is converted. Inputs are therefore taken as they are,
-    C-contiguous float64 arrays (labels: int64), and anything else is refused. One object may be shared by threads; its
-    kernels run on the caller's thread and release the GIL. Answers are those of the `Capture`, bit for bit.
+    Calls allocate nothing: results are written to `out`, and inputs are not converted. Inputs must be C-contiguous float64
+    arrays (labels: int64); anything else raises an error. One object may be shared by threads; its kernels run on the
+    caller's thread and release the GIL. Results are bit-identical to those of the `Capture`.
     """
 
     def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
@@ -80,13 +80,13 @@ class Compiled(AtOneAlpha):
         except TypeError:
             good = False
         if not good:
-            raise self._refusal(out=(out, np.float64, (len(self.names),)), X=self._inputs(X))
+            raise self._argument_error(out=(out, np.float64, (len(self.names),)), X=self._inputs(X))
         return out
 
     def contains(self, X: Floats, Y: Floats, particles: Floats, labels: Ints, out: Bools) -> Bools:
         """Whether each Y[i] (dc,) is in the region of X[i] (dx,): into out (n,), which is returned.
 
-        `particles` (n, L, dc) are the model's; `labels` (n,) the strata of Y, -1 where it is infeasible.
+        `particles` (n, L, dc) are the model's particles; `labels` (n,) are the strata of Y, -1 where infeasible.
         """
         try:
             good = loop.contains_into(*self._tree, *self._rule, X, Y, particles, labels, out)
@@ -94,14 +94,15 @@ class Compiled(AtOneAlpha):
             good = False
         if not good:
             Y_and_labels = {"Y": (Y, np.float64, (self.n_outputs,)), "labels": (labels, np.int64, ())}
-            given = {"X": self._inputs(X), **Y_and_labels, "particles": self._cloud(particles)}
-            raise self._refusal(out=(out, np.bool_, ()), **given)
+            arguments = {"X": self._inputs(X), **Y_and_labels, "particles": self._cloud(particles)}
+            raise self._argument_error(out=(out, np.bool_, ()), **arguments)
         return out
 
     def count_cells(self, X: Floats, particles: Floats, out: Ints) -> Ints:
         """Grid cells of the region of each X[i] (dx,), by stratum: into out (n, M + 1), which is returned.
 
-        `particles` (n, L, dc) are the model's. The last column, infeasible cells, is 0: regions of particles have none.
+        `particles` (n, L, dc) are the model's particles. The last column, infeasible cells, is 0: particle regions have
+        none.
         """
         if self._grid is None:
             raise CaptureError(NO_GRID)
@@ -113,7 +114,7 @@ class Compiled(AtOneAlpha):
             good = False
         if not good:
             shaped = (out, np.int64, (len(self.names) + 1,))
-            raise self._refusal(out=shaped, X=self._inputs(X), particles=self._cloud(particles))
+            raise self._argument_error(out=shaped, X=self._inputs(X), particles=self._cloud(particles))
         return out
 
     def __getstate__(self) -> dict[str, Any]:
@@ -133,7 +134,7 @@ class Compiled(AtOneAlpha):
         loop.prepare(self._table)
 
     def _scratch(self) -> tuple[npt.NDArray[Any], ...]:
-        """Room for one input's work, of the thread that asks: made when it asks first."""
+        """Work arrays for one input, one set per thread, created on first use."""
         try:
             return self._threads.scratch  # type: ignore[no-any-return]
         except AttributeError:
@@ -143,16 +144,16 @@ class Compiled(AtOneAlpha):
             self._threads.scratch = *room, np.empty(len(self.names) + 1), indices
             return self._threads.scratch  # type: ignore[no-any-return]
 
-    def _inputs(self, X: Any) -> _Given:
+    def _inputs(self, X: Any) -> _Argument:
         return X, np.float64, (self.n_inputs,)
 
-    def _cloud(self, particles: Any) -> _Given:
+    def _cloud(self, particles: Any) -> _Argument:
         return particles, np.float64, (self.n_particles, self.n_outputs)
 
-    def _refusal(self, out: _Given, **given: _Given) -> CaptureError:
-        """What is wrong with the arrays of a question that was refused."""
-        rows = len(given["X"][0]) if isinstance(given["X"][0], np.ndarray) and given["X"][0].ndim else 0
-        for name, (array, kind, row) in (given | {"out": out}).items():
+    def _argument_error(self, out: _Argument, **arguments: _Argument) -> CaptureError:
+        """The error that explains what is wrong with the arrays of a call."""
+        rows = len(arguments["X"][0]) if isinstance(arguments["X"][0], np.ndarray) and arguments["X"][0].ndim else 0
+        for name, (array, kind, row) in (arguments | {"out": out}).items():
             wanted = (rows, *row)
             fits = isinstance(array, np.ndarray) and array.dtype == kind and array.shape == wanted
             usable = fits and array.flags.c_contiguous and array.flags.aligned
@@ -160,25 +161,25 @@ class Compiled(AtOneAlpha):
                 found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
                 laid_out = " in another memory layout or read-only" if fits else ""
                 return CaptureError(
-                    f"{name} is {found}{laid_out}; a compiled calibration takes it as a C-contiguous array of "
-                    f"{np.dtype(kind).name} of shape {wanted}, and converts nothing."
+                    f"{name} is {found}{laid_out}; a compiled calibration does not convert arrays and needs a C-contiguous "
+                    f"array of {np.dtype(kind).name} of shape {wanted}."
                 )
             if name != "out" and not np.isfinite(array).all():
-                return CaptureError(f"{name} holds NaN or infinite values; a region is asked about finite numbers.")
+                return CaptureError(f"{name} has NaN or infinite values; expected finite numbers.")
         last = len(self.names) - 1
-        return CaptureError(f"labels hold numbers outside -1 to {last}; give the stratum of each Y, -1 where infeasible.")
+        return CaptureError(f"labels contain numbers outside -1 to {last}; pass the stratum of each Y, -1 where infeasible.")
 
 
-#: An array of a question, with the type and the shape of a row that it should have.
-_Given = tuple[Any, Any, tuple[int, ...]]
+#: An array argument, with the type and the row shape that it should have.
+_Argument = tuple[Any, Any, tuple[int, ...]]
 
 
-#: In a metric that is a table of axes.
-NO_CELLS = "cells are counted in Euclidean distances without weights and in SE2; ask contains, or a region for its volume."
+#: Error for a metric that is a table of axes.
+NO_CELLS = "cells are counted only for SE2 and for Euclidean without weights; use contains, or the volume of a region."
 
 
 def limits_and_rule(score: Score, table: ThresholdTable, dims: int) -> tuple[Floats, int, Any, int]:
-    """The limit of every node, the rule that compares it, its length or table of axes, and how many particles must pass."""
+    """The limit of every node, the score's rule, its length or table of axes, and how many particles must be near."""
     thresholds: Floats = np.ascontiguousarray(table.arrays[0]["threshold"])
     if type(score) is ParticleBox:
         return thresholds, PARTICLE_BOX, 1.0, 1
@@ -187,8 +188,8 @@ def limits_and_rule(score: Score, table: ThresholdTable, dims: int) -> tuple[Flo
         assert isinstance(score, NearestParticles)
         return np.asarray(squared_limits(thresholds)), *kernel, int(score.k)
     raise CaptureError(
-        f"{score!r} cannot be compiled; compile knows ParticleBox, and NearestParticles on distances of the library, so ask "
-        "region, contains or count_cells instead."
+        f"{score!r} cannot be compiled; compile supports ParticleBox, and NearestParticles with one of the library's "
+        "metrics, so use region, contains or count_cells instead."
     )
 
 

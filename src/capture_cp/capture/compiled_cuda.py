@@ -1,4 +1,4 @@
-"""A calibration at one failure rate, for arrays that are on a GPU already."""
+"""A calibration at one failure rate, for arrays that are already on a GPU."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from capture_cp.spaces.strata import NO_GRID, Strata
 
 
 class CompiledCuda(AtOneAlpha):
-    """The answers of one calibration at one alpha, on a GPU; made by `Capture.compile(alpha, device="cuda")`.
+    """A calibration at one alpha, on a GPU; made by `Capture.compile(alpha, device="cuda")`.
 
-    Arrays of PyTorch, JAX, CuPy and Numba that are on the GPU are taken as they are, without a copy: C-contiguous float64
-    (labels: int64). If any array of a question is one, so is the answer, and other libraries take it without a copy through
-    its `__cuda_array_interface__`: `torch.as_tensor(answer)`, `cupy.asarray(answer)`, `jax.numpy.asarray(answer)`. NumPy
-    arrays are copied to the GPU, and if all are NumPy's, the answer is too.
+    Arrays of PyTorch, JAX, CuPy and Numba on the GPU are used without a copy; they must be C-contiguous float64 (labels:
+    int64). If any argument is on the GPU, so is the result, and other libraries can use it without a copy through its
+    `__cuda_array_interface__`: `torch.as_tensor(answer)`, `cupy.asarray(answer)`, `jax.numpy.asarray(answer)`. NumPy arrays
+    are copied to the GPU, and if all arguments are NumPy arrays, so is the result.
 
-    Work is queued on the default stream: an answer is complete for whatever is queued there after it. Numbers are not looked
-    at: NaN belongs to no region.
+    Work is queued on the default stream: a result is complete for any work queued there later. Values are not checked: NaN
+    is in no region.
     """
 
     def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
         limits, rule, length, k = limits_and_rule(score, table, self.n_outputs)
         unused = tuple_on_device(of_particles(rule, length, k, np.empty((0, self.n_particles, self.n_outputs))))
-        self._regions = unused  # of no inputs yet
+        self._regions = unused  # no inputs yet
         self._tree = tuple(map(cuda.to_device, table.arrays))
         self._thresholds = cuda.to_device(np.ascontiguousarray(table.arrays[0]["threshold"]))
         self._limits = cuda.to_device(limits)
@@ -55,7 +55,8 @@ class CompiledCuda(AtOneAlpha):
     def contains(self, X: Any, Y: Any, particles: Any, labels: Any) -> Any:
         """Whether each Y[i] (dc,) is in the region of X[i] (dx,): bool (n,).
 
-        `particles` (n, L, dc) are the model's; `labels` (n,) the strata of Y, any other number where it is infeasible.
+        `particles` (n, L, dc) are the model's particles; `labels` (n,) are the strata of Y, any other number where
+        infeasible.
         """
         inputs = self._inputs(X)
         n = len(inputs)
@@ -67,7 +68,8 @@ class CompiledCuda(AtOneAlpha):
     def count_cells(self, X: Any, particles: Any) -> Any:
         """Grid cells of the region of each X[i] (dx,), by stratum: int64 (n, M + 1).
 
-        `particles` (n, L, dc) are the model's. The last column, infeasible cells, is 0: regions of particles have none.
+        `particles` (n, L, dc) are the model's particles. The last column, infeasible cells, is 0: particle regions have
+        none.
         """
         if self._columns is None:
             raise CaptureError(NO_GRID)
@@ -93,6 +95,6 @@ class CompiledCuda(AtOneAlpha):
         return self._regions._replace(clouds=cloud)
 
 
-def _answer(found: Any, *given: Any) -> Any:
-    """What was found, left on the GPU if anything given was there."""
-    return found if any(map(is_on_device, given)) else found.copy_to_host()
+def _answer(found: Any, *arguments: Any) -> Any:
+    """The result, left on the GPU if any argument was there."""
+    return found if any(map(is_on_device, arguments)) else found.copy_to_host()

@@ -1,4 +1,4 @@
-"""More logs for a calibration that exists: new scores join its groups, and old logs need not be kept."""
+"""Adding logs to an existing calibration: new scores join its groups, and old logs are not needed."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Scores = GroupScores | EpisodeScores
 def extend_calibration(
     cap: Capture, log: TransitionLog | LogPart, alone: bool = False, run: Runner[Any] = in_turn
 ) -> Capture:
-    """The calibration with the scores of a new log beside its own, in the same groups.
+    """A calibration with the scores of a new log added to its own, in the same groups.
 
-    The groups were made before, from other rows, so every new row sets thresholds. Coverage is promised for transitions that
-    are exchangeable with the old and the new ones together: a draw from either, in proportion to their numbers.
+    The groups were made earlier, from other rows, so every new row sets thresholds. Coverage is guaranteed for transitions
+    that are exchangeable with the old and new ones together: drawn from either log, in proportion to their numbers.
 
     Args:
-        cap: a fitted calibration; it stays as it is.
-        log: transitions that are not in it yet; with episodes if it was made from episodes.
-        alone: leave its own scores out: a calibration of the new log alone, in the same groups, to be merged later.
-        run: where the chunks are computed, by default here.
+        cap: a fitted calibration; it is not changed.
+        log: transitions that are not yet in it; with episodes if it was made from episodes.
+        alone: leave out its own scores: a calibration on the new log alone, in the same groups, to be merged later.
+        run: how the chunks are computed, by default in this process.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     known = _scores_of(cap)
@@ -57,21 +57,21 @@ def extend_calibration(
     if not alone:
         sources = [*sources_of(cap), source]
         return _kept(cap, base.reopened(cap.partition_.opened | seen), [known, new], sources, rng)
-    # a rare stratum that shares its groups with others does so without a score, too
+    # a merged rare stratum shares its groups even without a score
     left = np.zeros(len(seen), dtype=bool) if base.rare is None else base.rare & cap.partition_.opened
     single = _kept(cap, base.reopened(seen | left), [new], [source], rng)
-    single.data_.pop("inputs", None)  # those were the inputs of the other log
+    single.data_.pop("inputs", None)  # these describe the other log
     return single
 
 
 def merge_calibrations(caps: Sequence[Capture]) -> Capture:
-    """Calibrations of several sites as one: their scores side by side. They must have the same groups.
+    """Merge calibrations of several sites into one with all their scores. They must have the same groups.
 
-    One site calibrates; the others take its groups, `extend_calibration(cap, log, alone=True)`. Coverage is promised for a
-    draw from the sites together, in proportion to their numbers of transitions.
+    One site calibrates; the others reuse its groups with `extend_calibration(cap, log, alone=True)`. Coverage is guaranteed
+    for a draw from the sites together, in proportion to their numbers of transitions.
     """
     if len(caps) < 2:
-        raise CaptureError(f"{len(caps)} calibration is given; expected at least two to merge.")
+        raise CaptureError(f"got {len(caps)} calibration; expected at least two to merge.")
     first = caps[0]
     sources: list[dict[str, Any]] = []
     for number, cap in enumerate(caps, 1):
@@ -79,19 +79,19 @@ def merge_calibrations(caps: Sequence[Capture]) -> Capture:
         if number > 1:
             _check_alike(first, cap, number)
         if type(scores) is not type(_scores_of(first)):
-            raise CaptureError(f"calibration {number} was made with episodes and the first without, or the other way round.")
+            raise CaptureError(f"calibration {number} was made with episodes and the first without, or vice versa.")
         for source in sources_of(cap):
             _refuse_known(sources, source)
             sources.append(source)
     opened = np.any([cap.partition_.opened for cap in caps], axis=0)
     rng = first.fit_stream("merge", *(source["sha256"] for source in sources))
     found = _kept(first, first.partition_.base.reopened(opened), [_scores_of(cap) for cap in caps], sources, rng)
-    found.data_.pop("inputs", None)  # quantiles of several logs cannot be put together
+    found.data_.pop("inputs", None)  # quantiles of several logs cannot be combined
     return found
 
 
 def sources_of(cap: Capture) -> list[dict[str, Any]]:
-    """The logs that a calibration was made from: rows and digest of each."""
+    """The logs that a calibration was made from: number of rows and digest of each."""
     given = cap.data_.get("sources")
     return list(given) if given is not None else [{name: cap.data_[name] for name in ("rows", "sha256")}]
 
@@ -109,7 +109,7 @@ def _score(cap: Capture, span: Span) -> _Scored:
         digests.append(digest(chunk.X, chunk.Y))
         m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
         check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
-        # numbers that no other log has had, here or elsewhere
+        # random numbers that no other log uses, on any machine
         prediction = cap.predict(chunk.X, cap.fit_stream("extend", digests[-1]))
         found.append((cap.scores(prediction, chunk.Y), base.groups(chunk.X, m), m))
     R, group, m = (np.concatenate(column) for column in zip(*found))
@@ -128,7 +128,7 @@ def _scores_of(cap: Capture) -> Scores:
 def _kept(
     cap: Capture, partition: Partition, parts: Sequence[Any], sources: list[dict[str, Any]], rng: np.random.Generator
 ) -> Capture:
-    """A calibration like `cap` with other scores."""
+    """A copy of `cap` with other scores."""
     scores = type(parts[0]).merged(parts, partition.n_groups, rng)
     if len(sources) == 1:
         data = cap.data_ | sources[0]
@@ -144,13 +144,13 @@ def _kept(
 def _refuse_known(known: Sequence[dict[str, Any]], source: dict[str, Any]) -> None:
     if source["sha256"] in [one["sha256"] for one in known]:
         raise CaptureError(
-            f"a log of these {source['rows']:,} transitions is in the calibration already; counted twice, it would promise "
-            "what it does not hold."
+            f"a log of these {source['rows']:,} transitions is already in the calibration; counted twice, it would void the "
+            "coverage guarantee."
         )
 
 
 def _check_alike(first: Capture, other: Capture, number: int) -> None:
-    """Refuse calibrations of other parts."""
+    """Raise an error if two calibrations have different parts."""
     same = {
         "groups": first.partition_.same_groups(other.partition_),
         "strata": tuple(first.strata.names) == tuple(other.strata.names),
@@ -162,6 +162,6 @@ def _check_alike(first: Capture, other: Capture, number: int) -> None:
     differ = [name for name, equal in same.items() if not equal]
     if differ:
         raise CaptureError(
-            f"calibration {number} has another {differ[0]} than the first; to merge sites, one calibrates, and the others "
-            "extend its file: capture extend FIRST LOG --alone."
+            f"calibration {number} has another {differ[0]} than the first; to merge sites, calibrate at one site and extend "
+            "its file at the others: capture extend FIRST LOG --alone."
         )

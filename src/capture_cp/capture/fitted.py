@@ -1,4 +1,4 @@
-"""What every calibration is, for one step or for a horizon: a model, strata, and thresholds by group for any alpha."""
+"""The base of every calibration, for one step or a horizon: a model, strata, and thresholds by group for any alpha."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.scores import NearestParticles, Score
 from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
 
-MOST_ASKED = 64  # failure rates whose thresholds are kept at hand
+MOST_ASKED = 64  # number of failure rates whose thresholds are cached
 
 
 class ExecutedRegions(NamedTuple):
-    """Regions of n executed steps, and whether they held."""
+    """Regions of n executed steps, and whether they contained the outcomes."""
 
-    particles: Floats  # (n, L, dc); the mean, L = 1, of a Gaussian
+    particles: Floats  # (n, L, dc); for a Gaussian its mean, L = 1
     thresholds: Floats  # (n, M)
     inside: Bools  # (n,)
 
 
 class Fitted(Params, ABC):
-    """A calibration: what `Capture`, for one step, and `HorizonCapture`, for several, have in common.
+    """Base class of calibrations: `Capture`, for one step, and `HorizonCapture`, for several steps.
 
-    A planner, a study or a file that takes a `Fitted` need not know which of the two it is.
+    Code that accepts a `Fitted`, such as a planner, works with either.
 
     Attributes:
         partition_: the fitted groups; the root of the s-th calibrated step (from 0) and stratum m is `roots[s * M + m]`.
         calibration_: the scores of each group, from which thresholds for any alpha are read.
         steps_: the calibrated steps, counted from 1: (S,).
         n_outputs_: dc.
-        data_: what is remembered of the data behind it, as JSON can hold it.
+        data_: facts about the calibration data, as JSON-compatible data.
     """
 
     partition_: Partition
@@ -93,7 +93,7 @@ class Fitted(Params, ABC):
     @property
     @abstractmethod
     def model_(self) -> Any:
-        """The model that was calibrated: `model` of a `Capture`, `step` of a `HorizonCapture`."""
+        """The calibrated model: `model` of a `Capture`, `step` of a `HorizonCapture`."""
 
     @property
     def score_(self) -> Score:
@@ -107,30 +107,30 @@ class Fitted(Params, ABC):
 
     @property
     def ambient_(self) -> bool:
-        """Whether regions ignore feasibility, as LUCCa's ellipsoids do where groups do not depend on the stratum."""
+        """Whether regions ignore feasibility, as LUCCa's ellipsoids do if groups do not depend on the stratum."""
         return self.score_.ambient and not self.partition_.by_stratum
 
     @property
     def n_inputs_(self) -> int:
-        """dx: numbers of state and action together."""
+        """dx: number of coordinates of state and action together."""
         return self.partition_.n_inputs
 
     @property
     def merged_(self) -> dict[str, tuple[str, ...]]:
-        """Strata too rare for thresholds of their own, and those that each shares them with; see `Tree(min_stratum=)`.
+        """Strata too rare for their own thresholds, and the strata each shares them with; see `Tree(min_stratum=)`.
 
-        Coverage is promised for them together, not for each.
+        Coverage is guaranteed for them together, not for each.
         """
         self.check_fitted()
         return self.partition_.merged(self._root_names())
 
     @property
     def computed_score(self) -> Score:
-        """The score where it is computed, which may be a GPU."""
+        """The score on the device where it is computed."""
         return self.score_
 
     def check_fitted(self) -> None:
-        """Refuse to answer before `fit` or `load`, and for other strata than the fitted ones."""
+        """Raise an error before `fit` or `load`, and if the strata were replaced after fitting."""
         if not hasattr(self, "partition_"):
             raise CaptureError(
                 f"this {self._kind} is not calibrated yet; call {self._fit_call} or {self._kind}.load(...) first."
@@ -138,7 +138,7 @@ class Fitted(Params, ABC):
         check_same_strata(self.strata, len(self.partition_.roots) // len(self.steps_))
 
     def check_parts(self, dims: int) -> None:
-        """Refuse a model, strata, score or groups that do not fit each other or configurations of `dims` numbers."""
+        """Raise an error if model, strata, score or groups do not fit each other or configurations of `dims` numbers."""
         check_parts(self.model_, self.strata, self.score_, self.groups_, self.n_particles, self.seed, dims)
 
     def index(self, Y: Floats) -> Ints:
@@ -146,7 +146,7 @@ class Fitted(Params, ABC):
         return checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
 
     def feasible_index(self, Y: Floats, name: str = "Y") -> Ints:
-        """Stratum of each configuration Y (n, dc), none of which may be infeasible; errors call them `name`: (n,)."""
+        """Stratum of each configuration Y (n, dc), all of which must be feasible; `name` is used in errors: (n,)."""
         m = self.index(Y)
         feasible(name, m)
         return m
@@ -156,9 +156,9 @@ class Fitted(Params, ABC):
     def group_thresholds(self, alpha: float = 0.1, simultaneous: bool = False, confidence: float | None = None) -> Floats:
         """Threshold of every group of `partition_`: (J,), +inf where there are too few calibration points.
 
-        With `simultaneous` all steps of a horizon hold at once, or of a `Capture` that was fitted with `episodes` all
-        executed steps of an episode; `confidence` raises the thresholds so that coverage holds with that probability over
-        the draw of the calibration set.
+        With `simultaneous` coverage holds for all steps of a horizon at once, or, for a `Capture` fitted with `episodes`,
+        for all executed steps of an episode. `confidence` raises the thresholds so that coverage holds with that
+        probability over the draw of the calibration set.
         """
         self.check_fitted()
         key = failure_rate(alpha), bool(simultaneous), confidence_level(confidence)
@@ -170,7 +170,7 @@ class Fitted(Params, ABC):
         return self._asked[key]
 
     def partition_at(self, step: int) -> Partition:
-        """The groups of one of the calibrated steps, counted from 0; beyond the last, those of the last."""
+        """The groups of one of the calibrated steps, counted from 0; beyond the last step, those of the last."""
         return self.partition_.at_step(min(step, len(self.steps_) - 1), len(self.strata.names))
 
     def step_thresholds(self, X: Floats, alpha: float = 0.1, step: int = 0, simultaneous: bool = False) -> Floats:
@@ -181,7 +181,7 @@ class Fitted(Params, ABC):
         return self.group_thresholds(alpha, simultaneous)[self.partition_at(step).groups_everywhere(X)]
 
     def plan_thresholds(self, alpha: float = 0.1, simultaneous: bool = False) -> Floats:
-        """Threshold of every group as a part of every stratum, for the steps of a plan: (M, J)."""
+        """Threshold of every group in every stratum, for the steps of a plan: (M, J)."""
         self.check_fitted()
         if simultaneous and not self.predicts_state:
             raise CaptureError(
@@ -197,7 +197,7 @@ class Fitted(Params, ABC):
         return np.tile(self.group_thresholds(alpha, simultaneous), (len(self.strata.names), 1))
 
     def describe_group(self, group: int, inputs: Sequence[str] | None = None) -> str:
-        """A group in words, for example "edge and x2 <= 0.1"; `inputs` names the columns of state and action."""
+        """A group as text, for example "edge and x2 <= 0.1"; `inputs` names the columns of state and action."""
         self.check_fitted()
         return self.partition_.describe(group, self._root_names(), inputs)
 
@@ -205,13 +205,13 @@ class Fitted(Params, ABC):
 
     @abstractmethod
     def first_prediction(self, states: Floats, actions: Floats, rng: Randomness = None) -> tuple[Floats, Any]:
-        """Grouping inputs (n, dx), and what the model predicts, of one step from states (n, ds) under actions (n, da)."""
+        """Grouping inputs (n, dx) and the model's prediction for one step from states (n, ds) under actions (n, da)."""
 
     @abstractmethod
     def next_points(self, states: Floats, actions: Floats, draws: int, rng: np.random.Generator) -> Floats:
-        """At least so many `draws` D of what the model predicts from each state (n, ds) under its action (n, da).
+        """At least `draws` random predictions D of the model from each state (n, ds) under its action (n, da).
 
-        Whole states (n, D, ds) where it `predicts_state`, else configurations (n, D, dc).
+        Whole states (n, D, ds) if it `predicts_state`, else configurations (n, D, dc).
         """
 
     def executed_regions(
@@ -223,9 +223,9 @@ class Fitted(Params, ABC):
         rng: Randomness = None,
         simultaneous: bool = False,
     ) -> ExecutedRegions:
-        """Regions of steps that were executed from states (n, ds) under actions (n, da), and whether they held.
+        """Regions of steps executed from states (n, ds) under actions (n, da), and whether they contained the outcomes.
 
-        `after` (n, dc) are the configurations that followed. A calibration for a horizon gives its regions of the first
+        `after` (n, dc) are the configurations that followed. A calibration for a horizon uses its regions for the first
         step. `rng` is as in `Capture.predict`, `simultaneous` as in `group_thresholds`.
         """
         self.check_fitted()
@@ -255,9 +255,9 @@ class Fitted(Params, ABC):
     def load(
         cls, path: Pathlike, model: Any, strata: Strata, score: Score | None = None, groups: Groups | None = None
     ) -> Self:
-        """A saved calibration with the model (or step) and strata it was made for.
+        """Load a saved calibration, with the model (or step) and strata it was fitted with.
 
-        `score` and `groups` are needed only if they were your own.
+        `score` and `groups` are needed only if they are user-defined classes.
         """
         header, arrays = read(path, cls._format)
         with explained(path):
@@ -271,11 +271,12 @@ class Fitted(Params, ABC):
             return cls._loaded(header, arrays, model, strata, parts)
 
     def fingerprint(self) -> str:
-        """Digest of what it answers with: its groups and their scores."""
+        """Digest of the calibration: its groups and their scores."""
         self.check_fitted()
         return checksum("", partition_arrays(self.partition_) | self._score_arrays())
 
-    # -- what differs -------------------------------------------------------------------------------------------------
+    # -- implemented by subclasses
+    # -------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _read_thresholds(self, alpha: float, simultaneous: bool, confidence: float | None) -> Floats:
@@ -283,36 +284,36 @@ class Fitted(Params, ABC):
 
     @abstractmethod
     def _root_names(self) -> Sequence[str]:
-        """What a group's strata are called, one name per root of the partition."""
+        """Names of the strata of groups, one per root of the partition."""
 
     @abstractmethod
     def _header(self) -> dict[str, Any]:
-        """What a header holds of this kind of calibration, beside what all have."""
+        """Header entries specific to this kind of calibration."""
 
     @abstractmethod
     def _score_arrays(self) -> Arrays:
-        """The scores as the arrays of a file."""
+        """The scores as arrays for a file."""
 
     @classmethod
     @abstractmethod
     def _loaded(cls, header: dict[str, Any], arrays: Arrays, model: Any, strata: Strata, parts: dict[str, Any]) -> Self:
-        """The calibration of a file, its header and arrays checked; `parts` are constructor arguments."""
+        """The calibration from a file's checked header and arrays; `parts` are constructor arguments."""
 
     def _keep(
         self, partition: Partition, calibration: Any, steps: tuple[int, ...], n_outputs: int, data: dict[str, Any]
     ) -> Self:
-        """Take over a finished calibration; `data` describes what it came from."""
+        """Store a finished calibration; `data` describes the data it came from."""
         self.partition_, self.calibration_, self.data_ = partition, calibration, data
         self.steps_, self.n_outputs_ = steps, n_outputs
         self._asked: dict[tuple[float, bool, float | None], Floats] = {}
         return self
 
     def fit_stream(self, *purpose: str | int) -> np.random.Generator:
-        """The random numbers of `fit` for one purpose."""
+        """The random generator of `fit` for one purpose."""
         return stream(self.seed, f"{self._kind}.fit", *purpose)
 
     def _warn_of_few(self, q: Floats, alpha: float, simultaneous: bool, confidence: float | None) -> None:
-        """Report groups that are too small for a finite threshold."""
+        """Warn about groups that are too small for a finite threshold."""
         if simultaneous:
             return self._warn_of_few_episodes(q, alpha, confidence)
         own, sizes = self.partition_.in_use, self.calibration_.counted(confidence)
@@ -321,21 +322,21 @@ class Fitted(Params, ABC):
         self._warn_of_groups(small, alpha, confidence)
 
     def _warn_of_groups(self, small: Mapping[int, tuple[str, int]], alpha: float, confidence: float | None) -> None:
-        """Report these groups, by description and size."""
+        """Warn about these groups, by description and size."""
         warn_of_small_groups(small, alpha, confidence, leaves=any(map(self.partition_.has_splits, small)))
 
     def _warn_of_few_episodes(self, q: Floats, alpha: float, confidence: float | None) -> None:
-        """Report thresholds for all steps of an episode that are infinite: all of them, or those of unseen groups."""
+        """Warn about infinite thresholds for all steps of an episode: all of them, or those of unseen groups."""
         infinite, seen = [j for j in self.partition_.in_use if np.isinf(q[j])], self.calibration_.seen_together
         if seen[infinite].any():
             warn_of_few_episodes(self.calibration_.n_together, alpha, confidence)
             return
-        unseen = [words for words in map(self.describe_group, infinite) if words != self._expected_empty]
+        unseen = [name for name in map(self.describe_group, infinite) if name != self._expected_empty]
         if unseen:
             warn_of_unseen_groups(unseen, "episode")
 
     @property
     def _expected_empty(self) -> str | None:
-        """The stratum for what nobody expects, if there is one: it may well be empty."""
+        """The catch-all stratum, if there is one: it may well be empty."""
         rest = getattr(self.strata, "rest", None)
         return None if rest is None else self.strata.names[rest]

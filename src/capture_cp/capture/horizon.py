@@ -27,10 +27,10 @@ from capture_cp.spaces.strata import GriddedStrata, Strata
 
 
 class HorizonCapture(Fitted):
-    """Regions C₁ to C_H for the configurations after each of H actions that are decided beforehand.
+    """Prediction regions C₁ to C_H for the configurations after each of H actions that are fixed in advance.
 
-    Two promises, chosen when asking: each region holds its configuration with probability at least 1 - alpha, also given
-    the stratum; or, with `simultaneous=True`, all of them do at once.
+    There are two guarantees, chosen per query: each region contains its configuration with probability at least 1 - alpha,
+    also given the stratum; or, with `simultaneous=True`, all regions contain theirs at once.
 
     Args:
         step: approximate model of the whole state, `step(states (n, ds), actions (n, da), rng) -> (n, ds)`.
@@ -38,12 +38,12 @@ class HorizonCapture(Fitted):
         axes: which entries of the state are the configuration.
         score: nonconformity score of particles; by default `NearestParticles(k=n_particles // 2)`.
         groups: grouping of (mean particle state and action, stratum) within a step; by default `Tree()`.
-        n_particles: L, particles propagated from each start.
-        seed: fixes what `fit` draws, its particles and its random split. Questions draw new particles each time, unless
-            they are asked with `rng`, a generator or a seed.
+        n_particles: L, number of particles propagated from each start.
+        seed: fixes the particles and the random split of `fit`. Queries draw new particles each time, unless you pass `rng`,
+            a generator or a seed.
 
     Attributes:
-        steps_: the steps that were calibrated, counted from 1: (S,).
+        steps_: the calibrated steps, counted from 1: (S,).
         partition_: groups of all steps; the root of the s-th of them (from 0) and stratum m is `roots[s * M + m]`.
         calibration_: the scores, from which thresholds for any alpha are read.
     """
@@ -74,14 +74,12 @@ class HorizonCapture(Fitted):
         """Calibrate on rollouts of the true system.
 
         Args:
-            rollouts: open-loop rollouts that the model was not made from.
+            rollouts: open-loop rollouts that were not used to build the model.
             steps: calibrate only these steps, counted from 1; all by default.
-            prediction: what the model predicted at those steps, if already at hand, as from `predict`.
+            prediction: the model's prediction at those steps, if already computed, as from `predict`.
         """
         if not isinstance(rollouts, Rollouts):
-            raise CaptureError(
-                f"the rollouts are a {type(rollouts).__name__}; expected Rollouts, see Rollouts.from_arrays."
-            )
+            raise CaptureError(f"the rollouts are a {type(rollouts).__name__}; expected Rollouts, see Rollouts.from_arrays.")
         chosen = _chosen_steps(steps, rollouts.horizon)
         n_states, dims = rollouts.starts.shape[1], rollouts.configurations.shape[2]
         self.check_parts(dims)
@@ -110,8 +108,8 @@ class HorizonCapture(Fitted):
     def predict(self, starts: Any, actions: Any, rng: Randomness = None) -> list[Cloud]:
         """Particles (n, L, dc) and grouping inputs x (n, ds + da) of each calibrated step.
 
-        From starts (n, ds) under actions (n, H, da), where H reaches the last calibrated step. The particles are new each
-        time, unless `rng` is a seed, which gives the same particles again, or a generator to draw from.
+        The rollouts start at `starts` (n, ds) under actions (n, H, da), where H reaches the last calibrated step. Each call
+        draws new particles, unless `rng` is a generator to draw from, or a seed, which gives the same particles again.
         """
         s, a = self._inputs(starts, actions)
         return self._clouds(s, a, self.steps_, generator(rng))
@@ -155,7 +153,7 @@ class HorizonCapture(Fitted):
     ) -> Bools:
         """Whether each configuration is in the region of its step: bool (n, S), one column per calibrated step.
 
-        `prediction` takes what `predict` gave for these rollouts, if at hand; `rng` is as in `predict`.
+        `prediction` is the result of `predict` for these rollouts, if already computed; `rng` is as in `predict`.
         """
         clouds = self._predict_at(rollouts, prediction, rng)
         q = self.thresholds(clouds, alpha, simultaneous, confidence)
@@ -184,9 +182,9 @@ class HorizonCapture(Fitted):
         volumes: bool = True,
         rng: Randomness = None,
     ) -> HorizonCoverage:
-        """Coverage on rollouts that were not used to fit: by step and stratum, and of all steps at once.
+        """Coverage on held-out rollouts: by step and stratum, and of all steps at once.
 
-        `volumes=False` skips the mean region volumes, which need a grid and most of the time.
+        `volumes=False` skips the mean region volumes, which need a grid and take most of the time.
         """
         clouds = self._predict_at(rollouts, prediction, rng)
         inside = self.contains(rollouts, alpha, simultaneous, confidence, clouds)
@@ -206,7 +204,7 @@ class HorizonCapture(Fitted):
         view = copy(self)
         return view._keep(self.partition_at(0), self.calibration_, self.steps_[:1], self.n_outputs_, self.data_)
 
-    # -- what others build upon ---------------------------------------------------------------------------------------
+    # -- used by other modules ---------------------------------------------------------------------------------------
 
     @property
     def model_(self) -> BatchedStep:
@@ -222,12 +220,12 @@ class HorizonCapture(Fitted):
         return len(self.strata.names)
 
     def labels(self, rollouts: Rollouts, steps: tuple[int, ...] | None = None) -> Ints:
-        """Strata (n, S) of the configurations at the calibrated steps, or at others."""
+        """Strata (n, S) of the configurations at the calibrated steps, or at other `steps`."""
         c = rollouts.configurations_at(self.steps_ if steps is None else steps)
         return self.index(c.reshape(-1, c.shape[2])).reshape(c.shape[:2])
 
     def feasible_labels(self, rollouts: Rollouts, steps: tuple[int, ...] | None = None) -> Ints:
-        """As `labels`; infeasible configurations are refused."""
+        """Like `labels`, but infeasible configurations raise an error."""
         m = self.labels(rollouts, steps)
         for s, h in enumerate(self.steps_ if steps is None else steps):
             feasible(f"the configurations at step {h}", m[:, s])
@@ -247,12 +245,12 @@ class HorizonCapture(Fitted):
         return [cloud for h, cloud in enumerate(clouds, start=1) if h in steps]
 
     def _checked_clouds(self, clouds: Sequence[Cloud], rollouts: Rollouts, steps: tuple[int, ...]) -> Sequence[Cloud]:
-        """Refuse a prediction that is not one of these rollouts at these steps."""
+        """The prediction, checked to fit these rollouts and steps."""
         n, ds, da, dc = len(rollouts), rollouts.starts.shape[1], rollouts.actions.shape[2], rollouts.configurations.shape[2]
         wanted = [((n, ds + da), (n, self.n_particles, dc))] * len(steps)
         if [(cloud.x.shape, cloud.particles.shape) for cloud in clouds] != wanted:
             raise CaptureError(
-                f"the prediction is not one of {n} rollouts at {len(steps)} steps; give what predict returned for them."
+                f"the prediction does not fit {n} rollouts at {len(steps)} steps; pass the result of predict for them."
             )
         return clouds
 
@@ -266,7 +264,7 @@ class HorizonCapture(Fitted):
         self.check_fitted()
         dims = rollouts.configurations.shape[2]
         if dims != self.n_outputs_:
-            raise CaptureError(f"configurations have {dims} numbers, those of fit had {self.n_outputs_}; give the same.")
+            raise CaptureError(f"configurations have {dims} numbers, but those in fit had {self.n_outputs_}; pass the same.")
         clouds = self.predict(rollouts.starts, rollouts.actions, rng) if given is None else given
         return self._checked_clouds(clouds, rollouts, self.steps_)
 
@@ -275,7 +273,9 @@ class HorizonCapture(Fitted):
         s = finite_array("starts", starts, (None, self.n_states_), "(n, ds): as in fit")
         a = finite_array("actions", actions, (len(s), None, self.n_actions_), "(n, H, da): as in fit")
         if a.shape[1] < self.steps_[-1]:
-            raise CaptureError(f"there are {a.shape[1]} actions, but regions up to step {self.steps_[-1]}; give as many.")
+            raise CaptureError(
+                f"there are {a.shape[1]} actions, but regions up to step {self.steps_[-1]}; pass at least that many."
+            )
         return s, a
 
     def _read_thresholds(self, alpha: float, simultaneous: bool, confidence: float | None) -> Floats:
@@ -297,7 +297,7 @@ class HorizonCapture(Fitted):
         if self.score_.ambient:
             raise CaptureError(f"{self.score_!r} has no particles to propagate; use NearestParticles or ParticleBox.")
         if len(configuration_axes(self.axes, n_states)) != dims:
-            raise CaptureError(f"axes are {self.axes!r}, but a configuration has {dims} numbers; name one entry for each.")
+            raise CaptureError(f"axes are {self.axes!r}, but a configuration has {dims} numbers; list one axis for each.")
 
     # -- saved calibrations -------------------------------------------------------------------------------------------
 
@@ -335,7 +335,7 @@ def _chosen_steps(steps: Sequence[int] | None, horizon: int) -> tuple[int, ...]:
 
 
 def _single_steps(rollouts: Rollouts) -> tuple[Floats, Floats]:
-    """Single steps as transitions (X, Y): all of them where whole states are known, else the first of each rollout."""
+    """Single steps as transitions (X, Y): all of them if whole states are known, else the first of each rollout."""
     if rollouts.states is not None:
         return rollouts.transitions()
     return np.hstack([rollouts.starts, rollouts.actions[:, 0]]), np.ascontiguousarray(rollouts.configurations[:, 0])

@@ -15,14 +15,14 @@ from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of
 
 
 class Cloud(NamedTuple):
-    """What the model predicts of one step: the grouping input x (n, ds + da), and particles (n, L, dc) after the step."""
+    """The prediction for one step: the grouping input x (n, ds + da), and particles (n, L, dc) after the step."""
 
     x: Floats
     particles: Floats
 
 
 def as_step(model: Model) -> BatchedStep:
-    """A model whose configuration is the whole state, such as a pose that is pushed and comes to rest, as a step."""
+    """Turn a model into a step function, if the configuration is the whole state, such as a quasi-static pose."""
 
     def step(states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
         return model(np.hstack([states, actions]), 1, rng)[:, 0]
@@ -33,9 +33,9 @@ def as_step(model: Model) -> BatchedStep:
 def propagate(
     step: BatchedStep, starts: Floats, actions: Floats, axes: Sequence[int], n_particles: int, rng: np.random.Generator
 ) -> Iterator[Cloud]:
-    """Particles of every step from starts (n, ds) under actions (n, H, da), one step after the other.
+    """Particles of every step from starts (n, ds) under actions (n, H, da), in sequence.
 
-    The input of a step is the particles' mean state before it and the action, which is all a planner knows by then.
+    The input of a step is the particles' mean state before it and the action, which is all that a planner knows then.
     """
     shape = (len(starts), n_particles, starts.shape[1])
     states = np.repeat(starts, n_particles, axis=0)
@@ -60,7 +60,7 @@ def count_cells(score: Score, clouds: Sequence[Cloud], q: Floats, strata: Strata
     gridded = grid_of(strata)
     counts = np.empty(q.shape, dtype=np.int64)
     for s, cloud in enumerate(clouds):
-        columns = np.hstack([q[:, s], np.full((len(q), 1), -1.0)])  # nothing infeasible
+        columns = np.hstack([q[:, s], np.full((len(q), 1), -1.0)])  # no infeasible cells
         found = score.count_cells(cloud.particles, finite_columns(columns), gridded)
         counts[:, s] = with_whole_strata(columns, found, gridded)[:, :-1]
     return counts

@@ -1,6 +1,6 @@
-"""Groups and thresholds of a horizon, from the scores of whole rollouts: for each step by itself, or for all at once.
+"""Groups and thresholds of a horizon, from the scores of whole rollouts: for each step separately, or for all at once.
 
-Every step is grouped by itself, so that no group ever holds two scores of one rollout.
+Every step is grouped separately, so that no group ever contains two scores of one rollout.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from capture_cp.conformal.partition import Partition, stacked
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
 from capture_cp.conformal.together import scales, thresholds_together
 
-#: What a rollout is for: scales, thresholds of single steps, thresholds of single steps and of all at once.
+#: Roles of a rollout: scales, scales and thresholds of single steps, thresholds of single steps and of all at once.
 SCALES, SCALES_AND_STEPS, THRESHOLDS = range(3)
-SCALE_SHARE = 0.5  # of the rollouts, where the groups were made without any
+SCALE_SHARE = 0.5  # fraction of the rollouts, if the groups were made without any
 
 
 @dataclass(frozen=True)
 class HorizonScores:
-    """Scores of n rollouts at S steps, and what each rollout is for.
+    """Scores of n rollouts at S steps, and the role of each rollout.
 
     Attributes:
         scores: (n, S).
         groups: group of each score, (n, S), of J, as the partition was grown (`Partition.grown`): which strata are isolated
             depends on the rollouts that set thresholds, and scales must not.
         episodes: episode of each rollout, (n,).
-        role: SCALES where the rollout made the groups, so that only scales may come from it; THRESHOLDS where it did
-            not; SCALES_AND_STEPS where it did not but is needed for scales, (n,).
+        role: SCALES if the rollout made the groups, so that it may only provide scales; THRESHOLDS if it did not;
+            SCALES_AND_STEPS if it did not but is needed for scales, (n,).
         n_groups: J.
     """
 
@@ -47,23 +47,23 @@ class HorizonScores:
 
     @cached_property
     def _own(self) -> Thresholds:
-        """Scores of each group, of rollouts that the groups were not made from."""
+        """Scores of each group, from rollouts that were not used to make the groups."""
         rows = self.role != SCALES
         return by_episode(self.scores[rows], self.groups[rows], self.n_groups, self.episodes[rows])
 
     @cached_property
     def _spread(self) -> GroupScores:
-        """Scores of each group, of rollouts that are never compared with their scales."""
+        """Scores of each group, from rollouts that are never compared with their scales."""
         rows = self.role != THRESHOLDS
         return GroupScores.from_groups(self.scores[rows].ravel(), self.groups[rows].ravel(), self.n_groups)
 
     @property
     def sizes(self) -> Ints:
-        """Calibration rollouts (or episodes) of each group: (J,)."""
+        """Number of calibration rollouts (or episodes) of each group: (J,)."""
         return self._own.sizes
 
     def counted(self, confidence: float | None) -> Ints:
-        """Those that decide whether the threshold of each group is finite: (J,)."""
+        """Number of them that determines whether the threshold of each group is finite: (J,)."""
         return self._own.counted(confidence)
 
     @property
@@ -73,18 +73,18 @@ class HorizonScores:
 
     @property
     def n_together(self) -> int:
-        """Calibration rollouts (or episodes) for all steps at once."""
+        """Number of calibration rollouts (or episodes) for all steps at once."""
         return len(np.unique(self.episodes[self.role == THRESHOLDS]))
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
-        """Threshold of each group that holds for every step by itself: (J,), +inf for groups too small."""
+        """Threshold of each group, valid for every step separately: (J,), +inf for groups that are too small."""
         return self._own.at(alpha, confidence)
 
     def together(self, alpha: float, confidence: float | None = None) -> Floats:
-        """Threshold of each group, (J,), so that all steps hold at once: one number q̂ times the scale of the group.
+        """Threshold of each group, (J,), for all steps at once: one number q̂ times the scale of the group.
 
-        q̂ is the conformal quantile of the rollouts' largest score, each score in units of its group's scale. A group
-        that no such rollout has been in is infinite: it may be a stratum that was isolated for that very reason.
+        q̂ is the conformal quantile of the rollouts' largest scores, each score in units of its group's scale. A group that
+        no such rollout has visited is infinite: it may be a stratum that was isolated for that very reason.
         """
         rows, scale = self.role == THRESHOLDS, self.scales(alpha)
         largest = (self.scores[rows] / scale[self.groups[rows]]).max(axis=1)
@@ -94,7 +94,7 @@ class HorizonScores:
         return thresholds_together(float(q[0]), scale, self.seen_together)
 
     def scales(self, alpha: float) -> Floats:
-        """A large score of each group, (J,), of rollouts that set no threshold; see `together.scales`.
+        """A large score of each group, (J,), from rollouts that set no threshold; see `together.scales`.
 
         With the true quantiles at 1 - alpha / S, q̂ would be at most 1 for S steps, by Bonferroni.
         """
@@ -111,10 +111,10 @@ def split_by_step(
     features: Floats | None,
     random: Callable[[], np.random.Generator],
 ) -> tuple[Partition, Bools]:
-    """One partition for all steps, and the rollouts (n,) that it was *not* made from.
+    """One partition for all steps, and the rollouts (n,) that were *not* used to make it.
 
     Inputs X (n, S, dx), strata m (n, S) and scores R (n, S) of S steps. The root of step s (from 0) and stratum m is
-    `roots[s * M + m]`. `random` gives every step the same random numbers, so that it leaves out the same rollouts.
+    `roots[s * M + m]`. `random` gives every step the same random numbers, so that the same rollouts are held out.
     """
     parts, held_out = [], np.ones(len(R), dtype=bool)
     for s in range(R.shape[1]):
@@ -132,9 +132,9 @@ def groups_of_steps(partition: Partition, X: Floats, m: Ints, n_strata: int) -> 
 
 
 def roles(held_out: Bools, episodes: Ints, rng: np.random.Generator) -> Ints:
-    """What each rollout is for, given which (n,) the groups were not made from."""
+    """Role of each rollout, given which rollouts (n,) are held out from making the groups."""
     role = np.where(held_out, THRESHOLDS, SCALES)
-    if held_out.all():  # the groups needed none, the scales do; episodes stay whole
+    if held_out.all():  # the groups needed no rollouts, but the scales do; episodes stay whole
         different = np.unique(episodes)
         taken = rng.permutation(different)[: int(SCALE_SHARE * len(different))]
         role[np.isin(episodes, taken)] = SCALES_AND_STEPS
@@ -142,13 +142,13 @@ def roles(held_out: Bools, episodes: Ints, rng: np.random.Generator) -> Ints:
 
 
 def by_episode(scores: Floats, groups: Ints, n_groups: int, episodes: Ints) -> Thresholds:
-    """Scores (n, S) by their groups (n, S): as they are where each episode (n,) has one rollout, else weighted."""
+    """Scores (n, S) by group (n, S): unweighted if each episode (n,) has one rollout, else weighted."""
     if len(np.unique(episodes)) == len(episodes):
         return GroupScores.from_groups(scores.ravel(), groups.ravel(), n_groups)
-    # no group holds two steps of one rollout, so a score of a rollout weighs as much as the rollout in its episode
+    # no group contains two steps of one rollout, so a score weighs as much as its rollout in its episode
     steps, drawn = steps_and_drawn(
         episodes, stream(0, "HorizonScores")
-    )  # any numbers will do that do not look at the scores
+    )  # any numbers are valid that do not depend on the scores
     every = scores.shape[1]
     return EpisodeScores.from_groups(
         scores.ravel(), groups.ravel(), n_groups, np.repeat(steps, every), np.repeat(drawn, every)

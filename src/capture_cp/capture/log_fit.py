@@ -1,4 +1,4 @@
-"""Calibrating on a log that is read piece by piece, here or by several workers: what `fit` gives in memory, bit for bit."""
+"""Calibration on a log that is read in pieces, by one or several workers: bit-identical to `fit` in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from capture_cp.base.arrays import digest
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, some_rows
-from capture_cp.base.streams import asked_again
+from capture_cp.base.streams import rng_of_chunk
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.preflight import check_unseen
 from capture_cp.conformal.coverage import Coverage
@@ -20,27 +20,27 @@ from capture_cp.conformal.partition import Partition
 from capture_cp.data.log_part import LogPart, Runner, Span, in_turn
 from capture_cp.data.transitions import TransitionLog, provenance, rows_to_remember
 
-BLOCK = 1 << 20  # rows that are moved at a time
-#: Strata and groups of very many rows.
+BLOCK = 1 << 20  # rows moved at a time
+#: Compact type for strata and groups of very many rows.
 SmallInts = npt.NDArray[np.int32]
 
 
 def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_turn) -> Capture:
-    """Calibrate `cap` on a log, or on a part of one, that need not fit into memory; same rows, same calibration as by `fit`.
+    """Calibrate `cap` on a log, or on a part of one, that need not fit into memory; the result is the same as with `fit`.
 
-    The log is read twice. What is kept in memory of every row are its score and its stratum, 12 bytes, and of a log with
-    episodes as much again; besides, the inputs of the rows that grow the tree (`Tree(max_growing=...)`).
+    The log is read twice. Memory holds the score and the stratum of every row, 12 bytes, and as much again for a log with
+    episodes, plus the inputs of the rows that grow the tree (`Tree(max_growing=...)`).
 
     Args:
         cap: model, strata, score and groups; fitted in place.
-        log: `LoggedTransitions(path, ...)`, `Transitions`, or a `LogPart` of one. Its episodes are never parted.
+        log: `LoggedTransitions(path, ...)`, `Transitions`, or a `LogPart` of one. Its episodes are never split.
         run: where the chunks are computed, by default here.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     if type(cap.groups_).split is not Groups.split:
         raise CaptureError(
-            f"{type(cap.groups_).__name__} writes split, which needs the whole log in memory; write held_out and grow "
-            "instead, or call fit(X, Y)."
+            f"{type(cap.groups_).__name__} implements split, which needs the whole log in memory; implement held_out and "
+            "grow instead, or call fit(X, Y)."
         )
     first = next(part.spans()[0].chunks())
     some_rows("the log", first.X)
@@ -49,14 +49,14 @@ def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_tu
     cap.check_model(first.X, dims)
     n, episodes, rng = len(part), part.episodes(), cap.fit_stream("split")
     held_out = cap.groups_.held_out(n, episodes, rng)
-    told = rows_to_remember(n, episodes, cap.fit_stream("facts"))
-    scored = _scored(cap, part, held_out, told, run)
+    sampled = rows_to_remember(n, episodes, cap.fit_stream("facts"))
+    scored = _scored(cap, part, held_out, sampled, run)
     cap.check_farthest(scored.R)
     partition = _partition(cap, scored, held_out, episodes, rng)
-    data = provenance(n, scored.digests, scored.told, episodes)
+    data = provenance(n, scored.digests, scored.sampled, episodes)
     groups = _groups(partition, part, held_out, scored.m, run)
     of_known, R = None if episodes is None else episodes[held_out], scored.R
-    del scored, episodes  # of a long log they take hundreds of megabytes
+    del scored, episodes  # for a long log these take hundreds of megabytes
     calibration = scores_of_groups(_kept(R, held_out), groups, partition.n_groups, of_known, None, rng)
     cap.shift_ = None
     return cap.keep(partition, calibration, dims, data)
@@ -70,44 +70,44 @@ def coverage_of_log(
     rng: int = 0,
     run: Runner[Any] = in_turn,
 ) -> Coverage:
-    """Coverage on a log that the calibration was not made from, as by `Capture.coverage` without volumes.
+    """Coverage on a held-out log, as from `Capture.coverage` without volumes.
 
-    Of a log with episodes it is that of a random step of a random episode. `rng` is the seed of the particles.
+    For a log with episodes it is that of a random step of a random episode. `rng` is the seed of the particles.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     n, at = len(part), 0
     inside = np.empty(n, dtype=bool)
     m, groups = (np.empty(n, dtype=np.int32) for _ in range(2))
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
-    for asked in run(partial(_ask, cap, alpha, confidence, rng), part.spans()):
-        rows = slice(at, at := at + len(asked.inside))
-        inside[rows], m[rows], groups[rows] = asked
+    for tested in run(partial(_test, cap, alpha, confidence, rng), part.spans()):
+        rows = slice(at, at := at + len(tested.inside))
+        inside[rows], m[rows], groups[rows] = tested
     return cap.tallied(inside, m, groups, float(alpha), None, part.episodes())
 
 
-class _Asked(NamedTuple):
+class _Tested(NamedTuple):
     inside: Bools  # (n,)
     m: SmallInts  # (n,)
     groups: SmallInts  # (n,)
 
 
-def _ask(cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span) -> _Asked:
+def _test(cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span) -> _Tested:
     found = []
     for chunk in span.chunks():
         m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
-        again = asked_again(rng, chunk.number)
-        inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, labels=m, rng=again)
+        own_rng = rng_of_chunk(rng, chunk.number)
+        inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, labels=m, rng=own_rng)
         found.append((inside, m.astype(np.int32), cap.partition_.grown.groups(chunk.X, m).astype(np.int32)))
-    return _Asked(*map(np.concatenate, zip(*found)))
+    return _Tested(*map(np.concatenate, zip(*found)))
 
 
 class _Scored(NamedTuple):
-    """What the first reading finds."""
+    """Results of the first pass over the log."""
 
     R: Floats  # (n,)
     m: SmallInts  # (n,)
     grown_from: Floats  # inputs of the rows that make the groups, (g, dx)
-    told: Floats  # inputs of the rows that are remembered, (r, dx)
+    sampled: Floats  # inputs of the rows from `rows_to_remember`, (r, dx)
     digests: list[str]  # of the chunks
 
 
@@ -118,11 +118,11 @@ class _OfSpan(NamedTuple):
     digests: list[str]
 
 
-def _scored(cap: Capture, part: LogPart, held_out: Bools, told: Ints, run: Runner[Any]) -> _Scored:
+def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Runner[Any]) -> _Scored:
     """Scores, strata and digests of all rows, and the inputs of some."""
     n, at = len(part), 0
     wanted = ~held_out
-    wanted[told] = True
+    wanted[sampled] = True
     R, m = np.empty(n), np.empty(n, dtype=np.int32)
     inputs, digests = [], []
     for found in run(partial(_score, cap), part.spans(wanted)):
@@ -132,12 +132,12 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, told: Ints, run: Runne
         digests += found.digests
     X = np.concatenate(inputs)
     remembered = np.zeros(n, dtype=bool)
-    remembered[told] = True
+    remembered[sampled] = True
     return _Scored(R, m, X[~held_out[wanted]], X[remembered[wanted]], digests)
 
 
 def _score(cap: Capture, span: Span) -> _OfSpan:
-    """Scores of the transitions of a span, each chunk with random numbers of its own."""
+    """Scores of the transitions of a span, each chunk with its own random numbers."""
     R, m, wanted, digests = [], [], [], []
     for chunk in span.chunks():
         m.append(cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on").astype(np.int32))
@@ -163,7 +163,7 @@ def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | 
 
 
 def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, run: Runner[Any]) -> SmallInts:
-    """Group of each row that is held out, (h,); the log is read again only where groups depend on the input."""
+    """Group of each held-out row, (h,); the log is read again only if groups depend on the input."""
     if (partition.nodes["feature"] < 0).all():
         return np.asarray(partition.nodes["group"][partition.roots][m[held_out]])
     tasks = [_Labelled(span, m[span.first : span.first + len(span)]) for span in part.spans(held_out)]
@@ -174,7 +174,7 @@ def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, 
 
 
 def _kept(R: Floats, held_out: Bools) -> Floats:
-    """The scores R (n,) of rows that are held out, bool (n,), moved to the front of R: a copy would be as large again."""
+    """The scores R (n,) of `held_out` rows (n,), moved to the front of R to avoid a copy of the same size."""
     at = 0
     for first in range(0, len(R), BLOCK):
         rows = slice(first, first + BLOCK)

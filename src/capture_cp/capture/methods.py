@@ -1,4 +1,4 @@
-"""The paper's six methods as six short recipes over the same parts."""
+"""The paper's six methods, as combinations of the same parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from capture_cp.spaces.strata import Strata
 
 @dataclass(frozen=True)
 class Parts:
-    """What a recipe may use: particles L, neighbour k, the metric, and the tree with and without sight of strata."""
+    """Parts of a method: particles L, neighbour k, the metric, and the tree with and without strata."""
 
     n_particles: int
     k: int
@@ -30,11 +30,11 @@ class Parts:
 
     @property
     def angles(self) -> tuple[int, ...]:
-        """The configuration's angles, which LUCCa's differences wrap."""
+        """The configuration's angles, whose differences LUCCa wraps."""
         if self.metric is None or not self.metric.angles(1 << 6):
             return ()
         if self.metric.dims is None:
-            raise CaptureError(f"lucca needs to know how many joints {self.metric!r} has; give it one weight per joint.")
+            raise CaptureError(f"lucca needs the number of joints of {self.metric!r}; pass it one weight per joint.")
         return self.metric.angles(self.metric.dims)
 
 
@@ -73,7 +73,7 @@ def method(
     | `capture`    | k-th nearest particle           | tree on state, action and next stratum        |
 
     Args:
-        k: neighbour that counts, by default L // 2.
+        k: which neighbour is used, by default L // 2.
         metric: by default Euclidean.
         tree: settings of the tree; by default the paper's, `Tree(per_stratum=False)`.
     """

@@ -1,4 +1,4 @@
-"""What the planner does: how often regions held in closed loop, and calibration on fresh episodes, round after round."""
+"""Closed-loop coverage of regions on a planner's own episodes, and repeated calibration on fresh episodes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ R = TypeVar("R", bound="Run")
 
 
 class Run(Protocol):
-    """What is needed of an episode of T steps, such as `capture_cp.planning.Episode`."""
+    """Interface of an episode of T steps, such as `capture_cp.planning.Episode`."""
 
     @property
     def states(self) -> Floats:
-        """(T + 1, ds)."""
+        """States before the first and after each step: (T + 1, ds)."""
 
     @property
     def inputs(self) -> Floats:
@@ -34,16 +34,16 @@ class Executed(NamedTuple):
     X: Floats  # (n, dx)
     Y: Floats  # (n, dc)
     episodes: Ints  # (n,): 0, 1, ...
-    steps: Ints  # (n,): 1, 2, ... within its episode
+    steps: Ints  # (n,): 1, 2, ... within the episode
 
 
 def executed(episodes: Sequence[Run], axes: Sequence[int]) -> Executed:
-    """Transitions of episodes, with `axes` the state's entries that are the configuration.
+    """Transitions of episodes; `axes` are the entries of the state that make up the configuration.
 
     `Capture.fit(rows.X, rows.Y, episodes=rows.episodes)` then calibrates on whole episodes.
     """
     if not any(len(run.inputs) for run in episodes):
-        raise CaptureError("there is not one executed step in these episodes; play some first.")
+        raise CaptureError("these episodes have no executed steps; run some episodes first.")
     lengths = [len(run.inputs) for run in episodes]
     X = np.concatenate([run.inputs for run in episodes])
     Y = np.concatenate([run.states[1:, list(axes)] for run in episodes])
@@ -53,9 +53,9 @@ def executed(episodes: Sequence[Run], axes: Sequence[int]) -> Executed:
 
 @dataclass(frozen=True)
 class OnPolicyCoverage(Coverage):
-    """Coverage on executed steps, where every episode weighs the same; `steps[t]` is that of step t + 1 of the episodes.
+    """Coverage on executed steps, with equal weight for every episode; `steps[t]` is the coverage of step t + 1.
 
-    `together` is the share of episodes all of whose steps were inside, with an exact interval: an episode is one trial.
+    `together` is the fraction of episodes all of whose steps were inside, with an exact interval: an episode is one trial.
     """
 
     steps: tuple[Coverage, ...]
@@ -70,25 +70,25 @@ def on_policy_coverage(
     rng: Randomness = None,
     simultaneous: bool = False,
 ) -> OnPolicyCoverage:
-    """How often the regions of `cap` hold the executed steps of episodes that it was not fitted to.
+    """Coverage of the regions of `cap` on the executed steps of episodes that it was not fitted to.
 
-    Steps of one episode are not independent, so the intervals count episodes. No guarantee is claimed: it is measured.
+    Steps of one episode are not independent, so the intervals count episodes. This is a measurement, not a guarantee.
 
     Args:
         cap: calibrated predictor, of any method.
-        episodes: closed-loop runs, of whatever planner.
-        axes: the state's entries that `cap` predicts.
+        episodes: closed-loop runs of any planner.
+        axes: the entries of the state that `cap` predicts.
         alpha: failure rate of the regions.
         rng: as in `Capture.predict`.
-        simultaneous: whether to ask for the regions of all steps of an episode at once; `together` then measures what
-            they promise, for the planner whose episodes `cap` was fitted to.
+        simultaneous: whether to use regions for all steps of an episode at once; `together` then measures what they
+            guarantee, for the planner whose episodes `cap` was fitted to.
     """
     rows = executed(episodes, axes)
     labels = cap.feasible_index(rows.Y, "the episodes")
     inside = cap.contains(rows.X, rows.Y, alpha, labels=labels, rng=rng, simultaneous=simultaneous)
     names = list(cap.strata.names)
     at = [np.flatnonzero(rows.steps == step) for step in range(1, rows.steps.max() + 1)]
-    # a step occurs once per episode: those of different episodes are independent
+    # a step occurs once per episode, so these outcomes are independent
     steps = tuple(_coverage(alpha, names, labels[here], inside[here], None) for here in at)
     total = _coverage(alpha, names, labels, inside, rows.episodes)
     together = whole_episodes(inside, rows.episodes)
@@ -104,14 +104,14 @@ def _coverage(alpha: float, names: list[str], labels: Ints, inside: Bools, episo
 
 @dataclass(frozen=True)
 class Round(Generic[R]):
-    """One calibration and how it fared.
+    """One calibration and its measured coverage.
 
     Attributes:
         cap: the calibration.
-        episodes: fresh episodes, played with `cap`.
-        in_use: how often the regions of `cap` held in these episodes, which is measured and not guaranteed.
-        promised: how often they hold in further episodes of the planner whose episodes `cap` was fitted to, which is what
-            the guarantee speaks of; None in the first round, and where no episodes were asked for it.
+        episodes: fresh episodes, run with `cap`.
+        in_use: coverage of the regions of `cap` in these episodes, which is measured and not guaranteed.
+        promised: coverage in further episodes of the planner whose episodes `cap` was fitted to, which the guarantee refers
+            to; None in the first round, and if no `checks` were requested.
     """
 
     cap: Capture
@@ -131,18 +131,18 @@ def on_policy_rounds(
     alpha: float = 0.1,
     seed: int = 0,
 ) -> list[Round[R]]:
-    """Play with a calibration, fit the next one to what was played, and so on; no episode is used twice.
+    """Alternate between running episodes with a calibration and fitting the next one to them; no episode is used twice.
 
     Args:
         cap: the calibration to start with, for example on a grid of states.
-        play: plays one episode per seed with a calibration.
-        fit: a new calibration from episodes: `cap.fit(X, Y, episodes=...)`, see `executed`.
-        axes: the state's entries that `cap` predicts.
-        rounds: recalibrations.
-        episodes: played in each round; the next calibration is fitted to them.
-        checks: further episodes per round, to measure what is promised to the next calibration.
+        play: runs one episode per seed with a calibration.
+        fit: makes a new calibration from episodes: `cap.fit(X, Y, episodes=...)`, see `executed`.
+        axes: the entries of the state that `cap` predicts.
+        rounds: number of recalibrations.
+        episodes: number of episodes in each round; the next calibration is fitted to them.
+        checks: number of further episodes per round, to measure what the next calibration guarantees.
         alpha: failure rate of the regions.
-        seed: same seed, same seeds for `play`.
+        seed: determines the seeds passed to `play`.
     """
     rounds, episodes = whole_number("rounds", rounds, 0), whole_number("episodes", episodes, 1)
     checks = whole_number("checks", checks, 0)
@@ -168,5 +168,5 @@ def on_policy_rounds(
 
 def _fresh(cap: Capture, found: list[Round[R]]) -> Capture:
     if any(cap is earlier.cap for earlier in found):
-        raise CaptureError("fit returned a calibration of an earlier round; expected a new Capture, made in fit.")
+        raise CaptureError("fit returned a calibration from an earlier round; expected a new Capture, created in fit.")
     return cap

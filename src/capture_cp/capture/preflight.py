@@ -1,4 +1,4 @@
-"""Questions asked before fitting: do the parts fit together, and does the model do what it must?"""
+"""Checks before fitting: whether the parts fit together, and whether the model behaves as required."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from capture_cp.conformal.quantile import size_needed
 from capture_cp.conformal.scores import Score
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
-DEEPEST, WIDEST = 5, 100  # how far a model is looked through for what it was trained on
-MOST_CONTINUED = 0.5  # share of transitions that may begin where a training transition ended
+DEEPEST, WIDEST = 5, 100  # limits of the search through a model for its training data
+MOST_CONTINUED = 0.5  # fraction of transitions that may begin where a training transition ended
 
 
 def check_parts(model: Any, strata: Any, score: Any, groups: Any, n_particles: Any, seed: Any, dims: int) -> None:
-    """Refuse parts of the wrong kind, or that do not fit each other or configurations of `dims` numbers."""
+    """Raise an error if parts have the wrong type, or do not fit each other or configurations of `dims` numbers."""
     whole_number("n_particles", n_particles, 1)
     whole_number("seed", seed, 0)
     if not callable(model):
@@ -40,14 +40,14 @@ def check_parts(model: Any, strata: Any, score: Any, groups: Any, n_particles: A
 
 
 def check_model(model: Any, score: Score, X: Floats, n_particles: int, dims: int, deterministic: bool) -> None:
-    """Ask the model twice about a few inputs: does it take our arguments, and does it use its generator?"""
+    """Call the model twice on a few inputs, to check that it accepts its arguments and uses its generator."""
     try:
         inspect.signature(model).bind(X, n_particles, np.random.default_rng())
     except TypeError as error:
-        raise CaptureError(f"the model must take (X, n_particles, rng), but {error}.") from None
+        raise CaptureError(f"the model must accept (X, n_particles, rng), but {error}.") from None
     except ValueError:
         pass  # a compiled callable without a signature
-    # drawn, not spaced: on a regular grid of inputs spaced rows may all be ones where limits swallow the noise
+    # drawn at random, not evenly spaced: on a regular grid of inputs, evenly spaced rows may all be saturated by limits
     rows = X[np.random.default_rng(0).choice(len(X), size=min(len(X), 64), replace=False)]
     one, two = (
         score.checked(score.predict(model, rows, n_particles, np.random.default_rng(seed)), len(rows), n_particles, dims)
@@ -56,35 +56,35 @@ def check_model(model: Any, score: Score, X: Floats, n_particles: int, dims: int
     if isinstance(one, np.ndarray) and not deterministic and np.array_equal(one, two):
         raise CaptureError(
             "the model returned the same particles for two different random generators; draw its noise from the rng "
-            "it is given, or pass deterministic_model=True if it is meant to have none."
+            "argument, or pass deterministic_model=True if it is meant to have no noise."
         )
 
 
 def check_same_strata(strata: Strata, fitted: int) -> None:
-    """Refuse strata that were replaced, after fitting, by others in number: the groups know only the fitted ones."""
+    """Raise an error if the strata were replaced after fitting by a different number of strata."""
     if len(strata.names) != fitted:
         raise CaptureError(
-            f"the strata are {len(strata.names)} ({', '.join(map(str, strata.names[:5]))}), but the calibration was fitted "
-            f"with {fitted}; they must not be replaced after fitting, so fit again."
+            f"there are {len(strata.names)} strata ({', '.join(map(str, strata.names[:5]))}), but the calibration was "
+            f"fitted with {fitted}; strata must not be replaced after fitting, so fit again."
         )
 
 
 def checked_scores(R: Any, shape: tuple[int, ...], meaning: str) -> Floats:
-    """What a score computed, of that shape, finite and at least 0: a negative threshold is kept for "nothing"."""
+    """Scores, checked to be finite, at least 0 and of that shape; negative thresholds are reserved for "admit nothing"."""
     scores = finite_array("the scores", R, shape, meaning)
     if (scores < 0).any():
         raise CaptureError(
-            f"the smallest score is {scores.min():.4g}; expected scores of at least 0, larger for stranger outcomes. Use an "
-            "increasing function that is not negative, such as exp of a log-distance."
+            f"the smallest score is {scores.min():.4g}; expected scores of at least 0, larger for more unusual outcomes. "
+            "Use an increasing function that is not negative, such as exp of a log-distance."
         )
     return scores
 
 
 def check_unseen(model: Any, X: Floats, Y: Floats, episodes: Any = None) -> None:
-    """Refuse transitions that the model, or one inside it, was trained on, where it can tell.
+    """Raise an error if the model, or a model inside it, reports that it was trained on these transitions.
 
-    A model can tell by a method `trained_on(X, Y) -> bool (n,)`, which may take the names of the episodes (n,) too, and by a
-    method `share_continued(X, episodes)`.
+    A model reports this with a method `trained_on(X, Y) -> bool (n,)`, which may also accept the names of the episodes (n,),
+    and with a method `share_continued(X, episodes)`.
     """
     for trained in training_memories(model):
         try:
@@ -92,7 +92,7 @@ def check_unseen(model: Any, X: Floats, Y: Floats, episodes: Any = None) -> None
         except CaptureError:
             if trained is model:
                 raise
-            continue  # named somewhere, but not trained, so not what the model predicts with
+            continue  # referenced, but not trained, so not used for predictions
         if seen.any():
             raise CaptureError(
                 f"the model was trained on {int(seen.sum())} of these {len(X)} transitions, or on steps of their episodes, "
@@ -108,10 +108,10 @@ def check_unseen(model: Any, X: Floats, Y: Floats, episodes: Any = None) -> None
 
 
 def training_memories(model: Any) -> list[Any]:
-    """The objects with `trained_on` that a model consists of: itself, what it wraps, and what that wraps.
+    """The objects with `trained_on` in a model: itself, the objects it wraps, and so on.
 
-    Found are attributes, bound objects, arguments of `functools.partial`, and what a function closes over or refers to by
-    name; not what compiled code or another process holds.
+    The search covers attributes, bound objects, arguments of `functools.partial`, closures, and globals that a function
+    names; not compiled code or other processes.
     """
     found, known, todo = [], set(), [(model, 0)]
     while todo:
@@ -127,7 +127,7 @@ def training_memories(model: Any) -> list[Any]:
 
 
 def _inside(part: Any) -> list[Any]:
-    """What an object holds that may be a model."""
+    """Objects inside an object that may be models."""
     if isinstance(part, list | tuple | dict):
         held = list(part.values()) if isinstance(part, dict) else list(part)
     elif isinstance(part, partial):
@@ -144,7 +144,7 @@ def _inside(part: Any) -> list[Any]:
 
 
 def _referred(function: Any) -> list[Any]:
-    """What a function closes over, and the globals that it names."""
+    """The closure of a function, and the globals that it names."""
     try:
         names = inspect.getclosurevars(function)
     except ValueError:  # a variable of the enclosing function that has no value yet
@@ -153,7 +153,7 @@ def _referred(function: Any) -> list[Any]:
 
 
 def _names_for(trained: Any, episodes: Any) -> tuple[Any, ...]:
-    """The names of the episodes, for a `trained_on` that takes them."""
+    """The names of the episodes, for a `trained_on` that accepts them."""
     try:
         inspect.signature(trained.trained_on).bind(None, None, None)
     except (TypeError, ValueError):
@@ -162,23 +162,23 @@ def _names_for(trained: Any, episodes: Any) -> tuple[Any, ...]:
 
 
 def warn_of_few_episodes(compared: int, alpha: float, confidence: float | None) -> None:
-    """Report that so few episodes were `compared` that no region for all steps of an episode at once is finite."""
+    """Warn that too few episodes were `compared` for a finite region for all steps of an episode at once."""
     needed = size_needed(alpha, confidence)
     warnings.warn(
         f"too few calibration episodes for all steps of an episode at once at alpha = {alpha:g}: {compared} are compared, "
-        f"{needed} are needed, and as many for the scales. All thresholds are infinite, so a region takes in every stratum; "
-        "collect more episodes, raise alpha, or keep fewer for the groups (partition_share).",
+        f"{needed} are needed, and as many for the scales. All thresholds are infinite, so a region includes every stratum; "
+        "collect more episodes, raise alpha, or use fewer for the groups (partition_share).",
         CaptureWarning,
         stacklevel=callers_level(),
     )
 
 
 def warn_of_unseen_groups(groups: Sequence[str], run: str = "rollout") -> None:
-    """Report groups that no `run` of the calibration, a rollout or an episode, has been in."""
+    """Warn about groups that no calibration `run` (a rollout or an episode) has visited."""
     shown = ", ".join(groups[:4]) + (f", and {len(groups) - 4} more" if len(groups) > 4 else "")
     warnings.warn(
-        f"no calibration {run} that sets thresholds has been in: {shown}. Their thresholds are infinite, so a region "
-        f"takes in the whole stratum there; collect {run}s that go there.",
+        f"no calibration {run} that sets thresholds has visited: {shown}. Their thresholds are infinite, so a region "
+        f"includes the whole stratum there; collect {run}s that go there.",
         CaptureWarning,
         stacklevel=callers_level(),
     )
@@ -187,48 +187,48 @@ def warn_of_unseen_groups(groups: Sequence[str], run: str = "rollout") -> None:
 def warn_of_small_groups(
     sizes: Mapping[int, tuple[str, int]], alpha: float, confidence: float | None, leaves: bool = False
 ) -> None:
-    """Report groups, by description and size, that are too small for finite thresholds.
+    """Warn about groups, by description and size, that are too small for finite thresholds.
 
-    `leaves` is true where some of them were split off by a tree, so that larger leaves would help.
+    `leaves` is whether some of them were split by a tree, so that larger leaves would help.
     """
     if not sizes:
         return
-    shown = ", ".join(f"group {j} ({words}) has {size}" for j, (words, size) in list(sizes.items())[:4])
+    shown = ", ".join(f"group {j} ({name}) has {size}" for j, (name, size) in list(sizes.items())[:4])
     more = f", and {len(sizes) - 4} more groups" if len(sizes) > 4 else ""
     needed = size_needed(alpha, confidence)
     remedy = (
-        "collect more transitions there, raise alpha, or let leaves be larger (min_leaf)"
+        "collect more transitions there, raise alpha, or make leaves larger (min_leaf)"
         if leaves
         else ("collect more transitions there, or raise alpha")
     )
     warnings.warn(
         f"too few calibration points for alpha = {alpha:g}: {shown}{more}; {needed} are needed. Their thresholds are "
-        f"infinite, so a region takes in the whole stratum there; {remedy}.",
+        f"infinite, so a region includes the whole stratum there; {remedy}.",
         CaptureWarning,
         stacklevel=callers_level(),
     )
 
 
 def warn_of_light_groups(groups: Mapping[int, tuple[str, float, float]], alpha: float) -> None:
-    """Report groups whose weights are too few for finite thresholds: description, effective size, weight / largest."""
+    """Warn about groups with too little weight for finite thresholds: description, effective size, weight / largest."""
     if not groups:
         return
     shown = ", ".join(
-        f"group {j} ({words}) has an effective size of {size:.1f} and {times:.1f} times the largest ratio in sum"
-        for j, (words, size, times) in list(groups.items())[:4]
+        f"group {j} ({name}) has an effective size of {size:.1f} and a total weight of {times:.1f} times the largest ratio"
+        for j, (name, size, times) in list(groups.items())[:4]
     )
     more = f", and {len(groups) - 4} more groups" if len(groups) > 4 else ""
     warnings.warn(
-        f"too few calibration points for alpha = {alpha:g}, by their weights: {shown}{more}; {size_needed(alpha)} are "
-        "needed of both. Their thresholds are infinite, so a region takes in the whole stratum there; collect transitions "
-        "where new inputs will be, raise alpha, or state a smaller `largest` if that is a bound too.",
+        f"too few calibration points for alpha = {alpha:g}, by their weights: {shown}{more}; both must be "
+        f"at least {size_needed(alpha)}. Their thresholds are infinite, so a region includes the whole stratum there; "
+        "collect transitions where new inputs will be, raise alpha, or pass a smaller `largest` if that is also a bound.",
         CaptureWarning,
         stacklevel=callers_level(),
     )
 
 
 def callers_level() -> int:
-    """How far up the stack, from the function that warns, the user's code is."""
+    """Stack level of the user's code, counted from the function that warns."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("capture_cp."):
         frame, level = frame.f_back, level + 1

@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 
 def finite_columns(q: Floats) -> Floats:
-    """Thresholds (n, M + 1) by which to count cells: strata that belong as a whole need not be looked through."""
+    """Thresholds (n, M + 1) for counting cells, with whole strata removed: these need no search."""
     return np.where(np.isinf(q), -1.0, q)
 
 
 def with_whole_strata(q: Floats, counts: Ints, strata: GriddedStrata) -> Ints:
-    """Counts of cells (n, M + 1), infeasible ones last, with every cell of the strata whose threshold is infinite."""
+    """Counts of cells (n, M + 1), infeasible cells last, plus all cells of the strata whose threshold is infinite."""
     sizes = np.append(strata.sizes, strata.require_grid().size - strata.sizes.sum())
     return np.where(np.isinf(q), sizes, counts)
 
 
 class Region:
-    """Where the next configuration will be, with probability at least 1 - alpha (Algorithm 2 of the paper).
+    """A set that contains the next configuration with probability at least 1 - alpha (Algorithm 2 of the paper).
 
     Attributes:
         alpha: allowed failure rate.
-        thresholds: threshold of each stratum, (M,); +inf takes in the whole stratum.
-        prediction: what the model predicted, one row: for particle scores (1, L, dc).
+        thresholds: threshold of each stratum, (M,); +inf includes the whole stratum.
+        prediction: the model's prediction, one row: for particle scores (1, L, dc).
         strata: the stratified space.
         ambient: whether the region ignores feasibility, as LUCCa's ellipsoids do.
     """
@@ -62,7 +62,7 @@ class Region:
         self.ambient = ambient
 
     def contains(self, Y: Any) -> Bools:
-        """Whether each configuration Y (m, dc) is in the region: bool (m,). One configuration (dc,) counts as a row."""
+        """Whether each configuration Y (m, dc) is in the region: bool (m,). A single configuration (dc,) is one row."""
         Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration per row")
         labels = checked_index(self.strata.index(Y), len(Y), len(self.strata.names), "strata.index")
         return self.within(Y, labels)
@@ -79,17 +79,18 @@ class Region:
         return bool(self.contains(finite_array("y", y, (self.dims,), "(dc,): one configuration"))[0])
 
     def cells(self, stratum: str | None = None) -> Ints:
-        """Flat indices of the region's grid cells, of one stratum or of all; feasible unless the region is ambient."""
+        """Flat indices of the region's grid cells, in one stratum or in all; feasible unless the region is ambient."""
         if stratum is None:
             return self._cells
         return np.asarray(self._cells[self._labels == number_of(self.strata, stratum)])
 
     def volume(self, stratum: str | None = None, draws: int = DRAWS, rng: Randomness = None) -> Volume:
-        """Volume of the region, of one stratum or of all, with its standard error.
+        """Volume of the region, in one stratum or in all, with its standard error.
 
-        That of its cells where the strata have a grid, which has no error. Otherwise estimated, without bias, from `draws`
-        random configurations per stratum. Where strata have a method `project(Y, m)`, and fewer than 2% of plain draws are
-        in a stratum's part, the draws are made where that part is; to find it takes some 5,000 questions to the strata more.
+        If the strata have a grid, it is the volume of the region's cells, without error. Otherwise it is an unbiased
+        estimate from `draws` random configurations per stratum. If the strata have a method `project(Y, m)` and fewer than
+        2% of plain draws are in a stratum's part, the draws are concentrated on that part; finding it takes about 5,000
+        additional stratum evaluations.
         """
         if has_grid(self.strata):
             return Volume(len(self.cells(stratum)) * grid_of(self.strata).require_grid().cell_volume)
@@ -103,10 +104,10 @@ class Region:
         return volumes
 
     def sample(self, n: int, rng: Randomness = None, stratum: str | None = None) -> Floats:
-        """Configurations (n, dc) spread uniformly over the region, or its part in one stratum, every one inside it.
+        """Configurations (n, dc) drawn uniformly from the region, or from its part in one stratum; all are inside it.
 
-        Over its cells where the strata have a grid. Otherwise drawn about the particles and kept by rejection, see
-        `acceptance`; thin parts as for `volume`.
+        If the strata have a grid, they are drawn from the region's cells. Otherwise they are drawn around the particles
+        with rejection, see `acceptance`; thin parts are handled as in `volume`.
         """
         n, rng = whole_number("n", n, 0), generator(rng)
         if not has_grid(self.strata):
@@ -114,14 +115,14 @@ class Region:
         return self._sample_cells(n, self.cells(stratum), rng)
 
     def acceptance(self, stratum: str | None = None, draws: int = DRAWS, rng: Randomness = None) -> float:
-        """Share of plain random configurations about the particles that a uniform sample keeps, without a grid.
+        """Fraction of plain random configurations around the particles that a uniform sample keeps, without a grid.
 
-        Thin parts have small shares; `volume` and `sample` need not draw them plainly, see there.
+        Thin parts have small fractions; `volume` and `sample` have a better way to draw them, see there.
         """
         return acceptance(self, stratum, draws, generator(rng))
 
     def bounding_box(self, stratum: str | None = None) -> tuple[Floats, Floats]:
-        """Corners (dc,) of a box that holds the region, or its part in one stratum; infinite where a threshold is."""
+        """Corners (dc,) of a box that contains the region, or its part in one stratum; infinite where a threshold is."""
         chosen = self.thresholds if stratum is None else self.thresholds[[number_of(self.strata, stratum)]]
         low, high = self.score.box(self.prediction, np.array([chosen.max()]), self.dims)
         return low[0], high[0]
@@ -129,11 +130,12 @@ class Region:
     def distance(self, Y: Any, n: int = 1000, rng: Randomness = None) -> Floats:
         """Distance of each configuration Y (m, dc) to the region, by the score's metric: (m,), 0 inside.
 
-        Where the strata have a grid, to the centre of the nearest of the region's cells; infinite if there are none.
-        Otherwise to the nearest member that a search finds, which is an upper bound. The search begins at the nearest of n
-        random members, at the nearest particles that are members, and at the configuration moved onto each stratum, where
-        strata have a `project`. All are pulled toward the configuration as far as the way stays in the region. Without
-        strata and with k = 1 that is exact for Euclidean distances. Scores without a metric measure by the Euclidean one.
+        If the strata have a grid, it is the distance to the nearest cell centre of the region; infinite if it has no cells.
+        Otherwise it is the distance to the nearest member that a search finds, which is an upper bound. The search starts
+        at the nearest of n random members, at the nearest particles that are members, and, if the strata have a `project`,
+        at the configuration moved onto each stratum. Each is pulled towards the configuration as far as the path stays in
+        the region. Without strata and with k = 1 the result is exact for Euclidean distances. Scores without a metric use
+        the Euclidean one.
         """
         Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration per row")
         found, outside = np.zeros(len(Y)), np.flatnonzero(~self.contains(Y))
@@ -145,18 +147,18 @@ class Region:
         return found
 
     def support(self, direction: Any, n: int = 1000, rng: Randomness = None) -> float:
-        """Largest value of direction · y over the region, for a direction (dc,): how far it reaches that way.
+        """Support function: the largest value of direction · y over the region, for a direction (dc,).
 
-        Where the strata have a grid, over the centres of its cells. Otherwise of the members that a search finds, a lower
-        bound: the best of n random members climb by random steps. It never exceeds what `bounding_box` allows. Angles are
-        taken within half a turn of the particles' mean direction.
+        If the strata have a grid, it is the maximum over the centres of the region's cells. Otherwise it is the maximum over
+        members that a search finds, a lower bound: the best of n random members climb by random steps. It never exceeds the
+        limit given by `bounding_box`. Angles are unwrapped to within half a turn of the particles' mean direction.
         """
         wanted = checked_direction(direction, self.dims)
         if not has_grid(self.strata):
             rng = generator(rng)
             return searched_support(self, wanted, self.sample(whole_number("n", n, 1), rng), rng)
         if len(self.cells()) == 0:
-            raise CaptureError("the region has no cells, so it reaches nowhere: it is empty, or smaller than a cell.")
+            raise CaptureError("the region has no cells, so it has no support: it is empty, or smaller than a cell.")
         return float((unwrapped(self, grid_of(self.strata).require_grid().centre(self.cells())) @ wanted).max())
 
     def _sample_cells(self, n: int, cells: Ints, rng: np.random.Generator) -> Floats:
@@ -166,11 +168,11 @@ class Region:
         Y = grid.centre(rng.choice(cells, size=n)) if n else np.empty((0, self.dims))
         moved = Y + rng.uniform(-0.5, 0.5, size=Y.shape) * grid.spacing
         inside = self.contains(moved)
-        Y[inside] = moved[inside]  # elsewhere the cell's centre, which is in the region
+        Y[inside] = moved[inside]  # otherwise the cell's centre, which is in the region
         return Y
 
     def project(self, axes: Sequence[int], n: int = 2000, rng: Randomness = None) -> Floats:
-        """The region's shadow on some axes: n of its configurations, uniform over it, with those axes only, (n, a)."""
+        """Projection of the region onto some axes: n uniform samples of it, restricted to those axes, (n, a)."""
         return self.sample(n, rng)[:, list(axes)]
 
     def plot(
@@ -183,21 +185,21 @@ class Region:
         start: Any = None,
         outcome: Any = None,
     ) -> Axes:
-        """Draw the region by stratum, and its particles.
+        """Plot the region by stratum, and its particles.
 
-        Its cells where the strata have a grid, otherwise a sample of n configurations, and some more of thin parts, so that
-        these are seen. Angles are drawn within half a turn of the particles' mean direction: a region across ±π is in one
-        piece.
+        Plots its cells if the strata have a grid, otherwise a sample of n configurations, plus some more of thin parts so
+        that these are visible. Angles are unwrapped to within half a turn of the particles' mean direction, so a region
+        across ±π is in one piece.
 
         Args:
-            ax: where to draw; labels and legend are then left to you. By default a new picture, with both.
-            axes: which numbers of the configuration to draw: two, (0, 1) by default; three for a picture in space; one for
-                intervals, which are drawn for configurations of one number.
+            ax: axes to draw in, without labels and legend; by default a new figure with both.
+            axes: which coordinates of the configuration to plot: two, (0, 1) by default; three for a 3-D plot; one for
+                intervals, the default for configurations of one coordinate.
             n: size of the sample.
             rng: a generator or a seed that draws the sample.
-            names: of the numbers of a configuration, for labels.
-            start: configuration (dc,) before the step, to be marked.
-            outcome: configuration (dc,) after the step, to be marked.
+            names: names of the coordinates of a configuration, for labels.
+            start: configuration (dc,) before the step, to mark.
+            outcome: configuration (dc,) after the step, to mark.
         """
         drawn: Axes = plot_region(self, ax, axes, members_of(self, n, rng), names, Marks.checked(self, start, outcome))
         return drawn
@@ -210,17 +212,17 @@ class Region:
         start: Any = None,
         outcome: Any = None,
     ) -> Any:
-        """The region's shadows on every pair of axes, for configurations of more than two numbers: a figure.
+        """A figure of the region's projections onto every pair of axes, for configurations of more than two coordinates.
 
         Arguments as for `plot`.
         """
         return plot_pairs(self, members_of(self, n, rng), names, Marks.checked(self, start, outcome))
 
     def __repr__(self) -> str:
-        parts = [f"{name} {self._tell(m)}" for m, name in enumerate(self.strata.names)]
+        parts = [f"{name} {self._described(m)}" for m, name in enumerate(self.strata.names)]
         return f"Region(alpha={self.alpha:g}: {'; '.join(parts)})"
 
-    def _tell(self, m: int) -> str:
+    def _described(self, m: int) -> str:
         q = self.thresholds[m]
         reach = "whole stratum" if np.isinf(q) else f"within {q:.4g}"
         if not has_grid(self.strata):
@@ -228,7 +230,7 @@ class Region:
         return f"{len(self.cells(self.strata.names[m])):,} cells, {reach}"
 
     def limits(self, labels: Ints) -> Floats:
-        """Threshold of each label (n,), negative where nothing belongs to the region."""
+        """Threshold of each label (n,), negative where the region is empty."""
         outside = self.thresholds[0] if self.ambient else -1.0
         return np.where(labels == INFEASIBLE, outside, self.thresholds[labels])
 

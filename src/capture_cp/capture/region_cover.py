@@ -1,8 +1,8 @@
-"""Bent ellipsoids that cover a thin part of a region, such as a contact, where random configurations hardly ever land.
+"""Bent ellipsoids that cover a thin part of a region, such as a contact, which random configurations rarely hit.
 
-Walkers start on the part and spread over it by short random steps. An ellipsoid is laid around each and its neighbours, and
-bent as they are. Configurations drawn from the ellipsoids come with weights, as those of `Score.propose` do. What the
-ellipsoids miss is left to plain draws, so estimates are unbiased however well or badly they cover.
+Walkers start on the part and spread over it by short random steps. An ellipsoid is fitted around each walker and its
+neighbours, and bent to follow them. Configurations drawn from the ellipsoids have weights, as those of `Score.propose`. The
+remainder outside the ellipsoids is left to plain draws, so estimates are unbiased however well or badly they cover.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from capture_cp.conformal.scores import Proposed
 from capture_cp.kernels.ellipsoids import count_holding, least_squared, which_hold
 from capture_cp.spaces.metrics import in_ball, wrap_angle
 
-#: Walkers that ellipsoids are laid around, and others that tell how large these must be.
+#: Walkers that ellipsoids are fitted around, and others (checkers) that determine how large these must be.
 BUILDERS, CHECKERS = 256, 128
 ROUNDS = 10  # steps of a walker
-#: How much larger the ellipsoids are than it takes to hold every checker.
+#: How much larger the ellipsoids are than needed to contain every checker.
 MARGIN = 1.4
 #: Factor by which a walker's step grows where it stays in the part, and by which it shrinks where it does not.
 GROW, SHRINK = 2.0, 3.0
-#: How many ellipsoids should hold a walker.
+#: How many ellipsoids should contain a walker.
 LAYERS = 8
-#: Least width of an ellipsoid, as a share of its largest.
+#: Smallest width of an ellipsoid, as a fraction of its largest.
 LEAST_WIDTH = 1e-7
 
 Inside = Callable[[Floats], Bools]
@@ -49,7 +49,7 @@ class Ellipsoids(NamedTuple):
         return np.asarray(ball / np.abs(np.linalg.det(self.whiten) * self.gains.prod(axis=1)))
 
     def layers(self, Y: Floats) -> Ints:
-        """How many of the ellipsoids hold each of Y (n, dc): (n,)."""
+        """How many of the ellipsoids contain each of Y (n, dc): (n,)."""
         return np.asarray(count_holding(np.ascontiguousarray(Y), *self))
 
     def only(self, rows: Any) -> Ellipsoids:
@@ -58,13 +58,13 @@ class Ellipsoids(NamedTuple):
         return Ellipsoids(centres, whiten, gains, bends, self.tangent, self.is_angle)
 
     def grown(self, factor: float) -> Ellipsoids:
-        """The ellipsoids with all axes `factor` times as long, bent as they were."""
+        """The ellipsoids with all axes `factor` times as long, with the same bends."""
         powers = np.repeat([0, 1, 2], [1, self.tangent, self.tangent * (self.tangent + 1) // 2])
-        bends = self.bends * factor**powers / factor  # in axes that are longer by that factor
+        bends = self.bends * factor**powers / factor  # in units of the longer axes
         return self._replace(whiten=self.whiten / factor, bends=bends)
 
     def propose(self, n: int, rng: np.random.Generator) -> Proposed:
-        """n random configurations of the union; a place that c of the ellipsoids hold is met c times as often."""
+        """n random configurations of the union; a point inside c of the ellipsoids is drawn c times as often."""
         volumes = self.volumes
         total, dims = float(volumes.sum()), self.centres.shape[1]
         chosen = rng.choice(len(volumes), size=n, p=volumes / total)
@@ -72,7 +72,7 @@ class Ellipsoids(NamedTuple):
         z += np.einsum("nip,np->ni", self.bends[chosen], _features(z[:, : self.tangent]))
         moves: Floats = np.linalg.solve(self.whiten[chosen], z[:, :, None])[:, :, 0].astype(np.float64)
         Y = moved(self.centres[chosen], moves, self.is_angle)
-        # a move of more than half a turn comes to the same place as a shorter one, which is counted instead
+        # a move of more than half a turn leads to the same point as a shorter one, which is counted instead
         counts = np.all(np.abs(moves[:, self.is_angle]) <= np.pi, axis=1)
         return Proposed(Y, np.where(counts, total / np.maximum(self.layers(Y), 1), 0.0), total)
 
@@ -85,25 +85,25 @@ def moved(Y: Floats, moves: Floats, is_angle: Bools) -> Floats:
 
 
 def differences(Y: Floats, origin: Floats, is_angle: Bools) -> Floats:
-    """Y - origin, broadcast, (..., dc), with angles the short way round."""
+    """Y - origin, broadcast, (..., dc), with differences of angles wrapped."""
     found = Y - origin
     found[..., is_angle] = wrap_angle(found[..., is_angle])
     return found
 
 
 def covering(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng: np.random.Generator) -> Ellipsoids:
-    """Ellipsoids that hold nearly all of a part of a region.
+    """Ellipsoids that contain nearly all of a part of a region.
 
     Args:
         seeds: configurations of the part, (s, dc).
         inside: whether configurations (n, dc) are in the part.
-        scale: how far the region reaches along each axis, (dc,).
+        scale: extent of the region along each axis, (dc,).
         is_angle: which axes are angles, (dc,).
-        rng: draws everything.
+        rng: source of all random numbers.
     """
     walkers = _spread(seeds, inside, scale, is_angle, rng)
     builders, checkers = walkers[:BUILDERS], walkers[BUILDERS:]
-    # as many axes that bend as make the ellipsoids smallest; none for a part that is as thick as it is wide
+    # the number of bent axes that makes the ellipsoids smallest; none for a part as thick as it is wide
     found = [_laid(builders, tangent, scale, is_angle) for tangent in range(1, seeds.shape[1] + 1)]
     best = min(found, key=lambda ellipsoids: float(np.log(ellipsoids.volumes).mean()))
     farthest = least_squared(np.ascontiguousarray(checkers), *best).max()
@@ -111,7 +111,7 @@ def covering(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng:
 
 
 def _thinned(ellipsoids: Ellipsoids, Y: Floats) -> Ellipsoids:
-    """As few of the ellipsoids as hold each of Y (n, dc) `LAYERS` times, or as often as all do: fewer are drawn faster."""
+    """A small subset of the ellipsoids that contains each of Y (n, dc) `LAYERS` times, or as often as all do."""
     holds = which_hold(np.ascontiguousarray(Y), *ellipsoids).T  # (K, n)
     left, keep = holds.sum(axis=0), np.ones(len(holds), dtype=bool)
     least = np.minimum(left, LAYERS)
@@ -123,13 +123,13 @@ def _thinned(ellipsoids: Ellipsoids, Y: Floats) -> Ellipsoids:
 
 
 def _spread(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng: np.random.Generator) -> Floats:
-    """Walkers (BUILDERS + CHECKERS, dc) that start at seeds and take steps of a length that fits, each its own."""
+    """Walkers (BUILDERS + CHECKERS, dc) that start at seeds and take random steps of individually adapted length."""
     n, dims = BUILDERS + CHECKERS, seeds.shape[1]
     places = seeds[rng.permutation(len(seeds))[np.arange(n) % len(seeds)]]
     length = np.full(n, 0.1)
     for _ in range(ROUNDS):
         directions = rng.standard_normal((n, dims)) * scale / np.sqrt(dims)
-        # lengths about the walker's own: a part may be thin one way and wide another
+        # lengths around the walker's own: a part may be thin in one direction and wide in another
         steps = length * 3.0 ** rng.uniform(-1, 1, n)
         tried = moved(places, steps[:, None] * directions, is_angle)
         stays = inside(tried)
@@ -139,7 +139,7 @@ def _spread(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng: 
 
 
 def _laid(Y: Floats, tangent: int, scale: Floats, is_angle: Bools) -> Ellipsoids:
-    """An ellipsoid about each of Y (K, dc) by its nearest neighbours; all axes but the first `tangent` bend."""
+    """An ellipsoid around each of Y (K, dc), from its nearest neighbours; all axes but the first `tangent` bend."""
     dims = Y.shape[1]
     unknown = 1 + tangent + tangent * (tangent + 1) // 2 if tangent < dims else 1
     size = min(len(Y), 3 * max(unknown, dims + 1))
@@ -158,7 +158,7 @@ def _laid(Y: Floats, tangent: int, scale: Floats, is_angle: Bools) -> Ellipsoids
 
 
 def _bent(z: Floats, tangent: int) -> tuple[Floats, Floats]:
-    """Bends (K, dc, P) and gains (K, dc) that least squares finds in neighbours z (K, size, dc), of unit variance."""
+    """Least-squares bends (K, dc, P) and gains (K, dc) of neighbours z (K, size, dc) of unit variance."""
     count, size, dims = z.shape
     features = _features(z[..., :tangent])
     unknown = features.shape[-1]

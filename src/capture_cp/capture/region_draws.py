@@ -1,8 +1,8 @@
-"""Regions without a grid: volumes and uniform samples from random configurations about the prediction.
+"""Regions without a grid: volumes and uniform samples from random configurations around the prediction.
 
-A stratum's part of a region is drawn with the stratum's own threshold. Configurations come with weights whose mean over a
-set is the set's volume in the region (`Score.propose`), so volumes are means, with a standard error, and a sample keeps
-each configuration with a probability in proportion to its weight.
+A stratum's part of a region is drawn with the stratum's own threshold. Configurations have weights whose mean over a set is
+the set's volume in the region (`Score.propose`). Volumes are therefore means, with a standard error, and a sample keeps
+each configuration with a probability proportional to its weight.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from capture_cp.conformal.scores import Proposed, Score
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
 DRAWS = 4096  # random configurations per stratum
-#: Random configurations that a sample tries for each of its own before it gives up.
+#: Random configurations tried per requested sample before giving up.
 PATIENCE = 20_000
-#: Share of the random configurations that it must keep to draw from all strata together, found from so many.
+#: Smallest acceptance at which all strata are drawn together, and the number of draws to estimate it.
 WORTH, TRIAL = 0.02, 16 * DRAWS
-#: Random configurations per stratum that otherwise tell how much of a sample is in each.
+#: Random configurations per stratum that otherwise determine how much of a sample is in each.
 SHARES = 4 * DRAWS
 
 
 class Drawable(Protocol):
-    """What is needed of a region."""
+    """The interface of a region that is used here."""
 
     score: Score
     prediction: object
@@ -55,10 +55,10 @@ class Volume(float):
 class Source(NamedTuple):
     """Random configurations for one piece of a part: the mean of their weights over the part is the piece's volume."""
 
-    part: int  # number of a stratum, or INFEASIBLE
+    part: int  # stratum number, or INFEASIBLE
     propose: Callable[[int, np.random.Generator], Proposed]
     share: float = 1.0  # of the draws
-    leftover: bool = False  # what the ellipsoids of a thin part miss, which is hardly anything
+    leftover: bool = False  # the (tiny) remainder outside the ellipsoids of a thin part
 
 
 def has_grid(strata: Strata) -> bool:
@@ -72,7 +72,7 @@ def number_of(strata: Strata, name: str) -> int:
 
 
 def estimated_volume(region: Drawable, stratum: str | None, draws: int, rng: np.random.Generator) -> Volume:
-    """Volume of a region, or of its part in one stratum, by `draws` random configurations per stratum."""
+    """Volume of a region, or of its part in one stratum, from `draws` random configurations per stratum."""
     n = whole_number("draws", draws, 8)
     pieces = [_piece(region, source, n, rng) for part in _parts(region, stratum) for source in _sources(region, part, rng)]
     errors = [piece.standard_error for piece in pieces]
@@ -80,7 +80,7 @@ def estimated_volume(region: Drawable, stratum: str | None, draws: int, rng: np.
 
 
 def acceptance(region: Drawable, stratum: str | None, draws: int, rng: np.random.Generator) -> float:
-    """Share of plain random configurations that a uniform sample keeps."""
+    """Fraction of plain random configurations that a uniform sample keeps."""
     n, shares = whole_number("draws", draws, 2), []
     for part in _parts(region, stratum):
         proposed = _plain(region, part).propose(n, rng)
@@ -91,8 +91,9 @@ def acceptance(region: Drawable, stratum: str | None, draws: int, rng: np.random
 def uniform_sample(region: Drawable, n: int, stratum: str | None, rng: np.random.Generator) -> Floats:
     """n configurations (n, dc), uniform over a region or over its part in one stratum.
 
-    Exactly so by rejection, where at least `WORTH` of the configurations are kept. Otherwise strata, and what the ellipsoids
-    of thin parts miss, get shares in proportion to their volumes as estimated from `SHARES` draws each, thin ones `DRAWS`.
+    Exactly uniform by rejection if at least a fraction `WORTH` of the configurations is kept. Otherwise each stratum, and
+    the remainder outside the ellipsoids of thin parts, gets a number of samples proportional to its volume, estimated from
+    `SHARES` draws each, for thin parts `DRAWS`.
     """
     if not n:
         return np.empty((0, region.dims))
@@ -104,7 +105,7 @@ def uniform_sample(region: Drawable, n: int, stratum: str | None, rng: np.random
             return found
     if len(sources) == 1:
         return _all(_uniform(region, sources, n, rng, PATIENCE * n), n)
-    # thin parts are small beside the others, so that what is known less well about them hardly matters
+    # thin parts are small compared with the others, so their larger relative error hardly matters
     volumes = np.array([_piece(region, source, SHARES if source.share == 1 else DRAWS, rng) for source in sources])
     if not volumes.sum() > 0:
         return _all(np.empty((0, region.dims)), n)
@@ -116,7 +117,7 @@ def uniform_sample(region: Drawable, n: int, stratum: str | None, rng: np.random
 
 
 def members(region: Drawable, part: int, Y: Floats) -> Bools:
-    """Which of Y (n, dc), known to be within the part's threshold, are in its stratum: (n,)."""
+    """Which of Y (n, dc), all within the part's threshold, are in its stratum: (n,)."""
     names = region.strata.names
     return checked_index(region.strata.index(Y), len(Y), len(names), "strata.index") == part if len(Y) else np.zeros(0, bool)
 
@@ -136,9 +137,9 @@ def _weights(region: Drawable, part: int, proposed: Proposed) -> Floats:
 
 
 def _uniform(region: Drawable, sources: list[Source], n: int, rng: np.random.Generator, most: int) -> Floats:
-    """n configurations (n, dc), uniform over the pieces of all sources together; fewer if about `most` draws find no more.
+    """n configurations (n, dc), uniform over the pieces of all sources together; fewer if `most` draws do not suffice.
 
-    A source is drawn from in proportion to the largest weight that it can give, so no volume needs to be known.
+    Each source is drawn from in proportion to its largest possible weight, so no volume needs to be known.
     """
     found: list[Floats] = [np.empty((0, region.dims))]
     largest = np.array([source.propose(1, rng).largest for source in sources])
@@ -152,24 +153,24 @@ def _uniform(region: Drawable, sources: list[Source], n: int, rng: np.random.Gen
 
 
 def _all(found: Floats, n: int) -> Floats:
-    """`found` (m, dc), if they are n."""
+    """`found` (m, dc), or an error if they are fewer than n."""
     if len(found) < n:
         raise CaptureError(
-            f"the region has nothing to sample from: of the configurations near the particles, {len(found)} are in it. It "
-            "is empty, or too small a part of what is near."
+            f"the region cannot be sampled: only {len(found)} of the configurations drawn near the particles are in it. It "
+            "is empty, or too small a part of the space near the particles."
         )
     return found
 
 
 def _kept(region: Drawable, source: Source, n: int, rng: np.random.Generator) -> Floats:
-    """Those of n configurations that are kept: first by weight, then by stratum, which may take long to tell."""
+    """Those of n configurations that are kept: first by weight, then by stratum, which may be slow to evaluate."""
     proposed = source.propose(n, rng)
     Y = proposed.Y[rng.random(n) * proposed.largest < proposed.weights]
     return Y[members(region, source.part, Y)]
 
 
 def _parts(region: Drawable, stratum: str | None) -> list[int]:
-    """Numbers of the strata in which the region has a part, what is infeasible last."""
+    """Numbers of the strata in which the region has a part, INFEASIBLE last."""
     if stratum is not None:
         everything = [number_of(region.strata, stratum)]
     else:
@@ -178,7 +179,7 @@ def _parts(region: Drawable, stratum: str | None) -> list[int]:
 
 
 def _sources(region: Drawable, part: int, rng: np.random.Generator) -> list[Source]:
-    """What a part is drawn from: about the particles; a thin one from ellipsoids, and plainly only what these miss."""
+    """Sources of a part: plain draws around the particles; for a thin part ellipsoids, and plain draws for the rest."""
     plain = _plain(region, part)
     q = float(region.limits(np.array([part]))[0])
 
@@ -208,12 +209,12 @@ def _beyond(plain: Source, cover: Ellipsoids) -> Callable[[int, np.random.Genera
 
 
 def _plain(region: Drawable, part: int) -> Source:
-    """Configurations about the prediction, within the part's threshold."""
+    """Plain draws around the prediction, within the part's threshold."""
     q = float(region.limits(np.array([part]))[0])
     if np.isinf(q):
         raise CaptureError(
-            f"the region takes in all of {_name(region, part)}, for want of calibration points there, and without a grid "
-            "that has no end; calibrate on more transitions, or ask about another stratum."
+            f"the region includes all of {_name(region, part)}, for lack of calibration points there, and without a grid it "
+            "is unbounded; calibrate on more transitions, or choose another stratum."
         )
 
     def propose(n: int, rng: np.random.Generator) -> Proposed:
@@ -223,4 +224,4 @@ def _plain(region: Drawable, part: int) -> Source:
 
 
 def _name(region: Drawable, part: int) -> str:
-    return "what is infeasible" if part == INFEASIBLE else region.strata.names[part]
+    return "infeasible space" if part == INFEASIBLE else region.strata.names[part]

@@ -1,4 +1,4 @@
-"""Particles, the start and the outcome in a picture of a region (needs matplotlib)."""
+"""Particles, start and outcome in a plot of a region (needs matplotlib)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ OUTCOME_COLOUR = "#b3400a"
 
 
 class Marks(NamedTuple):
-    """Configurations (dc,) beside the region: where the robot was, and where it came to be."""
+    """Configurations (dc,) to mark in a plot: the robot's start, and the outcome."""
 
     start: Floats | None = None
     outcome: Floats | None = None
 
     @classmethod
     def checked(cls, region: Searchable, start: Any, outcome: Any) -> Marks:
-        """Marks with angles as the region's are drawn."""
+        """Marks with angles unwrapped like the region's."""
         given = {"start": start, "outcome": outcome}
         meaning = "(dc,): one configuration"
         return cls(
@@ -48,7 +48,7 @@ def draw_marks(region: Searchable, ax: Any, axes: tuple[int, ...], marks: Marks)
         ax.scatter(*at(marks.start), zorder=5, label="start", **look, **_in_front(axes))
     if marks.outcome is not None:
         look = {"marker": "x", "s": 75, "color": OUTCOME_COLOUR, "linewidths": 2.2}
-        ax.scatter(*at(marks.outcome), zorder=6, label="what happened", **look, **_in_front(axes))
+        ax.scatter(*at(marks.outcome), zorder=6, label="outcome", **look, **_in_front(axes))
 
 
 def _in_front(axes: Sequence[int]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Pictures of regions, in one, two and three dimensions and by pairs of axes; angles in one piece (needs matplotlib)."""
+"""Plots of regions in one, two and three dimensions and by pairs of axes; angles unwrapped (needs matplotlib)."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.plotting import check_axes, label, plot_cells, plot_intervals, plot_points, pyplot
 from capture_cp.spaces.strata import grid_of
 
-#: Configurations at which the stratum is asked for, to find the ends of intervals.
+#: Configurations at which the stratum is evaluated to find the ends of intervals.
 STEPS = 2000
-#: Configurations of a sample that is only drawn.
+#: Size of a sample that is only plotted.
 POINTS = 2000
-#: A stratum's part is drawn with at least one in so many of the sample's configurations.
+#: A stratum's part is plotted with at least one in this many of the sample's configurations.
 SEEN = 20
 
 
 class Drawn(Searchable, Protocol):
-    """What is needed of a region."""
+    """The interface of a region that is used here."""
 
     def cells(self, stratum: str | None = None) -> Ints:
         """Flat indices of the region's grid cells."""
 
     def sample(self, n: int, rng: Randomness = None, stratum: str | None = None) -> Floats:
-        """Configurations (n, dc) spread uniformly over the region, or its part in one stratum."""
+        """Configurations (n, dc) drawn uniformly from the region, or from its part in one stratum."""
 
 
 class Members(NamedTuple):
-    """Members of a region to be drawn: centres of its cells, or a sample."""
+    """Members of a region to plot: centres of its cells, or a sample."""
 
-    Y: Floats  # (n, dc), angles in one piece
+    Y: Floats  # (n, dc), angles unwrapped
     labels: Ints  # (n,)
 
 
 def members_of(region: Drawn, n: int, rng: Randomness) -> Members:
-    """The region's cells by their centres where the strata have a grid, otherwise n configurations of it.
+    """The centres of the region's cells if the strata have a grid, otherwise n configurations of it.
 
-    Of a part that is too thin to be seen among them there are more: a share of `1 / SEEN`.
+    A part too thin to be visible among them gets more samples: a fraction of `1 / SEEN`.
     """
     n = whole_number("n", n, 1)
     if has_grid(region.strata):
         strata = grid_of(region.strata)
         cells = region.cells()
         return Members(unwrapped(region, strata.require_grid().centre(cells)), strata.labels[cells].astype(np.int64))
-    rng = generator(rng)  # one for all strata, so that a seed does not draw the same for each
+    rng = generator(rng)  # one generator for all strata, so that a seed does not draw the same numbers for each
     Y = region.sample(n, rng)
     labels = np.asarray(region.strata.index(Y))
     for m, name in enumerate(region.strata.names):
         here = int((labels == m).sum())
-        # a thin part is sought only where it was met, or where strata know the way to it
+        # a thin part is searched only if it was hit, or if the strata have a `project`
         if here < n // SEEN and region.thresholds[m] >= 0 and (here or hasattr(region.strata, "project")):
             more = _more(region, n // SEEN - here, name, rng)
             Y, labels = np.concatenate([Y, more]), np.concatenate([labels, np.full(len(more), m)])
@@ -81,7 +81,7 @@ def plot_region(
     names: Sequence[str] | None,
     marks: Marks,
 ) -> Any:
-    """Draw a region into `ax`, or a new one with labels and a legend; see `Region.plot`."""
+    """Plot a region into `ax`, or into new axes with labels and a legend; see `Region.plot`."""
     axes = tuple(axes) if axes is not None else _first(region, ax)
     check_axes(axes, region.dims, len(axes) if len(axes) in (1, 3) else 2)
     own = ax is None
@@ -105,14 +105,14 @@ def plot_region(
 def plot_pairs(
     region: Drawn, members: Members, names: Sequence[str] | None, marks: Marks, axes: Sequence[int] | None = None
 ) -> Any:
-    """A figure of the region's shadows on every pair of some axes, by default of all; see `Region.plot_matrix`."""
+    """A figure of the region's projections onto every pair of `axes`, by default all; see `Region.plot_matrix`."""
     axes = range(region.dims) if axes is None else axes
     if len(axes) == 1:
         return plot_region(region, None, (0,), members, names, marks).figure
     labels, sides = names or [f"axis {axis}" for axis in range(region.dims)], len(axes) - 1
     size = min(1.75 * sides + 1.6, 14.0)
     figure, panels = pyplot().subplots(sides, sides, figsize=(size, size), squeeze=False, sharex="col", sharey="row")
-    # fixed margins: to work out the layout of so many panels takes seconds
+    # fixed margins: computing the layout of so many panels takes seconds
     bottom = 0.6 if sides > 1 else 1.2
     figure.subplots_adjust(0.85 / size, bottom / size, 1 - 0.15 / size, 1 - 0.4 / size, wspace=0.08, hspace=0.08)
     for row, column in product(range(sides), range(sides)):
@@ -134,7 +134,7 @@ def plot_pairs(
 
 
 def zoom(ax: Any, region: Drawn, axes: Sequence[int], members: Members, marks: Marks, square: bool = True) -> None:
-    """Show the region, its particles and the marks, and a margin; with `square`, as wide as high in the same unit."""
+    """Set the limits to show the region, particles and marks with a margin; with `square`, with equal scales."""
     particles = unwrapped(region, particles_of(region.prediction))
     shown = np.vstack([members.Y, particles, *(mark for mark in marks if mark is not None)])[:, list(axes)]
     low, high = shown.min(axis=0), shown.max(axis=0)
@@ -148,17 +148,17 @@ def zoom(ax: Any, region: Drawn, axes: Sequence[int], members: Members, marks: M
 
 
 def turned(region: Drawn, members: Members) -> dict[int, float]:
-    """The axes of angles along which the region passes ±π, each with the angle in the middle of a picture of it."""
+    """The angle axes along which the region crosses ±π, each with the angle at the centre of its plot."""
     return {axis: turn for axis, turn in middles(region).items() if (np.abs(members.Y[:, axis]) > np.pi + 1e-9).any()}
 
 
 def comparable(region: Drawn, axes: Sequence[int]) -> bool:
-    """Whether two axes have the same unit, as far as is known: both are angles, or neither is."""
+    """Whether two axes presumably have the same unit: both are angles, or neither is."""
     return len(set(axes) & set(angles_of(region))) in (0, len(axes))
 
 
 def _first(region: Drawn, ax: Any) -> tuple[int, ...]:
-    """The axes that are drawn where none are named: as many as `ax` has, at most two unless it has three."""
+    """The default axes to plot: as many as `ax` has, at most two unless it has three."""
     return tuple(range(min(region.dims, 3 if hasattr(ax, "zaxis") else 2)))
 
 
@@ -171,7 +171,7 @@ def _new_axes(count: int, strata: int) -> Any:
 
 
 def _intervals(region: Drawn, members: Members) -> dict[int, Floats]:
-    """The region's part in each stratum as intervals (n, 2), of configurations that are one number."""
+    """The region's part in each stratum as intervals (n, 2), for configurations of one coordinate."""
     if has_grid(region.strata):
         half = grid_of(region.strata).require_grid().spacing[0] / 2
         order = np.argsort(members.Y[:, 0])
@@ -186,7 +186,7 @@ def _intervals(region: Drawn, members: Members) -> dict[int, Floats]:
 
 
 def _runs(places: Floats, labels: Ints, gap: float, half: float) -> dict[int, Floats]:
-    """Intervals of sorted places (n,) that follow one another with the same label and no larger gap; -2 is no label."""
+    """Intervals of consecutive sorted values (n,) with the same label and no larger gap; -2 is no label."""
     if not len(places):
         return {}
     cuts = np.flatnonzero((np.diff(labels) != 0) | (np.diff(places) > gap)) + 1
@@ -199,12 +199,12 @@ def _runs(places: Floats, labels: Ints, gap: float, half: float) -> dict[int, Fl
 
 def _label(ax: Any, axes: Sequence[int], names: Sequence[str]) -> None:
     if len(names) <= max(axes):
-        raise CaptureError(f"{len(names)} names are given; expected one for each number of a configuration.")
+        raise CaptureError(f"got {len(names)} names; expected one for each coordinate of a configuration.")
     ax.set(**{f"{side}label": label(names[axis]) for side, axis in zip("xyz", axes)})
 
 
 def _legend(ax: Any, count: int) -> None:
-    """Below the picture, where it covers nothing."""
+    """Place the legend below the plot, where it covers nothing."""
     handles, texts = ax.get_legend_handles_labels()
     columns = 2 if count > 1 else 3
     ax.figure.legend(handles, _wrapped(texts), loc="outside lower center", ncols=columns, frameon=False, fontsize=8)

@@ -1,4 +1,4 @@
-"""How far a region is, and how far it reaches: searched from a sample of it where the strata have no grid."""
+"""Distance to a region, and its support function, by search from a sample if the strata have no grid."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from capture_cp.conformal.scores import NearestParticles
 from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
 from capture_cp.spaces.strata import Strata
 
-#: Members of the region that are pulled toward a configuration, and how often the way is halved.
+#: Members of the region that are pulled towards a configuration, and how often the path is halved.
 NEAREST, HALVINGS = 8, 20
-#: Members of the region that climb, and their steps.
+#: Members of the region that climb, and their number of steps.
 CLIMBERS, CLIMBS = 48, 60
-#: How far they first try to go, in standard deviations of the region.
+#: Length of their first step, in standard deviations of the region.
 FAR = 6.0
 #: Pairs of configurations that are measured at once.
 BLOCK = 1_000_000
 
 
 class Searchable(Drawable, Protocol):
-    """What is needed of a region."""
+    """The interface of a region that is used here."""
 
     def contains(self, Y: Any) -> Bools:
         """Whether each configuration Y (m, dc) is in the region: bool (m,)."""
 
 
 def metric_of(region: Drawable) -> Metric:
-    """The metric of the score; the Euclidean one where it has none."""
+    """The metric of the score; Euclidean if it has none."""
     return region.score.metric_ if isinstance(region.score, NearestParticles) else Euclidean()
 
 
@@ -90,7 +90,7 @@ def searched_distance(region: Searchable, Y: Floats, sample: Floats) -> Floats:
 def searched_support(region: Searchable, direction: Floats, sample: Floats, rng: np.random.Generator) -> float:
     """Largest direction · y of members found by climbing from a `sample` (n, dc): a lower bound of the region's."""
     spread = np.maximum(unwrapped(region, sample).std(axis=0), 1e-300)
-    uphill = _unit_reach(region, spread) ** 2 * direction  # the way to the top of a ball
+    uphill = _unit_reach(region, spread) ** 2 * direction  # the direction to the highest point of a ball
     uphill /= max(float(np.linalg.norm(uphill / spread)), 1e-300)
     particles = particles_of(region.prediction)
     members = np.concatenate([particles[region.contains(particles)], sample])
@@ -112,13 +112,13 @@ def searched_support(region: Searchable, direction: Floats, sample: Floats, rng:
 
 
 def _unit_reach(region: Drawable, spread: Floats) -> Floats:
-    """How far a distance of 1 reaches along each axis, (dc,); what the region's spread is, where the metric cannot say."""
+    """Largest offset along each axis at distance 1, (dc,); the region's spread if the metric has no bound."""
     reach = metric_of(region).reach(np.ones(1), region.dims)[0]
     return reach if np.isfinite(reach).all() else spread
 
 
 def _nearest(metric: Metric, Y: Floats, members: Floats) -> tuple[Floats, Ints]:
-    """The `NEAREST` of some members (n, dc) to each of Y (m, dc), one after another, and to which row each belongs."""
+    """The `NEAREST` members (n, dc) to each of Y (m, dc), concatenated, and the row that each belongs to."""
     near = np.argsort(metric.distance(Y[:, None], members[None]), axis=1, kind="stable")[:, :NEAREST]
     return members[near.ravel()], np.repeat(np.arange(len(Y)), near.shape[1])
 
@@ -127,12 +127,12 @@ def checked_direction(direction: Any, dims: int) -> Floats:
     """A direction (dc,) that is not zero."""
     array = finite_array("direction", direction, (dims,), "(dc,): one number per axis")
     if not array.any():
-        raise CaptureError("direction is zero everywhere; expected one that points somewhere, such as (1, 0).")
+        raise CaptureError("direction is zero; expected a non-zero vector, such as (1, 0).")
     return array
 
 
 def _pulled(region: Searchable, starts: Floats, ends: Floats) -> Floats:
-    """Members `starts` (s, dc) moved as far toward `ends` (s, dc) as the way is found to stay in the region."""
+    """Members `starts` (s, dc) moved towards `ends` (s, dc) as far as the path is found to stay in the region."""
     steps = ends - starts
     for axis in angles_of(region):
         steps[:, axis] = wrap_angle(steps[:, axis])
@@ -145,7 +145,7 @@ def _pulled(region: Searchable, starts: Floats, ends: Floats) -> Floats:
 
 
 def _moved_onto(region: Searchable, Y: Floats) -> tuple[Floats, Ints]:
-    """Members of the region (s, dc) that strata with a method `project` find from Y (m, dc), and from which row: (s,)."""
+    """Members of the region (s, dc) found by the strata's `project` from Y (m, dc), and the row of each: (s,)."""
     if getattr(region.strata, "project", None) is None:
         return np.empty((0, region.dims)), np.empty(0, dtype=np.int64)
     count = len(region.strata.names)
@@ -155,7 +155,7 @@ def _moved_onto(region: Searchable, Y: Floats) -> tuple[Floats, Ints]:
 
 
 def _back(region: Searchable, tried: Floats, before: Floats) -> Floats:
-    """Configurations `tried` (n, dc), moved back onto the strata of `before` (n, dc) where these have a `project`."""
+    """Configurations `tried` (n, dc), moved back onto the strata of `before` (n, dc) if these have a `project`."""
     if getattr(region.strata, "project", None) is None:
         return tried
     outside = ~region.contains(tried)
@@ -168,4 +168,4 @@ def _back(region: Searchable, tried: Floats, before: Floats) -> Floats:
 
 def _projected(strata: Strata, Y: Floats, m: int) -> Floats:
     found: Any = strata.project(Y.copy(), m)  # type: ignore[attr-defined]
-    return finite_array("what strata.project returned", found, Y.shape, "(n, dc), as it was given")
+    return finite_array("what strata.project returned", found, Y.shape, "(n, dc), the shape of its argument")

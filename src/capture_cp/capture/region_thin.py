@@ -1,4 +1,4 @@
-"""Which parts of a region are thin, and where to begin to cover them: what strata with a method `project` are asked for."""
+"""Detection of thin parts of a region, and starting points to cover them, for strata with a method `project`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from capture_cp.spaces.metrics import Euclidean, Metric, Product, Torus
 from capture_cp.spaces.poses import SE2
 from capture_cp.spaces.strata import Strata
 
-#: A part is thin where fewer than this share of so many plain draws are in it.
+#: A part is thin if fewer than this fraction of this many plain draws are in it.
 THIN, PILOT = 0.02, 512
-#: Most batches of plain draws that are moved onto a part.
+#: Largest number of batches of plain draws that are moved onto a part.
 BATCHES = 3
-#: Fewest configurations found on a part that it is covered from.
+#: Smallest number of configurations found on a part from which it is covered.
 FEWEST = 16
 
 
@@ -32,13 +32,13 @@ def thin_cover(
     inside: Inside,
     rng: np.random.Generator,
 ) -> Ellipsoids | None:
-    """Ellipsoids that cover the part of a region in stratum `part`, where it is thin; None where plain draws will do.
+    """Ellipsoids that cover the part of a region in stratum `part` if it is thin; None if plain draws suffice.
 
-    They need strata with `project(Y (n, dc), m) -> (n, dc)`, which moves configurations onto stratum m, and a score whose
-    volumes are those of plain coordinates. Euclidean, Torus, SE2 and their products are; SE3 is not, and is drawn plainly.
+    They need strata with `project(Y (n, dc), m) -> (n, dc)`, which moves configurations onto stratum m, and a score that
+    measures volume in plain coordinates. Euclidean, Torus, SE2 and their products do; SE3 does not and uses plain draws.
 
     Args:
-        propose: plain draws about the prediction, within the part's threshold.
+        propose: plain draws around the prediction, within the part's threshold.
         inside: whether configurations (n, dc) are in the part: (n,).
     """
     project, is_angle = getattr(strata, "project", None), plain_angles(score, dims)
@@ -61,13 +61,15 @@ def thin_cover(
 
 def arrived(project: Any, Y: Floats, part: int, inside: Inside, is_angle: Bools) -> Floats:
     """Those of Y (n, dc) that are in the part after `project` has moved them there."""
-    there = finite_array("what strata.project returned", project(Y.copy(), part), Y.shape, "(n, dc), as it was given")
+    there = finite_array(
+        "what strata.project returned", project(Y.copy(), part), Y.shape, "(n, dc), the shape of its argument"
+    )
     there = moved(there, np.zeros_like(there), is_angle)
     return there[inside(there)]
 
 
 def plain_angles(score: Score, dims: int) -> Bools | None:
-    """Which axes are angles, (dc,), where volumes are those of plain coordinates; None where they are not."""
+    """Which axes are angles, (dc,), if volume is measured in plain coordinates; otherwise None."""
     if type(score).propose not in (Score.propose, NearestParticles.propose, Mahalanobis.propose):
         return None
     angles = getattr(score, "angles", ())

@@ -1,4 +1,4 @@
-"""The arrays of a saved calibration: those of its groups and its scores, and what a file may claim about them."""
+"""The arrays of a saved calibration, for its groups and scores, and checks of them when a file is loaded."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from capture_cp.kernels.tree import NODE
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-#: Numbers of a file that whoever loads it will make arrays of.
+#: Upper bounds on sizes stated in a file, from which arrays are allocated when it is loaded.
 MOST = {"n_inputs": 1_000_000, "n_outputs": 1_000_000, "n_particles": 100_000}
 UNSOUND = "its arrays do not fit together; save it again."
 
 
 def checked_size(name: str, value: Any) -> int:
-    """A size that a header claims, known to be one that arrays may have."""
+    """A size stated in a header, checked against its upper bound."""
     number = whole_number(name, value, 1)
     if number > MOST[name]:
         raise CaptureError(f"{name} is {number:,}; expected at most {MOST[name]:,}.")
@@ -32,13 +32,13 @@ def checked_size(name: str, value: Any) -> int:
 
 
 def checked_data(data: Any) -> dict[str, Any]:
-    """What a header holds of the data, with no more quantiles of the inputs than a calibration keeps: each is tested."""
+    """The header's description of the data, checked to have no more input quantiles than a calibration stores."""
     if not isinstance(data, dict):
         raise CaptureError("it does not describe its data; save it again.")
     inputs = data.get("inputs")
     ranks = inputs.get("ranks") if isinstance(inputs, dict) else []
     if not isinstance(ranks, list) or len(ranks) > LEVELS:
-        raise CaptureError(f"it does not keep up to {LEVELS} quantiles of its inputs, as calibrations do; save it again.")
+        raise CaptureError(f"its input quantiles are malformed or more than {LEVELS}; save it again.")
     return data
 
 
@@ -51,9 +51,9 @@ def partition_arrays(partition: Partition) -> Arrays:
 
 
 def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: int) -> Partition:
-    """A partition that is safe to walk: every index in range, no cycle, and no node below two others.
+    """A partition that is safe to traverse: every index in range, no cycle, and no node with two parents.
 
-    A few dozen nodes that share their children would have more paths than anyone can follow.
+    A few dozen nodes that share their children would have an intractable number of paths.
     """
     nodes = np.zeros(len(arrays["nodes.feature"]), dtype=NODE)
     for field in NODE.names or ():
@@ -88,7 +88,7 @@ def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: in
 def checked_group_scores(
     arrays: Arrays, n_inputs: int, n_strata: int
 ) -> tuple[Partition, GroupScores | EpisodeScores | WeightedScores]:
-    """Partition and scores that are safe to use: see `checked_partition`, and scores sorted."""
+    """Partition and scores that are safe to use: the partition as in `checked_partition`, and scores sorted."""
     scores = np.asarray(arrays["scores"], dtype=np.float64)
     starts = np.asarray(arrays["starts"], dtype=np.int64)
     partition = checked_partition(arrays, n_inputs, n_strata, len(starts) - 1)
@@ -110,7 +110,7 @@ def checked_group_scores(
 
 
 def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
-    """Scores of episodes whose weights add up: as many episodes as steps were drawn."""
+    """Scores of episodes, checked to have consistent weights: as many episodes as drawn steps."""
     sound = (
         found.steps.shape == found.drawn.shape == found.scores.shape
         and found.steps.dtype == np.int64
@@ -126,7 +126,7 @@ def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
 
 
 def _checked_weights(scores: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], arrays: Arrays) -> WeightedScores:
-    """Scores whose weights are possible: none negative, none above the bound of all."""
+    """Scores, checked to have valid weights: none negative, none above the common bound."""
     weights, largest = arrays["weights"], arrays["largest"]
     sound = (
         "drawn" not in arrays
@@ -142,7 +142,7 @@ def _checked_weights(scores: npt.NDArray[np.float64], starts: npt.NDArray[np.int
 
 
 def _numbered(episode: npt.NDArray[Any], found: EpisodeScores) -> bool:
-    """Whether numbers of episodes (n,) fit the rest: 0, 1, ... without a gap, as many rows as steps, one of them drawn."""
+    """Whether episode numbers (n,) are consistent: 0, 1, ... without gaps, as many rows as steps, one of them drawn."""
     count = int(found.drawn.sum(dtype=np.int64))
     if episode.shape != found.scores.shape or episode.dtype != np.int64 or not _all_between(episode, 0, count):
         return False
@@ -151,7 +151,7 @@ def _numbered(episode: npt.NDArray[Any], found: EpisodeScores) -> bool:
 
 
 def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int) -> HorizonScores:
-    """Scores of rollouts whose groups and roles exist."""
+    """Scores of rollouts, checked to have existing groups and roles."""
     scores = np.asarray(arrays["scores"], dtype=np.float64)
     groups, episodes, role = (np.asarray(arrays[name], dtype=np.int64) for name in ("groups", "units", "role"))
     n = len(scores)

@@ -1,4 +1,4 @@
-"""Empirical coverage, of one step or of a horizon, with intervals: exact binomial ones, or for episodes guaranteed ones."""
+"""Empirical coverage of one step or of a horizon, with confidence intervals: exact binomial, or valid for episodes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from capture_cp.conformal.intervals import share_interval
 
 
 def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tuple[float, float]:
-    """Exact confidence interval of a success probability; effective sample sizes need not be whole.
+    """Exact confidence interval of a success probability; effective sample sizes need not be integers.
 
     >>> low, high = clopper_pearson(90, 100)
     >>> round(low, 3), round(high, 3)
     (0.824, 0.951)
     """
     if not 0 <= successes <= trials:
-        raise CaptureError(f"{successes} successes of {trials} trials is impossible; expected 0 <= successes <= trials.")
+        raise CaptureError(f"{successes} successes in {trials} trials is impossible; expected 0 <= successes <= trials.")
     tail = (1 - confidence_of_interval(level)) / 2
     low = 0.0 if successes == 0 else float(special.betaincinv(successes, trials - successes + 1, tail))
     high = 1.0 if successes == trials else float(special.betaincinv(successes + 1, trials - successes, 1 - tail))
@@ -32,10 +32,11 @@ def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tup
 class CoverageRow:
     """Coverage of one subset of the test transitions.
 
-    `volume` is the mean number of region cells; without a grid None, or a mean volume that was estimated. `calibration` are
-    the calibration points behind it; `effective` is the number of independent outcomes that n correlated ones amount to, n
-    by default. Where coverage was asked for by episode, n is the number of episodes with steps in the subset, the coverage
-    is that of a random step of a random episode, given that it is in the subset, and `interval` its confidence interval.
+    `volume` is the mean number of region cells; without a grid it is None or an estimated mean volume. `calibration` is the
+    number of calibration points behind the row. `effective` is the effective number of independent outcomes among n
+    correlated ones, n by default. For coverage by episode, n is the number of episodes with steps in the subset, the
+    coverage is that of a random step of a random episode, given that it is in the subset, and `interval` is its confidence
+    interval.
     """
 
     name: str
@@ -63,9 +64,9 @@ class CoverageRow:
 class Coverage:
     """Coverage over all test transitions, by stratum of the realised outcome, and by calibration group.
 
-    `coverage["edge"]` is the row of one stratum, `coverage.all` the row of everything, `coverage.groups` the groups. Where
-    it was asked for by episode, `coverage.together` is the row of whole episodes, all of whose steps must be inside; that
-    is what `simultaneous` regions promise. `coverage.note` says what the promise rests on, if on more than the log.
+    `coverage["edge"]` is the row of one stratum, `coverage.all` the row of all transitions, `coverage.groups` the groups.
+    For coverage by episode, `coverage.together` is the row of whole episodes, all of whose steps must be inside; that is
+    what `simultaneous` regions guarantee. `coverage.note` states what the guarantee assumes beyond the log, if anything.
     """
 
     alpha: float
@@ -84,7 +85,7 @@ class Coverage:
         return iter((self.all, *self.strata))
 
     def rows(self, **labels: Any) -> list[dict[str, Any]]:
-        """One JSON-ready record per stratum, "all" first; `labels` such as task or method are put in front."""
+        """One JSON-ready record per stratum, "all" first; `labels` such as task or method come first in each record."""
         return [
             labels
             | {
@@ -124,10 +125,10 @@ def coverage_of(
     episodes: Ints | None,
     simultaneous: bool = False,
 ) -> Coverage:
-    """Coverage from what is inside (n,), with the stratum and the group of each outcome (n,), and its episode if any.
+    """Coverage from membership `inside` (n,), with the stratum and group of each outcome (n,), and its episode if any.
 
-    `calibration` (J,) are the sizes of the groups, `volumes` (M + 1,) the mean cells of a region by stratum; `simultaneous`
-    says whether regions are for all steps of an episode at once.
+    `calibration` (J,) are the sizes of the groups, `volumes` (M + 1,) the mean cells of a region by stratum, and
+    `simultaneous` is whether regions are for all steps of an episode at once.
     """
     cells = None if volumes is None else [volumes.sum()]
     (everything,) = tally(["all"], np.zeros_like(strata), inside, cells, [calibration.sum()], episodes)
@@ -142,7 +143,7 @@ def coverage_of(
 
 
 def whole_episodes(inside: Bools, episodes: Ints) -> CoverageRow:
-    """The share of episodes all of whose steps are inside (n,), with `episodes` (n,) that of each step.
+    """Fraction of episodes all of whose steps are `inside` (n,); `episodes` (n,) is the episode of each step.
 
     An episode is one trial, so the interval is the exact binomial one.
     """
@@ -154,9 +155,9 @@ def whole_episodes(inside: Bools, episodes: Ints) -> CoverageRow:
 def tally(
     names: list[str], labels: Any, inside: Any, volumes: Any, calibration: Any, episodes: Any = None
 ) -> tuple[CoverageRow, ...]:
-    """Rows for labels 0, 1, ...: which of `inside` (n,) are true under each of `labels` (n,).
+    """One coverage row for each label 0, 1, ..., from `inside` (n,) and `labels` (n,).
 
-    With `episodes` (n,), the episode of each, every episode weighs the same, and its steps share its weight equally.
+    With `episodes` (n,), every episode has the same weight, divided equally among its steps.
     """
     count = len(names)
     n = np.bincount(labels, minlength=count)
@@ -178,7 +179,7 @@ def tally(
 
 
 def _by_episode(row: CoverageRow, inside: Bools, number: Ints, here: Bools) -> CoverageRow:
-    """The row as that of a random step of a random episode, of those `here` (n,), with episodes `number` (n,) = 0, 1, ..."""
+    """The row for a random step of a random episode, among steps `here` (n,); `number` (n,) is the episode, 0, 1, ..."""
     steps = np.bincount(number)
     weights = np.bincount(number, weights=here) / steps
     hits = np.bincount(number, weights=here & inside) / steps
@@ -191,8 +192,8 @@ def _by_episode(row: CoverageRow, inside: Bools, number: Ints, here: Bools) -> C
 class HorizonCoverage:
     """Coverage of test rollouts, with exact intervals.
 
-    `coverage[3]` is the coverage at step 3, overall and by stratum; `coverage.together` the row of all steps at once, whose
-    volume is the sum over the steps.
+    `coverage[3]` is the coverage at step 3, overall and by stratum; `coverage.together` is the row of all steps at once,
+    whose volume is the sum over the steps.
     """
 
     alpha: float
@@ -203,14 +204,16 @@ class HorizonCoverage:
 
     def __getitem__(self, step: int) -> Coverage:
         if step not in self.steps:
-            raise CaptureError(f"step {step!r} was not calibrated; steps are {', '.join(map(str, self.steps))}.")
+            raise CaptureError(
+                f"step {step!r} is not calibrated; the calibrated steps are {', '.join(map(str, self.steps))}."
+            )
         return self.by_step[self.steps.index(step)]
 
     def __iter__(self) -> Iterator[tuple[int, Coverage]]:
         return iter(zip(self.steps, self.by_step))
 
     def rows(self, **labels: Any) -> list[dict[str, Any]]:
-        """One JSON-ready record per step and stratum, after one with step "all"; `labels` are put in front."""
+        """One JSON-ready record per step and stratum, after one with step "all"; `labels` come first in each record."""
         whole = Coverage(self.alpha, self.together, (), ()).rows(**labels, step="all")
         return whole + [row for step, coverage in self for row in coverage.rows(**labels, step=step)]
 
@@ -240,7 +243,7 @@ def horizon_coverage(
     cells: Floats | None,
     episodes: Ints | None,
 ) -> HorizonCoverage:
-    """Coverage from what is inside (n, S), the strata of the outcomes (n, S) and mean cells by step and stratum (S, M)."""
+    """Coverage from membership (n, S), the strata of the outcomes (n, S) and mean cells by step and stratum (S, M)."""
 
     def row(outcome: Bools, volume: float | None) -> CoverageRow:
         everything = np.zeros(len(outcome), dtype=np.int64)

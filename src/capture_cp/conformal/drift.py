@@ -1,4 +1,4 @@
-"""Are new data like those of the calibration? Tests that are valid at any size, with Holm's correction for several."""
+"""Tests of whether new data are like the calibration data: valid at any sample size, with Holm's correction."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scipy import special
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array
 
-LEVELS = 63  # quantiles of a column that a calibration keeps
-MOST_ROWS = 10_000  # rows that they are taken from, and new rows that they are compared with
-ROUNDING = 1e-12  # no p-value is smaller, so that rounding cannot raise an alarm
+LEVELS = 63  # quantiles per column that a calibration stores
+MOST_ROWS = 10_000  # rows that the quantiles are computed from, and new rows compared with them
+ROUNDING = 1e-12  # lower bound on p-values, so that rounding cannot raise an alarm
 
 
 def column_quantiles(X: Floats) -> dict[str, Any]:
-    """Order statistics of each column of X (n, dx), as plain lists that a calibration can keep."""
+    """Order statistics of each column of X (n, dx), as plain lists that a calibration can store."""
     rows = _evenly(X)
     ranks = np.unique(np.rint(np.arange(1, LEVELS + 1) / (LEVELS + 1) * (len(rows) + 1)).astype(int).clip(1, len(rows)))
     values = np.partition(rows, ranks - 1, axis=0)[ranks - 1].T
@@ -25,11 +25,11 @@ def column_quantiles(X: Floats) -> dict[str, Any]:
 
 
 def column_p_values(summary: Mapping[str, Any], X: Floats) -> Floats:
-    """For each column of new inputs X (m, dx), how likely it is to lie this far from the calibration's: (dx,).
+    """P-value of each column of new inputs X (m, dx), for a deviation this large from the calibration's inputs: (dx,).
 
-    Were new and old inputs exchangeable, the number of new ones up to an order statistic of the old would be beta-binomial,
-    whatever their distribution. The p-value is that of the kept order statistic where the number is least likely, on either
-    side, times their number (Bonferroni). Ties only raise it.
+    If new and old inputs are exchangeable, the number of new ones up to an order statistic of the old ones is
+    beta-binomial, for any distribution. The p-value is the smallest two-sided one over the stored order statistics, times
+    their number (Bonferroni). Ties only raise it.
     """
     n, ranks, values = _checked_summary(summary, X.shape[1])
     ordered = np.sort(_evenly(X), axis=0)
@@ -46,28 +46,30 @@ def column_p_values(summary: Mapping[str, Any], X: Floats) -> Floats:
 
 
 def shortfall_p_value(held: int, trials: Ints, sizes: Ints, ranks: Ints) -> float:
-    """How likely it is that at most `held` of new outcomes pass their thresholds, if nothing has changed.
+    """P-value of at most `held` new outcomes passing their thresholds, if nothing has changed.
 
     Group j has `trials[j]` new outcomes, and its threshold is the `ranks[j]`-th of `sizes[j]` calibration scores. Its
-    coverage is then a draw from Beta(k, n + 1 - k), so the chance of the calibration counts as well as that of the batch.
+    coverage is then a draw from Beta(k, n + 1 - k), so the sampling variation of the calibration counts as well as that of
+    the batch.
     """
     return _tail(_passing_all(trials, sizes, ranks)[: held + 1])
 
 
 def excess_p_value(held: int, trials: Ints, sizes: Ints, ranks: Ints) -> float:
-    """As `shortfall_p_value`, for at least `held` of them; equal scores make it smaller than it should be."""
+    """Like `shortfall_p_value`, for at least `held` of them; tied scores make it smaller than it should be."""
     return _tail(_passing_all(trials, sizes, ranks)[held:])
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Independent outcomes that a calibration was not made from.
+    """Independent outcomes that were not used for calibration.
 
     Attributes:
         alpha: allowed failure rate.
         group: of each outcome, (n,).
         held: whether each was in its region, (n,).
-        passed: likewise, by a threshold whose coverage is known to be a Beta draw: the same, but for episodes. (n,)
+        passed: whether each passed a threshold whose coverage is Beta-distributed, (n,); differs from `held` only for
+            episodes.
         sizes: calibration scores behind these thresholds, (J,).
         ranks: of the thresholds among them, (J,).
     """
@@ -80,7 +82,10 @@ class Outcomes:
     ranks: Ints
 
     def shortfall(self, here: Bools) -> float:
-        """How likely so few are to hold, of those `here` (n,), by the chance of the batch, and by that of both."""
+        """P-value of so few outcomes held among those `here` (n,).
+
+        It is the larger of two: one counts only the sampling variation of the batch, the other also that of the calibration.
+        """
         from scipy import stats
 
         held, n = int(self.held[here].sum()), int(here.sum())
@@ -88,7 +93,7 @@ class Outcomes:
         return max(by_batch, shortfall_p_value(int(self.passed[here].sum()), *self._groups(here)))
 
     def excess(self, here: Bools) -> float:
-        """Likewise so many."""
+        """Likewise for so many outcomes held."""
         from scipy import stats
 
         held, n = int(self.held[here].sum()), int(here.sum())
@@ -96,17 +101,17 @@ class Outcomes:
         return max(by_batch, excess_p_value(int(self.passed[here].sum()), *self._groups(here)))
 
     def _groups(self, here: Bools) -> tuple[Ints, Ints, Ints]:
-        """Outcomes `here`, calibration scores and rank, of each group that has such outcomes."""
+        """Number of outcomes `here`, of calibration scores, and rank, for each group with such outcomes."""
         trials = np.bincount(self.group[here], minlength=len(self.sizes))
         some = trials > 0
         return trials[some], self.sizes[some], self.ranks[some]
 
 
 def _passing_all(trials: Ints, sizes: Ints, ranks: Ints) -> Floats:
-    """Probabilities of 0, 1, ... new outcomes of all groups together that pass: a sum of beta-binomial numbers."""
+    """Probabilities that 0, 1, ... new outcomes of all groups together pass: a sum of beta-binomial numbers."""
     from scipy.signal import convolve
 
-    # the smallest first, so that few convolutions are long ones
+    # the smallest first, so that few convolutions are long
     todo = sorted((_passing(m, n, k) for m, n, k in zip(trials.tolist(), sizes.tolist(), ranks.tolist())), key=len)
     total = np.ones(1)
     for each in todo:
@@ -129,7 +134,7 @@ def _tail(probabilities: Floats) -> float:
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:
-    """P-values corrected for their number by Holm's procedure: those at most a level are rejected at that family error."""
+    """P-values adjusted by Holm's procedure: rejecting those up to a level keeps the family-wise error at that level."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
@@ -139,18 +144,18 @@ def holm(p_values: Sequence[float] | Floats) -> Floats:
 
 
 def _evenly(X: Floats) -> Floats:
-    """Evenly spaced rows, which stand for very many: under exchangeability any rows do that are not chosen by values."""
+    """Evenly spaced rows that represent a long table: under exchangeability, any choice that ignores the values is valid."""
     return X[:: -(-len(X) // MOST_ROWS)]
 
 
 def _checked_summary(summary: Mapping[str, Any], columns: int) -> tuple[int, Ints, Floats]:
     try:
         ranks = np.asarray(summary["ranks"], dtype=np.int64)
-        values = finite_array("the kept quantiles", summary["values"], (columns, len(ranks)), "(dx, levels)")
+        values = finite_array("the stored quantiles", summary["values"], (columns, len(ranks)), "(dx, levels)")
         n = int(summary["rows"])
         sound = ranks.ndim == 1 and len(ranks) > 0 and ranks[0] >= 1 and ranks[-1] <= n and bool((np.diff(ranks) > 0).all())
     except (KeyError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
-        raise CaptureError("the quantiles of the inputs that the calibration keeps are damaged; calibrate again.")
+        raise CaptureError("the quantiles of the inputs stored in the calibration are damaged; calibrate again.")
     return n, ranks, values

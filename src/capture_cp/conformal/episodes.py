@@ -1,4 +1,4 @@
-"""Rows of one episode, whose steps are not independent: numbered, drawn from, and never parted."""
+"""Rows grouped into episodes, whose steps are not independent: numbering, sampling, and splits of whole episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from capture_cp.base.streams import stream
 
 
 def episode_numbers(episodes: Any, n: int) -> Ints:
-    """Whatever names the episodes of n rows, numbers or text, as numbers 0, 1, ...: (n,)."""
+    """The episode of each of n rows, given as numbers or text, as numbers 0, 1, ...: (n,)."""
     given = np.asarray(episodes)
     if given.shape != (n,) or given.dtype.kind not in "biufUSO":
         raise CaptureError(
@@ -22,7 +22,7 @@ def episode_numbers(episodes: Any, n: int) -> Ints:
             "episode."
         )
     try:
-        missing = given != given  # NaN is not equal to itself
+        missing = given != given  # NaN differs from itself
         if bool(np.any(missing)):
             row = int(np.flatnonzero(missing)[0])
             raise CaptureError(f"episodes has no value in row {row}; name the episode of every row.")
@@ -32,7 +32,7 @@ def episode_numbers(episodes: Any, n: int) -> Ints:
 
 
 def shuffled(n: int, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """The numbers 0 to n - 1 as `rng.permutation(n)` orders them, in half of its memory."""
+    """The numbers 0 to n - 1 in the order of `rng.permutation(n)`, in half the memory."""
     numbers = np.arange(n, dtype=np.uint32 if n <= 1 << 32 else np.int64)
     rng.shuffle(numbers)
     return numbers
@@ -45,7 +45,7 @@ def one_of_each(labels: Ints, rng: np.random.Generator) -> Ints:
 
 
 def steps_and_drawn(episodes: Ints, rng: np.random.Generator) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    """How many rows the episode of each row has, and 1 where the row was drawn at random among them: (n,) each."""
+    """Number of rows in the episode of each row, and 1 where the row was drawn at random among them: (n,) each."""
     _, number, counts = np.unique(episodes, return_inverse=True, return_counts=True)
     drawn = np.zeros(len(episodes), dtype=np.uint8)
     drawn[one_of_each(episodes, rng)] = 1
@@ -53,12 +53,13 @@ def steps_and_drawn(episodes: Ints, rng: np.random.Generator) -> tuple[Ints, npt
 
 
 def split_rows(n: int, shares: Sequence[float], episodes: Any = None, seed: int = 0) -> tuple[npt.NDArray[np.intp], ...]:
-    """Row numbers of random parts of n rows, in ascending order; with `episodes`, whole ones go into one part or another.
+    """Row numbers of random parts of n rows, in ascending order; with `episodes`, no episode is split between parts.
 
     Args:
         n: number of rows.
-        shares: share of each part, in sum at most 1; of the episodes where they are given, otherwise of the rows.
-        episodes: which episode each row belongs to, (n,): numbers or text. Steps of one episode are never parted.
+        shares: fraction of each part, with a sum of at most 1; of the episodes if `episodes` is given, otherwise of the
+            rows.
+        episodes: which episode each row belongs to, (n,): numbers or text. All steps of an episode stay in one part.
         seed: same seed, same parts.
 
     >>> fit, check = split_rows(8, (0.75, 0.25), episodes=[0, 0, 1, 1, 2, 2, 3, 3])
@@ -70,7 +71,7 @@ def split_rows(n: int, shares: Sequence[float], episodes: Any = None, seed: int 
 
 
 def part_of_rows(n: int, shares: Sequence[float], episodes: Any = None, seed: int = 0) -> npt.NDArray[np.int8]:
-    """The part of each row as `split_rows` has it, -1 for none: (n,), a byte each."""
+    """The part that `split_rows` assigns to each row, -1 for none: (n,), one byte each."""
     whole_number("n", n, 1)
     parts = np.asarray(shares, dtype=np.float64) if not isinstance(shares, str) else np.empty(0)
     if parts.ndim != 1 or not 0 < len(parts) < 128 or not (parts > 0).all() or parts.sum() > 1 + 1e-9:

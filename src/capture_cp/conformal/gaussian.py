@@ -1,4 +1,4 @@
-"""The score of LUCCa: Mahalanobis distance under the model's predicted Gaussian."""
+"""LUCCa's score: Mahalanobis distance under the model's predicted Gaussian."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Gaussians:
 class Mahalanobis(Score):
     """Mahalanobis distance of the output under the model's predicted Gaussian; regions are ellipsoids.
 
-    The model must have a method `gaussian(X)` that returns means (n, dc) and covariances (n, dc, dc). Ellipsoids live in
-    ambient space: unless the groups depend on the stratum, a region may hold infeasible configurations.
+    The model must have a method `gaussian(X)` that returns means (n, dc) and covariances (n, dc, dc). Ellipsoids are defined
+    in ambient space: unless the groups depend on the stratum, a region may contain infeasible configurations.
 
     Args:
         angles: axes of the configuration that are angles, whose differences are wrapped to [-π, π].
@@ -53,7 +53,7 @@ class Mahalanobis(Score):
             name = getattr(model, "__name__", type(model).__name__)
             raise CaptureError(
                 f"Mahalanobis (lucca) needs a Gaussian prediction, but the model {name} has no method gaussian(X); "
-                "add one that returns the means (n, dc) and covariances (n, dc, dc) of the next configurations."
+                "add one that returns means (n, dc) and covariances (n, dc, dc) of the next configurations."
             )
         return gaussian(X)
 

@@ -29,13 +29,13 @@ class Examples(NamedTuple):
     R: Floats
     n_strata: int
     stratum_features: Floats | None  # (M, df)
-    episodes: Ints | None = None  # (n,): rows of one episode are never parted
-    ratios: Ratios | None = None  # how much likelier each row is among new ones; never together with episodes
+    episodes: Ints | None = None  # (n,): rows of one episode always stay together
+    ratios: Ratios | None = None  # density ratio of new to logged inputs at each row; never together with episodes
 
     def weights(self) -> Floats | None:
-        """What share of its episode each row is, or of the largest ratio, (n,); None where every row is one.
+        """Weight of each row, (n,): 1 / the length of its episode, or its ratio / the largest; None if all rows weigh 1.
 
-        So a leaf of so much weight expects a finite threshold, and a tree is good where new rows are.
+        A leaf of sufficient weight can then expect a finite threshold, and a tree fits best where new rows are.
         """
         if self.ratios is not None:
             shares = self.ratios.weights / self.ratios.largest
@@ -57,10 +57,10 @@ class Examples(NamedTuple):
 
 
 class Groups(Params, ABC):
-    """A way to group (input, stratum) pairs. Subclass and write `held_out` and `grow` for one of your own.
+    """Base class of groupings of (input, stratum) pairs. To add one, subclass it and implement `held_out` and `grow`.
 
-    A grouping that must see all rows at once may write `split` instead; it cannot be fitted to a log that is read piece by
-    piece.
+    A grouping that needs all rows at once may implement `split` instead; it cannot be fitted to a log that is read in
+    pieces.
     """
 
     def split(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Bools]:
@@ -70,18 +70,18 @@ class Groups(Params, ABC):
         return self.grow(examples.rows(~held_out), _count(held_out, examples.episodes), rng), held_out
 
     def held_out(self, n: int, episodes: Ints | None, rng: np.random.Generator) -> Bools:
-        """Which of n rows do not make the groups, so that they may set thresholds: bool (n,).
+        """Which of n rows are not used to make the groups, so that they may set thresholds: bool (n,).
 
-        Rows of one of the `episodes` (n,), numbered 0, 1, ..., are never parted.
+        Rows of one episode, `episodes` (n,) numbered 0, 1, ..., always stay together.
         """
         raise NotImplementedError(f"{type(self).__name__} needs held_out and grow, or split")
 
     def grow(self, growing: Examples, others: int, rng: np.random.Generator) -> Partition:
-        """The groups, from the rows that make them; `others` is the number of rows, or episodes, that are held out."""
+        """The groups, made from the rows `growing`; `others` is the number of rows, or episodes, that are held out."""
         raise NotImplementedError(f"{type(self).__name__} needs held_out and grow, or split")
 
     def check_inputs(self, X: Floats) -> None:
-        """Refuse inputs X (n, dx) that cannot be grouped."""
+        """Raise an error if inputs X (n, dx) cannot be grouped."""
 
     def calibrate(self, examples: Examples, rng: np.random.Generator) -> tuple[Partition, Thresholds]:
         """Partition and thresholds, from disjoint rows (Algorithm 1, lines 6 to 9)."""
@@ -89,7 +89,7 @@ class Groups(Params, ABC):
         episodes, M = examples.episodes, examples.n_strata
         if episodes is not None and np.isin(episodes[held_out], episodes[~held_out]).any():
             raise CaptureError(
-                f"{type(self).__name__}.split parts rows of one episode; keep whole examples.episodes together."
+                f"{type(self).__name__}.split separates rows of one episode; keep the rows of each episode together."
             )
         known = examples.rows(held_out)
         partition = without_borrowers(partition, met(examples.m, M), met(known.m, M))
@@ -98,9 +98,9 @@ class Groups(Params, ABC):
 
 
 def met(m: npt.NDArray[Any], n_strata: int, where: Bools | None = None) -> Bools:
-    """Which strata are among m (n,), or among those of its rows `where` (n,) is true: bool (M,)."""
+    """Which strata occur in m (n,), or in its rows where `where` (n,) is true: bool (M,)."""
     found = np.zeros(n_strata, dtype=bool)
-    for first in range(0, len(m), BLOCK):  # a piece at a time, which is copied
+    for first in range(0, len(m), BLOCK):  # in blocks, since each is copied
         rows = slice(first, first + BLOCK)
         found[m[rows] if where is None else m[rows][where[rows]]] = True
     return found
@@ -109,7 +109,7 @@ def met(m: npt.NDArray[Any], n_strata: int, where: Bools | None = None) -> Bools
 def scores_of_groups(
     R: Floats, group: npt.NDArray[Any], n_groups: int, episodes: Ints | None, ratios: Ratios | None, rng: np.random.Generator
 ) -> Thresholds:
-    """The scores R (n,) that set thresholds, by their group (n,); of whole episodes (n,), or with ratios, where given."""
+    """The scores R (n,) that set thresholds, by group (n,); by episode (n,) or weighted by ratios, where given."""
     if ratios is not None:
         return WeightedScores.from_groups(R, group, n_groups, ratios)
     if episodes is None:
@@ -119,12 +119,12 @@ def scores_of_groups(
 
 
 def _count(chosen: Bools, episodes: Ints | None) -> int:
-    """How many rows, or of how many episodes (n,), are `chosen` (n,)."""
+    """Number of `chosen` rows (n,), or of their episodes if `episodes` (n,) is given."""
     return int(chosen.sum()) if episodes is None else len(np.unique(episodes[chosen]))
 
 
 class OneGroup(Groups):
-    """A single threshold for everything, as in split conformal prediction and PCP."""
+    """A single threshold for all inputs and strata, as in split conformal prediction and PCP."""
 
     def held_out(self, n: int, episodes: Ints | None, rng: np.random.Generator) -> Bools:
         return np.ones(n, dtype=bool)
@@ -134,7 +134,7 @@ class OneGroup(Groups):
 
 
 class Uncalibrated(OneGroup):
-    """A constant threshold and no guarantee: the baseline that conformal prediction is measured against."""
+    """A constant threshold without a guarantee: the baseline for conformal prediction."""
 
     def __init__(self, threshold: float = 0.0) -> None:
         self.threshold = threshold
@@ -144,10 +144,10 @@ class Uncalibrated(OneGroup):
 
 
 class PerStratum(Groups):
-    """One threshold per stratum, whatever the input.
+    """One threshold per stratum, the same for all inputs.
 
-    Every row sets thresholds, so none is left to tell which strata are rare. To merge those, keep some rows for it:
-    `Tree(max_leaves=1, partition_share=0.3, min_stratum=18)`.
+    Every row sets thresholds, so no rows are left to determine which strata are rare. To merge rare strata, reserve some
+    rows for that: `Tree(max_leaves=1, partition_share=0.3, min_stratum=18)`.
     """
 
     def held_out(self, n: int, episodes: Ints | None, rng: np.random.Generator) -> Bools:
@@ -161,25 +161,26 @@ class Tree(Groups):
     """Leaves of a regression tree that predicts the score from the input and the stratum (LOCART).
 
     Args:
-        per_stratum: grow one tree per stratum, so that coverage holds for every stratum by theorem. False is the paper's
-            single tree, which may or may not split on the stratum: coverage then holds for every leaf.
-        partition_share: share of the examples that grow the tree; the others set the thresholds.
-        min_leaf: fewest partition examples in a leaf; where rows are steps of episodes, episodes, each step being its
-            share of one; with a shift, each row being its ratio's share of the largest.
-        max_leaves: most leaves of a tree, None for no limit.
-        max_depth: most splits between the root of a tree and a leaf, None for no limit.
+        per_stratum: grow one tree per stratum, so that coverage is guaranteed for every stratum. False is the paper's
+            single tree, which may or may not split on the stratum: coverage is then guaranteed for every leaf.
+        partition_share: fraction of the examples that grow the tree; the others set the thresholds.
+        min_leaf: smallest number of partition examples in a leaf. If rows are steps of episodes, episodes are counted, and
+            each step counts as its fraction of one; with a shift, each row counts as its ratio divided by the largest.
+        max_leaves: largest number of leaves of a tree, None for no limit.
+        max_depth: largest number of splits between the root of a tree and a leaf, None for no limit.
         prune: choose the tree's size by cost-complexity pruning, validated on a third of the partition examples.
-        stratum_input: what a single tree sees of the stratum: "label" (its number, as in the paper), "features" (those
-            the strata bring), "auto" (features where there are any), or "none".
-        min_stratum: with one tree per stratum, merge the strata that can expect fewer calibration examples than this:
-            they share one tree, and coverage holds for them together. What they can expect follows from the partition
-            examples alone (episodes, where rows are steps of some), so the guarantee stands. None merges nothing: a
-            stratum with fewer calibration examples than alpha needs, 9 for 0.1, has an infinite threshold. With twice that
-            number, 18, and the default share, a stratum by itself is left infinite in less than one of a hundred logs. A
-            stratum without any example stays infinite. If all rare strata together expect too few, they join the stratum
-            most like them, see `merging.pools`; its promise then holds together with theirs.
-        max_growing: most examples that grow the tree, None for no limit. Of a long log the others set thresholds: more rows
-            make thresholds more precise, and hardly a tree with so few leaves.
+        stratum_input: how a single tree sees the stratum: "label" (its number, as in the paper), "features" (those of the
+            strata), "auto" (features if there are any, otherwise the label), or "none".
+        min_stratum: with one tree per stratum, merge the strata that can expect fewer calibration examples than this. They
+            share one tree, and coverage is guaranteed for them together. The expected number is computed from the
+            partition examples alone (from episodes, if rows are steps of episodes), so the guarantee remains valid. None
+            merges nothing: a stratum with fewer calibration examples than alpha needs, 9 for 0.1, then has an infinite
+            threshold. With twice that number, 18, and the default share, a stratum that is not merged has an infinite
+            threshold in fewer than one of a hundred logs. A stratum without any example stays infinite. If all rare strata
+            together expect too few, they join the stratum most similar to them, see `merging.pools`; coverage is then
+            guaranteed for it and them together.
+        max_growing: largest number of examples that grow the tree, None for no limit. In a long log all others set
+            thresholds: more rows make thresholds more precise, but hardly improve a tree with so few leaves.
     """
 
     def __init__(
@@ -205,7 +206,7 @@ class Tree(Groups):
         self.max_growing = max_growing
 
     def held_out(self, n: int, episodes: Ints | None, rng: np.random.Generator) -> Bools:
-        """Rows that the tree does not see: a random share of the rows, or of whole episodes."""
+        """Rows that are not used to grow the tree: a random fraction of the rows, or of whole episodes."""
         self._check()
         number = None if episodes is None else np.unique(episodes, return_inverse=True)[1]
         count = n if number is None else int(number.max()) + 1
@@ -214,7 +215,7 @@ class Tree(Groups):
         return held_out if number is None else np.asarray(held_out[number])
 
     def growing(self, rows: int, count: int) -> int:
-        """How many of `count` rows or episodes, of so many rows in all, grow the tree."""
+        """How many of `count` rows or episodes grow the tree, if the log has `rows` rows in total."""
         most = count if self.max_growing is None else max(1, self.max_growing * count // rows)
         return min(int(count * self.partition_share), most)
 
@@ -233,7 +234,7 @@ class Tree(Groups):
 
     def check_inputs(self, X: Floats) -> None:
         if np.abs(X).max() > np.finfo(np.float32).max:
-            raise CaptureError("X has numbers beyond 3.4e38, which a tree cannot split on; rescale its columns.")
+            raise CaptureError("X has values beyond 3.4e38, which a tree cannot split on; rescale its columns.")
 
     def _pools(self, growing: Examples, others: int) -> Pools:
         """Which strata share a tree."""
@@ -246,7 +247,7 @@ class Tree(Groups):
         if choice == "none":
             return np.empty((examples.n_strata, 0))
         if choice == "features" and own is None:
-            raise CaptureError('Tree(stratum_input="features") needs strata with features; give them some or use "label".')
+            raise CaptureError('Tree(stratum_input="features") needs strata with features; add features or use "label".')
         if choice == "label" or own is None:
             return np.arange(examples.n_strata, dtype=np.float64)[:, None]
         return own
@@ -268,7 +269,7 @@ class Tree(Groups):
         from sklearn.tree import DecisionTreeRegressor
 
         def cart(leaf: int, weights: Floats | None, penalty: float = 0.0) -> Any:
-            """A tree whose leaves hold so many rows, or so much weight."""
+            """A tree whose leaves have at least this many rows, or this much weight."""
             size = (
                 {"min_samples_leaf": leaf}
                 if weights is None
@@ -311,15 +312,15 @@ class Tree(Groups):
             whole_number("min_stratum", self.min_stratum, 1)
             if not self.per_stratum:
                 raise CaptureError(
-                    "min_stratum merges strata that have a tree each, but per_stratum is False: a single tree shares leaves "
-                    "between strata by itself; give one of the two."
+                    "min_stratum merges strata with one tree each, but with per_stratum=False a single tree shares leaves "
+                    "between strata by itself; set only one of the two."
                 )
 
 
 def _plain(
     nodes: npt.NDArray[Any], roots: npt.NDArray[np.int32], examples: Examples, rare: Bools | None = None
 ) -> Partition:
-    """A partition that looks at no feature of the strata."""
+    """A partition that uses no features of the strata."""
     return Partition(nodes, roots, np.empty((examples.n_strata, 0)), examples.X.shape[1], rare=rare)
 
 

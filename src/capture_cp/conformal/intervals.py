@@ -1,4 +1,4 @@
-"""A confidence interval for episodes: valid at any number of them, however unequal their steps are."""
+"""A confidence interval for episodes: valid for any number of episodes of any, also unequal, lengths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import special
 
 from capture_cp.base.checks import Floats, confidence_of_interval
 
-#: Shares of the capital that are bet on each episode; the capital is the mean of what each of them leads to.
+#: Fractions of the capital bet on each episode; the capital is the mean over these strategies.
 _BETS = np.geomspace(0.01, 0.98, 12)[:, None]
 _HALVINGS = 50
 
@@ -18,10 +18,10 @@ _HALVINGS = 50
 def share_interval(hits: Floats, weights: Floats, level: float = 0.95) -> tuple[float, float]:
     """Confidence interval of θ = E[hits] / E[weights], from independent episodes with 0 <= hits <= weights <= 1, both (n,).
 
-    For every θ a bet is placed against E[hits - θ weights] = 0, for and against. Capital that starts at 1 has
-    expectation 1 at the true θ, so that it reaches 2 / (1 - level) with probability at most (1 - level) / 2 (Markov).
-    The interval holds every θ against which nobody has won so much. Nothing is assumed of how the episodes are
-    distributed: where few of them cannot rule out a rare bad one, the interval is wide.
+    For every θ, bets are placed against E[hits - θ weights] = 0, in both directions. Capital that starts at 1 has
+    expectation 1 at the true θ, so it reaches 2 / (1 - level) with probability at most (1 - level) / 2 (Markov).
+    The interval contains every θ at which no bet has reached that. Nothing is assumed about the distribution of the
+    episodes: where few episodes cannot rule out a rare bad one, the interval is wide.
 
     >>> low, high = share_interval(np.array([0.9, 1.0, 0.8] * 20), np.ones(60))
     >>> 0.7 < low < 0.9 < high < 1.0

@@ -1,7 +1,7 @@
-"""Betting against exchangeability: conformal p-values of a growing bag of scores, and a martingale that they feed.
+"""Betting against exchangeability: conformal p-values of a growing set of scores, and a martingale on them.
 
-As long as the scores of a group, old and new, could have come in any order, the p-values are independent and uniform, and no
-way of betting on them makes money: capital that starts at 1 reaches c with probability at most 1 / c, ever (Ville).
+As long as the scores of a group, old and new, are exchangeable, the p-values are independent and uniform, and no betting
+strategy has a positive expected gain: capital that starts at 1 ever reaches c with probability at most 1 / c (Ville).
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from capture_cp.base.params import Params
 from capture_cp.conformal.thresholds import GroupScores
 from capture_cp.kernels.betting import among_earlier, jump
 
-MOST_RECENT = 1000  # single scores of a group that are kept in a list
+MOST_RECENT = 1000  # single scores of a group that are held in a list
 
 
 class OnlineRanks:
-    """Smoothed conformal p-values of new scores, one after the other, among all earlier scores of the same group.
+    """Sequential smoothed conformal p-values of new scores among all earlier scores of the same group.
 
-    A score joins the bag of its group after it was ranked. Against a fixed calibration set p-values are not independent:
-    they share its draw, and any test over time would raise false alarms.
+    After ranking, a score is added to its group. P-values against a fixed calibration set would not be independent, because
+    they all depend on that set, and a sequential test on them would raise false alarms.
     """
 
     def __init__(self, calibration: GroupScores, rng: np.random.Generator) -> None:
         starts = calibration.starts
-        # those of the calibration and of batches stay as arrays; the last few single ones are in a list
+        # scores of the calibration and of batches are in arrays; the last few single scores are in a list
         self._bags = [calibration.scores[a:b] for a, b in pairwise(starts)]
         self._recent: list[list[float]] = [[] for _ in self._bags]
         self._rng = rng
 
     def p_value(self, group: int, score: float) -> float:
-        """Share of scores of the group, this one included, that are larger; ties are broken at random."""
+        """Fraction of scores of the group, this one included, that are larger; ties are broken at random."""
         bag, recent = self._bags[group], self._recent[group]
         last = bisect_right(recent, score)
         before = int(np.searchsorted(bag, score, "right")) + last
@@ -50,7 +50,7 @@ class OnlineRanks:
         return p
 
     def p_values(self, groups: Ints, scores: Floats) -> Floats:
-        """As `p_value` for scores (n,) and their groups (n,), one after the other: (n,)."""
+        """Like `p_value`, for scores (n,) and their groups (n,) in sequence: (n,)."""
         random, found = self._rng.random(len(scores)), np.empty(len(scores))
         for group in np.unique(groups).tolist():
             self._settle(group)
@@ -66,25 +66,25 @@ class OnlineRanks:
         return found
 
     def add(self, groups: Ints, scores: Floats) -> None:
-        """Put scores (n,) into the bags of their groups (n,) that were ranked before, in another run."""
+        """Add scores (n,) that were ranked in an earlier run to their groups (n,)."""
         for group in np.unique(groups).tolist():
             self._bags[group] = np.sort(np.concatenate([self._bags[group], scores[groups == group]]))
 
     def _settle(self, group: int) -> None:
-        """Put the last few scores of a group to the others."""
+        """Move the last few scores of a group from the list to the array."""
         if self._recent[group]:
             self._bags[group] = np.sort(np.concatenate([self._bags[group], self._recent[group]]))
             self._recent[group] = []
 
 
 class JumperMartingale(Params):
-    """A conformal test martingale: it bets on p-values being too small or too large, and changes its mind at some rate.
+    """A conformal test martingale: it bets that p-values are too small or too large, and switches between bets.
 
-    Each of several rates has an equal share of the capital, so no rate need be known beforehand (the composite jumper of
-    Vovk and others). Feed it p-values by `update`; compare its capital with `alarm`.
+    The capital is divided equally among several switching rates, so no rate need be known in advance (the composite jumper
+    of Vovk and others). Pass it p-values with `update`; `alarm` tests its capital.
 
     Args:
-        rates: shares of the capital that are dealt out anew among the three bets at each step.
+        rates: fractions of the capital that are redistributed among the three bets at each step.
 
     >>> calm = JumperMartingale()
     >>> for p in [0.5, 0.2, 0.9, 0.4] * 50:
@@ -102,22 +102,22 @@ class JumperMartingale(Params):
         self.reset()
 
     def reset(self) -> None:
-        """Begin again with a capital of 1."""
+        """Start again with a capital of 1."""
         self._rates = np.asarray(self.rates, dtype=np.float64)[:, None]
         if self._rates.size == 0 or not ((self._rates >= 0) & (self._rates <= 1)).all():
             raise CaptureError(f"rates are {self.rates!r}; expected numbers from 0 to 1, such as (0.001, 0.01, 0.1).")
-        self._bets: Floats = np.full((len(self._rates), 3), 1 / (3 * len(self._rates)))  # shares of the capital
+        self._bets: Floats = np.full((len(self._rates), 3), 1 / (3 * len(self._rates)))  # fractions of the capital
         self.log_capital = 0.0
         self.log_largest = 0.0
         self.steps = 0
 
     def update(self, p: float) -> float:
-        """Bet on one p-value; the capital afterwards."""
+        """Bet on one p-value; returns the capital afterwards."""
         self.update_all(np.array([p], dtype=np.float64))
         return self.capital
 
     def update_all(self, p_values: Floats, level: float = 0.01) -> int | None:
-        """Bet on p-values (n,), one after the other: after which of them `alarm(level)` became true, None if it did not."""
+        """Bet on p-values (n,) in sequence; returns the index at which `alarm(level)` became true, None if it did not."""
         known, limit = self.alarm(level), -math.log(level)
         now = self._bets, self._rates[:, 0], p_values, self.log_capital, self.log_largest, limit
         self.log_capital, self.log_largest, first = jump(*now)
@@ -125,13 +125,13 @@ class JumperMartingale(Params):
         return None if known or first < 0 else int(first)
 
     def facts(self) -> dict[str, Any]:
-        """Where it stands, as JSON can hold it, to the last bit."""
+        """The exact state as JSON-compatible data."""
         stands = {name: getattr(self, name) for name in ("log_capital", "log_largest", "steps")}
         return {"rates": list(self.rates), "bets": self._bets.tolist(), **stands}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:
-        """The martingale that `facts` came from, ready to go on."""
+        """The martingale whose state is `facts`, ready to continue."""
         found = cls(tuple(map(float, facts["rates"])))
         bets = finite_array("bets", facts["bets"], (len(found.rates), 3), "(rates, 3)")
         now, largest = float(facts["log_capital"]), float(facts["log_largest"])

@@ -1,4 +1,4 @@
-"""Strata that are too rare for thresholds of their own: found by the rows that make the groups, and pooled."""
+"""Pooling of strata that are too rare for their own thresholds, determined from the rows that make the groups."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Pools(NamedTuple):
     """Which of M strata share their groups.
 
     Attributes:
-        first: the first stratum of each stratum's pool, itself where it has none: (M,).
-        rare: which strata were too rare to be by themselves: (M,).
+        first: the first stratum of each stratum's pool, the stratum itself if it has none: (M,).
+        rare: which strata were too rare to stand alone: (M,).
     """
 
     first: Ints
@@ -30,16 +30,16 @@ class Pools(NamedTuple):
 def pools(growing: Examples, others: int, fewest: int) -> Pools:
     """Pool the strata that expect fewer than `fewest` scores among `others` rows, or episodes, that are held out.
 
-    All rare strata, those never met included, share one pool. A pool that still expects too few joins a stratum that is not
-    rare: the one most like it by the features of the strata; without features, the one with the largest scores, so that
-    thresholds are rather too large.
+    All rare strata, including those that never occur, share one pool. A pool that still expects too few joins a stratum that
+    is not rare: the one most similar to it by the features of the strata; without features, the one with the largest scores,
+    so that thresholds err on the large side.
 
-    Only the rows that make the groups decide, so given them the pools are fixed, and held-out scores of a pool are
-    exchangeable with a new one that lands in it: coverage holds for the union of its strata.
+    The pools depend only on the rows that make the groups. Given these rows the pools are fixed, and held-out scores of a
+    pool are exchangeable with a new score in it: coverage holds for the union of its strata.
     """
     weights, number = growing.weights(), np.arange(growing.n_strata)
     seen = np.bincount(growing.m, weights, growing.n_strata).astype(np.float64)
-    # how many are held out is known before any row is looked at; how much they weigh under a shift is not
+    # the number of held-out rows is known before any row is examined; their weight under a shift is not
     rows = len(growing.R) if growing.episodes is None else len(np.unique(growing.episodes))
     expected = seen * (others / max(rows, 1))
     rare = expected < fewest - 1e-9
@@ -50,11 +50,11 @@ def pools(growing: Examples, others: int, fewest: int) -> Pools:
 
 
 def without_borrowers(partition: Partition, met: Bools, scored: Bools) -> Partition:
-    """The partition in which a stratum without a calibration score has a group of its own, whose threshold is infinite.
+    """The partition in which each stratum without a calibration score has its own group, whose threshold is infinite.
 
-    `met` (M,) says which strata any row is in, `scored` (M,) which a row that sets thresholds is in. A rare stratum that was
-    merged shares on purpose, and is left alone if any row at all was there. Regions only grow by this, so the guarantee of
-    the group that a stratum would have shared stands.
+    `met` (M,) marks strata with any row, `scored` (M,) strata with a row that sets thresholds. A rare stratum that was
+    merged shares groups on purpose, and is left unchanged if any row is in it. Regions can only grow by this, so the
+    guarantee of the group that the stratum would have shared remains valid.
     """
     if not partition.by_stratum:
         return partition
@@ -65,7 +65,7 @@ def without_borrowers(partition: Partition, met: Bools, scored: Bools) -> Partit
 
 
 def _host(growing: Examples, seen: Floats, rare: Bools) -> int:
-    """The stratum, of those that are not rare, that a small pool joins."""
+    """The stratum that a small pool joins, among those that are not rare."""
     candidates = np.flatnonzero(~rare)
     large = np.array([np.quantile(growing.R[growing.m == c], LARGE) for c in candidates])
     if growing.stratum_features is None:
@@ -73,5 +73,5 @@ def _host(growing: Examples, seen: Floats, rare: Bools) -> int:
     own, others = growing.stratum_features[rare], growing.stratum_features[candidates]
     apart = np.linalg.norm(others[:, None] - own[None], axis=2)  # (candidates, rare strata)
     count = seen[rare] if seen[rare].any() else np.ones(len(own))
-    # of strata that are equally near, the one with the larger scores
+    # among equally near strata, the one with larger scores
     return int(candidates[np.lexsort((-large, apart @ count / count.sum()))[0]])

@@ -1,6 +1,6 @@
-"""The scores on a GPU: the same answers, from kernels that call the same functions.
+"""The scores on a GPU: the same results, from kernels that call the same functions.
 
-What a prediction's regions are, the score knows; everything else is what it is on the processor.
+Each score defines the regions of a prediction; everything else is the same as on the CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from capture_cp.spaces.strata import GriddedStrata, columns_of
 
 
 class OnCuda(Score):
-    """A score whose numbers come from a GPU; NumPy arrays in, NumPy arrays out."""
+    """A score computed on a GPU, with NumPy arrays as inputs and outputs."""
 
     def told(self, prediction: Any) -> Regions:
         """The regions of a prediction, copied to the GPU."""
@@ -42,7 +42,7 @@ class OnCuda(Score):
         if len(Y) == 0:
             return np.empty(0, dtype=bool)
         n, each = len(prediction), len(Y) // len(prediction)
-        columns = np.tile(np.arange(each, dtype=np.int32), n)  # every row has a limit of its own
+        columns = np.tile(np.arange(each, dtype=np.int32), n)  # every row has its own limit
         limits = cuda.to_device(self.limits(q.reshape(n, each)))
         inside = conformal.within(self.told(prediction), cuda.to_device(Y), cuda.to_device(columns), limits)
         return np.asarray(inside.copy_to_host())
@@ -51,11 +51,11 @@ class OnCuda(Score):
         grid = GridOnCuda(strata)
         return np.asarray(self.count(prediction, self.told(prediction), q, grid).copy_to_host())
 
-    def count(self, prediction: Any, told: Regions, q: Floats, grid: GridOnCuda) -> Any:
-        """Cells within q (n, M + 1), left on the GPU; `told` is the prediction as it is there."""
+    def count(self, prediction: Any, regions: Regions, q: Floats, grid: GridOnCuda) -> Any:
+        """Cells within q (n, M + 1), left on the GPU; `regions` are those of the prediction, on the GPU."""
         first, extent = grid.strata.require_grid().box(*self.box(prediction, q.max(axis=1), grid.dims))
         limits = cuda.to_device(self.limits(q))
-        return conformal.count_cells(told, limits, cuda.to_device(first), cuda.to_device(extent), grid.columns)
+        return conformal.count_cells(regions, limits, cuda.to_device(first), cuda.to_device(extent), grid.columns)
 
 
 class GridOnCuda:
@@ -68,7 +68,7 @@ class GridOnCuda:
 
 
 class NearestOnCuda(OnCuda, NearestParticles):
-    """`NearestParticles` with a metric of the library."""
+    """`NearestParticles` with one of the library's metrics."""
 
     def told(self, prediction: Any) -> Regions:
         kernel = self.metric_.kernel(prediction.shape[2])
@@ -80,7 +80,7 @@ class NearestOnCuda(OnCuda, NearestParticles):
     def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
         if self.metric_.finds_cells:
             return super().count_cells(prediction, q, strata)
-        return Score.count_cells(self, prediction, q, strata)  # cells one by one, as for any metric
+        return Score.count_cells(self, prediction, q, strata)  # cell by cell, as for any metric
 
 
 class BoxOnCuda(OnCuda, ParticleBox):
@@ -95,7 +95,7 @@ class MahalanobisOnCuda(OnCuda, Mahalanobis):
 
 
 def on_cuda(score: Score) -> OnCuda | None:
-    """The score on a GPU; None for one, or a metric, of the user's own."""
+    """The GPU version of the score; None for a user-defined score or metric."""
     versions: dict[type[Score], type[OnCuda]] = {
         NearestParticles: NearestOnCuda,
         ParticleBox: BoxOnCuda,

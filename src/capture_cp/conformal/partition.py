@@ -14,31 +14,31 @@ from numba.core.errors import NumbaError
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.kernels.tree import NODE, groups_everywhere, groups_of, threshold_of
 
-MOST_RARE = 8  # strata of a pool that are named
+MOST_RARE = 8  # largest number of strata of a pool that are listed
 
 
 @dataclass(frozen=True)
 class Partition:
     """Binary trees over (x, features of the stratum), one root per stratum; every leaf is a group.
 
-    One group, one group per stratum, one tree, and one tree per stratum are all this structure, so they share one look-up.
+    One group, one group per stratum, one tree, and one tree per stratum all have this structure and share one look-up.
     """
 
     nodes: npt.NDArray[Any]  # NODE records
     roots: npt.NDArray[np.int32]  # (M,)
-    stratum_features: Floats  # (M, df), the features numbered dx, dx + 1, ...
+    stratum_features: Floats  # (M, df), features number dx, dx + 1, ...
     n_inputs: int  # dx
-    #: (M,): the roots before some strata were isolated; None where none was.
+    #: (M,): the roots before some strata were isolated; None if none was.
     grown_roots: npt.NDArray[np.int32] | None = None
-    #: (M,): strata that were too rare for groups of their own and share some; None where strata are not merged.
+    #: (M,): strata that were too rare for their own groups and share some; None if strata are not merged.
     rare: Bools | None = None
 
     @property
     def grown(self) -> Partition:
-        """The partition as it was grown, before strata were isolated: the groups that coverage is promised for.
+        """The partition as it was grown, before strata were isolated: coverage is guaranteed for its groups.
 
-        Which strata are isolated depends on the calibration points. Regions only grow by it, so the promise of each grown
-        group stands; given that a point is in none of the isolated strata, nothing is promised.
+        Which strata are isolated depends on the calibration points. Regions can only grow by it, so the guarantee of each
+        grown group remains valid. Conditional on a point being in none of the isolated strata, there is no guarantee.
         """
         if self.grown_roots is None:
             return self
@@ -63,8 +63,8 @@ class Partition:
         self._check_inputs(X)
         if m.shape != X.shape[:1] or (len(m) and not 0 <= m.min() <= m.max() < len(self.roots)):
             raise CaptureError(
-                f"strata have shape {m.shape} or are not all from 0 to {len(self.roots) - 1}; give one for each of {len(X)} "
-                "inputs. An infeasible configuration (-1) is in no group."
+                f"strata have shape {m.shape} or are not all from 0 to {len(self.roots) - 1}; pass one stratum for each of "
+                f"{len(X)} inputs. An infeasible configuration (-1) is in no group."
             )
         return np.asarray(groups_of(self.nodes, self.roots, self.stratum_features, X, m))
 
@@ -78,20 +78,20 @@ class Partition:
             raise CaptureError(f"inputs have shape {X.shape}; expected (n, {self.n_inputs}), as in fit.")
 
     def isolate(self, strata: Ints) -> Partition:
-        """The same partition with a new group of its own for each of the given strata; see `grown`."""
+        """The same partition with a new, separate group for each of these strata; see `grown`."""
         if len(strata) == 0:
             return self
         roots = self.roots.copy()
         roots[strata] = len(self.nodes) + np.arange(len(strata))
         nodes = np.concatenate([self.nodes, leaves(len(strata), self.n_groups)])
         shared = self._sharing(strata)
-        # a stratum that had its groups for itself is promised as it is now
+        # for a stratum that did not share its groups, the guarantee refers to its new group
         grown = np.where(np.isin(np.arange(len(roots)), shared), self.roots, roots) if len(shared) else None
         return replace(self, nodes=nodes, roots=roots, grown_roots=grown)._compact()
 
     @property
     def base(self) -> Partition:
-        """The grown partition without the groups of isolated strata: what calibrations of several logs have in common."""
+        """The grown partition without the groups of isolated strata: the part shared by calibrations on several logs."""
         grown, reached, todo = self.grown, set(), [int(root) for root in np.unique(self.grown.roots)]
         while todo:
             node = todo.pop()
@@ -106,7 +106,7 @@ class Partition:
         return np.asarray(self.roots == self.grown.roots)
 
     def reopened(self, opened: Bools) -> Partition:
-        """The same groups, with those strata isolated that share groups and are not `opened` (M,).
+        """The same groups, but with strata isolated that share groups and are not `opened` (M,).
 
         Groups keep their numbers; those of isolated strata come last.
         """
@@ -120,7 +120,7 @@ class Partition:
         return replace(base, nodes=nodes, roots=roots, grown_roots=base.roots)
 
     def same_groups(self, other: Partition) -> bool:
-        """Whether both were grown from the same rows in the same way: their groups can be put side by side."""
+        """Whether both were grown from the same rows in the same way, so that their groups correspond."""
         mine, others = self.base, other.base
         return (
             mine.n_inputs == others.n_inputs
@@ -141,21 +141,21 @@ class Partition:
         return Partition(self.nodes, self.roots[own], self.stratum_features[own], self.n_inputs, grown, rare)
 
     def describe(self, group: int, strata: Sequence[str], inputs: Sequence[str] | None = None) -> str:
-        """The group in words: its strata and what the splits on the input leave of each of its numbers."""
+        """The group as text: its strata, and the interval of each input that was split on."""
         names = list(inputs) if inputs is not None else [f"x{i}" for i in range(self.n_inputs)]
         for leaf in (*self._leaves(), *(self.grown._leaves() if self.grown_roots is not None else ())):
             if leaf.group == group:
                 everywhere = len(leaf.strata) == len(strata)
-                where = "any stratum" if everywhere else self._words(leaf.strata, strata)
+                where = "any stratum" if everywhere else self._listed(leaf.strata, strata)
                 return " and ".join([where, *(_interval(names[f], *ends) for f, ends in leaf.intervals.items())])
         raise CaptureError(f"group {group} does not exist; groups run from 0 to {self.n_groups - 1}.")
 
     def has_splits(self, group: int) -> bool:
-        """Whether the group is only a part of its strata, split off by the input."""
+        """Whether the group is only a part of its strata, split by the input."""
         return any(leaf.group == group and leaf.intervals for leaf in self._leaves())
 
     def components(self, strata: Sequence[str]) -> dict[str, Ints]:
-        """Sets of strata that share groups, by name, and the groups of each: what coverage is promised for, and no finer."""
+        """Sets of strata that share groups, by name, and their groups: the finest sets that coverage is guaranteed for."""
         found: list[tuple[set[int], set[int]]] = []
         for leaf in self._leaves():
             here, groups = set(leaf.strata.tolist()), {leaf.group}
@@ -165,11 +165,11 @@ class Partition:
             found.append((here, groups))
         found.sort(key=lambda one: min(one[0]))
         members = [np.array(sorted(here), dtype=np.int64) for here, _ in found]
-        names = ["all" if len(here) == len(strata) else self._words(here, strata) for here in members]
+        names = ["all" if len(here) == len(strata) else self._listed(here, strata) for here in members]
         return {name: np.array(sorted(groups), dtype=np.int64) for name, (_, groups) in zip(names, found)}
 
     def merged(self, strata: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Rare strata by name, and the other strata that each shares its groups with; not those that were isolated."""
+        """Rare strata by name, with the other strata that each shares its groups with; isolated strata are not included."""
         found = {}
         for m in range(len(strata)):
             if self.rare is not None and self.rare[m]:
@@ -177,7 +177,7 @@ class Partition:
                 found[strata[m]] = tuple(strata[other] for other in sharing if other != m)
         return {name: others for name, others in found.items() if others}
 
-    def _words(self, members: Ints, strata: Sequence[str]) -> str:
+    def _listed(self, members: Ints, strata: Sequence[str]) -> str:
         """Strata that share groups, the rare ones last."""
         pooled = np.zeros(len(members), dtype=bool) if self.rare is None or len(members) == 1 else self.rare[members]
         usual, rare = ([strata[m] for m in part.tolist()] for part in (members[~pooled], members[pooled]))
@@ -190,12 +190,12 @@ class Partition:
         used = np.union1d(self.in_use, self.grown.in_use)
         nodes = self.nodes.copy()
         leaf = nodes["feature"] < 0
-        # a leaf that nothing leads to keeps some valid number
+        # an unreachable leaf keeps some valid number
         nodes["group"][leaf] = np.searchsorted(used, nodes["group"][leaf]).clip(0, len(used) - 1)
         return replace(self, nodes=nodes)
 
     def _sharing(self, strata: Ints) -> Ints:
-        """Which of the given strata share a group with one that is not given."""
+        """Which of these strata share a group with a stratum that is not among them."""
         found = list(self._leaves())
         elsewhere = {leaf.group for leaf in found if not np.isin(leaf.strata, strata).all()}
         sharing = [leaf.strata for leaf in found if leaf.group in elsewhere]
@@ -203,7 +203,7 @@ class Partition:
 
     def _leaves(self) -> Iterator[_Leaf]:
         """Every leaf that some stratum leads to, from left to right."""
-        # a list of what is left to do instead of recursion: a tree may be as deep as it likes
+        # an explicit stack instead of recursion: a tree may be arbitrarily deep
         todo = [_Below(int(root), np.flatnonzero(self.roots == root), {}) for root in np.unique(self.roots)[::-1]]
         while todo:
             node, strata, intervals = todo.pop()
@@ -232,7 +232,7 @@ class _Below(NamedTuple):
 class _Leaf(NamedTuple):
     group: int
     strata: Ints
-    intervals: dict[int, tuple[float, float]]  # of each input that was split on: above, up to
+    intervals: dict[int, tuple[float, float]]  # of each input that was split on: above, up to and including
 
 
 def _interval(name: str, low: float, high: float) -> str:
@@ -262,7 +262,7 @@ def stacked(parts: Sequence[Partition]) -> Partition:
 class ThresholdTable:
     """Thresholds of one calibration at one alpha, for a control loop: `table(x, m)` takes under a microsecond.
 
-    `x` is a contiguous float64 array (dx,) and `m` a stratum number; anything else is refused.
+    `x` is a contiguous float64 array (dx,) and `m` a stratum number; anything else raises an error.
     """
 
     __slots__ = ("arrays", "n_inputs", "thresholds")

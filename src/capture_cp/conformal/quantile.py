@@ -1,4 +1,4 @@
-"""The conformal rank, exactly: no interpolation, no clipping, no floating-point surprise; and how much data it takes."""
+"""The exact conformal rank, without interpolation, clipping or floating-point error, and how much data it needs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SURE = 0.95
 
 
 def conformal_quantile(scores: Any, alpha: float, confidence: float | None = None) -> float:
-    """The smallest threshold that a fresh exchangeable score stays below with probability at least 1 - alpha.
+    """The smallest threshold that a new exchangeable score does not exceed with probability at least 1 - alpha.
 
     It is the k-th smallest of the n scores with k = ⌈(n+1)(1-α)⌉, and +inf when k > n.
 
     Args:
         scores: calibration scores, (n,); n may be 0.
         alpha: allowed failure rate, strictly between 0 and 1.
-        confidence: if given, the rank is raised until, with this probability over the draw of the calibration set, the
+        confidence: if set, the rank is raised until, with this probability over the draw of the calibration set, the
             coverage of the threshold is at least 1 - alpha; +inf when n is too small for that.
 
     >>> conformal_quantile([1, 2, 3, 4, 5, 6, 7, 8, 9], alpha=0.1)
@@ -38,7 +38,7 @@ def conformal_quantile(scores: Any, alpha: float, confidence: float | None = Non
     except (TypeError, ValueError):
         array = np.full((), np.nan)
     if array.ndim != 1 or np.isnan(array).any():
-        raise CaptureError(f"scores have shape {array.shape} or hold NaN; expected numbers of shape (n,), without NaN.")
+        raise CaptureError(f"scores have shape {array.shape} or contain NaN; expected numbers of shape (n,), without NaN.")
     rank = conformal_rank(len(array), alpha, confidence)
     return float(np.partition(array, rank - 1)[rank - 1]) if rank <= len(array) else math.inf
 
@@ -64,7 +64,7 @@ def size_needed(alpha: float, confidence: float | None = None) -> int:
 
 
 def draws_needed(scores: int, share: float, miss: float) -> int:
-    """Fewest draws of which at least `scores` fall in a group of that share, but for a probability of at most `miss`.
+    """Smallest number of draws of which at least `scores` fall in a group of that share with probability >= 1 - `miss`.
 
     >>> draws_needed(9, 1.0, 0.05), draws_needed(9, 0.25, 0.05)
     (9, 55)
@@ -75,7 +75,7 @@ def draws_needed(scores: int, share: float, miss: float) -> int:
 
 
 def smallest_enough(few: int, enough: Callable[[int], bool]) -> int:
-    """The smallest number from `few` on that is enough, where all larger ones are."""
+    """The smallest number from `few` on that is enough; all larger numbers must be enough too."""
     if enough(few):
         return few
     many = max(1, 2 * few)
@@ -97,22 +97,22 @@ def rollouts_needed(
     smallest: float | None = None,
     partition_share: float = 0.7,
 ) -> int:
-    """Fewest rollouts that give finite thresholds, those that make the groups included.
+    """Smallest number of rollouts that gives finite thresholds, including the rollouts that make the groups.
 
-    A rollout serves all of its steps, so for single steps their number matters only to `confidence`. Without it the answer
-    does not depend on `steps`; with it, coverage holds for every step and group at once with that probability, each being
-    asked for 1 - (1 - confidence) / (steps * groups). For all steps at once (`simultaneous`) there is one threshold, which
-    groups and steps share; what they need are scales, from the rollouts that make the groups.
+    A rollout provides a score at every step, so for single steps their number matters only with `confidence`. Without it the
+    result does not depend on `steps`. With it, coverage holds for every step and group at once with that probability, each
+    at level 1 - (1 - confidence) / (steps * groups). For all steps at once (`simultaneous`) there is one threshold, shared
+    by groups and steps; they also need scales, which come from the rollouts that make the groups.
 
     Args:
         alpha: allowed failure rate.
-        confidence: as when asking for thresholds; None for coverage on average over calibration sets.
-        steps: S, steps with a region.
-        groups: groups per step, strata times leaves.
-        simultaneous: whether all steps are to hold at once.
-        smallest: share of rollouts in the rarest group, by default 1 / groups. Every group gets enough with a
+        confidence: as for thresholds; None for coverage on average over calibration sets.
+        steps: S, number of steps with a region.
+        groups: number of groups per step, strata times leaves.
+        simultaneous: whether coverage is for all steps at once.
+        smallest: fraction of rollouts in the rarest group, by default 1 / groups. Every group gets enough rollouts with a
             probability of 95%.
-        partition_share: share of rollouts that make the groups, as in `Tree`.
+        partition_share: fraction of rollouts that make the groups, as in `Tree`.
 
     >>> rollouts_needed(0.1, steps=6, groups=3)
     177
@@ -124,7 +124,8 @@ def rollouts_needed(
     rarest = 1 / groups if smallest is None else float(smallest)
     if not 0.0 < rarest <= 1 / groups:
         raise CaptureError(
-            f"smallest is {smallest!r}; the rarest of {groups} groups has a share above 0, at most 1/{groups}."
+            f"smallest is {smallest!r}; expected the fraction of rollouts in the rarest of {groups} groups, above 0 and at "
+            f"most 1/{groups}."
         )
     if not 0.0 < partition_share < 1.0:
         raise CaptureError(f"partition_share is {partition_share!r}; expected a number between 0 and 1, such as 0.7.")
@@ -138,20 +139,20 @@ def rollouts_needed(
 
 
 def _drawn(needed: int, share: float, many: int) -> int:
-    """Fewest draws of which `needed` fall in a group of that share, in all of `many` such groups, with probability SURE."""
+    """Smallest number of draws of which `needed` fall in each of `many` groups of that share, with probability SURE."""
     return draws_needed(needed, share, (1 - SURE) / many)
 
 
 def _parted(rows: int, share: float) -> int:
-    """Fewest rollouts of which a part of that share has so many rows."""
+    """Smallest number of rollouts of which a part of that share has at least `rows` rows."""
     return math.ceil(rows / share - 1e-9)
 
 
-@lru_cache(maxsize=64)  # asked once for every group, and at every step where alpha moves
+@lru_cache(maxsize=64)  # called once for every group, and at every step if alpha changes
 def as_fraction(alpha: float) -> Fraction:
     """The simple fraction that the user meant: 0.1, and also 1 - 0.9, is one tenth.
 
-    In floating point (n+1)(1-α) can land on either side of a whole number, and the rank would be one off there.
+    In floating point, (n+1)(1-α) can land on either side of an integer, and the rank would then be off by one.
     """
     near = Fraction(alpha).limit_denominator(10**12)
     return near if 0 < near < 1 else Fraction(alpha)

@@ -1,7 +1,7 @@
-"""Nonconformity scores: how far an output lies from what the model predicted.
+"""Nonconformity scores: how far an output lies from the model's prediction.
 
-A score has two jobs: to score pairs, and to say which candidates pass a threshold. Subclass `Score` and write `score` for
-one of your own; override the others for speed.
+A score rates pairs, and decides which candidates pass a threshold. To add a score, subclass `Score` and implement `score`;
+override the other methods for speed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from capture_cp.spaces.strata import GriddedStrata, columns_of
 class Model(Protocol):
     """An approximate model of the robot: any callable with this signature.
 
-    A model with a method `fingerprint()` (text that changes with its settings) is recognised when a calibration is loaded.
-    One with a method `trained_on(X, Y) -> bool (n,)` is never calibrated on transitions that it was trained on.
+    If the model has a method `fingerprint()` (text that changes with its settings), loading a calibration checks that it is
+    the same model. If it has a method `trained_on(X, Y) -> bool (n,)`, it is never calibrated on its training transitions.
     """
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
@@ -33,35 +33,35 @@ class Model(Protocol):
 
 
 class Proposed(NamedTuple):
-    """Configurations drawn to find a region: the mean of their weights over some set is that set's volume in the region."""
+    """Weighted random configurations of a region: the mean of the weights over a set is its volume in the region."""
 
     Y: Floats  # (n, dc)
     weights: Floats  # (n,), 0 outside
-    largest: float  # that a weight can be
+    largest: float  # upper bound of the weights
 
 
 class Score(Params, ABC):
-    """A nonconformity score r(prediction, y); at least 0, and larger means stranger.
+    """Base class of nonconformity scores r(prediction, y): at least 0, larger for more unusual outcomes.
 
-    A prediction is whatever `predict` makes of the model at n inputs: an array or another object with `len` and slicing
-    along its first axis. For particle scores it is the particle array (n, L, dc).
+    A prediction is what `predict` returns for n inputs: an array or another object with `len` and slicing along its first
+    axis. For particle scores it is the particle array (n, L, dc).
     """
 
-    #: Whether regions live in ambient space, so that they may hold infeasible configurations.
+    #: Whether regions are defined in ambient space, so that they may contain infeasible configurations.
     ambient = False
 
     def predict(self, model: Model, X: Floats, n_particles: int, rng: np.random.Generator) -> Any:
-        """Ask the model for what this score needs at inputs X (n, dx)."""
+        """The model's prediction that this score needs at inputs X (n, dx)."""
         return model(X, n_particles, rng)
 
     def checked(self, prediction: Any, n: int, n_particles: int, dims: int) -> Any:
-        """The prediction in the form that the other methods take, or an error that says what is wrong with it."""
+        """The prediction in the form that the other methods accept, or an error that explains what is wrong with it."""
         return finite_array(
             "the model's particles", prediction, (n, n_particles, dims), "(n, L, dc): L next configurations for each input"
         )
 
     def on(self, device: Device) -> Score:
-        """This score computed on a device: itself on the processor, and with "auto" where it has no version for a GPU."""
+        """This score computed on a device: itself on the CPU, and for "auto" if it has no GPU version."""
         if chosen_device(device) == "cpu":
             return self
         from capture_cp.conformal.on_cuda import on_cuda
@@ -69,8 +69,8 @@ class Score(Params, ABC):
         found = on_cuda(self)
         if found is None and device == "cuda":
             raise CaptureError(
-                f"{self!r} has no version for a GPU; ParticleBox, Mahalanobis, and NearestParticles on distances of the "
-                'library have one. Use device "cpu" or "auto".'
+                f"{self!r} has no GPU version; only ParticleBox, Mahalanobis, and NearestParticles with one of the "
+                'library\'s metrics have one. Use device "cpu" or "auto".'
             )
         return self if found is None else found
 
@@ -79,7 +79,7 @@ class Score(Params, ABC):
         """Score of each pair prediction[i], Y[i] (dc,): (n,)."""
 
     def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
-        """Whether the score of Y[i] is at most q[i]: bool (n,). Each prediction serves equally many rows of Y in turn."""
+        """Whether the score of Y[i] is at most q[i]: bool (n,). Each prediction is used for equally many rows of Y."""
         return np.asarray(self.score(_repeated(prediction, len(Y)), Y) <= q)
 
     def box(self, prediction: Any, q: Floats, dims: int) -> tuple[Floats, Floats]:
@@ -88,24 +88,24 @@ class Score(Params, ABC):
         return -everywhere, everywhere
 
     def propose(self, prediction: Any, q: float, n: int, dims: int, rng: np.random.Generator) -> Proposed:
-        """Random configurations that tell where the score of one prediction is at most `q`, and how much there is of it.
+        """Weighted random configurations of the set where the score of one prediction is at most `q`.
 
-        By default uniform over `box`.
+        By default they are uniform over `box`.
         """
         low, high = (corner[0] for corner in self.box(prediction, np.array([q]), dims))
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise CaptureError(f"{self!r} has no finite box to draw from; give it a method `box` or `propose`.")
+            raise CaptureError(f"{self!r} has no finite box to draw from; add a method `box` or `propose`.")
         Y, volume = rng.uniform(low, high, (n, dims)), float(np.prod(high - low))
         return Proposed(Y, np.where(self.within(prediction, Y, np.full(n, q)), volume, 0.0), volume)
 
     def regions(self, prediction: Any) -> Regions | None:
-        """The regions of n predictions as the kernels take them; None for a score that only Python knows."""
+        """The regions of n predictions in the form the kernels use; None for a score without a compiled version."""
         return None
 
     def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
         """Cells within q (n, M + 1), by stratum, infeasible ones last: (n, M + 1). Negative q admits nothing."""
         grid = strata.require_grid()
-        # a subclass with a score of its own does not inherit the compiled regions of another
+        # a subclass with its own score does not inherit the compiled regions of its base class
         own = next(kind for kind in type(self).__mro__ if "score" in vars(kind))
         regions = self.regions(prediction) if "regions" in vars(own) else None
         first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
@@ -121,14 +121,14 @@ class Score(Params, ABC):
         return counts
 
     def check(self, n_particles: int, dims: int, grid: Grid | None) -> None:
-        """Refuse settings that do not fit the number of particles, the configurations or the grid."""
+        """Raise an error if the settings do not fit the number of particles, the configurations or the grid."""
 
 
 class NearestParticles(Score):
     """Distance to the k-th nearest of the L particles (Equation 9 of the paper); PCP is k = 1.
 
     Args:
-        k: which neighbour counts, from 1 to L.
+        k: which neighbour is used, from 1 to L.
         metric: distance between configurations, Euclidean by default.
     """
 
@@ -160,7 +160,7 @@ class NearestParticles(Score):
         return self.metric_.box(prediction.min(axis=1), prediction.max(axis=1), q)
 
     def propose(self, prediction: Any, q: float, n: int, dims: int, rng: np.random.Generator) -> Proposed:
-        """Uniform about particles that are drawn at random; a place that c of them are near is met c times as often."""
+        """Uniform around randomly chosen particles; a point near c particles is drawn c times as often."""
         cloud = prediction[0]
         centres = cloud[rng.integers(len(cloud), size=n)]
         Y, counts, volume = self.metric_.around(centres, q, rng)
@@ -178,13 +178,13 @@ class NearestParticles(Score):
             raise CaptureError(f"the metric is {self.metric!r}; expected a Metric such as Euclidean() or SE2(length).")
         if whole_number("k", self.k, 1) > n_particles:
             raise CaptureError(
-                f"k is {self.k}, but the model gives {n_particles} particles; choose k from 1 to {n_particles}."
+                f"k is {self.k}, but the model returns {n_particles} particles; choose k from 1 to {n_particles}."
             )
         self.metric_.check(dims, grid)
 
 
 class ParticleBox(Score):
-    """Distance outside the particles' axis-aligned bounding box, 0 inside: a box where one is needed."""
+    """Distance outside the particles' axis-aligned bounding box, 0 inside; regions are boxes."""
 
     def score(self, prediction: Any, Y: Floats) -> Floats:
         below, above = prediction.min(axis=1) - Y, Y - prediction.max(axis=1)
@@ -204,5 +204,5 @@ def of_particles(rule: int, length: Any, k: int, particles: Any) -> Regions:
 
 
 def _repeated(prediction: Any, n: int) -> Any:
-    """Each prediction as often as it takes to serve n rows."""
+    """Each prediction repeated so that there is one for each of n rows."""
     return prediction if len(prediction) == n else prediction[np.repeat(np.arange(len(prediction)), n // len(prediction))]

@@ -1,4 +1,4 @@
-"""A shift: by how much new inputs are likelier than logged ones, known by design or guessed by somebody with a name."""
+"""Shifts of the input distribution: ratios of new to logged densities, known by design or guessed by a named person."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from capture_cp.conformal.weighted import Ratios
 
 Density = Callable[[Floats], Any]
 
-LEVEL = 1e-3  # how often a log that was drawn as claimed is refused, at most
-ROUNDING = 1e-9  # by how much a ratio may exceed its bound, as a share of it
+LEVEL = 1e-3  # largest probability of rejecting a log that was drawn as claimed
+ROUNDING = 1e-9  # relative amount by which a ratio may exceed its bound
 LONGEST_NAME = 200
-ESTIMATES = ("predict_proba", "score_samples", "decision_function", "set_bandwidth")  # what gives an estimator away
+ESTIMATES = ("predict_proba", "score_samples", "decision_function", "set_bandwidth")  # attributes that identify an estimator
 BETS = 0.5 ** np.arange(1, 25)
 GUESS = 'Shift.guessed(ratios, largest, responsible="name of a person")'
 
 
 @dataclass(frozen=True)
 class ShiftClaim:
-    """What a calibration's promise rests on: a bound of the ratios, and who answers for them where they are guessed."""
+    """What a calibration's guarantee assumes: a bound of the ratios, and who is responsible for them if guessed."""
 
     largest: float
     responsible: str | None = None
@@ -42,37 +42,37 @@ class ShiftClaim:
         return f"GUESSED ratios up to {self.largest:g}, for which {self.responsible} is responsible"
 
     def facts(self) -> dict[str, Any]:
-        """The claim as JSON can hold it."""
+        """The claim as JSON-compatible data."""
         return {"kind": self.kind, "responsible": self.responsible, "largest": self.largest}
 
     @classmethod
     def from_facts(cls, facts: Any) -> ShiftClaim:
-        """The claim that `facts` came from; a file may claim anything, so all of it is checked."""
+        """The claim described by `facts`; all of it is checked, since a file may contain anything."""
         if not isinstance(facts, Mapping) or facts.get("kind") not in ("known", "guessed"):
-            raise CaptureError("it does not say whether its shift is known or guessed; save it again.")
+            raise CaptureError("it does not state whether its shift is known or guessed; save it again.")
         largest, name = positive_number("largest", facts.get("largest")), facts.get("responsible")
         if facts["kind"] == "known" and name is not None:
-            raise CaptureError("it says that its shift is known, and who guessed it; save it again.")
+            raise CaptureError("it states that its shift is known, but also who guessed it; save it again.")
         return cls(largest, None if facts["kind"] == "known" else _responsible(name))
 
 
 class Shift:
-    """New inputs are drawn otherwise than the logged ones, and both densities are known by design.
+    """A known change of the input distribution: the densities of logged and new inputs are known by design.
 
-    Give it to `Capture.fit(X, Y, shift=...)`: coverage then holds for inputs of the *new* distribution, given their group.
-    What follows from an input must be the same as in the log, and only what the densities speak of may change: if they are
-    those of the actions, states must be distributed as in the log.
+    Pass it to `Capture.fit(X, Y, shift=...)`: coverage then holds for inputs of the *new* distribution, given their group.
+    The distribution of the outcome given the input must be the same as in the log, and only the variables covered by the
+    densities may change: if these are densities of actions, states must be distributed as in the log.
 
     Args:
-        logged: `logged(X) -> (n,)`, the density (or probability) by which logged inputs X (n, dx), or just their actions,
-            were drawn: what the experiment was designed with, not an estimate.
-        new: `new(X) -> (n,)`, the density by which new ones will be drawn.
-        largest: a bound of new / logged, everywhere and not just in the log. It stands for the weight of a new row, so a
-            needlessly large one makes regions larger.
+        logged: `logged(X) -> (n,)`, the density (or probability) from which logged inputs X (n, dx), or just their actions,
+            were drawn: the density the experiment was designed with, not an estimate.
+        new: `new(X) -> (n,)`, the density from which new inputs will be drawn.
+        largest: a bound of new / logged everywhere, not just in the log. It is used as the weight of a new row, so a
+            needlessly large bound makes regions larger.
 
-    `fit` checks what a log can tell: that `logged` is positive on all of its rows, that no ratio exceeds `largest`, and
-    that the mean ratio is 1, as it is for two densities. A log that contradicts this is refused; one that was drawn
-    as claimed is refused with a probability of at most 0.1%.
+    `fit` checks what can be checked on a log: that `logged` is positive on all rows, that no ratio exceeds `largest`, and
+    that the mean ratio is 1, as it is for two densities. A log that contradicts this is rejected; a log that was drawn as
+    claimed is rejected with a probability of at most 0.1%.
     """
 
     def __init__(self, logged: Density, new: Density, largest: float) -> None:
@@ -80,8 +80,8 @@ class Shift:
             _check_design(name, density)
         if positive_number("largest", largest) < 1.0:
             raise CaptureError(
-                f"largest is {largest:g}, but the mean ratio of two densities is 1, so its bound is at least 1; give one "
-                "that new / logged nowhere exceeds."
+                f"largest is {largest:g}, but the mean ratio of two densities is 1, so the bound must be at least 1; pass a "
+                "bound that new / logged never exceeds."
             )
         self.logged, self.new = logged, new
         self.claim = ShiftClaim(float(largest))
@@ -89,15 +89,15 @@ class Shift:
 
     @classmethod
     def guessed(cls, ratios: Any, largest: float, responsible: str | None = None) -> Shift:
-        """A shift whose ratios are estimated, by a classifier, by kernel densities or by eye, and somebody answers for it.
+        """A shift with estimated ratios, for example from a classifier or kernel densities, and a named person responsible.
 
-        The promise then rests on a guess, and nothing here can check it. The name is kept with the calibration and its file,
-        and `coverage` prints it.
+        The guarantee then rests on a guess that the library cannot check. The name is stored with the calibration and its
+        file, and `coverage` prints it.
 
         Args:
             ratios: one per row of the log, (n,), or a function `ratios(X) -> (n,)`; up to a common factor.
-            largest: a bound of the ratio, in the same unit, also of new inputs.
-            responsible: name of the person who answers for the ratios.
+            largest: a bound of the ratio, in the same unit, that also holds for new inputs.
+            responsible: name of the person responsible for the ratios.
         """
         shift = cls.__new__(cls)
         shift.claim = ShiftClaim(positive_number("largest", largest), _responsible(responsible))
@@ -110,7 +110,7 @@ class Shift:
         return f"Shift.guessed(..., largest={self.claim.largest:g}, responsible={self.claim.responsible!r})"
 
     def ratios(self, X: Floats) -> Ratios:
-        """Weights of the rows of a log with inputs X (n, dx), checked."""
+        """Checked weights of the rows of a log with inputs X (n, dx)."""
         if self.claim.responsible is not None:
             guess = self._guess(X) if callable(self._guess) else self._guess
             return _bounded(_not_negative("the guessed ratios", guess, len(X)), self.claim.largest)
@@ -119,7 +119,7 @@ class Shift:
             row = int(np.flatnonzero(logged == 0)[0])
             raise CaptureError(
                 f"`logged` is 0 in {int((logged == 0).sum())} of {len(X)} rows of the log, first in row {row}: they cannot "
-                "have been drawn from it; give the density by which the log was really drawn."
+                "have been drawn from it; pass the density from which the log was actually drawn."
             )
         with np.errstate(over="ignore"):
             ratios = _bounded(new / logged, self.claim.largest)
@@ -130,51 +130,55 @@ class Shift:
 def log_evidence(weights: Floats, largest: float) -> float:
     """Logarithm of an e-value against the claim that weights (n,) in [0, largest] have mean 1.
 
-    It is the mean capital of several gamblers, each of whom bets the same share on every row, that the mean is larger or
-    that it is smaller. Nobody can expect to win where it is 1, so the capital reaches c with probability at most 1 / c.
+    It is the mean capital of several betting strategies. Each bets the same fraction on every row that the mean is larger,
+    or that it is smaller. If the mean is 1, no strategy has a positive expected gain, so the capital reaches c with
+    probability at most 1 / c.
     """
-    bets = np.concatenate([BETS, -BETS / max(largest - 1.0, 1.0)])  # with which no row costs more than half the capital
+    bets = np.concatenate([BETS, -BETS / max(largest - 1.0, 1.0)])  # sized so that no row costs more than half the capital
     capital = [np.log1p(bet * (weights - 1.0)).sum() for bet in bets]
     return float(special.logsumexp(capital) - math.log(len(capital)))
 
 
 def checked_shift(shift: Any, episodes: Any = None) -> Shift:
-    """A shift that somebody vouches for, of independent rows; anything else is refused with the reason."""
+    """A `Shift` of independent rows; anything else raises an error with the reason."""
     if not isinstance(shift, Shift):
         raise CaptureError(
-            f"shift is a {type(shift).__name__}, that is, ratios that nobody vouches for: a promise that rests on estimates "
-            "holds only as far as they do; give Shift(logged, new, largest) where both densities are known by design, else "
+            f"shift is a {type(shift).__name__}, that is, ratios without a stated origin: a guarantee based on estimates is "
+            "only as good as the estimates; pass Shift(logged, new, largest) if both densities are known by design, else "
             f"{GUESS}."
         )
     if episodes is not None:
         raise CaptureError(
-            "shift weighs independent rows, but episodes says that these are not; give one of the two, or one row of each "
-            "episode with the shift."
+            "shift needs independent rows, but episodes marks these rows as dependent; pass only one of the two, or one row "
+            "of each episode with the shift."
         )
     return shift
 
 
 def _check_mean(ratios: Ratios) -> None:
-    """Refuse a claim that the log contradicts."""
+    """Raise an error if the log contradicts the claim."""
     if log_evidence(*ratios) >= -math.log(LEVEL):
         raise CaptureError(
             f"the log was not drawn from `logged`: the mean of new / logged is {ratios.weights.mean():.4g} over "
-            f"{len(ratios.weights)} rows where 1 is expected, which chance does less than once in 1,000 logs; give the "
-            "densities by which inputs are really drawn, each with integral 1 and `new` positive only where `logged` is."
+            f"{len(ratios.weights)} rows where 1 is expected, which happens by chance in fewer than 1 of 1,000 logs; pass "
+            "the densities from which inputs are actually drawn, each with integral 1 and `new` positive only where "
+            "`logged` is."
         )
 
 
 def _bounded(weights: Floats, largest: float) -> Ratios:
-    """Weights (n,) that do not exceed their bound, which is raised by a rounding error where that is all."""
+    """Weights (n,) checked against their bound, which is raised where they exceed it only by rounding."""
     most = float(weights.max())
     if not most <= largest * (1 + ROUNDING):
         row, beyond = int(np.argmax(weights)), int((weights > largest * (1 + ROUNDING)).sum())
         raise CaptureError(
             f"largest is {largest:g}, but {beyond} of {len(weights)} rows of the log have larger ratios, up to {most:.4g} "
-            f"in row {row}; give a bound that holds everywhere."
+            f"in row {row}; pass a bound that holds everywhere."
         )
     if most == 0:
-        raise CaptureError("all ratios are 0: the log has no row like new ones; collect transitions where new ones will be.")
+        raise CaptureError(
+            "all ratios are 0: no row of the log is like the new inputs; collect transitions where new inputs will be."
+        )
     return Ratios(weights, max(largest, most))
 
 
@@ -187,21 +191,21 @@ def _not_negative(name: str, values: Any, n: int) -> Floats:
 
 
 def _responsible(name: Any) -> str:
-    """The name of somebody who answers for guessed ratios."""
+    """The checked name of the person responsible for guessed ratios."""
     if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
         raise CaptureError(
-            f"guessed ratios need a person who answers for them, but responsible is {shortened(repr(name))}; the promise "
-            'rests on them, and nothing here can check them: give responsible="name of a person".'
+            f"guessed ratios need a responsible person, but responsible is {shortened(repr(name))}; the guarantee rests on "
+            'these ratios, which cannot be checked: pass responsible="name of a person".'
         )
     return printable(" ".join(name.split()))
 
 
 def _check_design(name: str, density: Any) -> None:
-    """Refuse what is no density, and estimates of one."""
+    """Raise an error unless `density` is a function that is not estimated from data."""
     if any(hasattr(part, sign) for part in _parts(density) for sign in ESTIMATES):
         raise CaptureError(
-            f"`{name}` is estimated from data, so the ratios are a guess; Shift takes densities that are known by design, "
-            f"and {GUESS} takes estimates."
+            f"`{name}` is estimated from data, so the ratios are a guess; Shift needs densities that are known by design; "
+            f"for estimates, use {GUESS}."
         )
     if not callable(density):
         raise CaptureError(
@@ -210,7 +214,7 @@ def _check_design(name: str, density: Any) -> None:
 
 
 def _parts(density: Any) -> list[Any]:
-    """A callable, what it is bound to, and what its function refers to: where an estimator may be."""
+    """A callable, the object it is bound to, and the objects its function refers to: any may be an estimator."""
     parts = [density, getattr(density, "__self__", None)]
     if isinstance(density, functools.partial):
         parts += [density.func, getattr(density.func, "__self__", None), *density.args, *density.keywords.values()]

@@ -1,4 +1,4 @@
-"""Sorted calibration scores by group: a threshold for any alpha asked later."""
+"""Sorted calibration scores by group, from which thresholds for any alpha are read."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from capture_cp.conformal.quantile import as_fraction, conformal_quantile, confo
 from capture_cp.conformal.together import scales, thresholds_together
 from capture_cp.kernels.gather import gathered
 
-BLOCK = 1 << 20  # groups that are counted at a time: each takes eight bytes while it is
+BLOCK = 1 << 20  # groups counted at a time: each takes eight bytes meanwhile
 
 
 class Thresholds(Protocol):
-    """What a calibrated (or deliberately uncalibrated) set of groups answers."""
+    """Interface of a calibrated (or deliberately uncalibrated) set of groups."""
 
     @property
     def sizes(self) -> Ints:
-        """Calibration points of each group; steps of episodes count as shares of whole episodes: (J,)."""
+        """Number of calibration points of each group; steps of episodes count as fractions of whole episodes: (J,)."""
 
     def counted(self, confidence: float | None) -> Ints:
-        """How many points decide whether the threshold of each group is finite: (J,)."""
+        """Number of points that determines whether the threshold of each group is finite: (J,)."""
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         """Threshold of each group: (J,)."""
@@ -44,7 +44,7 @@ class GroupScores:
     @classmethod
     def from_groups(cls, scores: Floats, groups: Ints, n_groups: int) -> GroupScores:
         """Collect scores (n,) by their groups (n,)."""
-        # first by group, then sorted in place: as many scores again are all the memory that it takes
+        # first by group, then sorted in place: the only extra memory is one copy of the scores
         blocks = (groups[first : first + BLOCK] for first in range(0, len(groups), BLOCK))
         counts = sum((np.bincount(block, minlength=n_groups) for block in blocks), np.zeros(n_groups, dtype=np.int64))
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -74,7 +74,7 @@ class GroupScores:
 
     @property
     def single(self) -> GroupScores:
-        """The scores that are exchangeable with new ones across all groups: every one of them."""
+        """The scores that are exchangeable with new scores across all groups: all of them."""
         return self
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
@@ -89,16 +89,16 @@ class GroupScores:
 
 @dataclass(frozen=True)
 class EpisodeScores:
-    """Calibration scores of whole episodes: every episode weighs the same, and its steps share its weight equally.
+    """Calibration scores of whole episodes: every episode has the same weight, divided equally among its steps.
 
     Sorted as in `GroupScores`. The steps of an episode are not independent; the episodes are. `steps` (n,) is the length of
     the score's episode, so that one score weighs 1 / steps. `drawn` (n,) is 1 where the step was drawn at random among all
-    of its episode, else 0. `episode` (n,) is the number of the score's episode: 0, 1, ... in random order, which only
-    `together` needs; None in files of before it was kept.
+    of its episode, else 0. `episode` (n,) is the number of the score's episode: 0, 1, ... in random order. Only
+    `together` needs it; it is None in files of earlier versions.
 
     Thresholds hold for a random step of a new episode, given its group: P(miss and group j) <= alpha P(group j). Summed
-    over groups, they hold given the stratum, and overall. Proof for group j: let w be the share of an episode's steps
-    in the group and l(q) the share that is also above q, so that 0 <= l <= w <= 1. Of n + 1 exchangeable episodes let
+    over groups, they hold given the stratum, and overall. Proof for group j: let w be the fraction of an episode's steps
+    in the group and l(q) the fraction that is also above q, so that 0 <= l <= w <= 1. Of n + 1 exchangeable episodes let
     q* be the smallest q with sum(l(q) - alpha w) <= 0; by symmetry E[l(q*) - alpha w] <= 0 for each of them. The last
     one adds at most 1 - alpha to the sum, so the smallest q at which the first n reach sum(l(q) - alpha w) <= -(1 -
     alpha) is at least q*. With W the sum of their w, that is where the weight of scores up to q reaches (W + 1)(1 -
@@ -136,7 +136,7 @@ class EpisodeScores:
 
     @classmethod
     def merged(cls, parts: Sequence[EpisodeScores], n_groups: int, rng: np.random.Generator) -> EpisodeScores:
-        """The scores of several calibrations of the same groups; their episodes are numbered anew, at random."""
+        """The scores of several calibrations of the same groups; their episodes are renumbered at random."""
         scores, groups, steps, drawn = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("scores", "groups", "steps", "drawn")
         )
@@ -149,7 +149,7 @@ class EpisodeScores:
 
     @cached_property
     def weights(self) -> list[Fraction]:
-        """What the steps in each group amount to in whole episodes, exactly."""
+        """Exact weight of the steps in each group, in whole episodes."""
         return [_weight(self.steps[a:b]) for a, b in pairwise(self.starts)]
 
     @property
@@ -161,7 +161,7 @@ class EpisodeScores:
 
     @cached_property
     def single(self) -> GroupScores:
-        """One random step per episode: scores that are exchangeable with such steps of new episodes, across all groups."""
+        """One random step per episode: scores exchangeable with random steps of new episodes, across all groups."""
         return self._only(self.drawn > 0)
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
@@ -182,13 +182,13 @@ class EpisodeScores:
     # -- all steps of an episode at once ------------------------------------------------------------------------------
 
     def together(self, alpha: float, confidence: float | None = None) -> Floats:
-        """Threshold of every group, (J,), so that all steps of an episode hold at once: one number q̂ times a scale.
+        """Threshold of every group, (J,), for all steps of an episode at once: one number q̂ times a scale per group.
 
-        Half of the episodes set the scales. Each of the others has a number, its largest score in units of the scales, and
-        q̂ is the conformal quantile of these. Proof: given the scales, the number of a new episode is exchangeable with
-        those of the comparing episodes, so it is at most q̂ with probability at least 1 - alpha; then so are all of its
-        scores, each in its unit. It takes `size_needed(alpha, confidence)` comparing episodes, about twice as many in all;
-        groups that none of them has been in are infinite.
+        Half of the episodes set the scales. Each of the others, the compared episodes, has a number, its largest score in
+        units of the scales, and q̂ is the conformal quantile of these numbers. Proof: given the scales, the number of a new
+        episode is exchangeable with those of the compared episodes, so it is at most q̂ with probability at least
+        1 - alpha; then so are all of its scores, each in its unit. `size_needed(alpha, confidence)` compared episodes are
+        needed, about twice as many in total. Groups that no compared episode has visited have an infinite threshold.
         """
         number, scale = self._numbers, self.scales(alpha)
         compared = number >= self._half
@@ -199,13 +199,13 @@ class EpisodeScores:
         return thresholds_together(conformal_quantile(largest, alpha, confidence), scale, self.seen_together)
 
     def scales(self, alpha: float) -> Floats:
-        """A large score of each group, (J,), of the episodes that are not compared; see `together.scales`."""
+        """A large score of each group, (J,), from the episodes that are not compared; see `together.scales`."""
         spread = self._only(self._numbers < self._half)
         return scales(spread.scores, spread.starts, alpha, max(1.0, len(spread.scores) / max(1, self._half)))
 
     @property
     def n_together(self) -> int:
-        """Episodes that are compared for all steps at once."""
+        """Number of episodes that are compared for all steps at once."""
         return self._count - self._half
 
     @property
@@ -217,8 +217,8 @@ class EpisodeScores:
     def _numbers(self) -> Ints:
         if self.episode is None:
             raise CaptureError(
-                "this calibration was saved without the numbers of its episodes, which regions for all steps of an episode "
-                "at once need; calibrate again, with fit(X, Y, episodes=...), and save it."
+                "this calibration was saved without episode numbers, which regions for all steps of an episode at once "
+                "need; calibrate again with fit(X, Y, episodes=...), and save it."
             )
         return self.episode
 
@@ -228,17 +228,17 @@ class EpisodeScores:
 
     @property
     def _half(self) -> int:
-        """How many episodes, by number the first, set scales."""
+        """Number of episodes that set scales; these are the first by number."""
         return self._count // 2
 
     def _only(self, kept: Bools) -> GroupScores:
-        """Some of the scores, those `kept` (n,)."""
+        """The scores that are `kept` (n,)."""
         starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
         return GroupScores(self.scores[kept], starts.astype(np.int64))
 
 
 def _reaches(steps: Ints, needed: Fraction) -> int:
-    """First row up to which weights 1 / steps add up to `needed`, exactly: sums of floats only say where to look."""
+    """First row up to which weights 1 / steps add up to `needed`, exactly: float sums only narrow the search."""
     row = int(np.searchsorted(np.cumsum(1.0 / steps), float(needed) * (1 - 1e-9)))
     while _weight(steps[: row + 1]) < needed:
         row += 1

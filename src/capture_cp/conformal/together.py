@@ -1,4 +1,4 @@
-"""All steps at once: scores in units of a scale per group, one number for all groups, and thresholds from both."""
+"""Thresholds for all steps at once: one scale per group, times one number for all groups."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import numpy as np
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.conformal.quantile import conformal_rank
 
-#: A group's scale is at least this share of the largest one: scores of zero are common in contact.
+#: A group's scale is at least this fraction of the largest scale: scores of zero are common in contact.
 SMALLEST_SCALE = 1e-3
 TINY = float(np.finfo(np.float64).tiny)
 
 
 def numbered_at_random(episodes: Ints, rng: np.random.Generator) -> Ints:
-    """The episodes (n,) of n rows as numbers 0, 1, ... in random order, whatever their scores: (n,)."""
+    """The episodes (n,) of n rows as numbers 0, 1, ... in random order, independent of the scores: (n,)."""
     _, number = np.unique(episodes, return_inverse=True)
     return rng.permutation(int(number.max(initial=-1)) + 1)[number].astype(np.int64)
 
 
 def scales(scores: Floats, starts: Ints, alpha: float, steps: float) -> Floats:
-    """A large score of each group, (J,): the quantile at 1 - alpha / steps, where `steps` are those of a run, on average.
+    """A large score of each group, (J,): the quantile at 1 - alpha / steps, with `steps` the mean length of a run.
 
-    Group j is `scores[starts[j]:starts[j + 1]]`, sorted, of runs that are never compared with their scales. With the true
-    quantiles a run would leave its scales alpha times on average, so that one number for all groups would be at most 1;
-    steps that fail together make it smaller. Any positive numbers would do for coverage: a group with too few scores takes
-    its largest, one without the largest of all.
+    Group j is `scores[starts[j]:starts[j + 1]]`, sorted, from runs that are never compared with their scales. With the true
+    quantiles a run would exceed its scales alpha times on average, so the one number for all groups would be at most 1;
+    steps that fail together make it smaller. Coverage holds for any positive scales: a group with too few scores uses its
+    largest score, a group without scores the largest of all.
     """
     sizes, scale = np.diff(starts), np.zeros(len(starts) - 1)
     for j, (start, size) in enumerate(zip(starts, sizes)):
@@ -37,18 +37,18 @@ def scales(scores: Floats, starts: Ints, alpha: float, steps: float) -> Floats:
 
 
 def thresholds_together(q: float, scale: Floats, seen: Bools) -> Floats:
-    """Threshold of each group, (J,): q times its scale (J,), and +inf where no compared run has been `seen` (J,).
+    """Threshold of each group, (J,): q times its scale (J,), +inf for groups not `seen` (J,) in a compared run.
 
-    A group that none has been in may be a stratum that was isolated for that very reason.
+    A group that no compared run has visited may be a stratum that was isolated for that very reason.
     """
     return np.where(seen, exact_product(q, scale), np.inf)
 
 
 def exact_product(q: float, scale: Floats) -> Floats:
-    """The largest t (J,) with t / scale <= q in floating point: the run that sets q passes its own thresholds."""
+    """The largest t (J,) with t / scale <= q in floating point, so that the run that sets q passes its own thresholds."""
     if not np.isfinite(q):
         return np.full(len(scale), np.inf)
-    # positive floats are ordered as their bits are, so that halving ends after 64 steps wherever q and scale lie
+    # positive floats are ordered like their bits, so bisection ends after 64 steps for any q and scale
     low = np.zeros(len(scale), dtype=np.int64)
     high = np.full(len(scale), np.finfo(np.float64).max).view(np.int64)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Thresholds from calibration scores that count by weight, since new inputs are drawn otherwise than the logged ones."""
+"""Thresholds from weighted calibration scores, for new inputs whose distribution differs from the log's."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ HALF = 27  # bits of the lower half of a float's 53
 
 
 class Ratios(NamedTuple):
-    """How much likelier each logged row is among new ones.
+    """Density ratio of new to logged inputs at each logged row.
 
     Attributes:
-        weights: (n,), up to one factor that all rows and `largest` share.
+        weights: (n,), up to a factor common to all rows and `largest`.
         largest: a bound of the weight of any row, logged or new.
     """
 
@@ -30,10 +30,10 @@ class Ratios(NamedTuple):
 
 @dataclass(frozen=True)
 class WeightedScores:
-    """Calibration scores with weights, for rows of one distribution and promises about another.
+    """Weighted calibration scores: rows from one distribution, a guarantee for another.
 
     Sorted as in `GroupScores`. `weights` (n,) are the ratios of the new density to the logged one at each row's input, and
-    `largest` bounds that ratio everywhere. The threshold of a group of total weight W is the smallest score q up to which
+    `largest` bounds this ratio everywhere. The threshold of a group of total weight W is the smallest score q up to which
     the weights add up to (1 - alpha)(W + largest), and +inf if they never do. All sums are exact.
 
     It holds for a new row of the new distribution, given its group: P(miss | group j) <= alpha. Proof for group j, whose
@@ -63,12 +63,12 @@ class WeightedScores:
 
     @cached_property
     def effective_sizes(self) -> Floats:
-        """(sum of weights)² / (sum of squared weights) of each group: how many equal weights would say as much, (J,)."""
+        """Effective sample size of each group, (sum of weights)² / (sum of squared weights): (J,)."""
         sizes = np.zeros(len(self.starts) - 1)
         for j, (a, b) in enumerate(pairwise(self.starts)):
             most = self.weights[a:b].max(initial=0.0)
             if most > 0:
-                shares = self.weights[a:b] / most  # of equal weights exactly 1, so that their number comes out exactly
+                shares = self.weights[a:b] / most  # exactly 1 for equal weights, so that their count is exact
                 sizes[j] = shares.sum() ** 2 / (shares**2).sum()
         return sizes
 
@@ -87,12 +87,12 @@ class WeightedScores:
 
     @property
     def times_largest(self) -> Floats:
-        """Total weight of each group in rows of the largest weight that is possible: (J,)."""
+        """Total weight of each group, in units of the largest possible weight: (J,)."""
         bound = Fraction(self.largest)
         return np.array([float(total / bound) for total in self.totals])
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
-        """Threshold of every group: (J,), +inf where the effective size is too small, or the total weight."""
+        """Threshold of every group: (J,), +inf where the effective size or the total weight is too small."""
         _without(confidence)
         enough = self.sizes >= size_needed(alpha)
         share, bound = 1 - as_fraction(failure_rate(alpha)), Fraction(self.largest)
@@ -104,9 +104,9 @@ class WeightedScores:
         return q
 
     def _reaches(self, j: int, needed: Fraction) -> int:
-        """First row of group j up to which weights add up to `needed`, exactly: sums of floats only say where to look."""
+        """First row of group j up to which weights add up to `needed`, exactly: float sums only narrow the search."""
         weights, sums = self.weights[self.starts[j] : self.starts[j + 1]], self._running[j]
-        nearly = float(needed / Fraction(self.largest)) * (1 - (len(weights) + 4) * 2.0**-52)  # more than n roundings
+        nearly = float(needed / Fraction(self.largest)) * (1 - (len(weights) + 4) * 2.0**-52)  # margin: over n roundings
         row = int(np.searchsorted(sums, nearly))
         reached = exact_sum(weights[: row + 1])
         while reached < needed:
@@ -116,12 +116,12 @@ class WeightedScores:
 
     @cached_property
     def _running(self) -> list[Floats]:
-        """Running sums of each group's weights, as shares of `largest`, so that none is too large for a float."""
+        """Running sums of each group's weights, divided by `largest` to avoid overflow."""
         return [np.cumsum(self.weights[a:b] / self.largest) for a, b in pairwise(self.starts)]
 
 
 def exact_sum(values: Floats) -> Fraction:
-    """Sum of finite floats (n,), none of which is negative, without rounding.
+    """Exact sum of finite, non-negative floats (n,).
 
     >>> exact_sum(np.array([0.1] * 10)) == 10 * Fraction(0.1)
     True
@@ -142,6 +142,6 @@ def exact_sum(values: Floats) -> Fraction:
 def _without(confidence: float | None) -> None:
     if confidence is not None:
         raise CaptureError(
-            "confidence is not available for a calibration with a shift, since weighted scores have no exact rank; ask "
-            "without it, or calibrate on transitions of the new distribution."
+            "confidence is not available for a calibration with a shift, since weighted scores have no exact rank; leave "
+            "it out, or calibrate on transitions of the new distribution."
         )

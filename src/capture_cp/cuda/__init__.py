@@ -1,4 +1,4 @@
-"""The GPU: whether there is one, arrays on it, and the conformal kernels compiled for it from the functions of `kernels`.
+"""GPU support: device detection, arrays, and conformal kernels compiled from the functions of `kernels`.
 
-Nothing here is imported unless a device other than "cpu" is asked for.
+Nothing here is imported unless a device other than "cpu" is requested.
 """

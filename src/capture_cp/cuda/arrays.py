@@ -1,4 +1,4 @@
-"""Arrays on the GPU: those of PyTorch, JAX, CuPy and Numba are taken as they are, NumPy's are copied there."""
+"""Arrays on the GPU: PyTorch, JAX, CuPy and Numba arrays are used without a copy; NumPy arrays are copied there."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from capture_cp.base.checks import CaptureError
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
-#: Threads of a block, where nothing speaks for another number.
+#: Default number of threads per block.
 THREADS = 128
 
 
 def is_on_device(array: Any) -> bool:
-    """Whether an array lives on the GPU, whichever library made it."""
+    """Whether an array is on the GPU, from any library."""
     return hasattr(array, "__cuda_array_interface__") or _is_numbas(array)
 
 
@@ -32,7 +32,7 @@ def _as_numbas(array: Any) -> Any:
 def device_array(name: str, array: Any, dtype: Any, shape: tuple[int | None, ...]) -> Any:
     """The array on the GPU, C-contiguous, of this type and shape (None for any length).
 
-    One that is there already is used without a copy, so it must have the right type; a NumPy array is converted and copied.
+    An array already there is used without a copy, so it must have the right type; a NumPy array is converted and copied.
     """
     kind = np.dtype(dtype)
     there = is_on_device(array)
@@ -44,32 +44,34 @@ def device_array(name: str, array: Any, dtype: Any, shape: tuple[int | None, ...
     if not there:
         return cuda.to_device(found)
     if not found.is_c_contiguous():
-        raise CaptureError(f"{name} is not contiguous on the GPU; make it so first, for example with .contiguous().")
+        raise CaptureError(f"{name} is not contiguous on the GPU; make it contiguous first, for example with .contiguous().")
     return found
 
 
 def _converted(name: str, array: Any, kind: np.dtype[Any]) -> Any:
-    """A NumPy array of this type; whole numbers are not made of others."""
+    """A NumPy array of this type; other numbers are not converted to integers."""
     try:
         given = np.asarray(array)
         if kind.kind in "iu" and given.dtype.kind not in "iub":
             raise TypeError
         return np.ascontiguousarray(given, dtype=kind)
     except (TypeError, ValueError):
-        raise CaptureError(f"{name} is no array of {kind}; give numbers of that kind, as many in every row.") from None
+        raise CaptureError(
+            f"{name} is not an array of {kind}; pass numbers of that type, with rows of equal length."
+        ) from None
 
 
 def tuple_on_device(values: T) -> T:
-    """A NamedTuple with its arrays copied to the GPU; numbers stay as they are."""
+    """A NamedTuple with its arrays copied to the GPU; numbers are unchanged."""
     parts = [cuda.to_device(np.ascontiguousarray(v)) if isinstance(v, np.ndarray) else v for v in values]
     return type(values)(*parts)
 
 
 class Exchanged:
-    """Arrays of eight-byte numbers that the GPU and the processor have side by side, so that neighbours travel in one copy.
+    """Arrays of eight-byte numbers in contiguous memory on the GPU and the CPU, so that neighbours transfer in one copy.
 
     Args:
-        arrays: of the types and shapes that are wanted, by name; what is in them is not looked at.
+        arrays: arrays of the required types and shapes, by name; their contents are ignored.
     """
 
     def __init__(self, **arrays: npt.NDArray[Any]) -> None:
@@ -78,7 +80,7 @@ class Exchanged:
         self._pinned = cuda.pinned_array(int(ends[-1]), np.int64)
         self._there = cuda.device_array(int(ends[-1]), np.int64)
         views = {name: (slice(*self._places[name]), array.dtype, array.shape) for name, array in arrays.items()}
-        #: The arrays of the processor, and those of the GPU.
+        #: The arrays on the CPU, and those on the GPU.
         self.host = {name: self._pinned[at].view(kind).reshape(shape) for name, (at, kind, shape) in views.items()}
         self.device = {name: self._there[at].view(kind).reshape(shape) for name, (at, kind, shape) in views.items()}
 
@@ -97,5 +99,5 @@ class Exchanged:
 
 
 def blocks(n: int, threads: int = THREADS) -> int:
-    """Blocks that give each of n items a thread; at least one, since a launch of none is an error."""
+    """Number of blocks with one thread for each of n items; at least one, since an empty launch is an error."""
     return max(1, -(-n // threads))

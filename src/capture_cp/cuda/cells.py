@@ -1,8 +1,8 @@
-"""The cells of regions on a GPU, counted by stratum and weighed: a block per region.
+"""Counts of the cells of regions by stratum on a GPU, with optional weights: one block per region.
 
-A block takes as many columns at a time as it has threads. Each thread finds the cells of one column that are within reach;
-then each warp takes column after column, its lanes a cell each. Which cells a region holds is decided by the functions of
-`capture_cp.kernels.cells`, as on the processor.
+A block processes as many columns at a time as it has threads. Each thread finds the cells of one column that are within
+reach; then each warp processes column after column, with one cell per lane. The functions of `capture_cp.kernels.cells`
+decide which cells are in a region, as on the CPU.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from capture_cp.kernels.cells import (
 from capture_cp.kernels.distance import SE2
 from capture_cp.kernels.nearest import enough_within
 
-#: Threads of a block, a power of two, and of a warp.
+#: Threads per block, a power of two, and per warp.
 THREADS, WARP = 256, 32
-#: Most numbers of a configuration whose cells are counted: a thread's own memory has a fixed size.
+#: Largest number of coordinates for which cells are counted: a thread's local memory has a fixed size.
 MOST_DIMS = 8
 
 
@@ -82,7 +82,7 @@ def _range(regions, cloud, whiten, corners, widest, centre, first, extent, colum
 
 @cuda.jit(device=True)
 def _holds(regions, cloud, whiten, corners, limit, centre):
-    """Whether a region holds a configuration (dc,) whose limit is this."""
+    """Whether a region with this limit contains a configuration (dc,)."""
     last = cloud.shape[1] - 1
     if not limit >= 0.0:
         return False
@@ -100,7 +100,7 @@ def _holds(regions, cloud, whiten, corners, limit, centre):
 
 @cuda.jit(device=True)
 def _gathered(partial, total):
-    """The sum of every thread's total, in an order that does not change."""
+    """The sum of all threads' totals, in a fixed order."""
     partial[cuda.threadIdx.x] = total
     half = cuda.blockDim.x // 2
     while half > 0:
@@ -116,8 +116,8 @@ def _gathered(partial, total):
 def count_cells(regions, limits, first, extent, columns, counts, sums):
     """Add the cells of region i to counts[i] (M + 1,), infeasible ones last, and their summed weights to sums[i].
 
-    `limits` (n, M + 1) as in `capture_cp.kernels.cells`; `first`, `extent` (n, dc) hold every candidate; `sums` (n,), or
-    (0,) where nothing is to be summed.
+    `limits` (n, M + 1) are as in `capture_cp.kernels.cells`; `first`, `extent` (n, dc) are index boxes that contain every
+    candidate cell; `sums` (n,), or (0,) if there are no weights.
     """
     i, thread, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     cloud, infeasible, last = regions.clouds[i], limits.shape[1] - 1, first.shape[1] - 1
@@ -154,7 +154,7 @@ def count_cells(regions, limits, first, extent, columns, counts, sums):
                 if _holds(regions, cloud, whiten, corners, limits[i, m], centre[: last + 1]):
                     if columns.weights.shape[0] > 0:
                         total += np.float64(columns.weights[numbers[other], cell])
-                    if m != held:  # neighbours mostly share a stratum: sums leave the thread when it changes
+                    if m != held:  # neighbours mostly share a stratum: sums are written out only when it changes
                         cuda.atomic.add(counts, (i, held), run)
                         held, run = m, 0
                     run += 1

@@ -1,6 +1,6 @@
-"""Scores, membership, thresholds and cells of regions on the GPU, by the functions that the processor uses.
+"""Scores, membership, thresholds and cells of regions on the GPU, with the same functions as on the CPU.
 
-Arrays are on the GPU, by default float64, and so are the answers. Regions are those of `capture_cp.kernels.cells`.
+Arrays are on the GPU, by default float64, and so are the results. Regions are those of `capture_cp.kernels.cells`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from capture_cp.kernels.tree import find_leaf
 
 @njit(cache=True)
 def _column(stratum, columns):
-    """The column of a stratum, the last for what is infeasible; no number leads out of the table."""
+    """The column of a stratum, the last one if infeasible; the result is never out of bounds."""
     return stratum if 0 <= stratum < columns else columns - 1
 
 
@@ -99,7 +99,7 @@ def _tally(labels, chosen, out):
             cuda.atomic.add(out, (i, m), found)
 
 
-# -- what the host calls ----------------------------------------------------------------------------------------------
+# -- called from the host ----------------------------------------------------------------------------------------------
 
 
 def scores(regions: Regions, Y: Any) -> Any:
@@ -110,9 +110,9 @@ def scores(regions: Regions, Y: Any) -> Any:
 
 
 def within(regions: Regions, Y: Any, labels: Any, limits: Any, out: Any = None) -> Any:
-    """Whether each row of Y (n * r, dc) is in its region, r rows for each in turn: bool (n * r,).
+    """Whether each row of Y (n * r, dc) is in its region, with r consecutive rows per region: bool (n * r,).
 
-    `labels` (n * r,) are the strata of Y; `limits` (n, M + 1) those of each stratum and of what is infeasible.
+    `labels` (n * r,) are the strata of Y; `limits` (n, M + 1) are the limits of each stratum, infeasible space last.
     """
     out = cuda.device_array(Y.shape[0], np.bool_) if out is None else out
     launch(_within, some_blocks(Y.shape[0]), regions, Y, labels, limits, out)
@@ -120,13 +120,13 @@ def within(regions: Regions, Y: Any, labels: Any, limits: Any, out: Any = None) 
 
 
 def count_cells(regions: Regions, limits: Any, first: Any, extent: Any, columns: Columns, out: Any = None) -> Any:
-    """Cells of each region, by stratum, infeasible ones last: int64 (n, M + 1), added to `out` if it is given.
+    """Cells of each region, by stratum, infeasible ones last: int64 (n, M + 1), added to `out` if it is passed.
 
-    `limits` as in `within`; `first`, `extent` (n, dc) the index boxes that hold the candidates.
+    `limits` are as in `within`; `first`, `extent` (n, dc) are the index boxes that contain the candidates.
     """
     if first.shape[1] > cells.MOST_DIMS:
         raise CaptureError(
-            f"a GPU counts cells of up to {cells.MOST_DIMS} axes, and these have {first.shape[1]}; use the CPU."
+            f"a GPU counts cells with up to {cells.MOST_DIMS} axes, but these have {first.shape[1]}; use the CPU."
         )
     out = zeros(limits.shape, np.int64) if out is None else out
     nothing = cuda.device_array(0, np.float64)
@@ -137,9 +137,10 @@ def count_cells(regions: Regions, limits: Any, first: Any, extent: Any, columns:
 
 
 def whole_strata(sizes: Any, limits: Any, thresholds: Any) -> tuple[Any, Any]:
-    """Strata that belong as a whole need not be looked through: reach (n,) of the others, and counts (n, M + 1) so far.
+    """Handle strata that are in a region as a whole: reach (n,) of the others, and counts (n, M + 1) so far.
 
-    `sizes` (M,) of the strata in cells, `thresholds` (n, M); in `limits` (n, M + 1) whole strata are set to admit nothing.
+    `sizes` (M,) are the numbers of cells of the strata, `thresholds` (n, M). In `limits` (n, M + 1) whole strata are set to
+    admit nothing.
     """
     reach, counts = cuda.device_array(limits.shape[0], np.float64), zeros(limits.shape, np.int64)
     launch(_whole_strata, some_blocks(limits.shape[0]), sizes, limits, thresholds, reach, counts)
@@ -155,9 +156,9 @@ def index_boxes(regions: Regions, reach: Any, columns: Columns) -> tuple[Any, An
 
 
 def look_up(tree: tuple[Any, ...], values: Any, X: Any, columns: int) -> Any:
-    """Value of the leaf of each input X (n, dx) in every stratum: (n, columns), -1 in those beyond the strata.
+    """Value of the leaf of each input X (n, dx) in every stratum: (n, columns), -1 in columns beyond the strata.
 
-    `tree` is nodes, roots (M,) and features of the strata (M, df); `values` (nodes,).
+    `tree` holds the nodes, the roots (M,) and the features of the strata (M, df); `values` has shape (nodes,).
     """
     out = cuda.device_array((X.shape[0], columns), np.float64)
     launch(_look_up, some_blocks(X.shape[0]), *tree, values, X, out)
@@ -165,7 +166,7 @@ def look_up(tree: tuple[Any, ...], values: Any, X: Any, columns: int) -> Any:
 
 
 def tally(labels: Any, chosen: Any, out: Any) -> None:
-    """Add to out (n, M), int64, how many of the chosen rows each input has in each stratum; `labels`, `chosen` (n * r,)."""
+    """Add the number of chosen rows of each input in each stratum to out (n, M), int64; `labels`, `chosen` (n * r,)."""
     launch(_tally, out.shape[0], labels, chosen, out, threads=2 * THREADS)
 
 
@@ -175,5 +176,5 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def some_blocks(rows: int) -> int:
-    """Blocks with a thread for each row, none for no rows."""
+    """Number of blocks with one thread per row, 0 for no rows."""
     return blocks(rows) if rows else 0

@@ -1,4 +1,4 @@
-"""Where to compute: the processor, or a CUDA GPU through numba-cuda."""
+"""Choice of the device: the CPU, or a CUDA GPU through numba-cuda."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEVICES = ("cpu", "cuda", "auto")
 
 
 def chosen_device(device: str) -> Literal["cpu", "cuda"]:
-    """The device to compute on: `auto` takes a GPU where there is one; `cuda` without one is refused in a sentence."""
+    """The device to compute on: `auto` uses a GPU if there is one; `cuda` without one raises an error."""
     known_name("device", device, DEVICES)
     if device == "cpu":
         return "cpu"
@@ -29,20 +29,20 @@ def chosen_device(device: str) -> Literal["cpu", "cuda"]:
 
 
 def require_cuda() -> Any:
-    """The module `numba.cuda`, or an error that says what is missing."""
+    """The module `numba.cuda`, or an error that explains what is missing."""
     chosen_device("cuda")
     from numba import cuda
 
     return cuda
 
 
-#: Whether this process was forked from one that had used the GPU, which CUDA does not survive.
+#: Whether this process was forked from one that had used the GPU, which CUDA does not support.
 _lost = False
 
 
 @cache
 def _trouble() -> str | None:
-    """Why there is no GPU to use, in words; None if there is one."""
+    """Why no GPU can be used; None if one can."""
     from numba import config
 
     if config.ENABLE_CUDASIM:
@@ -54,18 +54,18 @@ def _trouble() -> str | None:
         )
     if find_spec("numba_cuda") is None:
         return 'numba-cuda is not installed; install it with: pip install "capture-cp[cuda]", or use device "cpu".'
-    if not hasattr(np, "row_stack"):  # NumPy 2.5 has dropped a name that numba-cuda still imports
+    if not hasattr(np, "row_stack"):  # NumPy 2.5 removed a name that numba-cuda still imports
         setattr(np, "row_stack", np.vstack)  # noqa: B010
     from numba import cuda
 
-    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # kernels that end a plan are small on purpose
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # the last kernels of a plan are small on purpose
     if not cuda.is_available():
-        return 'no NVIDIA GPU with a working driver was found; use device "cpu", or "auto" to take a GPU where there is one.'
+        return 'no NVIDIA GPU with a working driver was found; use device "cpu", or "auto" to use a GPU if there is one.'
     return None
 
 
 def _after_fork() -> None:
-    """In a child process: remember that the parent has used the GPU, if it has."""
+    """Record in a child process whether the parent has used the GPU."""
     global _lost
     if _trouble.cache_info().currsize and _trouble() is None:
         _lost = True

@@ -1,8 +1,8 @@
-"""Kernels that round as the processor does.
+"""Kernels that round exactly like the CPU.
 
-A GPU's compiler makes one instruction of a product and the sum it goes into, which rounds once where the processor rounds
-twice. A point that sets a threshold would then no longer be sure to pass it on another machine: see "Squares, exactly" in
-docs/architecture.md. Kernels decorated with `exact_kernel` and started here are compiled without that.
+A GPU compiler fuses a product and a sum into one instruction, which rounds once where the CPU rounds twice. A point that
+sets a threshold might then fail to pass it on another machine: see "Squares, exactly" in docs/learn/architecture.md. Kernels
+decorated with `exact_kernel` and launched here are compiled without fused operations.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from numba import config, cuda
 from capture_cp.cuda.arrays import THREADS
 
 _COMPILING = threading.RLock()
-#: Nothing is left to the linker, which would make one instruction of two again.
+#: Nothing is left to the linker, which would fuse the operations again.
 _UNLINKED: dict[str, Any] = {"cache": True} if config.ENABLE_CUDASIM else {"cache": True, "lto": False}
 
 
 def exact_kernel(function: Callable[..., None]) -> Any:
-    """A kernel that rounds as the processor does, if it is compiled within `unfused`, as `launch` does."""
-    return cuda.jit(function, **_UNLINKED)  # as a decorator with arguments, cuda.jit forgets some of them
+    """A kernel that rounds like the CPU, if it is compiled within `unfused`, as `launch` does."""
+    return cuda.jit(function, **_UNLINKED)  # used as a decorator with arguments, cuda.jit ignores some of them
 
 
 @contextmanager
 def unfused() -> Iterator[None]:
-    """Kernels that are compiled while the block lasts keep products and sums apart; numba has no option for it."""
+    """Disable fused multiply-add for kernels compiled during the block; numba has no option for it."""
     if config.ENABLE_CUDASIM:
         yield
         return
@@ -48,7 +48,7 @@ def unfused() -> Iterator[None]:
 
 
 def launch(kernel: Any, blocks: int, *arguments: Any, threads: int = THREADS) -> None:
-    """Start a kernel; nothing to do for no blocks, which CUDA would refuse."""
+    """Launch a kernel; does nothing for zero blocks, which CUDA would reject."""
     if blocks:
         with unfused():
             kernel[blocks, threads](*arguments)

@@ -1,8 +1,8 @@
-"""Launches recorded once and replayed as one: a few small kernels would otherwise wait longer to start than to run.
+"""Kernel launches recorded once and replayed as one graph: small kernels otherwise take longer to launch than to run.
 
-While a stream is recorded, CUDA refuses to free memory, and gives up what it has recorded. Arrays are freed by their
-finalizers, which run whenever an object goes or the garbage collector comes by. So nothing is freed until the recording has
-ended.
+While a stream is being recorded, freeing memory is an error in CUDA and discards the recording. Arrays are freed by their
+finalizers, which run whenever an object is deleted or the garbage collector runs. So nothing is freed until the recording
+has ended.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 from numba import config, cuda
 
 _RECORDING = threading.Lock()
-#: Graphs that nobody replays any more. A finalizer may run anywhere: they are destroyed before the next one is recorded.
+#: Unused graphs. A finalizer may run at any time, so they are destroyed only before the next one is recorded.
 _UNUSED: deque[Any] = deque()
 
 
 class Recorded:
-    """Work on a stream that is always the same: it runs once, is recorded, and is then replayed as a CUDA graph.
+    """Repeated work on a stream: it runs once, is recorded, and is then replayed as a CUDA graph.
 
     `work(stream)` may launch kernels and copy between device and pinned memory. The arrays it uses must stay alive.
     """
@@ -35,9 +35,9 @@ class Recorded:
         self._replay: Callable[[], Any] | None = None
 
     def __call__(self) -> None:
-        """Do the work, and wait for it."""
+        """Do the work and wait until it is complete."""
         if self._replay is not None:
-            cuda.current_context()  # in a thread that has not used the GPU yet
+            cuda.current_context()  # needed in a thread that has not used the GPU yet
             _checked(self._replay())
         else:
             self._work(self._stream)
@@ -59,7 +59,7 @@ class Recorded:
         self._replay = partial(driver.cuGraphLaunch, graph, stream)
 
     def _captured(self, stream: Any) -> Any:
-        """The work as a graph; the stream is as before, whatever happens."""
+        """The work as a graph; the stream is restored even after an error."""
         from cuda.bindings import driver
 
         _checked(driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
@@ -74,7 +74,7 @@ class Recorded:
 
 @contextmanager
 def nothing_freed() -> Iterator[None]:
-    """No memory of a GPU is freed while the block lasts: what would be is freed later."""
+    """Defer all freeing of GPU memory until the block ends."""
     with _RECORDING, cuda.defer_cleanup():
         collects = gc.isenabled()
         gc.disable()

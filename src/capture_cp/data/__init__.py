@@ -1,1 +1,1 @@
-"""Logged transitions and rollouts, and the files they are kept in."""
+"""Logged transitions and rollouts, and their file formats."""

@@ -1,4 +1,4 @@
-"""The files of a bag as one: its topics with their definitions, and messages of some of them."""
+"""The files of a bag as one: its topics with their definitions, and the messages of selected topics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST = 1 << 20
 
 
 class Bag:
-    """A bag: one .mcap or .db3 file, or the folder that rosbag2 made, with one or more of them."""
+    """A bag: one .mcap or .db3 file, or a rosbag2 folder with one or more of them."""
 
     def __init__(self, path: Path) -> None:
         _needs_rosbags()
@@ -35,13 +35,13 @@ class Bag:
         self.start, self.end = min(file.start for file in self.files), max(file.end for file in self.files)
 
     def count(self, topic: str) -> int:
-        """How many messages a topic has."""
+        """Number of messages of a topic."""
         return sum(file.counts.get(number, 0) for file in self.files for number, t in file.topics.items() if t.name == topic)
 
     def definitions(self, topic: Topic) -> Definitions:
-        """Fields of the type of a topic and of all types in it: from the bag, or as ROS 2 ships them."""
+        """Fields of a topic's type and of all types in it: from the bag, or the definitions shipped with ROS 2."""
         if topic.encoding != "cdr":
-            raise CaptureError(f"topic {topic.name} of {self.path} is in the encoding {topic.encoding!r}; expected 'cdr'.")
+            raise CaptureError(f"topic {topic.name} of {self.path} has the encoding {topic.encoding!r}; expected 'cdr'.")
         if len(topic.definition) > LONGEST:
             raise CaptureError(f"the definition of {topic.kind} in {self.path} has over {LONGEST:,} characters.")
         with _clear(self.path):
@@ -54,7 +54,7 @@ class Bag:
         return known
 
     def messages(self, names: Collection[str]) -> dict[str, tuple[Ints, list[bytes]]]:
-        """Stamps (n,) in ns and contents of all messages of some topics, as they were received."""
+        """Receive time stamps (n,) in ns and contents of all messages of some topics."""
         found: dict[str, tuple[list[int], list[bytes]]] = {name: ([], []) for name in names}
         with _clear(self.path):
             for file in self.files:
@@ -67,7 +67,7 @@ class Bag:
             return {name: (np.array(stamps, dtype=np.int64), contents) for name, (stamps, contents) in found.items()}
 
     def first(self) -> dict[str, bytes]:
-        """The first message of every topic that has any."""
+        """The first message of every topic with messages."""
         found: dict[str, bytes] = {}
         with _clear(self.path):
             for file in self.files:
@@ -84,7 +84,7 @@ class Bag:
         return self.topics[known_name(f"topic in {self.path}", name, self.topics)]
 
     def layout(self, topic: Topic, content: bytes) -> Layout:
-        """Where the fields of a message lie."""
+        """The byte layout of a message's fields."""
         try:
             return layout_of(self.definitions(topic), topic.kind, content)
         except Unreadable as error:
@@ -92,7 +92,7 @@ class Bag:
 
 
 def is_bag(folder: Path) -> bool:
-    """Whether a folder is one that rosbag2 made."""
+    """Whether a folder was written by rosbag2."""
     return folder.is_dir() and (folder / "metadata.yaml").is_file()
 
 
@@ -104,7 +104,9 @@ def _files(path: Path) -> list[Path]:
     entries = sorted(path.iterdir(), key=natural)
     found = [entry for entry in entries if entry.suffix.lower() in READERS]
     if any(entry.suffix.lower() == ".zstd" for entry in entries):
-        raise CaptureError(f"bag {path} has files that are packed as a whole; unpack them first, with: zstd -d FILE.")
+        raise CaptureError(
+            f"bag {path} has files that are compressed as a whole; decompress them first, with: zstd -d FILE."
+        )
     if not found:
         raise CaptureError(f"bag {path} has no file that ends in {' or '.join(READERS)}; copy it there.")
     return found
@@ -112,7 +114,7 @@ def _files(path: Path) -> list[Path]:
 
 @lru_cache(maxsize=64)
 def _definitions(language: str, text: str, kind: str) -> Definitions:
-    """What a definition says, which takes long to find out, and is the same in all bags of a folder."""
+    """A parsed definition, cached: parsing is slow, and the definition is the same in all bags of a folder."""
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
     if language == "ros2msg" and text:
@@ -124,7 +126,7 @@ def _definitions(language: str, text: str, kind: str) -> Definitions:
 
 
 def _idl(text: str) -> Definitions:
-    """Definitions in IDL: one, or several under lines of equal signs."""
+    """Definitions in IDL: one, or several separated by lines of equal signs."""
     from rosbags.typesys import get_types_from_idl as parse
 
     line = "=" * 80 + "\n"
@@ -144,7 +146,7 @@ def _needs_rosbags() -> None:
 
 @contextmanager
 def _clear(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a file becomes one sentence."""
+    """Turn any error while reading a file into one sentence."""
     try:
         yield
     except (CaptureError, GeneratorExit):

@@ -1,4 +1,4 @@
-"""Logs in bags of ROS 2: messages that come when they come, brought into rows."""
+"""Logs in ROS 2 bags: asynchronous messages, aligned into rows."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from capture_cp.data.source import Column, LogSource
 from capture_cp.data.whole import TableSource
 
 TIME = "time"
-#: A gap is longer than so many median intervals of a topic.
+#: An interval longer than this many median intervals of a topic is a gap.
 GAP = 3
-#: Shares of rows without a new value above which it is reported, and refused.
+#: Fractions of rows without a new value above which a topic is reported, and above which it is an error.
 REPORTED, REFUSED = 0.01, 0.5
 _STAMP = ("header.stamp.sec", "header.stamp.nanosec")
 
 
 class BagSource(LogSource):
-    """A bag, before it is known which topic makes its rows."""
+    """A bag before the topic that defines its rows is known."""
 
     messages = True
 
@@ -39,7 +39,7 @@ class BagSource(LogSource):
         raise CaptureError(f"{self.path} is a bag: its rows are the messages of the action's topic; name one.")
 
     def columns(self) -> tuple[Column, ...]:
-        """Fields of all topics, as their first messages have them."""
+        """Fields of all topics, from their first messages."""
         bag = Bag(self.path)
         found = [Column(TIME, "number")]
         for name, content in bag.first().items():
@@ -55,7 +55,7 @@ class BagSource(LogSource):
 
 
 class BagTable(TableSource):
-    """A bag as rows: one for each message of a topic, with what other topics held at that time."""
+    """A bag as rows: one for each message of a topic, with the latest values of other topics at that time."""
 
     def __init__(self, path: Path, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> None:
         super().__init__(path)
@@ -75,7 +75,7 @@ class BagTable(TableSource):
         return super().__getstate__() | {"_table": None}
 
     def _odd(self) -> tuple[Ints, list[str]]:
-        """Rows that lead nowhere, and what to say; known once the bag was read, also when it is forgotten."""
+        """Rows without a successor, and notes; computed when the bag is read, and retained after `release`."""
         if self._found is None:
             self._table = self._read()
         assert self._found is not None
@@ -94,7 +94,7 @@ class BagTable(TableSource):
         return table
 
     def _wanted(self, bag: Bag) -> dict[str, list[str]]:
-        """The fields that are wanted of each topic."""
+        """The requested fields of each topic."""
         wanted: dict[str, list[str]] = {}
         for name in self.names:
             if name != TIME:
@@ -109,7 +109,7 @@ class BagTable(TableSource):
         return {_split(self.path, name)[0] for name in self.after if name != TIME}
 
     def _topic(self, bag: Bag, name: str, fields: list[str], stamps: Ints, contents: list[bytes]) -> _Topic:
-        """One topic, decoded; its stamps are those of the clock."""
+        """One topic, decoded, with the time stamps of the selected clock."""
         if not contents:
             raise CaptureError(f"topic {name} of {self.path} has no messages; name another.")
         topic = bag.topics[name]
@@ -147,9 +147,9 @@ class _Topic:
 
     @property
     def longest(self) -> float:
-        """The longest interval between messages, or age of one, that is no gap; in ns."""
+        """The longest interval between messages, or age of a message, that is not a gap; in ns."""
         intervals = np.diff(self.stamps)
-        intervals = intervals[intervals > 0]  # messages that come together say nothing of the rate
+        intervals = intervals[intervals > 0]  # simultaneous messages carry no information about the rate
         return float(GAP * np.median(intervals)) if len(intervals) else np.inf
 
     def columns(self, messages: Ints) -> dict[str, Floats]:
@@ -163,7 +163,7 @@ class _Topic:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows at the messages of one topic, and what the others held; `ahead` are topics that are read in the row behind."""
+    """Rows at the messages of one topic, with values of the others; topics in `ahead` are read from the following row."""
 
     path: Path
     rows: _Topic
@@ -171,7 +171,7 @@ class _Rows:
     ahead: set[str]
 
     def table(self, follows: bool) -> tuple[Table, Ints, list[str]]:
-        """Columns (n,) with the time in ns, rows that lead nowhere, and what to say."""
+        """Columns (n,) with the time in ns, rows without a successor, and notes."""
         times, notes = self.rows.stamps, []
         held = {name: np.searchsorted(other.stamps, times, "right") - 1 for name, other in self.others.items()}
         first = max((int(np.sum(index < 0)) for index in held.values()), default=0)
@@ -179,7 +179,7 @@ class _Rows:
             raise CaptureError(f"no message of {self.rows.name} in {self.path} comes after one of every other topic.")
         if first:
             late = max(held, key=lambda name: int(np.sum(held[name] < 0)))
-            notes.append(f"{_rows(first)} of {self.rows.name} dropped, as they are before the first message of {late}.")
+            notes.append(f"{_rows(first)} of {self.rows.name} dropped, before the first message of {late}.")
         times, held = times[first:], {name: index[first:] for name, index in held.items()}
         for name, index in held.items():
             notes += self._rate(name, index)
@@ -203,22 +203,22 @@ class _Rows:
         return {**columns, TIME: times[kept]}, breaks, notes
 
     def _breaks(self, times: Ints, stale: Bools, old: dict[str, Bools]) -> Ints:
-        """Rows that lead nowhere: too long before the next, with old values, or before a row with old values."""
+        """Rows without a successor: too long before the next row, with old values, or before a row with old values."""
         behind = np.any([*(old[name] for name in self.ahead if name in old), np.zeros(len(times), bool)], axis=0)
         gaps = (np.diff(times) > self.rows.longest) | stale[:-1] | behind[1:]
         return np.flatnonzero(gaps).astype(np.int64)
 
     def _rate(self, name: str, index: Ints) -> list[str]:
-        """What to say of a topic that has nothing new in many rows."""
+        """Notes about a topic that has no new message in many rows."""
         share = float(np.mean(np.diff(index) == 0)) if len(index) > 1 else 0.0
-        said = f"{name} has no new message in {share:.0%} of the rows of {self.rows.name}"
+        finding = f"{name} has no new message in {share:.0%} of the rows of {self.rows.name}"
         if share > REFUSED:
-            raise CaptureError(f"{said}; record it at the rate of the actions, or name a slower topic as the action.")
-        return [f"{said}: it is slower than the actions."] if share > REPORTED else []
+            raise CaptureError(f"{finding}; record it at the rate of the actions, or name a slower topic as the action.")
+        return [f"{finding}: it is slower than the actions."] if share > REPORTED else []
 
 
 def _whole(field: str, known: Collection[str]) -> str:
-    """The list that a field belongs to, where it is named by its entry: position for position_3."""
+    """The list that a field belongs to if it is named by its entry: position for position_3."""
     whole, _, entry = field.rpartition("_")
     return whole if field not in known and whole in known and entry.isdecimal() else field
 
@@ -231,5 +231,5 @@ def _split(path: Path, name: str) -> tuple[str, str]:
     """Topic and field of a column, without entry or slice."""
     topic, dot, field = base_name(name).partition(".")
     if not dot or not field:
-        raise CaptureError(f"{shortened(name)!r} is no field of a topic of {path}; expected a name like /topic.field.")
+        raise CaptureError(f"{shortened(name)!r} is not a field of a topic of {path}; expected a name like /topic.field.")
     return topic, field

@@ -1,7 +1,7 @@
-"""Numbers out of serialised ROS 2 messages, many at a time.
+"""Extraction of numbers from many serialised ROS 2 messages at once.
 
-Messages of one topic nearly always have the same layout: the same lengths of texts and lists. One message is walked in
-Python to find where its numbers lie; all others of that layout are then read as one array. No code is made from message
+Messages of one topic nearly always have the same layout: the same lengths of texts and lists. One message is parsed in
+Python to locate its numbers; all others with that layout are then read as one array. No code is generated from message
 definitions, and none is run.
 """
 
@@ -16,25 +16,25 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
 
-#: Kinds of number by the name they have in message definitions.
+#: Number types by their name in message definitions.
 NUMBERS = {
     "bool": "u1", "byte": "u1", "char": "u1", "uint8": "u1", "int8": "i1", "uint16": "u2", "int16": "i2", "uint32": "u4",
     "int32": "i4", "uint64": "u8", "int64": "i8", "float32": "f4", "float64": "f8",
 }  # fmt: skip
 MOST_FIELDS, DEEPEST, HEAD = 10_000, 30, 4
-BASE, NAME, ARRAY, SEQUENCE = 1, 2, 3, 4  # kinds of a field, as rosbags numbers them
+BASE, NAME, ARRAY, SEQUENCE = 1, 2, 3, 4  # kinds of fields, with the numbers of rosbags
 
 #: Fields of message types by name: pairs of a name and a description, as rosbags parses them.
 Definitions = Mapping[str, Any]
 
 
 class Unreadable(Exception):
-    """A message that is not what its definition says."""
+    """A message that does not match its definition."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """Where the numbers of a field lie: `count` of them from byte `offset`; None for one number that is no list."""
+    """Location of a field's numbers: `count` of them from byte `offset`; `count` is None for a single number."""
 
     offset: int
     kind: str
@@ -43,7 +43,7 @@ class Field:
 
 @dataclass
 class Layout:
-    """Where the fields of a message lie, by name; `lengths` are the bytes that tell lengths of texts and lists."""
+    """Locations of a message's fields, by name; `lengths` are the bytes that hold lengths of texts and lists."""
 
     fields: dict[str, Field] = field(default_factory=dict)
     lengths: list[int] = field(default_factory=list)
@@ -52,16 +52,16 @@ class Layout:
 def layout_of(definitions: Definitions, kind: str, data: bytes) -> Layout:
     """The layout of one message of type `kind`."""
     if len(data) < HEAD or data[0] != 0 or data[1] > 1:
-        raise Unreadable("it is compressed, or not in the encoding CDR")
+        raise Unreadable("it is compressed, or not CDR-encoded")
     walk = _Walk(definitions, data)
     walk.message(kind, "", 0)
     if walk.at + 3 < len(data):
-        raise Unreadable("it is longer than its definition says")
+        raise Unreadable("it is longer than its definition")
     return walk.layout
 
 
 class _Walk:
-    """One message, walked field by field."""
+    """A parser that goes through one message field by field."""
 
     def __init__(self, definitions: Definitions, data: bytes) -> None:
         self.definitions, self.data, self.at, self.layout = definitions, data, HEAD, Layout()
@@ -152,7 +152,7 @@ def _alike(
     n: int,
     rows: Ints,
 ) -> npt.NDArray[np.bool_]:
-    """Read all messages (m, bytes) of the layout that the first has, into `found`; which those were, (m,)."""
+    """Read all messages (m, bytes) with the layout of the first into `found`; returns which ones, (m,)."""
     try:
         layout = layout_of(definitions, kind, matrix[0].tobytes())
     except Unreadable as error:
@@ -168,8 +168,8 @@ def _alike(
             found[name] = np.empty((n, *values.shape[1:]))
         if found[name].shape[1:] != values.shape[1:]:
             raise CaptureError(
-                f"field {name!r} of message {first + 1} of type {kind} has another length than before; every message must "
-                "have the same."
+                f"field {name!r} of message {first + 1} of type {kind} has another length than before; it must be the same "
+                "in every message."
             )
         found[name][rows[same]] = values
     return same

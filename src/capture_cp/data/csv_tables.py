@@ -1,7 +1,7 @@
 """Tables of named columns in CSV files: one line of names, then numbers; one column may hold text.
 
-pyarrow reads them where it is installed, several times faster than NumPy. Whatever it refuses is decided by NumPy, so that
-both give the same answers and the same refusals.
+pyarrow reads them if it is installed, several times faster than NumPy. A file that it rejects is read by NumPy, so that both
+give the same results and the same errors.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from capture_cp.base.checks import CaptureError, shortened
 Table = dict[str, npt.NDArray[Any]]
 
 MOST_COLUMNS = 10_000
-LONGEST_LABEL = 100  # every row is given room for the longest
+LONGEST_LABEL = 100  # every row has space for the longest label
 
 
 def read_csv(file: Path, labels: str | None) -> Table:
-    """Columns (n,) of a CSV file by name; `labels` is the one that may hold text."""
+    """Columns (n,) of a CSV file by name; `labels` is the column that may contain text."""
     try:
         with file.open(newline="", encoding="utf-8-sig") as text:
             lines = csv.reader(text)
@@ -38,7 +38,7 @@ def read_csv(file: Path, labels: str | None) -> Table:
 
 
 def _read_by_arrow(file: Path, names: Sequence[str], header: int, labels: str | None) -> Table | None:
-    """The table as pyarrow reads it, piece by piece, or None where it does not; `header` lines hold the names."""
+    """The table as read by pyarrow in pieces, or None if it cannot; `header` is the number of lines with names."""
     try:
         import pyarrow
         from pyarrow import csv as arrow
@@ -63,7 +63,7 @@ def _read_by_arrow(file: Path, names: Sequence[str], header: int, labels: str | 
             rows += piece.num_rows
     except (pyarrow.ArrowException, OSError, ValueError):
         return None
-    if any('"' in word for word in codes):  # a quote inside a word is read in more than one way
+    if any('"' in word for word in codes):  # a quote inside a word is ambiguous
         return None
     table = {name: column[:rows] for name, column in columns.items()}
     if labels in table:
@@ -72,13 +72,13 @@ def _read_by_arrow(file: Path, names: Sequence[str], header: int, labels: str | 
 
 
 def _most_rows(file: Path) -> int:
-    """No fewer rows than a file has. Room for more costs nothing until something is written there."""
+    """Upper bound on the number of rows of a file. Unused memory costs nothing until it is written to."""
     with file.open("rb") as data:
         return 1 + sum(piece.count(b"\n") + piece.count(b"\r") for piece in iter(lambda: data.read(1 << 20), b""))
 
 
 def _codes(column: Any, codes: dict[str, int]) -> npt.NDArray[Any]:
-    """Numbers (n,) of the words of a column, those that are new to `codes` added to it."""
+    """Codes (n,) of the words of a column; new words are added to `codes`."""
     numbers = [codes.setdefault(str(word).strip(), len(codes)) for word in column.dictionary.to_pylist()]
     return np.asarray(np.array(numbers)[np.from_dlpack(column.indices)])
 
@@ -92,7 +92,7 @@ def _read_by_numpy(file: Path, names: Sequence[str], labels: str | None) -> Tabl
     words: Any = {i: code for i, name in enumerate(names) if name == labels} or None
     try:
         with file.open(newline="", encoding="utf-8-sig") as text, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an empty table is refused elsewhere, in our words
+            warnings.simplefilter("ignore", UserWarning)  # an empty table raises a clearer error elsewhere
             next(csv.reader(text))
             rows = np.loadtxt(text, delimiter=",", ndmin=2, comments=None, quotechar='"', converters=words)
     except UnicodeDecodeError:
@@ -109,7 +109,7 @@ def _read_by_numpy(file: Path, names: Sequence[str], labels: str | None) -> Tabl
 
 
 def check_names(file: Path, names: Sequence[str]) -> None:
-    """Refuse names of columns that are too many, or that repeat."""
+    """Raise an error if there are too many column names, or if they repeat."""
     if len(names) > MOST_COLUMNS:
         raise CaptureError(f"transition file {file} has {len(names):,} columns; expected at most {MOST_COLUMNS:,}.")
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
@@ -119,7 +119,7 @@ def check_names(file: Path, names: Sequence[str]) -> None:
 
 
 def labels_of(file: Path, words: list[str]) -> npt.NDArray[Any]:
-    """Labels as whole numbers where all of them are, otherwise as text."""
+    """Labels as integers if all of them are, otherwise as text."""
     if max(map(len, words), default=0) > LONGEST_LABEL:
         raise CaptureError(f"transition file {file} has a label of over {LONGEST_LABEL} characters; use shorter ones.")
     try:
@@ -129,7 +129,7 @@ def labels_of(file: Path, words: list[str]) -> npt.NDArray[Any]:
 
 
 def _trouble(file: Path, labels: str | None) -> str | None:
-    """Where a CSV file first stops being a table of numbers, in words."""
+    """A description of the first place where a CSV file is not a table of numbers."""
     with file.open(newline="", encoding="utf-8-sig", errors="replace") as text:
         rows = csv.reader(text)
         try:
@@ -140,7 +140,7 @@ def _trouble(file: Path, labels: str | None) -> str | None:
                 for name, value in zip(names, row):
                     if name.strip() != labels and not _is_number(value):
                         where = f"line {rows.line_num}, column {shortened(name.strip())!r}"
-                        return f"{where} holds {shortened(value)!r}"
+                        return f"{where} contains {shortened(value)!r}"
         except csv.Error as error:
             return f"line {rows.line_num}, {error}"
     return None

@@ -1,4 +1,4 @@
-"""Where the episodes of a log begin and end: found in one scan of one column, kept as runs of rows."""
+"""The start and end of each episode of a log, found in one scan of one column and stored as runs of rows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from capture_cp.data.source import LogSource
 
 @dataclass(frozen=True)
 class Runs:
-    """Rows in runs, in the order of the log.
+    """Runs of consecutive rows of one episode, in the order of the log.
 
     Attributes:
-        starts: first row of each run, and last the number of rows: (runs + 1,).
-        numbers: episode of each run, (runs,); they number the rows of `labels`.
-        labels: what the log calls the episodes, ascending: (episodes,).
+        starts: first row of each run, then the number of rows: (runs + 1,).
+        numbers: episode of each run, (runs,), as an index into `labels`.
+        labels: names of the episodes in the log, ascending: (episodes,).
     """
 
     starts: Ints
@@ -35,11 +35,11 @@ class Runs:
         return np.asarray(self.numbers[np.searchsorted(self.starts, rows, "right") - 1])
 
     def between(self, low: int, high: int) -> Ints:
-        """Episode numbers (high - low,) of the rows between two."""
+        """Episode numbers (high - low,) of the rows from low to high."""
         return np.asarray(self.numbers[spread(self.starts, low, high)])
 
     def check_together(self, source: LogSource, name: str) -> None:
-        """Refuse an episode that begins again after another one."""
+        """Raise an error if an episode continues after another one."""
         first = np.unique(self.numbers, return_index=True)[1]
         if len(first) < len(self.numbers):
             again = int(np.setdiff1d(np.arange(len(self.numbers)), first)[0])
@@ -67,7 +67,7 @@ def runs_of(source: LogSource, episode: str) -> Runs:
     row, missing, first, last = 0, 0, -1, None
     for table in source.pieces([episode]):
         piece = table[episode]
-        absent = np.flatnonzero(piece != piece)  # NaN is not equal to itself
+        absent = np.flatnonzero(piece != piece)  # NaN differs from itself
         if len(absent):
             missing, first = missing + len(absent), first if first >= 0 else row + int(absent[0])
         begins = np.concatenate([[last is None or piece[0] != last], piece[1:] != piece[:-1]])
@@ -83,7 +83,7 @@ def runs_of(source: LogSource, episode: str) -> Runs:
 
 
 def _runs(source: LogSource, starts: Ints, values: npt.NDArray[Any]) -> Runs:
-    if values.dtype.kind == "U":  # whole numbers where all of them are, so that 9 is before 10
+    if values.dtype.kind == "U":  # integers if all of them are, so that 9 comes before 10
         words, number = np.unique(values, return_inverse=True)
         values = labels_of(source.path, words.tolist())[number]
     return Runs(starts, episode_numbers(values, len(values)), np.unique(values))
@@ -95,7 +95,7 @@ def one_run(rows: int) -> Runs:
 
 
 def check_order(source: LogSource, runs: Runs, time: str) -> None:
-    """Refuse times that go backwards within an episode: rows are then missing, mixed up, or of several runs."""
+    """Raise an error if time goes backwards within an episode: rows are then missing, mixed up, or from several runs."""
     latest = np.full(len(runs.labels), -np.inf)
     row_of = np.full(len(runs.labels), -1, dtype=np.int64)
     for row, times in _times(source, time):
@@ -103,7 +103,7 @@ def check_order(source: LogSource, runs: Runs, time: str) -> None:
         number = runs.between(row, row + len(times))
         order = np.argsort(number, kind="stable")
         same = np.concatenate([[False], np.diff(number[order]) == 0])
-        before = np.where(same, np.roll(order, 1), -1)  # position in this piece, or -1: in an earlier one
+        before = np.where(same, np.roll(order, 1), -1)  # position in this piece, or -1 if in an earlier one
         earlier = np.where(same, times[before], latest[number[order]])
         backwards = np.flatnonzero(times[order] < earlier)
         if len(backwards):
@@ -111,7 +111,7 @@ def check_order(source: LogSource, runs: Runs, time: str) -> None:
             last = rows[before[at]] if same[at] else row_of[number[order[at]]]
             raise CaptureError(
                 f"{time} goes backwards within an episode in data row {rows[order[at]] + 1}: {times[order[at]]:g} after "
-                f"{earlier[at]:g} in data row {last + 1}; sort the log by time, or say which episode each row belongs to."
+                f"{earlier[at]:g} in data row {last + 1}; sort the log by time, or name the episode of each row."
             )
         ends = np.concatenate([~same[1:], [True]])
         latest[number[order[ends]]], row_of[number[order[ends]]] = times[order[ends]], rows[order[ends]]
@@ -129,7 +129,7 @@ def _times(source: LogSource, time: str) -> Iterator[tuple[int, Floats]]:
 
 
 def not_finite(source: LogSource, name: str, rows: Any = None) -> CaptureError:
-    """What to say of a column with values that are no numbers; `rows(low, high)` are those that count, (n,) row numbers."""
+    """The error for a column with missing or non-finite values; `rows(low, high)` are the relevant row numbers (n,)."""
     row, count, first = 0, 0, -1
     for table in source.pieces([name]):
         bad = row + np.flatnonzero(~np.isfinite(table[name].astype(np.float64)))

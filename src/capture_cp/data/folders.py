@@ -1,4 +1,4 @@
-"""Logs in several files, one after another: a folder, a pattern such as runs/*.csv, a LeRobot data set."""
+"""Logs in several files, concatenated: a folder, a pattern such as runs/*.csv, a LeRobot data set."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from capture_cp.data.csv_tables import LONGEST_LABEL, Table
 from capture_cp.data.formats import FILES, open_file
 from capture_cp.data.source import Column, LogSource, limits
 
-#: What the name of its file is called in the rows of a folder, unless a column has that name.
+#: Name of the column with the file name in the rows of a folder, unless a column already has that name.
 FILE = "file"
 MOST_FILES = 1_000_000
 
 
 def open_files(pattern: Path, labels: str | None) -> LogSource:
-    """The log in all files whose names fit a pattern with * or ?."""
+    """The log in all files whose names match a pattern with * or ?."""
     found = [Path(name) for name in glob.iglob(str(pattern), recursive=True)]
     files = sorted((file for file in found if file.is_file() or is_bag(file)), key=natural)
     if not files:
-        raise CaptureError(f"no file fits the pattern {pattern}; check the path.")
+        raise CaptureError(f"no file matches the pattern {pattern}; check the path.")
     return FolderSource(pattern, files, labels)
 
 
 def open_folder(folder: Path, labels: str | None) -> LogSource | None:
     """The log in a folder, or None if there is none: a LeRobot data set, or files of one format."""
     if (folder / "meta" / "info.json").is_file():
-        # nothing but its tables is opened; there may be videos of any size
+        # only its tables are opened; there may be videos of any size
         files = sorted((folder / "data").glob("**/*.parquet"), key=natural)
         if not files:
             raise CaptureError(f"LeRobot data set {folder} has no Parquet file below {folder / 'data'}; copy it there.")
@@ -48,7 +48,7 @@ def open_folder(folder: Path, labels: str | None) -> LogSource | None:
 
 
 def natural(file: Path) -> list[tuple[int, str]]:
-    """Names in the order in which people count: run 9 before run 10."""
+    """Sort key for natural order: run 9 before run 10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", str(file)) if part]
 
 
@@ -63,10 +63,12 @@ class FolderSource(LogSource):
             raise CaptureError(f"{path} has {len(files):,} files; expected at most {MOST_FILES:,}.")
         for file in self.files:
             if file.suffix.lower() != self.files[0].suffix.lower():
-                raise CaptureError(f"{path} mixes formats: {file.name} and {self.files[0].name}; keep one of them apart.")
+                raise CaptureError(
+                    f"{path} mixes formats: {file.name} and {self.files[0].name}; keep one format per folder."
+                )
         first = self._open(0)
         self.messages = first.messages
-        self._columns = () if self.messages else first.columns()  # of messages they are many, and not asked for here
+        self._columns = () if self.messages else first.columns()  # a log of messages has many, which are not needed here
         self._own = FILE not in {column.name for column in self._columns}
         self._breaks, self._notes, self._ends = np.empty(0, dtype=np.int64), list[str](), np.zeros(1, dtype=np.int64)
         if not self.messages:
@@ -76,7 +78,7 @@ class FolderSource(LogSource):
         return super().__getstate__() | {"files": tuple(file.absolute() for file in self.files)}
 
     def _index(self, first: LogSource) -> None:
-        """Look into every file once: its columns, how many rows it has, and where they lead nowhere."""
+        """Read the columns, the number of rows and the rows without a successor of every file, once."""
         rows, breaks = [0], []
         for number, file in enumerate(self.files):
             source = first if number == 0 else self._open(number)
@@ -138,7 +140,7 @@ class FolderSource(LogSource):
             yield from self._named(source.pieces(inner or [next(iter(known))], low, high), number, names)
 
     def _named(self, tables: Iterator[Table], number: int, names: Sequence[str]) -> Iterator[Table]:
-        """Rows of one file, with its name where that is asked for."""
+        """Rows of one file, with its name if requested."""
         for table in tables:
             if FILE in names and self._own:
                 n = len(next(iter(table.values())))
@@ -149,7 +151,7 @@ class FolderSource(LogSource):
         file = self.files[number]
         inside = file.relative_to(self.path) if file.is_relative_to(self.path) else file
         name = inside.as_posix()
-        return name if len(name) <= LONGEST_LABEL else f"{number}: {name[-LONGEST_LABEL + 20 :]}"  # no two alike
+        return name if len(name) <= LONGEST_LABEL else f"{number}: {name[-LONGEST_LABEL + 20 :]}"  # unique
 
     def _open(self, number: int) -> LogSource:
         file = self.files[number]
@@ -157,7 +159,7 @@ class FolderSource(LogSource):
         return source if self._arrangement is None else source.arranged(*self._arrangement)
 
     def _check_columns(self, file: Path, source: LogSource) -> None:
-        """Refuse a file whose columns have other names or hold something else than those of the first."""
+        """Raise an error if a file's columns differ from the first file's in name or type."""
         columns = {column.name: column for column in self._columns}
         here = {column.name: column for column in source.columns()}
         for name in (*columns, *here):

@@ -1,4 +1,4 @@
-"""Which reader opens a file: by its ending."""
+"""The reader of each file format, by the file's ending."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from capture_cp.base.checks import known_name
 from capture_cp.data.source import LogSource
 
-#: Readers by ending, `module:class`; each is called with a file and the name of a column that may hold text.
+#: Readers by ending, `module:class`; each is called with a file and the name of a column that may contain text.
 FILES = {
     ".parquet": "parquet:ParquetSource",
     ".npz": "whole:WholeSource",

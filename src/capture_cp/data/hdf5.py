@@ -1,4 +1,4 @@
-"""Logs in HDF5 files as robomimic writes them: groups data/demo_0, data/demo_1, ... with one row per step in each array."""
+"""Logs in robomimic HDF5 files: groups data/demo_0, data/demo_1, ... whose arrays have one row per step."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from capture_cp.data.source import PIECE, Column, LogSource, entries_of, limits
 
 ROOT, DEMO = "data", "demo"
 MOST_DEMOS, DEEPEST, LARGEST_CHUNK = 100_000, 4, 1 << 28
-#: Numbers of a piece, at most.
+#: Largest number of values in a piece.
 MOST_NUMBERS = 1 << 23
-#: Filters that come with h5py: deflate, shuffle, fletcher32, szip, nbit, scale-offset, lzf. Others are foreign libraries.
+#: Filters included in h5py: deflate, shuffle, fletcher32, szip, nbit, scale-offset, lzf. Others need external libraries.
 FILTERS = {1, 2, 3, 4, 5, 6, 32000}
 
 
 class Hdf5Source(LogSource):
-    """A robomimic file. A demonstration is an episode; its name is in the column `demo`."""
+    """A robomimic file. Each demonstration is an episode; its name is in the column `demo`."""
 
     def __init__(self, path: Path, labels: str | None = None) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class Hdf5Source(LogSource):
         self._ends: Ints = np.cumsum([0, *lengths], dtype=np.int64)
         if self.rows == 0:
             raise CaptureError(f"{path} holds no transitions; expected demonstrations with at least one step.")
-        check_unpacked(path, "transition file", self.rows)  # a byte per step: even that would be out of proportion
+        check_unpacked(path, "transition file", self.rows)  # even one byte per step would be out of proportion
 
     def columns(self) -> tuple[Column, ...]:
         return (*self._columns, Column(DEMO, "text"))
@@ -65,7 +65,7 @@ class Hdf5Source(LogSource):
                 yield {name: np.concatenate([part[name] for part in parts]) for name in names}
 
     def _inside(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-        """Demonstrations that rows first to last lie in, and from which to which of their own rows."""
+        """Demonstrations that contain rows first to last, and the range of their own rows."""
         for demo in range(int(np.searchsorted(self._ends, first, "right")) - 1, len(self._names)):
             begin, end = int(self._ends[demo]), int(self._ends[demo + 1])
             if begin >= last:
@@ -83,15 +83,15 @@ class Hdf5Source(LogSource):
             data = self._array(group, name, self._names[demo])
             if data.shape != (self._ends[demo + 1] - self._ends[demo], *([] if column.width is None else [column.width])):
                 raise CaptureError(
-                    f"array {name!r} of {self._names[demo]} in {self.path} has shape {data.shape}; expected a row for each "
-                    f"step, as wide as in {self._names[0]}."
+                    f"array {name!r} of {self._names[demo]} in {self.path} has shape {data.shape}; expected one row per "
+                    f"step, of the same width as in {self._names[0]}."
                 )
             values = data[low:high]
             table |= dict(zip(column.entries, values.T if column.width is not None else [values]))
         return table
 
     def _demos(self, file: Any) -> list[tuple[str, Any]]:
-        """The demonstrations by name, in the order in which people count."""
+        """The demonstrations by name, in natural order."""
         root = _inside(file, ROOT)
         names = (
             [] if not hasattr(root, "keys") or len(root) > MOST_DEMOS else sorted(root, key=lambda name: natural(Path(name)))
@@ -115,31 +115,33 @@ class Hdf5Source(LogSource):
                     continue
                 found.append(_column(path, child))
                 if sum(column.width or 1 for column in found) > MOST_COLUMNS:
-                    raise CaptureError(f"{self.path} has more than {MOST_COLUMNS:,} numbers in a row; that is no log.")
+                    raise CaptureError(
+                        f"{self.path} has more than {MOST_COLUMNS:,} numbers per row; that is too many for a log."
+                    )
 
         visit(demo, "", 0)
         return tuple(found)
 
     def _length(self, name: str, demo: Any) -> int:
-        """Steps of a demonstration: rows of its actions, or of whatever comes first."""
+        """Number of steps of a demonstration: rows of its actions, or of its first array."""
         numbers = [column.name for column in self._columns if column.kind == "number"]
         if not numbers:
             raise CaptureError(f"{self.path} has no arrays of numbers in {ROOT}/{name}; expected a robomimic file.")
         return int(self._array(demo, "actions" if "actions" in numbers else numbers[0], name).shape[0])
 
     def _array(self, demo: Any, path: str, name: str) -> Any:
-        """An array of a demonstration, known to be in this file and to be read by what comes with h5py."""
+        """An array of a demonstration, checked to be in this file and readable with h5py's own filters."""
         found = demo
         for step in path.split("/"):
             found = _inside(found, step) if hasattr(found, "keys") else None
         column = _column(path, found)
         if column.kind != "number":
-            raise CaptureError(f"array {shortened(path)!r} of {name} in {self.path} holds {column.kind}, not numbers.")
+            raise CaptureError(f"array {shortened(path)!r} of {name} in {self.path} contains {column.kind}, not numbers.")
         return found
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        """The file as h5py reads it; whatever that finds wrong becomes one sentence."""
+        """The file opened with h5py; any error becomes one sentence."""
         try:
             import h5py
         except ImportError:
@@ -154,7 +156,7 @@ class Hdf5Source(LogSource):
 
 
 def _inside(group: Any, name: str) -> Any:
-    """What a group holds under a name, or None; links are not followed, as they may lead to any other file."""
+    """The object in a group with that name, or None; links are not followed, since they may lead to any other file."""
     import h5py
 
     link = group.get(name, getlink=True)
@@ -162,7 +164,7 @@ def _inside(group: Any, name: str) -> Any:
 
 
 def _column(name: str, data: Any) -> Column:
-    """An array as a column: what it holds, and how many numbers a row has."""
+    """The column of an array: its kind, and the number of values per row."""
     import h5py
 
     if data is None or not hasattr(data, "shape") or data.shape is None:
@@ -176,7 +178,7 @@ def _column(name: str, data: Any) -> Column:
     if data.external or data.is_virtual:
         return Column(name, "data of other files")
     if any(plist.get_filter(i)[0] not in FILTERS for i in range(plist.get_nfilters())):
-        return Column(name, "data packed in a way that h5py does not know")
+        return Column(name, "data compressed with a filter that h5py does not include")
     if data.chunks is not None and math.prod(data.chunks) * data.dtype.itemsize > LARGEST_CHUNK:
         return Column(name, f"chunks of over {LARGEST_CHUNK:,} bytes")
     return Column(name, "number", data.shape[1] if len(data.shape) == 2 else None)

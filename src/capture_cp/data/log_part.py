@@ -1,4 +1,4 @@
-"""A part of a log in chunks: the same ones whether it is in memory, on disk, or read by several workers."""
+"""A part of a log in chunks: the same chunks whether it is in memory, on disk, or read by several workers."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ import numpy.typing as npt
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.data.transitions import TransitionLog, Transitions
 
-#: Rows of a chunk. A model is asked about one chunk at a time, each with random numbers of its own.
+#: Rows per chunk. The model is called on one chunk at a time, each with its own random numbers.
 CHUNK = 65_536
-#: Chunks that a worker reads in one go: few enough to share the work out, many enough that a file is rarely begun anew.
+#: Chunks that a worker reads at once: few enough to distribute the work, many enough that files are rarely reopened.
 SPAN = 16
 
 Result = TypeVar("Result")
-#: `run(work, spans)`: the results of `work(span)`, in order; here, or on workers.
+#: `run(work, spans)`: the results of `work(span)`, in order, computed in this process or by workers.
 Runner = Callable[[Callable[[Any], Result], Sequence[Any]], Iterator[Result]]
 
 
 class Chunk(NamedTuple):
-    """Some successive rows of a part of a log."""
+    """Consecutive rows of a part of a log."""
 
-    number: int  # of the chunk, from 0
-    first: int  # row of the part that it begins with
+    number: int  # number of the chunk, from 0
+    first: int  # its first row, within the part
     X: Floats  # (n, dx)
     Y: Floats  # (n, dc)
     episode: npt.NDArray[Any] | None  # (n,): names
 
     @property
     def rows(self) -> slice:
-        """Its rows of the part."""
+        """Its rows, within the part."""
         return slice(self.first, self.first + len(self.X))
 
 
 @dataclass(frozen=True)
 class Span:
-    """Some successive chunks of a part of a log, which one worker reads in one go.
+    """Consecutive chunks of a part of a log, which one worker reads at once.
 
     Attributes:
-        log: where they are.
+        log: the log that contains them.
         start: first row of the log.
         chosen: which of the rows from there on belong to the part, bool (r,).
-        number: of the first chunk.
-        size: rows of a chunk.
-        wanted: which rows of the span are handed back as they are, bool (n,); None for none.
+        number: number of the first chunk.
+        size: rows per chunk.
+        wanted: which rows of the span are returned unchanged, bool (n,); None for none.
     """
 
     log: TransitionLog
@@ -60,14 +60,14 @@ class Span:
 
     @property
     def first(self) -> int:
-        """Row of the part that the span begins with."""
+        """First row of the span, within the part."""
         return self.number * self.size
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.chosen))
 
     def chunks(self) -> Iterator[Chunk]:
-        """The chunks, one after the other."""
+        """The chunks, in order."""
         held: list[Transitions] = []
         row, number = 0, self.number
         for piece in self.log.pieces(self.start, self.start + len(self.chosen)):
@@ -93,14 +93,14 @@ class Span:
 
 @dataclass(frozen=True)
 class LogPart:
-    """Some transitions of a log: those `chosen`, bool (rows of the log,)."""
+    """The `chosen` transitions of a log, bool (rows of the log,)."""
 
     log: TransitionLog
     chosen: Bools
 
     @classmethod
     def whole(cls, log: TransitionLog) -> LogPart:
-        """All of a log."""
+        """A whole log."""
         return cls(log, np.ones(len(log), dtype=bool))
 
     def __len__(self) -> int:
@@ -116,11 +116,11 @@ class LogPart:
         return None if numbers is None else np.unique(numbers[self.chosen], return_inverse=True)[1].astype(np.int64)
 
     def spans(self, wanted: Bools | None = None) -> list[Span]:
-        """The part, cut for workers; `wanted` (n,) are rows that are handed back."""
+        """The part divided into spans for workers; `wanted` (n,) are rows to return."""
         begins, size = self._begins(), SPAN * CHUNK
         found = []
         for i, (a, b) in enumerate(zip(begins, [*begins[1:], len(self.chosen)])):
-            # a worker is sent what is in memory, and told where the rest is
+            # a worker receives data in memory, or the location of data on disk
             log, start = (self.log.rows(slice(a, b)), 0) if isinstance(self.log, Transitions) else (self.log, a)
             mine = None if wanted is None else wanted[i * size : (i + 1) * size]
             found.append(Span(log, start, self.chosen[a:b], i * SPAN, CHUNK, mine))
@@ -138,7 +138,7 @@ class LogPart:
 
 
 def joined(parts: Sequence[Transitions]) -> Transitions:
-    """Transitions one behind the other."""
+    """Concatenated transitions."""
     if len(parts) == 1:
         return parts[0]
     arrays = {
@@ -155,7 +155,7 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
 
 
 def in_turn(work: Callable[[Any], Result], spans: Sequence[Any]) -> Iterator[Result]:
-    """Do the work here, one span after the other."""
+    """Do the work in this process, one span after the other."""
     return map(work, spans)
 
 

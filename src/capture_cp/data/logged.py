@@ -1,4 +1,4 @@
-"""A log on disk as transitions that are read in pieces, so that it may be larger than the memory."""
+"""A log on disk as transitions that are read in pieces, so that it may be larger than memory."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _CLOCK = "received"
 
 
 class LoggedTransitions:
-    """A log on disk as transitions. What is kept in memory is where its episodes begin; it can be pickled.
+    """A log on disk as transitions. Only the positions of its episodes are held in memory; it can be pickled.
 
     Args:
         path: a .parquet, .npz, .csv, .mcap, .db3 or .hdf5 file, a folder of files of one format, a LeRobot data set, a
             rosbag2 folder, or a pattern with * or ?.
-        state: names of the state's columns, in order: whole, by one entry, name[3], or by a slice, name[0:7]. The entries of
-            a column of lists are then called name_0, name_1 and so on.
+        state: names of the state's columns, in order: a whole column, one entry, name[3], or a slice, name[0:7]. The entries
+            of a column of lists are then called name_0, name_1 and so on.
         action: names of the action's columns.
         next: names of the next configuration's columns.
-        episode: name of the column with the run that each row belongs to, in numbers or text.
-        time: name of the column of times, which must not go backwards within an episode.
-        following: in place of `next`: names of configuration columns. The next configuration is what they hold in the
-            following row of the same episode; the last row of an episode is dropped. Rows of an episode must be together;
-            without `episode`, each file (each bag, each demonstration) is one. Its columns are called next_<name>.
-        clock: of a bag, "received" or "header": which stamps order its messages.
+        episode: name of the column with the episode of each row, as numbers or text.
+        time: name of the time column, which must not go backwards within an episode.
+        following: instead of `next`: names of configuration columns. The next configuration is their value in the following
+            row of the same episode; the last row of an episode is dropped. Rows of an episode must be consecutive; without
+            `episode`, each file (each bag, each demonstration) is one episode. The columns are called next_<name>.
+        clock: for a bag, "received" or "header": the time stamps that order its messages.
 
     Attributes:
-        dropped: rows that were dropped because they are the last of their episode.
+        dropped: number of rows dropped because they are the last of their episode.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LoggedTransitions:
         self._index()
 
     def _index(self) -> None:
-        """Find the episodes, check the order of time, and count the transitions of every run of rows."""
+        """Find the episodes, check the order of times, and count the transitions of every run of rows."""
         runs = one_run(self._source.rows) if self._episode is None else runs_of(self._source, self._episode)
         if self._time is not None:
             check_numbers(self.path, known_column(self.path, self._time, self._source.columns()))
@@ -88,7 +88,7 @@ class LoggedTransitions:
         self._runs = _without_empty(runs, counts)
         self._begins: Ints = np.concatenate([[0], np.cumsum(counts)])
         if len(self) == 0:
-            raise CaptureError(f"{self.path} has no two rows of one episode behind each other, so no transition.")
+            raise CaptureError(f"{self.path} has no two consecutive rows of one episode, so it has no transitions.")
 
     def __len__(self) -> int:
         return int(self._begins[-1])
@@ -98,17 +98,19 @@ class LoggedTransitions:
         return self.state_names + self.action_names
 
     def episodes(self) -> Ints | None:
-        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None where none are named."""
+        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None without episodes."""
         return None if self._episode is None else np.repeat(self._runs.numbers, np.diff(self._begins))
 
     def notes(self) -> list[str]:
-        """What was left out of the log or looks odd, a sentence each."""
+        """One sentence for each omission or irregularity of the log."""
         rows = "row" if self.dropped == 1 else "rows"
-        last = [f"{self.dropped:,} {rows} dropped, the last of each episode: nothing follows."] if self.dropped else []
+        last = (
+            [f"{self.dropped:,} {rows} dropped: the last of each episode has no next configuration."] if self.dropped else []
+        )
         return [*last, *self._source.notes()]
 
     def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[Transitions]:
-        """Transitions from `start` to `stop`, in order, at most 65,536 at a time; every number is known to be finite."""
+        """Transitions from `start` to `stop`, in order, at most 65,536 at a time; all numbers are checked to be finite."""
         begin, end = limits(len(self), start, stop)
         if begin == end:
             return
@@ -152,7 +154,7 @@ class LoggedTransitions:
         return np.asarray(self._runs.starts[run] + transitions - self._begins[run])
 
     def _kept(self, low: int, high: int) -> Ints:
-        """The rows between two that begin a transition, (n,)."""
+        """The rows from low to high that begin a transition, (n,)."""
         rows = np.arange(low, high)
         if not self._lost:
             return rows
@@ -161,7 +163,7 @@ class LoggedTransitions:
         return np.delete(rows, inside - low)
 
     def _transitions(self, table: Table, kept: Ints, begin: int) -> Transitions:
-        """Transitions of the rows `kept` (n,) of a table, of which the first is number `begin`."""
+        """Transitions of the rows `kept` (n,) of a table whose first row is number `begin`."""
         ahead = kept + self._lost
         parts = (self.state_names, kept), (self.action_names, kept), (self._after, ahead)
         state, action, after = (stacked([table[name][rows] for name in names]) for names, rows in parts)
@@ -187,12 +189,12 @@ class LoggedTransitions:
 
 
 def _one_of(next: Columns | None, following: Columns | None) -> bool:
-    """Whether the configuration behind a transition is read from the following row."""
+    """Whether the next configuration is read from the following row."""
     if (next is None) == (following is None):
         given = "neither" if next is None else "both"
         raise CaptureError(
-            f"{given} of next and following are given; name the columns of the next configuration, or those that hold it in "
-            "the following row."
+            f"{given} of next and following are set; name either the columns of the next configuration, or the columns that "
+            "contain it in the following row."
         )
     return following is not None
 
@@ -202,7 +204,7 @@ def _listed(given: Columns | None) -> list[str]:
 
 
 def _without_empty(runs: Runs, counts: Ints) -> Runs:
-    """The runs, whose episodes are numbered without those that have no transition left; `counts` (runs,)."""
+    """The runs with episodes renumbered to skip those without transitions; `counts` (runs,)."""
     present = np.unique(runs.numbers[counts > 0])
-    numbers = np.searchsorted(present, runs.numbers)  # of runs without transitions it means nothing
+    numbers = np.searchsorted(present, runs.numbers)  # meaningless for runs without transitions
     return Runs(runs.starts, numbers, runs.labels[present])

@@ -1,4 +1,4 @@
-"""Messages out of MCAP files: topics that are not wanted are skipped, and nothing unpacks to more than it says."""
+"""Messages from MCAP files: unneeded topics are skipped, and nothing unpacks to more than its stated size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INDEXED = np.dtype([("stamp", "<u8"), ("offset", "<u8")])
 
 
 class Topic(NamedTuple):
-    """A topic of a bag: its number in the file, name, type, and definition in some language ("" where there is none)."""
+    """A topic of a bag: its number in the file, name, type, and definition in some language ("" if there is none)."""
 
     number: int
     name: str
@@ -33,7 +33,7 @@ class Topic(NamedTuple):
 
 
 class Damaged(Exception):
-    """A file that is not what it should be."""
+    """A damaged file."""
 
 
 class McapFile:
@@ -48,12 +48,12 @@ class McapFile:
         self._unpacked = 0
         with self.path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                raise Damaged("it does not begin like one")
-        for _ in self._records(()):  # topics, and how many messages there are
+                raise Damaged("it does not start like an MCAP file")
+        for _ in self._records(()):  # topics and message counts
             pass
 
     def messages(self, wanted: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
-        """Number of the topic, stamp in ns and content of every message of the topics wanted, as they are in the file."""
+        """Topic number, time stamp in ns and content of every message of the wanted topics, in file order."""
         self._unpacked = 0
         return self._records(wanted)
 
@@ -85,7 +85,7 @@ class McapFile:
                 yield from self._of_chunk(file, chunk, wanted)
 
     def _of_chunk(self, file: BinaryIO, chunk: _Chunk, wanted: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
-        """Messages of a chunk; it is unpacked only if it has some that are wanted, or does not say what it has."""
+        """Messages of a chunk; it is unpacked only if it has wanted messages, or has no index."""
         behind = file.tell()
         known = bool(chunk.entries) and chunk.entries.keys() <= self.topics.keys()
         if not known or any(number in wanted for number in chunk.entries):
@@ -118,7 +118,7 @@ class McapFile:
             at += length
 
     def _at(self, data: bytes, entries: dict[int, Any]) -> Iterator[tuple[int, int, bytes]]:
-        """Messages of an unpacked chunk where its index says they are, in the order of the file."""
+        """Messages of an unpacked chunk at the positions in its index, in file order."""
         places = np.sort(np.concatenate([entry["offset"] for entry in entries.values()]))
         unpack, head = _MESSAGE.unpack_from, _HEAD.unpack_from
         for at in places.tolist():
@@ -164,12 +164,12 @@ class McapFile:
             raise CaptureError(f"bag {self.path} has a chunk of {size:,} bytes; expected at most {LARGEST_CHUNK:,}.")
         data = packed if kind == "" else _decompressor(kind).decompress(packed, max_length=size + 1)
         if len(data) != size:
-            raise Damaged("a chunk unpacks to another size than it says")
+            raise Damaged("a chunk unpacks to a different size than stated")
         return bytes(data)
 
 
 class _Chunk(NamedTuple):
-    """Where a chunk lies, and where its messages lie inside, by topic."""
+    """Position of a chunk, and positions of the messages inside, by topic."""
 
     offset: int
     length: int
@@ -182,7 +182,7 @@ def _decompressor(kind: str) -> Any:
     if kind == "zstd":
         package = "compression" if sys.version_info >= (3, 14) else "backports"
         return import_module(f"{package}.zstd").ZstdDecompressor()
-    raise Damaged(f"it is packed by {kind!r}, expected lz4 or zstd")
+    raise Damaged(f"it is compressed with {kind!r}, expected lz4 or zstd")
 
 
 def _exactly(file: BinaryIO, size: int) -> bytes:
@@ -193,7 +193,7 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
 
 
 def _text(data: bytes) -> tuple[str, bytes]:
-    """A text, and what comes behind it."""
+    """A text, and the remaining data."""
     (size,) = struct.unpack_from("<I", data)
     if 4 + size > len(data):
         raise Damaged("a text is cut short")

@@ -1,4 +1,4 @@
-"""Logs in Parquet files, with columns of numbers, of text, and of lists of one length; read in pieces."""
+"""Logs in Parquet files, with columns of numbers, text, and lists of equal length; read in pieces."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from capture_cp.base.files import check_unpacked
 from capture_cp.data.csv_tables import LONGEST_LABEL, MOST_COLUMNS, Table, check_names
 from capture_cp.data.source import PIECE, Column, LogSource, limits
 
-#: Numbers of a piece, at most: 64 MiB of them.
+#: Largest number of values in a piece: 64 MiB.
 MOST_NUMBERS = 1 << 23
-#: Bytes that a file may claim to unpack to where it is streamed, beyond what it may claim otherwise: a matter of time only.
+#: Additional unpacked bytes allowed for a file that is streamed, since these cost only time.
 STREAMED = 1 << 36
-#: Longest text and longest list that the metadata of a file may hold.
+#: Longest text and longest list allowed in the metadata of a file.
 _THRIFT_LIMITS = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1 << 20}
 
 
 def pyarrow() -> Any:
-    """The package, with its reader of Parquet files."""
+    """The pyarrow package, including its Parquet reader."""
     try:
         import pyarrow.parquet
     except ImportError:
@@ -39,7 +39,7 @@ def write_parquet(file: Path, table: Table) -> None:
 
 
 class ParquetSource(LogSource):
-    """A Parquet file; `labels` is a column that may hold text."""
+    """A Parquet file; `labels` is a column that may contain text."""
 
     def __init__(self, path: Path, labels: str | None = None) -> None:
         self.path, self.labels = path, labels
@@ -51,7 +51,7 @@ class ParquetSource(LogSource):
             self._kinds = {field.name: _kind(pyarrow().types, field.type) for field in schema}
             groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
             if min(groups, default=0) < 0 or sum(groups) != file.metadata.num_rows:
-                raise ValueError("another number of rows than it claims")
+                raise ValueError("the number of rows differs from the stated one")
         self._ends: Ints = np.cumsum([0, *groups], dtype=np.int64)
         if not self._kinds or self.rows == 0:
             raise CaptureError(f"transition file {path} holds no transitions; expected named columns with at least one row.")
@@ -62,14 +62,14 @@ class ParquetSource(LogSource):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """What the columns hold, by name; lists of numbers are "list"."""
+        """Kinds of the columns, by name; lists of numbers are "list"."""
         return dict(self._kinds)
 
     def columns(self) -> tuple[Column, ...]:
         found = [self._column(name) for name in self._kinds]
         if sum(column.width or 1 for column in found) > MOST_COLUMNS:
             raise CaptureError(
-                f"transition file {self.path} has more than {MOST_COLUMNS:,} numbers in a row; that is no log."
+                f"transition file {self.path} has more than {MOST_COLUMNS:,} numbers per row; that is too many for a log."
             )
         return tuple(found)
 
@@ -97,10 +97,10 @@ class ParquetSource(LogSource):
                     yield {name: table[name] for name in names}
                 row += batch.num_rows
             if row < last:
-                raise ValueError("another number of rows than it claims")
+                raise ValueError("the number of rows differs from the stated one")
 
     def _check_streamed(self, rows: int, columns: int) -> None:
-        """Refuse what would take for ever: metadata may claim any number of rows, and run-length encoding can keep that."""
+        """Raise an error for an implausible number of rows: run-length encoding can store any number in a small file."""
         if 8 * rows * columns > STREAMED:
             check_unpacked(self.path, "transition file", 8 * rows * columns - STREAMED)
 
@@ -111,12 +111,12 @@ class ParquetSource(LogSource):
         return Column(name, known, width)
 
     def _owner(self, entry: str) -> Column:
-        """The column that a value belongs to; others are not looked at, as that may need a row of theirs."""
+        """The column that a value belongs to; other columns are not examined, since that may require reading a row."""
         whole = entry.rpartition("_")[0]
         return self._column(whole if entry not in self._kinds else entry)
 
     def _width(self, name: str) -> int | None:
-        """How long the lists of a column are: as the first of them."""
+        """Length of the lists of a column, from the first list."""
         if name not in self._widths:
             with self._opened() as file:
                 group = int(np.flatnonzero(np.diff(self._ends))[0])
@@ -126,7 +126,7 @@ class ParquetSource(LogSource):
         return self._widths[name]
 
     def _values(self, column: Column, values: Any, row: int) -> Table:
-        """Arrays (n,) by name of one column, of which the first value is in `row`."""
+        """Arrays (n,) by name of one column, whose first value is in `row`."""
         if column.width is not None:
             numbers = self._lists(column, values, row)
             return {name: numbers[:, i] for i, name in enumerate(column.entries)}
@@ -135,7 +135,7 @@ class ParquetSource(LogSource):
         return {column.name: np.asarray(values.to_numpy(zero_copy_only=False))}
 
     def _lists(self, column: Column, values: Any, row: int) -> npt.NDArray[Any]:
-        """Numbers (n, width) of a column of lists, every one of them there and of the same length."""
+        """Numbers (n, width) of a column of lists, checked to be complete and of equal length."""
         missing = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
         if missing.any():
             where = row + int(np.argmax(missing)) + 1
@@ -144,13 +144,13 @@ class ParquetSource(LogSource):
             other = np.flatnonzero(np.diff(values.offsets.to_numpy()) != column.width)
             if len(other):
                 raise CaptureError(
-                    f"column {column.name!r} of {self.path} holds lists of different lengths, first in data row "
+                    f"column {column.name!r} of {self.path} contains lists of different lengths, first in data row "
                     f"{row + int(other[0]) + 1}, not numbers of one width; make them {column.width} long."
                 )
         return np.asarray(values.flatten().to_numpy(zero_copy_only=False)).reshape(len(values), -1)
 
     def _words(self, name: str, values: Any) -> npt.NDArray[Any]:
-        """Words (n,) of a column that was read as numbers of words."""
+        """Words (n,) of a dictionary-encoded column."""
         words = values if hasattr(values, "dictionary") else values.dictionary_encode()
         if words.null_count:
             raise CaptureError(
@@ -165,20 +165,20 @@ class ParquetSource(LogSource):
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        """The file as pyarrow reads it; whatever that finds wrong becomes one sentence.
+        """The file opened with pyarrow; any error becomes one sentence.
 
-        Metadata are not asked about a column: pyarrow ends the process over a footer that contradicts itself.
+        Column metadata are not accessed: an inconsistent footer makes pyarrow abort the process.
         """
         arrow = pyarrow()
-        # of words one copy of each: a long one that every row points to could fill the memory
+        # dictionary-encoded: otherwise a long word that every row points to could fill memory
         words = [name for name in [self.labels] if name is not None and self._kinds.get(name) == "text"]
         try:
-            # by small buffers: a group of rows may be larger than the memory
+            # with small buffers: a row group may be larger than memory
             with arrow.parquet.ParquetFile(self.path, read_dictionary=words, buffer_size=1 << 20, **_THRIFT_LIMITS) as file:
                 yield file
         except (CaptureError, GeneratorExit):
             raise
-        except Exception:  # arrow's own errors, and what its bindings raise on metadata that contradict themselves
+        except Exception:  # Arrow's own errors, and those of its bindings on inconsistent metadata
             raise CaptureError(f"transition file {self.path} is not a Parquet file, or is damaged.") from None
 
 

@@ -1,4 +1,4 @@
-"""Open-loop rollouts of the true system: the examples that a horizon is calibrated on."""
+"""Open-loop rollouts of the true system, on which a horizon is calibrated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, same_length, some_rows, whole_number
 
-_EPISODE = "a pair for each episode: states (T + 1, ds) and the actions (T, da) between them"
+_EPISODE = "one pair per episode: states (T + 1, ds) and the actions (T, da) between them"
 
 
 class BatchedStep(Protocol):
@@ -22,14 +22,14 @@ class BatchedStep(Protocol):
 
 @dataclass(frozen=True)
 class Rollouts:
-    """n rollouts of H steps: from a start state, actions decided beforehand, and where the configuration went.
+    """n rollouts of H steps: start states, actions fixed in advance, and the resulting configurations.
 
     Attributes:
         starts: start states, (n, ds).
         actions: (n, H, da).
         configurations: c₁ to c_H of the true system, (n, H, dc).
         episodes: which episode each rollout was cut from, (n,); rollouts of one episode are not independent.
-        states: whole states s₁ to s_H where they are known, (n, H, ds).
+        states: whole states s₁ to s_H if they are known, (n, H, ds).
     """
 
     starts: Floats
@@ -42,7 +42,7 @@ class Rollouts:
     def from_arrays(
         cls, starts: Any, actions: Any, configurations: Any, episodes: Any = None, states: Any = None
     ) -> Rollouts:
-        """Rollouts from arrays, checked; without `episodes` every rollout is independent of the others."""
+        """Rollouts from arrays, checked; without `episodes`, all rollouts are treated as independent."""
         s = some_rows("starts", finite_array("starts", starts, (None, None), "(n, ds): one start state per row"))
         a = finite_array("actions", actions, (None, None, None), "(n, H, da): H actions per rollout")
         c = finite_array("configurations", configurations, (len(s), a.shape[1], None), "(n, H, dc): one for each action")
@@ -59,7 +59,7 @@ class Rollouts:
     def simulate(
         cls, step: BatchedStep, starts: Any, actions: Any, axes: Sequence[int], rng: np.random.Generator
     ) -> Rollouts:
-        """Rollouts of a system at hand: `step(states, actions, rng)` from starts (n, ds) under actions (n, H, da).
+        """Simulate rollouts of a system `step(states, actions, rng)` from starts (n, ds) under actions (n, H, da).
 
         `axes` are the entries of the state that make up the configuration.
         """
@@ -79,14 +79,15 @@ class Rollouts:
         rng: np.random.Generator,
         stride: int | None = None,
     ) -> Rollouts:
-        """Rollouts cut from logged episodes: one per episode, at a place drawn from `rng`.
+        """Rollouts cut from logged episodes: one per episode, starting at a random step drawn from `rng`.
 
         Args:
-            episodes: one pair per episode: states (T + 1, ds), and the actions (T, da) between them. Those with T < horizon
-                are left out.
-            horizon: steps H of a rollout.
+            episodes: one pair per episode: states (T + 1, ds), and the actions (T, da) between them. Episodes with
+                T < horizon are left out.
+            horizon: number of steps H of a rollout.
             axes: which entries of the state are the configuration.
-            stride: instead, a rollout every so many steps. They depend on each other, and are weighted accordingly.
+            stride: if set, cut a rollout every `stride` steps instead. Rollouts of one episode are dependent, and weighted
+                accordingly.
         """
         H = whole_number("horizon", horizon, 1)
         checked = [_episode(number, episode) for number, episode in enumerate(episodes)]
@@ -102,7 +103,7 @@ class Rollouts:
                 starts += [(number, first) for first in every]
         if not starts:
             raise CaptureError(
-                f"none of {len(checked)} episodes has {H} actions; log longer ones or choose a shorter horizon."
+                f"none of {len(checked)} episodes has {H} actions; log longer episodes or choose a shorter horizon."
             )
         if len({(states.shape[1], actions.shape[1]) for states, actions in checked}) > 1:
             raise CaptureError("episodes differ in how many numbers a state or an action has; expected the same in all.")
@@ -114,7 +115,7 @@ class Rollouts:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Rollouts]) -> Rollouts:
-        """Rollouts of several recordings as one; episodes of different recordings are different ones."""
+        """Concatenate rollouts of several recordings; episodes of different recordings stay distinct."""
         if not parts or len({(part.starts.shape[1], *part.actions.shape[1:], part.states is None) for part in parts}) > 1:
             raise CaptureError("rollouts differ in steps, states or actions, or there are none; expected the same in all.")
         ends = np.cumsum([0, *(int(part.episodes.max()) + 1 for part in parts)])
@@ -136,7 +137,7 @@ class Rollouts:
         return len(self.starts)
 
     def __getitem__(self, rows: Any) -> Rollouts:
-        """Some of the rollouts: a slice, a mask or row numbers."""
+        """A subset of the rollouts, by a slice, a mask or row numbers."""
         states = None if self.states is None else self.states[rows]
         return Rollouts(self.starts[rows], self.actions[rows], self.configurations[rows], self.episodes[rows], states)
 
@@ -147,17 +148,17 @@ class Rollouts:
     def transitions(self) -> tuple[Floats, Floats]:
         """Every single step as a transition: X (n * H, ds + da), Y (n * H, dc). Needs whole states."""
         if self.states is None:
-            raise CaptureError("these rollouts have no whole states, only configurations; give `states` to from_arrays.")
+            raise CaptureError("these rollouts have no whole states, only configurations; pass `states` to from_arrays.")
         before = np.concatenate([self.starts[:, None], self.states[:, :-1]], axis=1)
         X = np.concatenate([before, self.actions], axis=2)
         return X.reshape(-1, X.shape[2]), self.configurations.reshape(-1, self.configurations.shape[2])
 
 
 def split_log(states: Any, actions: Any, episode: Any) -> list[tuple[Floats, Floats]]:
-    """A log with one row per time step as episodes: a new one wherever `episode` (N,) changes.
+    """Split a log with one row per time step into episodes: a new one starts wherever `episode` (N,) changes.
 
-    Row t holds the state (N, ds) and the action (N, da) taken in it. The last action of an episode leads nowhere we know of;
-    it may be missing (NaN).
+    Row t contains the state (N, ds) and the action (N, da) taken in it. The outcome of the last action of an episode is
+    unknown, so that action may be missing (NaN).
     """
     s = some_rows("states", finite_array("states", states, (None, None), "(N, ds): one row per time step"))
     number, last = np.asarray(episode), np.ones(len(s), dtype=bool)
@@ -171,12 +172,12 @@ def split_log(states: Any, actions: Any, episode: Any) -> list[tuple[Floats, Flo
     a = finite_array("actions", known, (len(s), None), "(N, da): the action taken in each state")
     first = np.concatenate([[0], ends])
     if len(np.unique(number[first])) != len(first):
-        raise CaptureError("the rows of some episode are not together; sort the log by episode and time.")
+        raise CaptureError("the rows of some episode are not consecutive; sort the log by episode and time.")
     return [(part, act[:-1]) for part, act in zip(np.split(s, ends), np.split(a, ends))]
 
 
 def configuration_axes(axes: Sequence[int], n_states: int) -> list[int]:
-    """Which entries of a state are the configuration."""
+    """The entries of a state that make up the configuration, checked."""
     order = np.asarray(axes)
     sound = order.ndim == 1 and len(order) and order.dtype.kind in "iu" and len(set(order.tolist())) == len(order)
     if not sound or order.min() < 0 or order.max() >= n_states:
@@ -188,7 +189,7 @@ def _episode(number: int, episode: Any) -> tuple[Floats, Floats]:
     try:
         states, actions = episode
     except (TypeError, ValueError):
-        raise CaptureError(f"episode {number} is no pair of arrays; expected {_EPISODE}.") from None
+        raise CaptureError(f"episode {number} is not a pair of arrays; expected {_EPISODE}.") from None
     s = finite_array(f"states of episode {number}", states, (None, None), "(T + 1, ds)")
     a = np.asarray(actions, dtype=np.float64)
     if len(s) < 2 and a.size == 0:
@@ -200,7 +201,7 @@ def _episode(number: int, episode: Any) -> tuple[Floats, Floats]:
 
 
 def advance(step: BatchedStep, states: Floats, actions: Floats, rng: np.random.Generator, h: int) -> Floats:
-    """Next states (n, ds), or an error that says what the model did wrong at step h."""
+    """Next states (n, ds), or an error that explains what the model did wrong at step h."""
     try:
         after = np.asarray(step(states, actions, rng), dtype=np.float64)
     except CaptureError as error:

@@ -1,4 +1,4 @@
-"""Messages out of the SQLite files of rosbag2."""
+"""Messages from the SQLite files of rosbag2."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MAGIC = b"SQLite format 3\0"
 
 
 class DatabaseFile:
-    """One .db3 file; only read, and nothing that its schema may define is run."""
+    """One .db3 file, opened read-only; nothing defined in its schema is run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with self.path.open("rb") as file:
             head = file.read(100)
         if head[: len(MAGIC)] != MAGIC or len(head) < 100:
-            raise Damaged("it does not begin like one")
+            raise Damaged("it does not start like an SQLite file")
         page, pages = int.from_bytes(head[16:18]), int.from_bytes(head[28:32])
         if pages * (65536 if page == 1 else page) > self.path.stat().st_size:
             raise Damaged("it is cut short")
@@ -31,25 +31,25 @@ class DatabaseFile:
                 raise Damaged("it has no tables of topics and messages")
             definitions: dict[str, tuple[str, str]] = {}
             if "message_definitions" in tables:
-                asked = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
-                definitions = {str(kind): (str(language), str(text)) for kind, language, text in data.execute(asked)}
+                query = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
+                definitions = {str(kind): (str(language), str(text)) for kind, language, text in data.execute(query)}
             found = data.execute("SELECT id, name, type, serialization_format FROM topics ORDER BY id").fetchall()
             self.topics = {
                 int(number): Topic(int(number), str(name), str(kind), str(way), *definitions.get(str(kind), ("", "")))
                 for number, name, kind, way in found
             }
-            asked = "SELECT topic_id, count(*), min(timestamp), max(timestamp) FROM messages GROUP BY topic_id"
-            counted = data.execute(asked).fetchall()
+            query = "SELECT topic_id, count(*), min(timestamp), max(timestamp) FROM messages GROUP BY topic_id"
+            counted = data.execute(query).fetchall()
         self.counts = {int(number): int(count) for number, count, _, _ in counted}
         self.start = min((int(first) for _, _, first, _ in counted), default=1 << 63)
         self.end = max((int(last) for _, _, _, last in counted), default=0)
 
     def messages(self, wanted: Collection[int]) -> Iterator[tuple[int, int, bytes]]:
-        """Number of the topic, stamp in ns and content of every message of the topics wanted, as they are in the file."""
+        """Topic number, time stamp in ns and content of every message of the wanted topics, in file order."""
         marks = ", ".join("?" * len(wanted))
-        asked = f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks}) ORDER BY id"
+        query = f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks}) ORDER BY id"
         with closing(self._opened()) as data:
-            yield from data.execute(asked, list(wanted))
+            yield from data.execute(query, list(wanted))
 
     def _opened(self) -> sqlite3.Connection:
         data = sqlite3.connect(f"file:{quote(str(self.path.absolute()))}?mode=ro&immutable=1", uri=True)

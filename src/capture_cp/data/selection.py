@@ -1,4 +1,4 @@
-"""Columns as people name them: whole, by one entry, name[3], or by a slice, name[0:7]."""
+"""Column names as users write them: a whole column, one entry, name[3], or a slice, name[0:7]."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _INDEXED = re.compile(r"(?P<name>.+)\[(?:(?P<entry>\d{1,9})|(?P<start>\d{0,9}):(
 
 
 def expanded(path: Pathlike, role: str, given: Columns, columns: Sequence[Column]) -> tuple[str, ...]:
-    """Names of values of one part of a transition, in the order given.
+    """Names of the values of one part of a transition, in the order of `given`.
 
-    A name that no column has may also stand for all columns name_0, name_1, ... of a flat table.
+    A name that is not a column may also refer to all columns name_0, name_1, ... of a flat table.
     """
     wanted = [given] if isinstance(given, str) else list(given)
     if not wanted:
@@ -37,19 +37,19 @@ def expanded(path: Pathlike, role: str, given: Columns, columns: Sequence[Column
 
 
 def base_name(name: str) -> str:
-    """A name without entry or slice."""
+    """A name without its entry or slice."""
     found = _INDEXED.fullmatch(name)
     return name if found is None else found["name"]
 
 
 def check_numbers(path: Pathlike, column: Column) -> None:
-    """Refuse a column that does not hold numbers."""
+    """Raise an error if a column does not contain numbers."""
     if column.kind != "number":
-        raise CaptureError(f"column {shortened(column.name)!r} of {path} holds {column.kind}, not numbers.")
+        raise CaptureError(f"column {shortened(column.name)!r} of {path} contains {column.kind}, not numbers.")
 
 
 def known_column(path: Pathlike, name: str, columns: Sequence[Column]) -> Column:
-    """The column that holds one value per row under this name."""
+    """The column with one value per row under this name."""
     known = entries_of(path, columns)
     return known[known_name(f"column in {path}", name, known)]
 
@@ -73,18 +73,20 @@ def _entries(path: Pathlike, name: str, columns: Sequence[Column], known: dict[s
 
 
 def _indexed(path: Pathlike, found: re.Match[str], columns: Sequence[Column], known: dict[str, Column]) -> list[str]:
-    """Names of one value of a column, or of those of a slice."""
+    """Names of one value of a column, or of the values of a slice."""
     every = _entries(path, found["name"], columns, known)
     entries = [f"{found['name']}_{i}" for i in range(len(every))]
     if set(entries) != set(every):
-        raise CaptureError(f"column {shortened(found['name'])!r} of {path} is no list of numbers; name it without brackets.")
+        raise CaptureError(
+            f"column {shortened(found['name'])!r} of {path} is not a list of numbers; name it without brackets."
+        )
     if found["entry"] is not None:
         start, stop = int(found["entry"]), int(found["entry"]) + 1
     else:
         start, stop = int(found["start"] or 0), int(found["stop"] or len(entries))
     if not start < stop <= len(entries):
         raise CaptureError(
-            f"{shortened(found[0])!r} is asked for, but column {shortened(found['name'])!r} of {path} has entries 0 to "
+            f"{shortened(found[0])!r} does not exist: column {shortened(found['name'])!r} of {path} has entries 0 to "
             f"{len(entries) - 1}; name some of those."
         )
     return entries[start:stop]

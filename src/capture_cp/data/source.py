@@ -1,4 +1,4 @@
-"""What every log offers, in whatever format it is: named columns, and their rows in pieces of bounded size."""
+"""The common interface of logs in any format: named columns, and their rows in pieces of bounded size."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from capture_cp.base.checks import CaptureError, Ints, known_name, shortened
 from capture_cp.base.files import Pathlike, existing_file
 from capture_cp.data.csv_tables import Table
 
-#: Most rows of a piece.
+#: Largest number of rows in a piece.
 PIECE = 65_536
 
-#: Which clock of a bag counts.
+#: The clocks of a bag that can order its messages.
 CLOCKS = ("received", "header")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a log: its `kind` is "number", "text", or in other words what it holds that is neither.
+    """A column of a log: its `kind` is "number", "text", or a description of other contents.
 
-    `width` is None for one value per row. Of a column of lists it is their length; its entries are called name_0, ...
+    `width` is None for one value per row. For a column of lists it is their length; the entries are called name_0, ...
     """
 
     name: str
@@ -34,34 +34,34 @@ class Column:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Names of its values in a row."""
+        """Names of its values."""
         return (self.name,) if self.width is None else tuple(f"{self.name}_{i}" for i in range(self.width))
 
 
 class LogSource(ABC):
-    """A log on disk. It can be pickled: what is open is opened again where it arrives."""
+    """Base class of logs on disk. They can be pickled; open files are reopened after unpickling."""
 
     path: Path
-    #: Whether it is a log of messages, that has no rows before it is arranged.
+    #: Whether it is a log of messages, which has no rows until it is `arranged`.
     messages = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"path": self.path.absolute()}  # whoever gets it may stand in another folder
+        return self.__dict__ | {"path": self.path.absolute()}  # the receiver may have another working directory
 
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:
-        """What there is in a row."""
+        """The columns of the log."""
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     @abstractmethod
     def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
         """Rows from `start` to `stop` of some columns, in order: arrays (n,) by name, n at most 65,536.
 
-        `names` are those of `Column.entries`.
+        `names` are names from `Column.entries`.
         """
 
     def parts(self) -> Ints:
@@ -69,36 +69,36 @@ class LogSource(ABC):
         return np.zeros(1, dtype=np.int64)
 
     def breaks(self) -> Ints:
-        """Rows that lead nowhere, because something is missing behind them: (b,), ascending."""
+        """Rows without a successor, because data are missing after them: (b,), ascending."""
         return np.empty(0, dtype=np.int64)
 
     def notes(self) -> list[str]:
-        """What was left out or looks odd, a sentence each."""
+        """One sentence for each omission or irregularity."""
         return []
 
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
         """The log as a table of rows for these columns.
 
-        Only a log of messages has to be told. Its rows are the messages that hold the column `rows_of`, in the order of
-        `clock`; `after` are the columns that are read in the row behind, if any.
+        Only a log of messages needs this. Its rows are the messages that contain the column `rows_of`, in the order of
+        `clock`; `after` are the columns that are read from the following row, if any.
         """
         return self
 
     def locate(self, row: int) -> tuple[Path, int]:
-        """The file that holds a row, and which of its rows that is."""
+        """The file that contains a row, and the row's number in that file."""
         return self.path, row
 
-    def check_whole(self, names: Sequence[str]) -> None:  # noqa: B027 - most formats know when they open the file
-        """Refuse to have these columns of all rows in memory, where the file claims more than it can hold."""
+    def check_whole(self, names: Sequence[str]) -> None:  # noqa: B027 - most formats check this when they open the file
+        """Raise an error if reading these columns of all rows into memory is out of proportion to the file's size."""
 
-    def release(self) -> None:  # noqa: B027 - most formats keep nothing
-        """Forget what is kept in memory."""
+    def release(self) -> None:  # noqa: B027 - most formats cache nothing
+        """Release cached data."""
 
 
 def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
-    """A log, by what its path is: a file by its ending, a folder, or a pattern with * or ? for several files.
+    """Open a log: a file, by its ending, a folder, or a pattern with * or ? for several files.
 
-    `labels` is a column that may hold text; a CSV file must know before it is read.
+    `labels` is a column that may contain text; a CSV reader needs to know it in advance.
     """
     from capture_cp.data.folders import open_files, open_folder
     from capture_cp.data.formats import FILES, open_file
@@ -111,29 +111,29 @@ def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
         if found is not None:
             return found
         if place.suffix.lower() not in FILES:
-            raise CaptureError(f"folder {place} holds no log; expected files that end in {', '.join(FILES)}.")
+            raise CaptureError(f"folder {place} contains no log; expected files that end in {', '.join(FILES)}.")
     return open_file(existing_file(place, "transition file"), labels)
 
 
 def entries_of(path: Pathlike, columns: Sequence[Column]) -> dict[str, Column]:
-    """Which column every name of a value belongs to."""
+    """The column that each name of a value belongs to."""
     found: dict[str, Column] = {}
     for column in columns:
         for name in column.entries:
             if name in found:
-                raise CaptureError(f"two columns of {path} claim the name {shortened(name)!r}; rename one.")
+                raise CaptureError(f"two columns of {path} have the name {shortened(name)!r}; rename one.")
             found[name] = column
     return found
 
 
 def limits(rows: int, start: int, stop: int | None) -> tuple[int, int]:
-    """First and last row, which is not meant any more, of a range that was asked for."""
+    """First row and one past the last row of a requested range, checked."""
     last = rows if stop is None else min(stop, rows)
     if start < 0 or last < 0:
-        raise CaptureError(f"rows {start} to {stop} are asked for; expected numbers from 0 to {rows}.")
+        raise CaptureError(f"rows {start} to {stop} do not exist; expected numbers from 0 to {rows}.")
     return min(start, last), last
 
 
 def checked_clock(clock: str) -> str:
-    """The name of a clock."""
+    """The name of a clock, checked."""
     return known_name("clock", clock, CLOCKS)

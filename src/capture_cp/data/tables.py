@@ -1,4 +1,4 @@
-"""Tables of named columns in files: CSV and npz are read whole, these and Parquet are written."""
+"""Tables of named columns in files: reads whole CSV and npz files, and writes these and Parquet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from capture_cp.data.parquet import write_parquet
 
 
 def read_table(path: Pathlike, labels: str | None = None) -> Table:
-    """Columns (n,) of a CSV or npz file by name; of a CSV file, `labels` is one that may hold text."""
+    """Columns (n,) of a CSV or npz file by name; in a CSV file, the column `labels` may contain text."""
     file = existing_file(path, "transition file")
     table = READERS[known_name(f"ending of {file},", file.suffix.lower(), READERS)](file, labels)
     lengths = {len(column) for column in table.values()}
@@ -30,7 +30,7 @@ def read_table(path: Pathlike, labels: str | None = None) -> Table:
 
 
 def write_table(path: Pathlike, table: Table) -> None:
-    """Write columns (n,) to a file, atomically; its ending is the format."""
+    """Write columns (n,) to a file, atomically; its ending determines the format."""
     write = FORMATS[known_name(f"ending of {path},", Path(path).suffix.lower(), FORMATS)]
     with written_whole(path) as temporary:
         write(temporary, table)
@@ -48,13 +48,13 @@ def _read_npz(file: Path, labels: str | None) -> Table:
             )
         columns = {name: array} if array.ndim == 1 else {f"{name}_{i}": column for i, column in enumerate(array.T)}
         for column in columns.keys() & table.keys():
-            raise CaptureError(f"two arrays of {file} claim the column {column!r}; rename one.")
+            raise CaptureError(f"two arrays of {file} have the column {column!r}; rename one.")
         table |= columns
     return table
 
 
 def _write_npz(file: Path, table: Table) -> None:
-    # not np.savez, which takes column names as keyword arguments and so cannot write one called "file"
+    # not np.savez, which accepts column names as keyword arguments and so cannot write one called "file"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, column in table.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
@@ -64,7 +64,7 @@ def _write_npz(file: Path, table: Table) -> None:
 Reader = Callable[[Path, str | None], Table]
 Writer = Callable[[Path, Table], None]
 
-#: Files that can only be read whole.
+#: Formats that can only be read whole.
 READERS: Mapping[str, Reader] = {".npz": _read_npz, ".csv": read_csv}
-#: Files that can be written.
+#: Formats that can be written.
 FORMATS: Mapping[str, Writer] = {".parquet": write_parquet, ".npz": _write_npz, ".csv": write_csv}

@@ -20,7 +20,7 @@ from capture_cp.data.tables import write_table
 
 
 class TransitionLog(Protocol):
-    """Transitions in memory or on disk, read in pieces: `Transitions` and `LoggedTransitions`."""
+    """Interface of transitions in memory or on disk, read in pieces: `Transitions` and `LoggedTransitions`."""
 
     @property
     def state_names(self) -> tuple[str, ...]: ...
@@ -43,7 +43,7 @@ class TransitionLog(Protocol):
     def __len__(self) -> int: ...
 
     def episodes(self) -> Ints | None:
-        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None where unknown."""
+        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None if unknown."""
 
     def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[Transitions]:
         """Transitions from `start` to `stop`, in order, at most 65,536 at a time."""
@@ -53,7 +53,7 @@ class TransitionLog(Protocol):
 class Transitions:
     """Logged transitions: `state` (n, ds), `action` (n, da), `next` (n, dc), and the names of their columns.
 
-    `episode` (n,), numbers or text, is the run that each belongs to, `time` (n,) when it happened; None where unknown.
+    `episode` (n,), numbers or text, is the episode of each transition, `time` (n,) its time; None if unknown.
     """
 
     state: Floats
@@ -81,9 +81,9 @@ class Transitions:
         episode_name: str = "episode",
         time_name: str = "time",
     ) -> Transitions:
-        """Transitions from arrays; columns without names are called state_0, action_0, next_0 and so on.
+        """Transitions from arrays; unnamed columns are called state_0, action_0, next_0 and so on.
 
-        `episode` (n,) and `time` (n,) are optional; within an episode, rows must be in the order of time.
+        `episode` (n,) and `time` (n,) are optional; within an episode, rows must be in order of time.
         """
         s, a, c = (finite_array(n, v, (None, None), "(n, d)") for n, v in zip(_ROLES, (state, action, next)))
         same_length("state", s, "action", a)
@@ -125,7 +125,7 @@ class Transitions:
         return found
 
     def rows(self, index: Any) -> Transitions:
-        """Some of the transitions: those at `index`, row numbers or a mask (n,)."""
+        """A subset of the transitions, by row numbers or a mask (n,)."""
         parts: dict[str, Any] = {
             name: None if part is None else part[index]
             for name in (*_ROLES, "episode", "time")
@@ -134,7 +134,7 @@ class Transitions:
         return replace(self, **parts)
 
     def episodes(self) -> Ints | None:
-        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None where unknown."""
+        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None if unknown."""
         return None if self.episode is None else episode_numbers(self.episode, len(self))
 
     def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[Transitions]:
@@ -144,7 +144,7 @@ class Transitions:
             yield self.rows(slice(row, min(row + PIECE, last)))
 
     def split(self, shares: Sequence[float], seed: int = 0) -> tuple[Transitions, ...]:
-        """Random parts with the given shares, at most 1 in sum; of whole episodes, where the transitions have any."""
+        """Random parts with these fractions, with a sum of at most 1; parts of whole episodes, if there are episodes."""
         return tuple(self.rows(rows) for rows in split_rows(len(self), shares, self.episode, seed))
 
 
@@ -154,32 +154,32 @@ _ROLES = ("state", "action", "next")
 def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, ...]:
     names = tuple(given) if given is not None else tuple(f"{role}_{i}" for i in range(part.shape[1]))
     if len(names) != part.shape[1]:
-        raise CaptureError(f"{role} has {part.shape[1]} columns and {len(names)} names; give one name per column.")
+        raise CaptureError(f"{role} has {part.shape[1]} columns and {len(names)} names; pass one name per column.")
     return names
 
 
 def check_distinct(names: Sequence[str]) -> None:
-    """Refuse a name that state, action and next share."""
+    """Raise an error if state, action and next share a column name."""
     if len(set(names)) != len(names):
-        raise CaptureError(f"column names {list(names)} repeat; state, action and next need names of their own.")
+        raise CaptureError(f"column names {list(names)} repeat; every column of state, action and next needs its own name.")
 
 
 def _checked_episodes(given: Any, n: int, name: str) -> npt.NDArray[Any]:
-    """Episodes (n,), known to be numbers or text for every row."""
+    """Episodes (n,), checked to be numbers or text in every row."""
     column = np.asarray(given)
-    missing = np.flatnonzero(column != column)  # NaN is not equal to itself
+    missing = np.flatnonzero(column != column)  # NaN differs from itself
     if column.shape == (n,) and len(missing):
         raise CaptureError(
             f"{name} has no value in {len(missing)} of {n} rows, first in data row {missing[0] + 1}; it must name the "
             "episode of every row."
         )
-    if column.shape != (n,) or column.dtype.kind not in "US":  # text is text; sorting millions of words takes long
+    if column.shape != (n,) or column.dtype.kind not in "US":  # text needs no check, and sorting millions of words is slow
         episode_numbers(column, n)
     return column
 
 
 def _check_order(time: Floats, episodes: Ints, name: str) -> None:
-    """Refuse a time that goes backwards within an episode: rows are then missing, mixed up, or of several runs."""
+    """Raise an error if time goes backwards within an episode: rows are then missing, mixed up, or from several runs."""
     order = np.argsort(episodes, kind="stable")
     backwards = (np.diff(time[order]) < 0) & (np.diff(episodes[order]) == 0)
     if backwards.any():
@@ -188,7 +188,7 @@ def _check_order(time: Floats, episodes: Ints, name: str) -> None:
         before = int(order[:-1][backwards][np.argmin(later)])
         raise CaptureError(
             f"{name} goes backwards within an episode in data row {row + 1}: {time[row]:g} after {time[before]:g} in data "
-            f"row {before + 1}; sort the log by time, or say which episode each row belongs to."
+            f"row {before + 1}; sort the log by time, or name the episode of each row."
         )
 
 
@@ -202,19 +202,19 @@ def read_transitions(
     following: Columns | None = None,
     clock: str = "received",
 ) -> Transitions:
-    """Transitions from a log, all in memory.
+    """Read all transitions of a log into memory.
 
     Args:
         path: a .parquet, .npz, .csv, .mcap, .db3 or .hdf5 file, a folder of files of one format, a LeRobot data set, a
             rosbag2 folder, or a pattern with * or ?.
-        state: names of the state's columns, in order: whole, by one entry, name[3], or by a slice, name[0:7]. The entries of
-            a column of lists, and of a two-dimensional array of an npz file, are then called name_0, name_1 and so on.
+        state: names of the state's columns, in order: a whole column, one entry, name[3], or a slice, name[0:7]. The entries
+            of a column of lists, and of a two-dimensional array in an npz file, are then called name_0, name_1 and so on.
         action: names of the action's columns.
         next: names of the next configuration's columns.
-        episode: name of the column with the run that each row belongs to, in numbers or text.
-        time: name of the column of times, which must not go backwards within an episode.
-        following: in place of `next`: columns that hold the next configuration in the following row of the same episode.
-        clock: of a bag, "received" or "header": which stamps order its messages.
+        episode: name of the column with the episode of each row, as numbers or text.
+        time: name of the time column, which must not go backwards within an episode.
+        following: instead of `next`: columns that contain the next configuration in the following row of the same episode.
+        clock: for a bag, "received" or "header": the time stamps that order its messages.
     """
     from capture_cp.data.logged import LoggedTransitions  # which makes transitions
 
@@ -227,7 +227,7 @@ def write_transitions(path: Pathlike, transitions: Transitions) -> None:
 
 
 def rows_to_remember(n: int, episodes: Ints | None, rng: np.random.Generator) -> Ints:
-    """Rows, of n, whose inputs stand for those of a calibration; of each of the `episodes` (n,) one random step at most."""
+    """Rows, out of n, whose inputs represent a calibration set; at most one random step of each of the `episodes` (n,)."""
     # steps of an episode are not independent
     if episodes is None:
         return np.arange(0, n, -(-n // MOST_ROWS))
@@ -235,12 +235,13 @@ def rows_to_remember(n: int, episodes: Ints | None, rng: np.random.Generator) ->
     return np.asarray(rows[:: -(-len(rows) // MOST_ROWS)])
 
 
-def provenance(n: int, digests: Sequence[str], told: Floats, episodes: Ints | None) -> dict[str, Any]:
-    """What a calibration remembers of n transitions, as JSON can hold it.
+def provenance(n: int, digests: Sequence[str], sampled: Floats, episodes: Ints | None) -> dict[str, Any]:
+    """Facts about n transitions that a calibration stores, as JSON-compatible data.
 
-    `digests` are those of its chunks, `told` (r, dx) the inputs of `rows_to_remember`, `episodes` (n,) the episode of each.
+    `digests` are the digests of the chunks, `sampled` (r, dx) the inputs of `rows_to_remember`, and `episodes` (n,) the
+    episode of each transition.
     """
     facts: dict[str, Any] = {"rows": n, "sha256": digest_of_chunks(digests)}
     if episodes is not None:
         facts["episodes"] = int(episodes.max()) + 1
-    return facts | {"inputs": column_quantiles(told)}
+    return facts | {"inputs": column_quantiles(sampled)}

@@ -1,4 +1,4 @@
-"""Logs in files that can only be read whole, CSV and npz, and are cut into pieces in memory."""
+"""Logs in files that can only be read whole, CSV and npz; they are divided into pieces in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capture_cp.data.tables import read_table
 
 
 class TableSource(LogSource):
-    """A log whose columns (n,) are in memory, once they are asked for."""
+    """A log whose columns (n,) are loaded into memory on first use."""
 
     def __init__(self, path: Path, table: Table | None = None) -> None:
         self.path, self._table = path, table
@@ -41,7 +41,7 @@ class TableSource(LogSource):
 
 
 class WholeSource(TableSource):
-    """A CSV or npz file; `labels` is a column of a CSV file that may hold text."""
+    """A CSV or npz file; `labels` is a column of a CSV file that may contain text."""
 
     def __init__(self, path: Path, labels: str | None = None) -> None:
         super().__init__(path)
@@ -54,7 +54,7 @@ class WholeSource(TableSource):
         self._table = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_table": None}  # whoever gets it reads the file again
+        return super().__getstate__() | {"_table": None}  # the receiver reads the file again
 
 
 def _kind(column: Any) -> str:

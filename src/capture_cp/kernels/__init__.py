@@ -1,7 +1,7 @@
 """Compiled inner loops: scalar rules written once, wrapped by parallel loops over rows.
 
-The scalar functions (`squared_distance`, `squared_limit`, `find_group`) take plain numbers and array rows only, so the
-same source can be compiled for another target.
+The scalar functions (`squared_distance`, `squared_limit`, `find_group`) accept only plain numbers and array rows, so the
+same source can also be compiled for a GPU.
 """
 
 from capture_cp.kernels import compiler as compiler  # before any function is compiled

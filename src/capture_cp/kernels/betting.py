@@ -1,4 +1,4 @@
-"""Ranks among earlier numbers, and bets on them, one after the other: for very many."""
+"""Sequential ranks among earlier numbers, and sequential bets on p-values, fast enough for long sequences."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def among_earlier(ranks, distinct):
-    """For each of the ranks (n,), from 0 to `distinct` - 1: how many earlier ones are smaller, and how many are equal.
+    """For each of the ranks (n,), from 0 to `distinct` - 1: how many earlier ranks are smaller, and how many are equal.
 
-    A Fenwick tree holds the counts, so that each takes the logarithm of `distinct`.
+    A Fenwick tree holds the counts, so each rank takes O(log `distinct`) time.
     """
     tree, same = np.zeros(distinct + 1, dtype=np.int64), np.zeros(distinct, dtype=np.int64)
     smaller, equal = np.empty(ranks.shape[0], dtype=np.int64), np.empty(ranks.shape[0], dtype=np.int64)
@@ -34,10 +34,10 @@ def among_earlier(ranks, distinct):
 
 @njit(cache=True, nogil=True)
 def jump(bets, rates, p_values, log_capital, log_largest, limit):
-    """Bet on p-values (n,) by the composite jumper; `bets` (r, 3) are changed, shares of the capital for each of r rates.
+    """Bet on p-values (n,) with the composite jumper; updates `bets` (r, 3), fractions of the capital for each of r rates.
 
-    Returns the logarithm of the capital, of its largest so far, and after which p-value that first reached `limit`, -1 if
-    never.
+    Returns the log of the capital, the log of its maximum so far, and the index of the p-value after which that maximum
+    first reached `limit` (-1 if never).
     """
     first = -1
     for i in range(p_values.shape[0]):

@@ -1,7 +1,8 @@
-"""Signed distance of two boxes, exactly.
+"""Exact signed distance between two boxes.
 
-One box stands upright at the origin, with half sizes (a, b, c). The other has half sizes (p, q, s), its middle at (x, y, z),
-and its edges along the columns of a rotation (xx xy xz / yx yy yz / zx zy zz). All are plain numbers: no array is made.
+One box is axis-aligned at the origin, with half sizes (a, b, c). The other has half sizes (p, q, s), its centre at
+(x, y, z), and its edges along the columns of a rotation (xx xy xz / yx yy yz / zx zy zz). All arguments are plain numbers;
+no array is allocated.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def _along_faces(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz):
 def _across(u, v, b, c, y, z, q, s, one, two, gap):
     """Gap along the direction across an edge of each box, or `gap` if it is larger.
 
-    (u, v) are the components of the second edge across the first, (b, c) and (y, z) the half sizes and the middle there;
-    (one, two) the components of the second box's other edges, of half sizes (s, q), along the first edge.
+    (u, v) are the components of the second edge across the first; (b, c) and (y, z) are the half sizes and the centre on
+    those two axes; (one, two) are the components along the first edge of the second box's other edges, of half sizes (s, q).
     """
     length = math.sqrt(u * u + v * v)
     if length <= PARALLEL:
@@ -70,7 +71,7 @@ def _squared_from_corners(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx,
 
 @njit(cache=True, error_model="numpy")
 def _squared_from_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz, least, enough):
-    """Least squared distance of the second box's edges to the first, or `least` if it is less; `enough` will do."""
+    """Least squared distance of the second box's edges to the first, or `least` if smaller; stops once it is <= `enough`."""
     for edge in range(12):
         one, two = 1.0 if edge & 1 else -1.0, 1.0 if edge & 2 else -1.0
         i, j, k, ux, uy, uz = -p, one * q, two * s, 2.0 * p * xx, 2.0 * p * yx, 2.0 * p * zx
@@ -79,7 +80,7 @@ def _squared_from_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, z
         elif edge >= 4:
             i, j, k, ux, uy, uz = one * p, -q, two * s, 2.0 * q * xy, 2.0 * q * yy, 2.0 * q * zy
         u, v, w = x + i * xx + j * xy + k * xz, y + i * yx + j * yy + k * yz, z + i * zx + j * zy + k * zz
-        # the upright box about the edge is no farther than the edge
+        # the axis-aligned box around the edge is no farther away than the edge
         wide, long, high = a + 0.5 * abs(ux), b + 0.5 * abs(uy), c + 0.5 * abs(uz)
         if squared_outside(u + 0.5 * ux, v + 0.5 * uy, w + 0.5 * uz, wide, long, high) < least:
             least = min(least, squared_from_box(u, v, w, ux, uy, uz, a, b, c))
@@ -101,12 +102,12 @@ def box_box(i, j, frames, sizes, within):
         return gap
     gap = _across_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz, gap)
     if gap <= 0.0 or gap > within:
-        return gap  # the depth of an overlap is that along one of these directions
-    # apart: the gap is the distance of a corner and a face or of two edges, and less than that of other parts
+        return gap  # the depth of an overlap is the depth along one of these directions
+    # apart: the gap is the distance between a corner and a face or between two edges, and less than that of other parts
     enough = gap * gap * (1.0 + CLOSE)
     u, v, w = -(x * xx + y * yx + z * zx), -(x * xy + y * yy + z * zy), -(x * xz + y * yz + z * zz)
     squared = math.inf
-    for turn in range(2):  # the corners of the smaller box first: one before a face of the larger settles it
+    for turn in range(2):  # the corners of the smaller box first: one that faces a face of the larger box settles it
         if (turn == 0) == (p + q + s < a + b + c):
             other = _squared_from_corners(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz)
         else:

@@ -1,13 +1,15 @@
-"""The cells of regions, counted by stratum and weighed: one search for every score, on the processor and on a GPU.
+"""Counts of the cells of regions by stratum, with optional weights: one search for every score, on the CPU and on a GPU.
 
-Cells are looked at a column at a time: all cells that differ on the last axis only. What the other axes add to a score is
-the same for the whole column, so most columns, and most cells of the others, are passed over. A region is described by
+Cells are searched one column at a time; a column is all cells that differ only on the last axis. The contribution of the
+other axes to a score is the same for the whole column, so most columns, and most cells of the remaining columns, are
+skipped. A region is described by
 
 - `rule`: EUCLIDEAN or SE2, cells whose k-th nearest particle is within a limit; PARTICLE_BOX, cells no farther than a limit
   outside the box of the particles; ELLIPSOID, cells within a Mahalanobis distance of the mean;
-- `length` and `k` of that rule, 1 where it has none; `cloud` (L, dc), its particles, or its mean, L = 1;
-- `whiten` (dc, dc), lower triangular, and `is_angle` (dc,): of ellipsoids only;
-- `limits` (M + 1,), of each stratum and last of what is infeasible: squared, save those of a box; negative admits nothing.
+- `length` and `k` of that rule, 1 where unused; `cloud` (L, dc), its particles, or its mean with L = 1;
+- `whiten` (dc, dc), lower triangular, and `is_angle` (dc,): for ellipsoids only;
+- `limits` (M + 1,), one per stratum and a last one for infeasible cells: squared, except for boxes; a negative limit admits
+  nothing.
 """
 
 from __future__ import annotations
@@ -22,18 +24,18 @@ from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.distance import EUCLIDEAN, SE2, nearest_whole, squared_limit
 
 PARTICLE_BOX, ELLIPSOID = 2, 3
-CIRCLE = math.pi + 1e-9  # where angles go on at the other end
-FAR = 2.0**52  # cells away, as far as whole numbers are exact
-MANY = 64  # cells of an ellipsoid's column, above which it pays to find out which are within reach
-_HAIR = 1e-9  # relative; cells are passed over only where rounding cannot matter
+CIRCLE = math.pi + 1e-9  # beyond this, angles wrap around
+FAR = 2.0**52  # in cells: the largest distance at which integers are exact
+MANY = 64  # column length above which it pays to compute which cells of an ellipsoid are within reach
+_HAIR = 1e-9  # relative margin: cells are skipped only where rounding cannot matter
 
 
 class Columns(NamedTuple):
-    """The cells of a grid, a row per column."""
+    """The cells of a grid, one row per column of cells."""
 
     labels: Any  # (columns, cells): stratum, -1 where infeasible
-    weights: Any  # (columns, cells): what is summed up over the cells of a region; (0, 0) for nothing
-    present: Any  # bool (columns, M): which strata a column has
+    weights: Any  # (columns, cells): summed over the cells of a region; shape (0, 0) for no weights
+    present: Any  # bool (columns, M): which strata a column contains
     origin: Any  # (dc,)
     spacing: Any
     shape: Any
@@ -41,18 +43,18 @@ class Columns(NamedTuple):
 
 
 class Regions(NamedTuple):
-    """n regions, see above."""
+    """n regions, described as in the module docstring."""
 
     rule: int
     length: float
     k: int
     clouds: Any  # (n, L, dc)
-    whiten: Any  # (n, dc, dc), or (1, dc, dc) where it is not looked at
+    whiten: Any  # (n, dc, dc), or (1, dc, dc) where it is unused
     is_angle: Any  # bool (dc,)
 
 
 class Room(NamedTuple):
-    """Room to work in, so that a search allocates nothing."""
+    """Preallocated work arrays, so that a search allocates nothing."""
 
     centre: Any  # (dc,)
     corners: Any  # (2, dc)
@@ -66,7 +68,7 @@ class Room(NamedTuple):
 
 @njit(cache=True)
 def strata_of_columns(labels, strata):
-    """Which strata each column of `labels` (columns, cells) has: bool (columns, M)."""
+    """Which strata each column of `labels` (columns, cells) contains: bool (columns, M)."""
     present = np.zeros((labels.shape[0], strata), dtype=np.bool_)
     for column in range(labels.shape[0]):
         for cell in range(labels.shape[1]):
@@ -77,7 +79,7 @@ def strata_of_columns(labels, strata):
 
 @njit(cache=True, inline="always")
 def column_count(extent):
-    """Columns of an index box of `extent` (dc,)."""
+    """Number of columns of an index box of `extent` (dc,)."""
     total = 1
     for axis in range(extent.shape[0] - 1):
         total *= extent[axis]
@@ -86,9 +88,9 @@ def column_count(extent):
 
 @njit(cache=True, inline="always")
 def column_at(number, first, extent, origin, spacing, shape, centre):
-    """The column that is the `number`-th of an index box; its place is written to `centre` (dc,). Indices wrap.
+    """The `number`-th column of an index box; its position is written to `centre` (dc,). Indices wrap.
 
-    Of `Columns` it takes arrays, not the tuple: copying that would take longer than the work.
+    It takes the arrays of `Columns`, not the tuple: copying the tuple would take longer than the work.
     """
     column, stride = 0, 1
     for back in range(1, extent.shape[0]):
@@ -103,7 +105,7 @@ def column_at(number, first, extent, origin, spacing, shape, centre):
 
 @njit(cache=True, inline="always")
 def column_beside(column, b, first, origin, spacing, shape, centre):
-    """The column after `column` of an index box, b columns from where it begins on the last axis but one: no divisions."""
+    """The column after `column` of an index box, b columns from its start on the second-to-last axis: no divisions."""
     axis = first.shape[0] - 2
     index = first[axis] + b
     index = index if index < shape[axis] else index - shape[axis]
@@ -120,7 +122,7 @@ def cell_at(t, first, cells):
 
 @njit(cache=True, inline="always")
 def largest(limits):
-    """The largest limit of all, -1 if none admits anything."""
+    """The largest limit, -1 if none admits anything."""
     top = -1.0
     for m in range(limits.shape[0]):
         top = max(top, limits[m])
@@ -129,7 +131,7 @@ def largest(limits):
 
 @njit(cache=True, inline="always")
 def widest_limit(limits, present, column):
-    """The largest limit of the strata that a column may have, -1 if none of them admits anything."""
+    """The largest limit of the strata that a column contains, -1 if none of them admits anything."""
     widest = max(limits[present.shape[1]], -1.0)
     for m in range(present.shape[1]):
         if present[column, m] and limits[m] > widest:
@@ -139,9 +141,9 @@ def widest_limit(limits, present, column):
 
 @njit(cache=True, inline="always")
 def cells_between(low, high, is_angle, first, extent, origin, spacing, cells):
-    """Cells of a column between two values: first and one past the last of those `extent` from `first` on.
+    """Cells of a column between two values: first and one past the last, among the `extent` cells from `first` on.
 
-    The whole column where it wraps, or where angles go on at the other end of the circle. Infinity does no harm.
+    Returns the whole column where it wraps, or where the angles wrap. Infinite values are allowed.
     """
     end = origin + spacing * (cells - 1)
     if first + extent > cells or (is_angle and not (min(low, origin) >= -CIRCLE and max(high, end) <= CIRCLE)):
@@ -153,7 +155,7 @@ def cells_between(low, high, is_angle, first, extent, origin, spacing, cells):
 
 @njit(cache=True, inline="always")
 def index_box(rule, length, reach, spread, cloud, columns, first, extent):
-    """First index and extent (dc,) of a box of cells that leaves out none within `reach` of `cloud` (L, dc).
+    """First index and extent (dc,) of a box of cells that contains every cell within `reach` of `cloud` (L, dc).
 
     `spread` (dc,) are the standard deviations of an ellipsoid.
     """
@@ -166,10 +168,10 @@ def index_box(rule, length, reach, spread, cloud, columns, first, extent):
             grow = reach * spread[axis]
         low, high = low - grow, high + grow
         if rule == SE2 and axis == 2 and (low < -math.pi or high > math.pi):
-            low, high = -math.inf, math.inf  # the interval goes on at the other end of the circle
+            low, high = -math.inf, math.inf  # the interval wraps around
         origin, spacing, size = columns.origin[axis], columns.spacing[axis], columns.shape[axis]
         begin, end = (low - origin) / spacing, (high - origin) / spacing
-        begin, end = int(math.floor(max(begin, -FAR))), int(math.ceil(min(end, FAR)))  # infinity has no whole number
+        begin, end = int(math.floor(max(begin, -FAR))), int(math.ceil(min(end, FAR)))  # infinity has no integer value
         if columns.periodic[axis] and end - begin + 1 < size:
             first[axis], extent[axis] = begin % size, end - begin + 1
         elif columns.periodic[axis]:
@@ -184,7 +186,10 @@ def index_box(rule, length, reach, spread, cloud, columns, first, extent):
 
 @njit(cache=True, inline="always")
 def squared_aside(cloud, l, centre):
-    """What all axes but the last add to the squared distance of particle l of a cloud (L, dc) and a column, at least."""
+    """Contribution of all axes but the last to the squared distance between particle l of a cloud (L, dc) and a column.
+
+    A lower bound where the last axis is an angle.
+    """
     total = 0.0
     for axis in range(cloud.shape[1] - 1):
         step = cloud[l, axis] - centre[axis]
@@ -194,10 +199,10 @@ def squared_aside(cloud, l, centre):
 
 @njit(cache=True, inline="always")
 def _near_aside(cloud, centre, limit, aside):
-    """`squared_aside` of all particles, into aside (L,), and of how many it is within a limit."""
+    """Write `squared_aside` of all particles to aside (L,); return how many are within a limit."""
     near = 0
     if cloud.shape[1] == 3:
-        # the same sum, spelt out: without the loop over axes the compiler vectorises the one over particles
+        # the same sum, written out: without the loop over axes the compiler vectorises the loop over particles
         x, y = centre[0], centre[1]
         for l in range(cloud.shape[0]):
             dx, dy = cloud[l, 0] - x, cloud[l, 1] - y
@@ -212,7 +217,7 @@ def _near_aside(cloud, centre, limit, aside):
 
 @njit(cache=True, inline="always")
 def along_term(rule, length, particle, value):
-    """What the last axis adds: the factor on the part aside, and the rest. See `squared_distance`."""
+    """Contribution of the last axis: the factor on the other axes' part, and the additive term. See `squared_distance`."""
     if rule == EUCLIDEAN:
         return 1.0, (value - particle) * (value - particle)
     omega = particle - value
@@ -224,22 +229,22 @@ def along_term(rule, length, particle, value):
 
 @njit(cache=True, inline="always")
 def squared_apart(aside, stretch, along):
-    """Squared distance of a particle and a cell, from the column's part and the cell's."""
+    """Squared distance between a particle and a cell, from the column's part and the cell's."""
     return aside * stretch * stretch + along
 
 
 @njit(cache=True, inline="always")
 def reach_along(particle, aside, widest, length):
-    """Values on the last axis between which a particle can be within squared distance `widest`, at least `aside`."""
+    """Interval on the last axis in which a cell can be within squared distance `widest` (>= `aside`) of a particle."""
     reach = math.sqrt(widest - aside) / length * (1.0 + _HAIR)
     return particle - reach, particle + reach
 
 
 @njit(cache=True)
 def _kth_ends(cloud, aside, widest, k, length, ends):
-    """Values on the last axis between which k particles can be within squared distance `widest`.
+    """Interval on the last axis in which a cell can be within squared distance `widest` of k particles.
 
-    A cell within reach of k particles is above the k-th lowest beginning of their reaches and below the k-th highest end.
+    A cell within reach of k particles is above the k-th lowest start of their intervals and below the k-th highest end.
     """
     last = cloud.shape[1] - 1
     for j in range(k):
@@ -302,7 +307,7 @@ def _near_particles(rule, length, k, cloud, limits, first, extent, columns, room
 
 @njit(cache=True, inline="always")
 def box_corners(cloud, axis):
-    """Least and most of a cloud (L, dc) on one axis; nothing is between them where a number is NaN."""
+    """Minimum and maximum of a cloud (L, dc) on one axis; an empty interval if any value is NaN."""
     low, high = math.inf, -math.inf
     for l in range(cloud.shape[0]):
         low, high = min(low, cloud[l, axis]), max(high, cloud[l, axis])
@@ -319,7 +324,7 @@ def outside_corners(corners, axis, value):
 
 @njit(cache=True, inline="always")
 def whitened(whiten, is_angle, mean, centre):
-    """What W makes of a column's place: the squared length of all components but the last, and its part of that one."""
+    """A column's position multiplied by W: squared length of all components but the last, and its part of the last one."""
     last, total, z = mean.shape[0] - 1, 0.0, 0.0
     for row in range(last + 1):
         z = 0.0
@@ -335,7 +340,7 @@ def whitened(whiten, is_angle, mean, centre):
 
 @njit(cache=True, inline="always")
 def whitened_along(whiten, is_angle, mean, value):
-    """What W makes of a value on the last axis, as its part of the last component."""
+    """The part of the last whitened component that a value on the last axis contributes."""
     last = mean.shape[0] - 1
     step = value - mean[last]
     if is_angle[last]:
@@ -345,7 +350,7 @@ def whitened_along(whiten, is_angle, mean, value):
 
 @njit(cache=True, inline="always")
 def ellipsoid_along(whiten, mean, widest, aside, turned):
-    """Values on the last axis between which a cell of a column can be within squared distance `widest`."""
+    """Interval on the last axis in which a cell of a column can be within squared distance `widest`."""
     last = mean.shape[0] - 1
     reach = math.sqrt(widest - aside) * (1.0 + _HAIR)
     low = mean[last] + (-turned - reach) / whiten[last, last]
@@ -412,7 +417,7 @@ def _in_ellipsoid(cloud, whiten, is_angle, limits, first, extent, columns, room,
             column = column_beside(column, b, first, origin, spacing, shape, centre)
         b = b + 1 if b + 1 < beside else 0
         if plain:
-            # the same sums, spelt out: most columns are looked at for nothing else
+            # the same sums, written out: for most columns nothing else is computed
             dx, dy = centre[0] - mean[0], centre[1] - mean[1]
             first_z, second_z = whiten[0, 0] * dx, whiten[1, 0] * dx + whiten[1, 1] * dy
             aside, turned = first_z * first_z + second_z * second_z, whiten[2, 0] * dx + whiten[2, 1] * dy
@@ -445,7 +450,7 @@ def _in_ellipsoid(cloud, whiten, is_angle, limits, first, extent, columns, room,
 def search(rule, length, k, cloud, whiten, is_angle, limits, first, extent, columns, room, counts):
     """Add the cells of one region to counts (M + 1,), infeasible ones last, and return their summed weights.
 
-    `first` and `extent` (dc,) are an index box that holds every candidate.
+    `first` and `extent` (dc,) are an index box that contains every candidate cell.
     """
     if rule == PARTICLE_BOX:
         return _in_box(cloud, limits, first, extent, columns, room, counts)
@@ -456,7 +461,7 @@ def search(rule, length, k, cloud, whiten, is_angle, limits, first, extent, colu
 
 @njit(cache=True)
 def room_for(particles, k, dims, cells):
-    """Room for a search of columns of so many cells."""
+    """Work arrays for a search of columns with this many cells."""
     aside, ends, terms = np.empty(particles), np.empty((2, k)), np.empty((2, cells, particles))
     return Room(np.empty(dims), np.empty((2, dims)), aside, ends, terms)
 
@@ -465,7 +470,8 @@ def room_for(particles, k, dims, cells):
 def count_cells(regions, q, first, extent, columns):
     """Cells of every region, by stratum: (n, M + 1), infeasible cells last.
 
-    `q` (n, M + 1) are its thresholds, negative where nothing belongs; `first`, `extent` (n, dc) hold every candidate cell.
+    `q` (n, M + 1) are the thresholds, negative where nothing is admitted; `first` and `extent` (n, dc) are index boxes that
+    contain every candidate cell.
     """
     n, dims = first.shape
     counts = np.zeros(q.shape, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""How kernels are compiled: code kept on disk where possible, inlined calls without copies, loops shared by threads."""
+"""How kernels are compiled: cached on disk where possible, inlined calls without copies, parallel loops."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from capture_cp.base.checks import CaptureError, CaptureWarning
 
 # -- code on disk -------------------------------------------------------------------------------------------------------
 
-#: How the modules of functions begin whose cache is guarded: ours, and the kernels that are made of ours and a user's.
+#: Prefixes of modules whose cache is guarded: this package, and kernels generated from its functions and a user's.
 OURS = ("capture_cp.", "capture_rollout_")
 
 
 class GuardedCache:
-    """A cache of numba's whose failures cost the time to compile, no more.
+    """A numba cache whose failures only cost compilation time.
 
-    Numba refuses to define a cached function where it finds no folder to write to, as in a container or on a locked-down
-    robot, and fails in the middle of a call where the disk is full or a file of its cache is damaged. A cache is there to
-    save time, so for functions of this package none of that may stop the work: it costs a warning and a minute of compiling.
+    Numba raises an error when a cached function is defined and it finds no writable folder, as in a container or on a
+    locked-down robot. It fails in the middle of a call when the disk is full or a cache file is damaged. A cache only saves
+    time, so for functions of this package such failures cause a warning and about a minute of compilation, not an error.
     """
 
     def __init__(self, cache: Any) -> None:
@@ -39,15 +39,15 @@ class GuardedCache:
         return getattr(self._guarded, name)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What was compiled before; None if there is nothing that can be read."""
+        """The compiled code from the cache; None if there is none that can be read."""
         try:
             return self._guarded.load_overload(sig, target_context)
-        except Exception as error:  # a damaged file is unpickled, which may fail in any way
+        except Exception as error:  # unpickling a damaged file may raise anything
             _warn_once(f"{type(error).__name__}: {error}")
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, if the disk takes it."""
+        """Save compiled code, if it can be written."""
         try:
             self._guarded.save_overload(sig, data)
         except OSError as error:
@@ -55,7 +55,7 @@ class GuardedCache:
 
 
 def guard(dispatcher: type[Any]) -> None:
-    """Let a class of numba's functions do without a cache that it cannot have."""
+    """Make a numba dispatcher class work without a cache where none is available."""
     enable = dispatcher.enable_caching
 
     def enable_caching(self: Any) -> None:
@@ -80,8 +80,8 @@ def _warn_once(reason: str) -> None:
     if not _warned:
         _warned = True
         warnings.warn(
-            f"compiled code is not kept on disk ({reason}), so each run compiles it anew, which takes about a minute; "
-            "set NUMBA_CACHE_DIR to a folder that can be written to.",
+            f"compiled code cannot be cached on disk ({reason}), so each run compiles it again, which takes about a minute; "
+            "set NUMBA_CACHE_DIR to a writable folder.",
             CaptureWarning,
             stacklevel=2,
         )
@@ -96,7 +96,7 @@ try:
     from numba.core.compiler_machinery import FunctionPass, register_pass
     from numba.core.ir_utils import simplify
     from numba.core.typed_passes import InlineOverloads
-except ImportError:  # another numba, built otherwise: without these, functions are slower and no less right
+except ImportError:  # another version of numba: without these passes, functions are slower but still correct
     WithoutCopies = Compiler
 else:
 
@@ -112,13 +112,13 @@ else:
             return True
 
     class WithoutCopies(Compiler):  # type: ignore[no-redef]
-        """Numba's own pipeline with one pass more, for `njit(pipeline_class=WithoutCopies)`.
+        """Numba's own pipeline plus one pass, for `njit(pipeline_class=WithoutCopies)`.
 
-        An inlined call begins with a copy of each argument, and the copy of a tuple counts a reference to each of its
-        arrays. Where the inlined body has a loop, LLVM does not see that the counting comes to nothing, and it may cost as
-        much as the work. Numba takes such copies out of functions with `parallel=True` and leaves them in all others. A loop
-        that threads share cannot always hold inlined calls itself (on Python 3.12 numba's search for reductions in it may
-        never end): it calls a function that holds them, and this compiler takes the copies out of that one.
+        An inlined call begins with a copy of each argument, and copying a tuple increments the reference count of each of
+        its arrays. Where the inlined body has a loop, LLVM does not eliminate this counting, which may cost as much as the
+        work. Numba removes such copies from functions with `parallel=True` and leaves them in all others. A parallel loop
+        cannot always contain inlined calls itself (on Python 3.12 numba's search for reductions in it may never end): it
+        calls a function that contains them, and this compiler removes the copies from that function.
         """
 
         def define_pipelines(self) -> Any:
@@ -133,35 +133,35 @@ else:
 
 
 class _Threads:
-    """What is known of the library for threads, and of this process.
+    """State of the threading library and of this process.
 
-    Numba takes one of three libraries. Two of them end the whole program where it does what programs of robots do:
+    Numba uses one of three threading libraries. Two of them abort the whole program in situations common in robotics:
 
-    - numba's own work queue, where two threads start kernels at the same time. They start one after the other here.
+    - numba's own work queue, when two threads start kernels at the same time. Here kernels are started one after the other.
     - GNU OpenMP, in a process that was forked after its first use, as `multiprocessing` does on Linux. Such a process
-      computes with the same kernels compiled without threads.
+      uses the same kernels compiled without threads.
 
-    TBB can do both.
+    TBB supports both.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.free = False  # whether kernels may start whenever they like
+        self.free = False  # whether kernels may start at any time
         self.alone = False  # whether only kernels without threads may start
 
     def settle(self) -> None:
-        """The library is chosen when the first kernel starts: from then on it is known whether kernels must wait."""
+        """Record whether kernels must wait; known once the first kernel has started and the library is chosen."""
         self.free = not self.alone and _library() not in (None, "workqueue")
 
     def after_fork(self) -> None:
-        """In a child process, which has one thread: nobody holds the lock, and GNU OpenMP must not be used any more."""
+        """Reset the state in a child process: its single thread holds no lock, and GNU OpenMP must not be used any more."""
         self.lock = threading.RLock()
         if _library() == "omp" and _vendor() == "GNU":
             self.free, self.alone = False, True
 
 
 def _library() -> str | None:
-    """The library in use, once there is one."""
+    """The threading library in use, None before the first kernel has started."""
     try:
         return str(numba.threading_layer())
     except ValueError:
@@ -169,7 +169,7 @@ def _library() -> str | None:
 
 
 def _vendor() -> str:
-    """Who made the OpenMP in use; where that is not known, the one that cannot be forked."""
+    """Vendor of the OpenMP library in use; if unknown, the one that does not support forking."""
     try:
         return str(import_module("numba.np.ufunc.omppool").openmp_vendor)
     except (ImportError, AttributeError):
@@ -182,7 +182,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class ParallelKernel:
-    """A compiled function with loops that threads share (`prange`)."""
+    """A compiled function with parallel loops (`prange`)."""
 
     def __init__(self, function: Callable[..., Any], cache: bool) -> None:
         update_wrapper(self, function)
@@ -190,7 +190,7 @@ class ParallelKernel:
         self.threaded = njit(cache=cache, parallel=True, nogil=True)(function)
 
     def __call__(self, *arguments: Any) -> Any:
-        """The kernel's answer, with as many threads as this process may have."""
+        """Run the kernel, with as many threads as this process may use."""
         if _THREADS.free:
             return self.threaded(*arguments)
         if _THREADS.alone:
@@ -203,25 +203,25 @@ class ParallelKernel:
 
     @cached_property
     def alone(self) -> Any:
-        """The kernel without threads. By another name: numba's cache on disk does not ask whether threads were wanted."""
+        """The kernel without threads, under another name: numba's disk cache ignores the `parallel` option."""
         written = self.threaded.py_func
         copy = FunctionType(written.__code__, written.__globals__, f"{written.__name__}_alone", written.__defaults__)
         copy.__qualname__, copy.__module__ = f"{written.__qualname__}_alone", written.__module__
         return njit(cache=self._cache, nogil=True, pipeline_class=WithoutCopies)(copy)
 
     def __getattr__(self, name: str) -> Any:
-        """What else a numba function has."""
+        """Other attributes of the numba function."""
         if name == "threaded":
             raise AttributeError(name)
         return getattr(self.threaded, name)
 
 
 def require_compiler() -> None:
-    """Refuse to go on where numba is set not to compile: kernels rely on what only its compiled code does."""
+    """Raise an error if numba's compiler is disabled: kernels rely on behaviour of compiled code."""
     if config.DISABLE_JIT:
-        raise CaptureError("NUMBA_DISABLE_JIT is set, but kernels run only if numba may compile them; unset it.")
+        raise CaptureError("NUMBA_DISABLE_JIT is set, but the kernels need numba's compiler; unset it.")
 
 
 def parallel_kernel(cache: bool) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function whose `prange` loops are shared by threads: a decorator. It lets other Python threads run."""
+    """Decorator that compiles a function with parallel `prange` loops; it releases the GIL."""
     return lambda function: ParallelKernel(function, cache)

@@ -1,4 +1,4 @@
-"""Scalar distance rules. No square root is compared: thresholds are squared once, exactly."""
+"""Scalar distance rules. Distances are compared squared, against thresholds that are squared once, exactly."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from capture_cp.kernels.trig import arc
 
 EUCLIDEAN = 0
 SE2 = 1
-#: A product of spaces, and a function; 2 and 3 are rules of `kernels.cells`.
+#: Codes for a product of spaces and for a function; 2 and 3 are rules of `kernels.cells`.
 BLOCKS = 4
 FUNCTION = 5
 TURN, PER_TURN = 2.0 * math.pi, 1.0 / (2.0 * math.pi)
-#: Kinds of axes of a product of spaces; the last two begin a block of three and of seven axes.
+#: Kinds of axes of a product of spaces; the last two start a block of three and of seven axes.
 LINE, CIRCLE, PLANAR, SPATIAL = range(4)
 
 
 @njit(cache=True, inline="always")
 def nearest_whole(x):
-    """The whole number nearest to x, as `np.rint` finds it, which GPUs lack: beside 1.5 · 2⁵² a fraction has no room."""
+    """x rounded to the nearest integer like `np.rint`, which GPUs lack: adding 1.5 · 2⁵² discards the fraction."""
     return (x + 6755399441055744.0) - 6755399441055744.0
 
 
 @njit(cache=True, inline="always")
 def _plain(metric, length, y, p):
-    """Squared Euclidean distance, or that of SE(2) poses with a characteristic length."""
+    """Squared Euclidean distance, or squared SE(2) distance with a characteristic length."""
     if metric == EUCLIDEAN:
         total = 0.0
         for axis in range(y.shape[0]):
@@ -40,7 +40,7 @@ def _plain(metric, length, y, p):
 
 @njit(cache=True, inline="always")
 def _planar(length, y, p, first):
-    """Squared logarithm-map distance of SE(2) poses, whose three numbers begin at `first`.
+    """Squared logarithm-map distance of SE(2) poses, whose three numbers start at index `first`.
 
     With ω the wrapped angle between the poses and t the translation between them, it is ‖(ρ, ℓω)‖² with ‖ρ‖ = ‖t‖ ·
     (ω/2)/sin(ω/2); the rotation of the first pose drops out.
@@ -57,19 +57,19 @@ def _planar(length, y, p, first):
 
 @njit(cache=True, inline="always")
 def _stretch(half):
-    """How much longer than a chord its arc is, for half the angle between its ends: half / sin(half)."""
+    """Ratio of an arc to its chord, for half the angle between its ends: half / sin(half)."""
     return half / math.sin(half) if abs(half) > 1e-4 else 1.0 + half * half / 6.0
 
 
 @njit(cache=True, inline="always")
 def _spatial(length, dx, dy, dz, a, b, c, d, e, f, g, h):
-    """Squared logarithm-map distance of SE(3) poses: the way between them, and their quaternions (w, x, y, z).
+    """Squared logarithm-map distance of SE(3) poses, from their translation and their quaternions (w, x, y, z).
 
-    With the rotation between the poses by ω about an axis, the part of the translation along that axis stays, and the part
-    across it is stretched by (ω/2)/sin(ω/2), as in the plane. q and -q are one rotation. Without a branch, so that loops
-    over particles become vector instructions.
+    With a rotation by ω about an axis between the poses, the part of the translation along that axis is unchanged, and the
+    part across it is stretched by (ω/2)/sin(ω/2), as in the plane. q and -q are the same rotation. The code has no branch,
+    so that loops over particles are vectorised.
     """
-    w = e * a + f * b + g * c + h * d  # of the second quaternion times the conjugate of the first
+    w = e * a + f * b + g * c + h * d  # of the product of the second quaternion and the conjugate of the first
     u = -e * b + f * a - g * d + h * c
     v = -e * c + f * d + g * a - h * b
     z = -e * d - f * c + g * b + h * a
@@ -79,7 +79,7 @@ def _spatial(length, dx, dy, dz, a, b, c, d, e, f, g, h):
     one_over = 1.0 / (squares if turned else 1.0)
     along = dx * u + dy * v + dz * z
     along = along * along * one_over if turned else 0.0
-    # the square of half / sin(half), the sine being known, of quaternions of any length
+    # the square of half / sin(half), from the known sine, for quaternions of any length
     stretch = half * half * (1.0 + w * w * one_over) if turned else 1.0 + half * half / 3.0
     across = dx * dx + dy * dy + dz * dz - along
     turn = 2.0 * length * half
@@ -88,9 +88,9 @@ def _spatial(length, dx, dy, dz, a, b, c, d, e, f, g, h):
 
 @njit(cache=True, inline="always")
 def _blocks(blocks, y, p):
-    """Squared distance on a product of spaces: a row of `blocks` (dc, 3) for each axis, its kind, weight and length.
+    """Squared distance on a product of spaces: `blocks` (dc, 3) holds the kind, weight and length of each axis.
 
-    The length of a circle is a full turn, that of a line 0.
+    The length of a circle is a full turn; the length of a line is 0.
     """
     total, axis = 0.0, 0
     while axis < y.shape[0]:
@@ -136,7 +136,7 @@ def _squared_distance(metric, scale, y, p):
 def table_distances(blocks, y, cloud, rows, out):
     """Squared distances of y (dc,) from all particles of `cloud` (L, dc) on a product of spaces, into out (L,).
 
-    The numbers of `_blocks`, bit for bit, an axis of all particles at a time; rows (dc, L) is room to work in.
+    Bit-identical to `_blocks`, but computed one axis at a time for all particles; rows (dc, L) is a work array.
     """
     particles, axis = cloud.shape[0], 0
     for l in range(particles):

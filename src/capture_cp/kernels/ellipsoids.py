@@ -1,8 +1,8 @@
-"""Bent ellipsoids: how many of them hold a configuration, and how deep it lies in the one where it lies deepest.
+"""Bent ellipsoids: how many of them contain a configuration, and its least radius over all of them.
 
 A bent ellipsoid has a centre c (dc,), axes W (dc, dc) and bends F (dc, P). With z = W (y - c), its first T axes are u_i =
 z_i; the others are u_i = G_i (z_i - F_i · f), where f holds 1, the first T axes and their products. It is where ‖u‖ <= 1.
-The bends move volume and change none.
+The bends preserve volume.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _bend(u, bends, tangent):
 
 @njit(cache=True)
 def _squared_radius(y, centre, whiten, gains, bends, tangent, is_angle, most, u):
-    """‖u‖² of one configuration, or something larger than `most`, where it is larger; `u` (2 dc,) is for scratch."""
+    """‖u‖² of one configuration, or any number above `most` if it exceeds that; `u` (2 dc,) is a work array."""
     total, dims = 0.0, centre.shape[0]
     for axis in range(dims):
         step = y[axis] - centre[axis]
@@ -50,7 +50,7 @@ def _squared_radius(y, centre, whiten, gains, bends, tangent, is_angle, most, u)
 
 @parallel_kernel(cache=True)
 def count_holding(Y, centres, whiten, gains, bends, tangent, is_angle):
-    """Ellipsoids, K of them, that hold each Y[i] (dc,): (n,)."""
+    """How many of the K ellipsoids contain each Y[i] (dc,): (n,)."""
     out = np.empty(Y.shape[0], dtype=np.int64)
     for i in prange(Y.shape[0]):
         u, found = np.empty(2 * Y.shape[1]), 0
@@ -63,7 +63,7 @@ def count_holding(Y, centres, whiten, gains, bends, tangent, is_angle):
 
 @parallel_kernel(cache=True)
 def which_hold(Y, centres, whiten, gains, bends, tangent, is_angle):
-    """Whether each of the K ellipsoids holds each Y[i] (dc,): (n, K)."""
+    """Whether each of the K ellipsoids contains each Y[i] (dc,): (n, K)."""
     out = np.empty((Y.shape[0], centres.shape[0]), dtype=np.bool_)
     for i in prange(Y.shape[0]):
         u = np.empty(2 * Y.shape[1])

@@ -1,4 +1,4 @@
-"""Numbers brought together by their group."""
+"""Sorting of values by group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def gathered(values, groups, starts, out):
-    """Put each of the values (n,) into the slots of its group (n,), which begin at `starts` (J + 1,), of `out` (n,)."""
+    """Write the values (n,) to `out` (n,), sorted by their groups (n,); the slots of group j start at `starts[j]`."""
     free = starts.copy()
     for i in range(values.shape[0]):
         out[free[groups[i]]] = values[i]

@@ -28,7 +28,7 @@ def squared_mahalanobis(y, mean, whiten, is_angle):
 
 @parallel_kernel(cache=True)
 def squared_mahalanobis_pairs(Y, mean, whiten, is_angle):
-    """Squared Mahalanobis distance of each Y[i] (dc,): (n,). Each Gaussian serves equally many rows in turn."""
+    """Squared Mahalanobis distance of each Y[i] (dc,): (n,). Each Gaussian is used for equally many consecutive rows."""
     out = np.empty(Y.shape[0])
     rows_each = Y.shape[0] // max(1, mean.shape[0])
     for i in prange(Y.shape[0]):

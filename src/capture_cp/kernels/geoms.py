@@ -1,7 +1,7 @@
-"""Signed distances of many pairs of geoms at many configurations; what has no simple formula is left to MuJoCo.
+"""Signed distances of many pairs of geoms at many configurations; pairs without a simple formula are left to MuJoCo.
 
-Geoms are numbered by the row of `frames` (rows, 12) that holds their frame: links first, then what hangs on them, then what
-stands still. Kinds and sizes are MuJoCo's.
+Geoms are numbered by the row of `frames` (rows, 12) that holds their frame: links first, then the geoms attached to them,
+then static geoms. Kinds and sizes are MuJoCo's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from capture_cp.kernels.solids import (
 )
 
 PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
-#: Configurations that one thread takes at a time, with one table of frames.
+#: Configurations that one thread processes at a time, with one table of frames.
 CHUNK = 64
 
 
@@ -37,17 +37,17 @@ class Geoms(NamedTuple):
 
     kind: Any  #: (rows,) MuJoCo's type of geom; -1 for a link
     size: Any  #: (rows, 3)
-    bound: Any  #: (rows,) radius of the ball about the frame's origin that holds the geom
+    bound: Any  #: (rows,) radius of a ball around the frame's origin that contains the geom
     still: Any  #: (s, 12) frames of the last s rows, which do not move
     vertices: Any  #: (v, 3) corners of meshes, each in its geom's frame
     start: Any  #: (rows + 1,) first corner of each row
     pairs: Any  #: (p, 2) rows, the smaller kind first
-    group: Any  #: (p,) number of the contact that a pair belongs to; those of one contact are together
+    group: Any  #: (p,) number of the contact that a pair belongs to; the pairs of one contact are consecutive
 
 
 @njit(cache=True, error_model="numpy", inline="always")
 def lower_bound(i, j, frames, kind, size, bound):
-    """No more than the signed distance of two geoms, from the balls that hold them, half spaces and boxes."""
+    """A lower bound of the signed distance of two geoms, from their bounding balls, half spaces and boxes."""
     x, y, z = frames[j, 0], frames[j, 1], frames[j, 2]
     if kind[i] == PLANE:
         return height(frames, i, x, y, z) - bound[j]
@@ -115,7 +115,7 @@ def _round_box(i, j, frames, kind, size):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def pair_distance(i, j, frames, kind, size, bound, vertices, start, within):
-    """Signed distance of two geoms, and whether it is known; if not, no more than it. Beyond `within`, a lower bound."""
+    """Signed distance of two geoms, and whether it is known; if not, or beyond `within`, a lower bound."""
     least = lower_bound(i, j, frames, kind, size, bound)
     if least > within:
         return least, True
@@ -140,7 +140,7 @@ def _measure(i, frames, kind, size, bound, vertices, start, pairs, group, within
     for p in range(pairs.shape[0]):
         if group[p] != current:
             best, current = within, group[p]
-        # what is farther than another pair of the same contact does not count
+        # a pair farther away than another pair of the same contact does not matter
         apart, sure = pair_distance(pairs[p, 0], pairs[p, 1], frames, kind, size, bound, vertices, start, best)
         distances[i, p], known[i, p] = apart, sure
         if sure:
@@ -149,7 +149,7 @@ def _measure(i, frames, kind, size, bound, vertices, start, pairs, group, within
 
 @njit(cache=True, error_model="numpy", pipeline_class=WithoutCopies)
 def _measure_some(qpos, links, geoms, within, frames, first, last, distances, known):
-    """Rows first to last of the table of distances. All that takes arrays is inlined: references are counted once a call."""
+    """Rows first to last of the table of distances. Functions of arrays are inlined, so references are counted once."""
     parent, joint, entry, zero, fixed, axis, column, held = links
     kind, size, bound, still, vertices, start, pairs, group = geoms
     frames[parent.shape[0] :] = still
@@ -169,11 +169,11 @@ def _measure_all(qpos, links, geoms, within, distances, known):
 def geom_distances(qpos: Floats, links: Links, geoms: Geoms, within: float) -> tuple[Floats, Bools]:
     """Signed distances of all pairs at configurations (n, nq), and whether they are known: (n, p) and (n, p).
 
-    What is not known is a lower bound. Of the pairs of one contact, and beyond `within`, only the least is right.
+    Unknown entries are lower bounds. Of the pairs of one contact, only the least distance is exact, and only up to `within`.
     """
     n, pairs = len(qpos), len(geoms.pairs)
     distances, known = np.empty((n, pairs)), np.empty((n, pairs), dtype=np.bool_)
-    if n <= CHUNK:  # to wake threads takes longer
+    if n <= CHUNK:  # waking threads would take longer
         _measure_some(qpos, links, geoms, within, np.empty((len(geoms.kind), 12)), 0, n, distances, known)
     else:
         _measure_all(qpos, links, geoms, within, distances, known)

@@ -1,8 +1,8 @@
-"""Where the links of a robot are: rigid-body kinematics of one configuration, for processors and GPUs.
+"""Rigid-body kinematics: the link frames of a robot at one configuration, for CPUs and GPUs.
 
-A frame is a row of twelve numbers: its origin, then its rotation, row by row. A link is one joint, or a part that is rigidly
-on its parent; bodies with several joints are several links, and fixed bodies are none. The frame of a hinge has its axis
-along z, so that a turn mixes two columns.
+A frame is a row of twelve numbers: its origin, then its rotation, row by row. A link is one joint, or a part rigidly
+attached to its parent. A body with several joints is several links, and a fixed body is none. The frame of a hinge has its
+axis along z, so that a rotation mixes two columns.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from numba import njit
 
 from capture_cp.kernels.trig import cosine_sine
 
-#: Kinds of joints; those that turn by a quaternion are BALL to FREE.
+#: Kinds of joints; BALL to FREE rotate by a quaternion.
 HINGE, SLIDE, BALL, FREE, FIXED = range(5)
 
 
 class Links(NamedTuple):
-    """Links in an order in which parents come first."""
+    """Links, ordered so that parents come first."""
 
     parent: Any  #: (k,) number of the parent; -1 for the world
     kind: Any  #: (k,) HINGE, SLIDE, BALL, FREE or FIXED
     first: Any  #: (k,) first entry of the joint in qpos
-    zero: Any  #: (k,) qpos at which a hinge or a slide is as in the model
-    fixed: Any  #: (k, 12) frame in the parent's, at that qpos
-    axis: Any  #: (k, 3) direction of a slide, whose frame is turned as its parent's
-    column: Any  #: (nq,) where a configuration holds an entry of qpos; -1 where it does not
-    held: Any  #: (nq,) value of an entry that configurations do not hold
+    zero: Any  #: (k,) qpos at which a hinge or a slide is in the model's reference position
+    fixed: Any  #: (k, 12) frame relative to the parent's, at that qpos
+    axis: Any  #: (k, 3) direction of a slide, in its parent's frame
+    column: Any  #: (nq,) index of each entry of qpos in a configuration; -1 if it is not part of it
+    held: Any  #: (nq,) value of each entry that is not part of a configuration
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -39,9 +39,9 @@ def entry_of(column, held, y, number):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _carry(p, fixed, k, sx, sy, sz, cosine, sine, frames):
-    """Frame k, carried by that of its parent p, moved by (sx, sy, sz) in that and turned about its own z."""
+    """Frame k from its parent's frame p, moved by (sx, sy, sz) in the parent's frame and rotated about its own z."""
     fx, fy, fz = fixed[k, 0] + sx, fixed[k, 1] + sy, fixed[k, 2] + sz
-    # in variables: numba cannot know that writing to frames leaves them as they are
+    # in local variables: numba cannot know that writing to frames does not change them
     xx, xy, xz, yx, yy = fixed[k, 3], fixed[k, 4], fixed[k, 5], fixed[k, 6], fixed[k, 7]
     yz, zx, zy, zz = fixed[k, 8], fixed[k, 9], fixed[k, 10], fixed[k, 11]
     for row in range(3):
@@ -59,7 +59,7 @@ def _carry(p, fixed, k, sx, sy, sz, cosine, sine, frames):
 
 @njit(cache=True, error_model="numpy")
 def turned_row(a, b, c, w, x, y, z):
-    """A row (a, b, c) of a rotation, turned by a quaternion of any length; by none at all if it is 0, as MuJoCo does."""
+    """A row (a, b, c) of a rotation, rotated by a quaternion of any length; unchanged if it is 0, as in MuJoCo."""
     length = math.sqrt(w * w + x * x + y * y + z * z)
     if length < 1e-15:
         return a, b, c
@@ -73,7 +73,7 @@ def turned_row(a, b, c, w, x, y, z):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def place_each(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames):
-    """As `place_links`, with the fields of `Links` one by one."""
+    """Like `place_links`, with the fields of `Links` as separate arguments."""
     for k in range(parent.shape[0]):
         kind, first = kinds[k], firsts[k]
         sx, sy, sz, cosine, sine = 0.0, 0.0, 0.0, 1.0, 0.0
@@ -99,7 +99,7 @@ def place_each(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames
 @njit(cache=True, error_model="numpy", inline="always")
 def place_links(links, y, frames):
     """Write the frame of every link at a configuration y (dc,) into `frames` (k, 12). Allocates nothing."""
-    # one by one: a tuple that is handed on costs a count of references for each of its arrays, at every call
+    # one by one: passing the tuple would update the reference count of each of its arrays at every call
     place_each(
         links.parent, links.kind, links.first, links.zero, links.fixed, links.axis, links.column, links.held, y, frames
     )

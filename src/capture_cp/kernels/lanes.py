@@ -1,8 +1,8 @@
-"""Kinematics of many configurations side by side, as vector instructions.
+"""Vectorised kinematics of many configurations.
 
-A lane is a configuration. Every number of a frame is a row of lanes, and every loop over lanes writes one such row and reads
-few: that is what LLVM turns into vector instructions. Sums are those of `kinematics.place_links`, in the same order, so the
-frames are the same to the last bit.
+A lane is a configuration. Every number of a frame is a row of lanes, and every loop over lanes writes one such row and
+reads few, so LLVM turns it into vector instructions. Sums are evaluated in the same order as in `kinematics.place_links`,
+so the frames are bit-identical.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from capture_cp.kernels.kinematics import BALL, FREE, HINGE, SLIDE, entry_of, tu
 from capture_cp.kernels.trig import cosine_sine
 
 LANES = 64
-#: Rows of what is spare.
+#: Rows of the work array `spare`.
 WAY, COSINE, SINE = range(3)
 
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _read(column, held, number, Y, first, less, spare, row):
-    """An entry of qpos in LANES configurations from row `first` of Y (n, dc), less a number; past the end the last row's."""
+    """An entry of qpos minus a number, for LANES configurations from row `first` of Y (n, dc); the last row is repeated."""
     at, last = column[number], Y.shape[0] - 1
     if at < 0:
         for l in range(LANES):
@@ -31,7 +31,7 @@ def _read(column, held, number, Y, first, less, spare, row):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _rotate(frames, k, p, start, xx, yx, zx, xy, yy, zy, xz, yz, zz):
-    """A row of the rotation of frame k, on its parent p."""
+    """A row of the rotation of frame k, from its parent p."""
     for l in range(LANES):
         frames[k, start, l] = frames[p, start, l] * xx + frames[p, start + 1, l] * yx + frames[p, start + 2, l] * zx
     for l in range(LANES):
@@ -42,7 +42,7 @@ def _rotate(frames, k, p, start, xx, yx, zx, xy, yy, zy, xz, yz, zz):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _turn_about_z(frames, k, start, spare):
-    """A row of the rotation of frame k, turned by angles whose cosines and sines are in `spare`."""
+    """A row of the rotation of frame k, rotated by angles whose cosines and sines are in `spare`."""
     for l in range(LANES):
         x, y = frames[k, start, l], frames[k, start + 1, l]
         frames[k, start, l] = spare[COSINE, l] * x + spare[SINE, l] * y
@@ -51,7 +51,7 @@ def _turn_about_z(frames, k, start, spare):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _shift(frames, k, p, row, x, y, z):
-    """A coordinate of the origin of frame k, on its parent p."""
+    """A coordinate of the origin of frame k, from its parent p."""
     a, b, c = 3 + 3 * row, 4 + 3 * row, 5 + 3 * row
     for l in range(LANES):
         frames[k, row, l] = frames[p, row, l] + frames[p, a, l] * x + frames[p, b, l] * y + frames[p, c, l] * z
@@ -59,7 +59,7 @@ def _shift(frames, k, p, row, x, y, z):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _slide(frames, k, p, row, x, y, z, dx, dy, dz, spare):
-    """As `_shift`, moved along (dx, dy, dz) by the ways in `spare`."""
+    """Like `_shift`, moved along (dx, dy, dz) by the distances in `spare`."""
     a, b, c = 3 + 3 * row, 4 + 3 * row, 5 + 3 * row
     for l in range(LANES):
         i, j, n = x + spare[WAY, l] * dx, y + spare[WAY, l] * dy, z + spare[WAY, l] * dz

@@ -1,10 +1,11 @@
-"""Answers for a control loop: one thread, nothing allocated.
+"""Kernels for a control loop: single-threaded, no allocation.
 
-These kernels are compiled without numba's memory manager (`_nrt=False`), so none that made an array would compile. Each
-looks first whether its arrays fit together and hold finite numbers; if not, it returns False and has written nothing.
+These kernels are compiled without numba's memory manager (`_nrt=False`), so a kernel that allocates an array would not
+compile. Each kernel first checks that the shapes of its arrays match and that all numbers are finite; if not, it returns
+False and writes nothing.
 
-Throughout: `shape` is (dx, L, dc); `nodes` are those of the trees, with the threshold of its group in every leaf, and
-`limits` (nodes,) that threshold in the form which `passes` compares.
+Throughout, `shape` is (dx, L, dc); `nodes` are the nodes of the trees, with the threshold of its group in every leaf; and
+`limits` (nodes,) are these thresholds in the form that `passes` compares.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def all_finite(values):
 
 @njit(cache=True, inline="always")
 def passes(rule, length, k, limit, y, cloud):
-    """Whether y (dc,) is within the limit of `cloud` (L, dc): squared, of k particles, or a way out of their box."""
+    """Whether y (dc,) is within the limit of `cloud` (L, dc): squared for k particles, a distance for their box."""
     inside = True
     if rule == PARTICLE_BOX:
         for axis in range(y.shape[0]):
@@ -64,7 +65,7 @@ def thresholds_into(nodes, roots, features, shape, X, out):
 
 @njit(cache=True, nogil=True, **WITHOUT_MEMORY)
 def contains_into(nodes, roots, features, limits, rule, length, k, shape, X, Y, particles, labels, out):
-    """Whether each Y[i] (dc,) of stratum labels[i] is in the region of X[i], into out (n,); never where it is infeasible."""
+    """Whether each Y[i] (dc,) of stratum labels[i] is in the region of X[i], into out (n,); False where infeasible."""
     n, strata = X.shape[0], roots.shape[0]
     fits = X.shape[1] == shape[0] and Y.shape == (n, shape[2]) and particles.shape == (n, shape[1], shape[2])
     if not fits or labels.shape[0] != n or out.shape[0] != n:
@@ -91,8 +92,8 @@ def count_cells_into(
 ):  # fmt: skip
     """Grid cells of every region, by stratum, into out (n, M + 1), whose last column (infeasible cells) is 0.
 
-    From `labels` on come the fields of `Columns` and the sizes (M,) of the strata; from `centre` on what is overwritten: the
-    fields of `Room`, limits (M + 1,) and indices (2 dc,).
+    The arguments from `labels` on are the fields of `Columns` and the sizes (M,) of the strata. Those from `centre` on are
+    overwritten: the fields of `Room`, limits (M + 1,) and indices (2 dc,).
     """
     n, strata, dims = X.shape[0], roots.shape[0], shape[2]
     if X.shape[1] != shape[0] or particles.shape != (n, shape[1], dims) or out.shape != (n, strata + 1):
@@ -112,16 +113,16 @@ def count_cells_into(
             out[i, m] = sizes[m] if whole else 0
             reach = reach if whole else max(reach, nodes[leaf].threshold)
         if reach >= 0.0:
-            # no rule here is an ellipsoid: nothing looks at the standard deviations, the whitening and the angles
+            # no rule here is an ellipsoid: the standard deviations, the whitening and the angles are unused
             index_box(rule, length, reach, centre, particles[i], columns, first, extent)
             search(rule, length, k, particles[i], corners, periodic, limit, first, extent, columns, room, out[i])
     return True
 
 
 def prepare(table: bool = False) -> None:
-    """Compile every kernel for the one set of array types it takes; others are refused from then on, never compiled for.
+    """Compile every kernel for the one set of array types it accepts; other types then raise an error.
 
-    `table` is whether the scale of the metric is a table of its axes: cells are then not counted.
+    `table`: whether the scale of the metric is a table of its axes; cells are then not counted.
     """
     require_compiler()
     with _PREPARING:

@@ -1,7 +1,7 @@
-"""k-th-nearest-particle scores, and the rule that replaces them wherever membership is asked.
+"""k-th-nearest-particle scores, and the equivalent membership test.
 
-The k-th nearest of L particles is within q exactly when at least k particles are within q: nothing is sorted to decide
-membership, and the two kernels agree to the last bit because they compare the same squared distances.
+The k-th nearest of L particles is within q exactly when at least k particles are within q, so the membership test sorts
+nothing. The two kernels agree exactly because they compare the same squared distances.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHUNK = 1024
 
 
 def find_distances(metric, scale, y, cloud, rows, out):
-    """Squared distances of y (dc,) from the particles of `cloud` (L, dc), into out (L,); rows (dc, L) is room to work in."""
+    """Squared distances of y (dc,) from the particles of `cloud` (L, dc), into out (L,); rows (dc, L) is a work array."""
     for l in range(cloud.shape[0]):
         out[l] = squared_distance(metric, scale, y, cloud[l])
 
@@ -67,10 +67,10 @@ def kth_nearest(metric, length, k, Y, particles):
 
 @njit(cache=True)
 def kth_squared(metric, length, k, y, cloud):
-    """Squared distance of y (dc,) to the k-th nearest particle of `cloud` (L, dc), with no room to sort in.
+    """Squared distance of y (dc,) to the k-th nearest particle of `cloud` (L, dc), without a work array.
 
-    From one distance to the next larger one, counting equal ones: slower than keeping the k nearest, but a GPU's threads
-    have no memory of their own to speak of. NaN where distances are.
+    It steps from one distance to the next larger one and counts ties. This is slower than keeping the k nearest, but a
+    GPU thread has very little memory. NaN where a distance is NaN.
     """
     reached, squared = 0, -1.0
     while reached < k:
@@ -92,7 +92,7 @@ def enough_within(metric, length, k, limit, y, cloud):
     """Whether at least k particles of `cloud` (L, dc) lie within squared distance `limit` of y (dc,)."""
     count = 0
     if metric == EUCLIDEAN and y.shape[0] == 2:
-        # the same sum as below, spelt out: without the loop over axes the compiler vectorises the one over particles
+        # the same sum as below, written out: without the loop over axes the compiler vectorises the loop over particles
         for l in range(cloud.shape[0]):
             dx = y[0] - cloud[l, 0]
             dy = y[1] - cloud[l, 1]
@@ -121,7 +121,7 @@ def _within(metric, length, k, Y, particles, q, out, start, stop):
 
 @parallel_kernel(cache=True)
 def within_pairs(metric, length, k, Y, particles, q):
-    """Whether Y[i] has its k-th nearest particle within q[i]: bool (n,). Each cloud serves equally many rows in turn."""
+    """Whether Y[i] has its k-th nearest particle within q[i]: bool (n,). Each cloud is used for equally many rows."""
     n = Y.shape[0]
     out = np.empty(n, dtype=np.bool_)
     for chunk in prange((n + CHUNK - 1) // CHUNK):

@@ -1,7 +1,8 @@
-"""A footprint among polygons: gaps, and how many of them it touches at each cell.
+"""A footprint among polygons: gaps, and how many polygons it touches at each cell.
 
-A polygon is its edges (e, 4): x, y of one end, x, y of the other, all rings together. Inside is where a ray crosses an odd
-number of edges, so a hole is a ring like any other. A footprint is its corners (v, 2); one corner is a point.
+A polygon is given by its edges (e, 4): x, y of one end, x, y of the other, all rings together. A point is inside if a ray
+from it crosses an odd number of edges, so a hole is a ring like any other. A footprint is given by its corners (v, 2); a
+single corner is a point.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from numba import njit, prange
 
 from capture_cp.kernels.compiler import parallel_kernel
 
-#: Directions in which an overlapping footprint looks for a way out, and shares of the tolerance that it goes.
+#: Directions in which an overlapping footprint is moved to free it, and step lengths as fractions of the tolerance.
 DIRECTIONS, LENGTHS = 32, 2
-#: Depth of an overlap that no corner is in.
+#: Depth of an overlap that contains no corner.
 TINY = 1e-300
-#: Share of the tolerance by which comparisons are relaxed: grids and obstacles like to share their lines.
+#: Fraction of the tolerance by which comparisons are relaxed: grid lines often coincide with obstacle edges.
 SLACK = 1e-6
 
 
@@ -83,13 +84,13 @@ def overlaps(foot, edges, radius):
                 or squared_from_segment(cx, cy, ax, ay, bx, by) < squared
             ):
                 return True
-    # no edges cross: one lies wholly in the other, or they are apart
+    # no edges cross: one polygon contains the other, or they are apart
     return inside(foot[0, 0], foot[0, 1], edges) or inside(edges[0, 0], edges[0, 1], foot)
 
 
 @njit(cache=True)
 def _corners(one, other):
-    """Distance of the corners of one polygon to the edges of another, the least; and of those inside it, the most."""
+    """Least distance of the corners of one polygon to the edges of another, and the largest of those inside it."""
     least, deepest = math.inf, 0.0
     for i in range(one.shape[0]):
         nearest = math.inf
@@ -107,7 +108,7 @@ def _corners(one, other):
 def gap(foot, edges, radius):
     """Distance of a footprint, its edges (v, 4) in place, grown by `radius`, to a polygon.
 
-    Negative where they overlap, by no more than the true depth: no corner inside the other can leave it by a shorter way.
+    Negative where they overlap. The depth is never overestimated: no corner inside the other can leave it on a shorter path.
     """
     (one, inner), (two, outer) = _corners(foot, edges), _corners(edges, foot)
     if overlaps(foot, edges, 0.0):
@@ -151,7 +152,7 @@ def _is_free(x, y, corners, edges, starts, boxes, radius):
 
 @njit(cache=True)
 def _can_leave(x, y, corners, edges, starts, boxes, radius, reach):
-    """Whether some move of up to `reach` takes the footprint off all polygons."""
+    """Whether some displacement of up to `reach` frees the footprint from all polygons."""
     for length in range(LENGTHS, 0, -1):
         for k in range(DIRECTIONS):
             step, angle = reach * length / LENGTHS, 2.0 * math.pi * k / DIRECTIONS
@@ -162,19 +163,19 @@ def _can_leave(x, y, corners, edges, starts, boxes, radius, reach):
 
 @parallel_kernel(cache=True)
 def touched(xs, ys, corners, edges, starts, boxes, radius, tolerance):
-    """How many polygons the footprint touches at every (xs[i], ys[j]), -1 where it is deeper in than the tolerance.
+    """How many polygons the footprint touches at every (xs[i], ys[j]), -1 where it overlaps by more than the tolerance.
 
     Args:
-        xs, ys: places, (a,) and (b,).
+        xs, ys: coordinates, (a,) and (b,).
         corners: of the footprint at this heading, (v, 2).
-        edges: of all polygons, (e, 4); those of polygon i are starts[i] to starts[i + 1].
-        boxes: x and y, least and most, outside which the footprint cannot touch a polygon: (polygons, 4).
+        edges: of all polygons, (e, 4); the edges of polygon i are starts[i] to starts[i + 1].
+        boxes: least and greatest x and y outside which the footprint cannot touch a polygon: (polygons, 4).
         radius: by which the footprint is grown.
         tolerance: largest gap and largest depth of a contact.
     """
     counts = np.empty((len(xs), len(ys)), dtype=np.int64)
     reach = tolerance * (1.0 + SLACK)
-    # off the lines that grid and obstacles share, so that equal edges cross or do not: nothing is left to rounding
+    # shifted off the lines that grid and obstacles share, so that rounding does not decide whether equal edges cross
     nudge_x, nudge_y = 0.13 * SLACK * tolerance, 0.07 * SLACK * tolerance
     for i in prange(len(xs)):
         for j in range(len(ys)):

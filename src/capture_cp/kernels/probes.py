@@ -1,7 +1,7 @@
-"""Points about particles, by which a region is looked at where it has no cells.
+"""Sample points around particles, used to probe a region that has no cells.
 
-A point is a particle moved by a fixed offset, of size 1 at most, times a radius. What an axis does with its offset stands in
-`moves` (dc, 3): its kind, its weight and its length, as in `kernels.distance`.
+A point is a particle moved by a fixed offset, of norm at most 1, times a radius. `moves` (dc, 3) holds the kind, weight and
+length of each axis, as in `kernels.distance`, which determine how the axis is moved.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numba.extending import overload
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.distance import CIRCLE, LINE, PLANAR, SPATIAL, nearest_whole, squared_distance
 
-#: An axis that is moved on its own, by its length times the radius.
+#: An axis that is moved independently, by its length times the radius.
 INTERVAL = 4
 
 
 def signed(value):
-    """What a function says of a hazard, as a signed distance: True, on it, is -1, and False 0, since it may be near."""
+    """The return value of a hazard function as a signed distance: True (on it) is -1; False is 0, since it may be near."""
     return (-1.0 if value else 0.0) if isinstance(value, bool | np.bool_) else value
 
 
@@ -31,9 +31,9 @@ def _signed(value):
     return lambda value: value
 
 
-@njit  # of a user's function: not kept on disk
+@njit  # calls a user's function: not cached on disk
 def ask_each(hazard, params, Y, out):
-    """What a compiled hazard says of each configuration Y (n, dc), as a signed distance, into out (n,)."""
+    """Evaluate a compiled hazard at each configuration Y (n, dc), as a signed distance, into out (n,)."""
     for i in range(out.shape[0]):
         out[i] = signed(hazard(Y[i], params))
 
@@ -47,8 +47,8 @@ def _wrapped(angle):
 def move(moves, p, radius, offset, y):
     """A particle p (dc,) moved by an offset (dc,) times a radius, into y (dc,).
 
-    Returns how much more volume there is about that point than about the particle: 1 on lines, less where a turn is so large
-    that the rotations about it are crowded, and 0 where a shorter turn leads to the same place.
+    Returns the ratio of the volume density at that point to the density at the particle: 1 on lines, less for large
+    rotations, where the volume element shrinks, and 0 where a shorter rotation leads to the same pose.
     """
     density, axis = 1.0, 0
     while axis < y.shape[0]:
@@ -75,7 +75,7 @@ def move(moves, p, radius, offset, y):
 
 @njit(cache=True)
 def _move_in_space(p, reach, most, offset, y, first):
-    """A pose in space moved by three numbers, and turned by a rotation vector of three more."""
+    """A pose in space translated by three numbers and rotated by a rotation vector of three more."""
     for axis in range(first, first + 3):
         y[axis] = p[axis] + reach * offset[axis]
     u, v, w = offset[first + 3], offset[first + 4], offset[first + 5]
@@ -93,7 +93,7 @@ def _move_in_space(p, reach, most, offset, y, first):
 
 @njit(cache=True)
 def volume_within(moves, ball, radius):
-    """Volume of where offsets of size 1 at most lead; `ball` is that of the unit ball of all lines and circles."""
+    """Volume of the set reached by offsets of norm at most 1; `ball` is the volume of the unit ball of lines and circles."""
     volume, axis = ball, 0
     while axis < moves.shape[0]:
         kind, reach = moves[axis, 0], radius / moves[axis, 1]
@@ -112,18 +112,18 @@ def volume_within(moves, ball, radius):
 
 @njit(cache=True, inline="always")
 def reaches_wide(j, each):
-    """Whether a particle's point number j % each is of the second half, which reaches as far as the largest threshold."""
+    """Whether a particle's point number j % each is in the second half, which extends to the largest threshold."""
     return 2 * (j % each) >= each
 
 
 @njit(cache=True, inline="always")
 def weight_inside(distances, k, limit, j, each, radii, shares):
-    """One over the density of points where point number j is, if at least k particles are near it; 0 elsewhere.
+    """Inverse of the sampling density at point number j if at least k particles are near it; 0 otherwise.
 
-    `distances` (L,) are its squared ones from the particles; near is one of at most `limit`. Half of the points of
-    particle l lie within the squared radius radii[l] of it, the other half within radii[L]; shares (L + 1,) are one over the
-    volumes of where they lead. A point counts only within the radius by which it was moved. In a space with large turns the
-    density is that about one particle.
+    `distances` (L,) are its squared distances from the particles; a particle is near if its distance is at most `limit`.
+    Half of the points of particle l lie within the squared radius radii[l] of it, the other half within radii[L]; shares (L
+    + 1,) are the inverses of the volumes of these sets. A point counts only within the radius by which it was moved. In a
+    space with large rotations the density is the one around a single particle.
     """
     near, density, particles = 0, 0.0, distances.shape[0]
     for l in range(particles):
@@ -137,9 +137,10 @@ def weight_inside(distances, k, limit, j, each, radii, shares):
 
 @parallel_kernel(cache=True)
 def spread_points(moves, clouds, radii, offsets):
-    """Points about the particles of every cloud (n, L, dc): (n, J, dc), and how dense volume is about each, (n, J).
+    """Points around the particles of every cloud (n, L, dc): (n, J, dc), and the volume density at each, (n, J).
 
-    Every particle has its share of the offsets (J, dc): half with its own radius, radii[i, l], half with radii[i, L].
+    The offsets (J, dc) are divided equally among the particles: half use the particle's radius radii[i, l], half radii[i,
+    L].
     """
     n, particles, dims = clouds.shape
     each = offsets.shape[0] // particles
@@ -154,7 +155,7 @@ def spread_points(moves, clouds, radii, offsets):
 
 @parallel_kernel(cache=True)
 def weights_inside(rule, scale, k, limits, points, clouds, radii, shares):
-    """`weight_inside` of points (n, J, dc), each with a limit of its own, limits (n, J): (n, J). A negative one admits none.
+    """`weight_inside` of points (n, J, dc), each with its own limit, limits (n, J): (n, J). A negative limit admits nothing.
 
     `radii` (n, L + 1) are squared.
     """

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a counter only: the same for any number of threads, and nothing to store.
+"""Counter-based random numbers: stateless, and the same for any number of threads.
 
 SplitMix64 (Steele, Lea and Flood, 2014) as a counter-based generator: number i of stream `key` is a mix of key + i * γ.
 """

@@ -1,7 +1,7 @@
-"""The smaller, the larger and the clipped, as a processor has them, and sums by pairs.
+"""Minimum, maximum and clipping as single comparisons, and pairwise summation.
 
-Python's `min` and `max` become calls on a GPU that take care of NaN, several instructions each; these are a comparison and a
-choice. NaN as the first argument stays NaN in `clip`.
+On a GPU, Python's `min` and `max` become calls that handle NaN, several instructions each; these functions are one
+comparison and one selection. NaN as the first argument of `clip` stays NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def larger(a, b):
 
 @njit(cache=True)
 def clip(value, low, high):
-    """The number between two bounds that is nearest to a value."""
+    """A value limited to the interval from low to high."""
     value = low if value < low else value
     return high if value > high else value
 
@@ -38,7 +38,7 @@ def _every_eighth(values, first, end):
 
 @njit(cache=True)
 def pairwise_sum(values):
-    """The sum of an array (n,), eight partial sums at a time: in the order of NumPy for up to 128 numbers."""
+    """The sum of an array (n,), in eight partial sums: the same order as NumPy for up to 128 numbers."""
     total, end = 0.0, values.shape[0] - values.shape[0] % 8
     if end > 0:
         a = _every_eighth(values, 0, end) + _every_eighth(values, 1, end)

@@ -1,8 +1,8 @@
-"""Signed distances of balls, capsules, boxes and planes, exactly: negative where they overlap.
+"""Exact signed distances of balls, capsules, boxes and planes: negative where they overlap.
 
-A solid stands in a frame: a row of twelve numbers, its origin and its rotation row by row. A segment is its start and the
-way to its end; a capsule is a segment with a radius, and a ball one whose way is 0. Squared distances are convex along a
-segment and quadratic in pieces, so the least is found exactly from the few places where pieces meet.
+A solid has a frame: a row of twelve numbers, its origin and its rotation row by row. A segment is its start and the vector
+to its end; a capsule is a segment with a radius, and a ball is a capsule whose vector is 0. Squared distances are convex
+along a segment and piecewise quadratic, so the minimum is found exactly from the few points where pieces meet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba import njit
 
 #: Edges this close to parallel (sine of their angle) span no direction across both.
 PARALLEL = 1e-9
-#: Share of a distance by which a lower bound may miss it and still settle it.
+#: Relative error at which a lower bound of a distance is accepted as the distance.
 CLOSE = 1e-13
 
 
@@ -22,7 +22,7 @@ CLOSE = 1e-13
 
 @njit(cache=True, error_model="numpy", inline="always")
 def outward(frames, i, x, y, z):
-    """A point of frame i as one of the world."""
+    """A point in frame i, in world coordinates."""
     return (
         frames[i, 0] + frames[i, 3] * x + frames[i, 4] * y + frames[i, 5] * z,
         frames[i, 1] + frames[i, 6] * x + frames[i, 7] * y + frames[i, 8] * z,
@@ -32,7 +32,7 @@ def outward(frames, i, x, y, z):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def turned(frames, i, x, y, z):
-    """A direction of frame i as one of the world."""
+    """A direction in frame i, in world coordinates."""
     return (
         frames[i, 3] * x + frames[i, 4] * y + frames[i, 5] * z,
         frames[i, 6] * x + frames[i, 7] * y + frames[i, 8] * z,
@@ -42,7 +42,7 @@ def turned(frames, i, x, y, z):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def turned_back(frames, i, x, y, z):
-    """A direction of the world as one of frame i."""
+    """A direction in world coordinates, in frame i."""
     return (
         frames[i, 3] * x + frames[i, 6] * y + frames[i, 9] * z,
         frames[i, 4] * x + frames[i, 7] * y + frames[i, 10] * z,
@@ -52,7 +52,7 @@ def turned_back(frames, i, x, y, z):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def inward(frames, i, x, y, z):
-    """A point of the world as one of frame i."""
+    """A point in world coordinates, in frame i."""
     return turned_back(frames, i, x - frames[i, 0], y - frames[i, 1], z - frames[i, 2])
 
 
@@ -61,13 +61,13 @@ def inward(frames, i, x, y, z):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def height(frames, i, x, y, z):
-    """Signed distance of a point of the world to plane i, whose normal is the z of its frame."""
+    """Signed distance of a point in world coordinates to plane i, whose normal is the z axis of its frame."""
     return frames[i, 5] * (x - frames[i, 0]) + frames[i, 8] * (y - frames[i, 1]) + frames[i, 11] * (z - frames[i, 2])
 
 
 @njit(cache=True, error_model="numpy", inline="always")
 def box_reach(frames, i, a, b, c, x, y, z):
-    """How far box i, of half sizes (a, b, c), reaches from its middle along a unit vector of the world."""
+    """How far box i, of half sizes (a, b, c), extends from its centre along a unit vector in world coordinates."""
     u, v, w = turned_back(frames, i, x, y, z)
     return a * abs(u) + b * abs(v) + c * abs(w)
 
@@ -77,7 +77,7 @@ def box_reach(frames, i, a, b, c, x, y, z):
 
 @njit(cache=True, error_model="numpy")
 def _share(wx, wy, wz, vx, vy, vz, squared):
-    """The place (0 to 1) on a segment along v that is nearest to w from its start."""
+    """The parameter (0 to 1) of the point nearest to w on a segment from the origin along v."""
     if squared <= 0.0:
         return 0.0
     t = (wx * vx + wy * vy + wz * vz) / squared
@@ -101,7 +101,7 @@ def segment_segment(wx, wy, wz, ux, uy, uz, vx, vy, vz):
     rise = _slope(0.0, wx, wy, wz, ux, uy, uz, vx, vy, vz, squared)
     fall = _slope(1.0, wx, wy, wz, ux, uy, uz, vx, vy, vz, squared)
     if mixed != 0.0 and rise < 0.0 and fall > 0.0:
-        for end in range(2):  # the nearest place is an end of v on one side, and moves along v on the other
+        for end in range(2):  # the nearest point is an end of v on one side, and moves along v on the other
             s = (end * squared - start) / mixed
             if low < s < high:
                 slope = _slope(s, wx, wy, wz, ux, uy, uz, vx, vy, vz, squared)
@@ -118,7 +118,7 @@ def segment_segment(wx, wy, wz, ux, uy, uz, vx, vy, vz):
 
 @njit(cache=True, error_model="numpy")
 def root(low, rise, high, fall):
-    """Where a line through (low, rise) and (high, fall) is 0: `low` if it is above there, `high` if it is below there."""
+    """Where a line through (low, rise) and (high, fall) is 0: `low` if it is positive there, `high` if negative there."""
     if rise >= 0.0:
         return low
     if fall <= 0.0:

@@ -1,9 +1,9 @@
-"""Signed distances and strata of a robot made of balls and capsules, for rollouts: plain numbers in, plain numbers out.
+"""Signed distances and strata of a robot made of balls and capsules, for use inside compiled rollouts.
 
-`swept_distances` and `swept_stratum` run in any function that numba compiles, on a processor or as part of a GPU's kernel.
-They allocate nothing: the caller brings `frames`, a table for the links (links, 12), and `out`, one number per pair. In a
-loop, compile the caller with `pipeline_class=WithoutCopies` (see `kernels/compiler.py`), or references to the many arrays
-are counted at every call.
+`swept_distances` and `swept_stratum` run in any function that numba compiles, on the CPU or as part of a GPU kernel. They
+allocate nothing: the caller passes `frames`, a table for the links (links, 12), and `out`, one number per pair. If you call
+them in a loop, compile the caller with `pipeline_class=WithoutCopies` (see `kernels/compiler.py`); otherwise the reference
+counts of the many arrays are updated at every call.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numba import njit
 from capture_cp.kernels.kinematics import place_each
 from capture_cp.kernels.solids import point_box, segment_box, segment_segment
 
-#: What a cover is measured against.
+#: Kinds of objects that a cover is measured against.
 PLANE, BOX, COVER = range(3)
 
 
 class Swept(NamedTuple):
-    """A robot and what it may touch. A cover is balls and capsules on one link; an item is a cover and what it may touch.
+    """A robot and the objects it may touch. A cover is balls and capsules on one link; an item is a cover and one object.
 
-    A frame is named by the number of its link, or by -1 - i for row i of `still`.
+    A frame is identified by the number of its link, or by -1 - i for row i of `still`.
     """
 
     parent: Any  #: (k,) links, as in `kinematics.Links`, down to `held`
@@ -36,9 +36,9 @@ class Swept(NamedTuple):
     held: Any  #: (nq,)
     still: Any  #: (s, 12) frames that do not move
     frame: Any  #: (c,) frame of each cover
-    ball: Any  #: (c, 4) a ball that holds the cover: middle, radius
+    ball: Any  #: (c, 4) a ball that contains the cover: centre, radius
     start: Any  #: (c + 1,) first segment of each cover
-    segments: Any  #: (b, 7) start, way to the end (0 for a ball), radius
+    segments: Any  #: (b, 7) start, vector to the end (0 for a ball), radius
     items: Any  #: (i, 4) cover; PLANE, BOX or COVER; frame of the plane or box, or number of the other cover; pair
     size: Any  #: (i, 3) half sizes of the box
     codes: Any  #: (m,) contacts of strata, ascending, bit p for pair p
@@ -65,7 +65,7 @@ def frame_row(f, frames, still):
 
 @njit(cache=True, error_model="numpy")
 def relative(one, other):
-    """Frame `one` as seen from the other: twelve numbers."""
+    """Frame `one` relative to frame `other`: twelve numbers."""
     x, y, z, a, b, c, d, e, f, g, h, i = one
     u, v, w, p, q, r, s, t, k, l, m, n = other
     x, y, z = x - u, y - v, z - w
@@ -79,14 +79,14 @@ def relative(one, other):
 
 @njit(cache=True, error_model="numpy")
 def shifted(frame, x, y, z):
-    """A point of a frame, outside of it."""
+    """A point given in a frame, in the frame's parent coordinates."""
     u, v, w = rotated(frame, x, y, z)
     return frame[0] + u, frame[1] + v, frame[2] + w
 
 
 @njit(cache=True, error_model="numpy")
 def seen_from(frame, x, y, z):
-    """A point outside of a frame, in it."""
+    """A point given in the frame's parent coordinates, in the frame."""
     x, y, z = x - frame[0], y - frame[1], z - frame[2]
     return (
         frame[3] * x + frame[6] * y + frame[9] * z,
@@ -97,7 +97,7 @@ def seen_from(frame, x, y, z):
 
 @njit(cache=True, error_model="numpy")
 def rotated(frame, x, y, z):
-    """A direction of a frame, outside of it."""
+    """A direction given in a frame, in the frame's parent coordinates."""
     return (
         frame[3] * x + frame[4] * y + frame[5] * z,
         frame[6] * x + frame[7] * y + frame[8] * z,
@@ -144,7 +144,7 @@ def _from_cover(first, last, segments, seen, begin, end, best):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def exact(number, seen, start, segments, items, size):
-    """Signed distance of an item whose cover is `seen` from what it may touch."""
+    """Signed distance of an item; `seen` is the frame of its cover relative to its object."""
     cover, kind, other = items[number, 0], items[number, 1], items[number, 2]
     first, last = start[cover], start[cover + 1]
     if kind == PLANE:
@@ -156,7 +156,7 @@ def exact(number, seen, start, segments, items, size):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def item_distance(number, x, y, z, frames, still, frame, ball, start, segments, items, size, best):
-    """Signed distance of an item whose cover's ball is at (x, y, z); where it is beyond `best`, any number that is."""
+    """Signed distance of an item whose cover's ball is at (x, y, z); beyond `best`, any number above `best`."""
     cover, kind, other = items[number, 0], items[number, 1], items[number, 2]
     place = frame_row(frame[other] if kind == COVER else other, frames, still)
     x, y, z = seen_from(place, x, y, z)
@@ -199,7 +199,8 @@ def _distances(
 def swept_distances(swept, y, frames, within, out):
     """Write the signed distance of every pair at a configuration y (dc,) into `out` (pairs,).
 
-    Beyond `within` any larger number may be written; `math.inf` asks for all. `frames` (links, 12) is overwritten.
+    Beyond `within` any larger number may be written; pass `math.inf` for exact distances. `frames` (links, 12) is
+    overwritten.
     """
     _distances(
         swept.parent, swept.joint, swept.entry, swept.zero, swept.fixed, swept.axis, swept.column, swept.held,

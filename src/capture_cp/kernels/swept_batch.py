@@ -1,7 +1,7 @@
-"""Signed distances and strata of a sphere-swept robot at many configurations, side by side.
+"""Vectorised signed distances and strata of a sphere-swept robot at many configurations.
 
-The frames of LANES configurations are found together, and so are the bounds by which most items need no distance. What is
-left is measured one by one. Numbers are those of `swept.swept_distances`, to the last bit.
+The frames of LANES configurations are computed together, and so are the bounds that make most distances unnecessary. The
+remaining distances are computed one by one. Results are bit-identical to `swept.swept_distances`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from capture_cp.kernels.lanes import LANES, place_lanes
 from capture_cp.kernels.solids import point_box
 from capture_cp.kernels.swept import BOX, COVER, PLANE, Swept, exact, frame_row, relative, seen_from, shifted, stratum_of
 
-#: Configurations that one thread takes at a time.
+#: Configurations that one thread processes at a time.
 SHARE = 4 * LANES
 
 
@@ -34,14 +34,14 @@ def _lane_row(f, frames, still, l):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _above_plane(middle, place, radius, out):
-    """Lower bounds (LANES,) of balls about points (3, LANES) to a plane."""
+    """Lower bounds (LANES,) of the distances from balls around points (3, LANES) to a plane."""
     for l in range(LANES):
         out[l] = seen_from(place, middle[0, l], middle[1, l], middle[2, l])[2] - radius
 
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _outside_box(middle, place, a, b, c, radius, out):
-    """Lower bounds (LANES,) of balls about points (3, LANES) to a box of half sizes (a, b, c)."""
+    """Lower bounds (LANES,) of the distances from balls around points (3, LANES) to a box of half sizes (a, b, c)."""
     for l in range(LANES):
         u, v, w = seen_from(place, middle[0, l], middle[1, l], middle[2, l])
         u, v, w = abs(u) - a, abs(v) - b, abs(w) - c
@@ -52,7 +52,7 @@ def _outside_box(middle, place, a, b, c, radius, out):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _bounds(number, frames, still, frame, ball, items, size, middle, out):
-    """Lower bounds (LANES,) of an item whose cover's ball is at `middle` (3, LANES)."""
+    """Lower bounds (LANES,) of the distance of an item whose cover's ball is at `middle` (3, LANES)."""
     cover, kind, other = items[number, 0], items[number, 1], items[number, 2]
     radius = ball[cover, 3]
     if kind != COVER and other < 0:
@@ -77,7 +77,7 @@ def _bounds(number, frames, still, frame, ball, items, size, middle, out):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _middles(cover, frames, still, frame, ball, middle):
-    """Where the ball of a cover is in each lane, into `middle` (3, LANES)."""
+    """Write the centre of a cover's ball in each lane to `middle` (3, LANES)."""
     f, x, y, z = frame[cover], ball[cover, 0], ball[cover, 1], ball[cover, 2]
     if f < 0:
         u, v, w = shifted(frame_row(f, still, still), x, y, z)
@@ -91,7 +91,7 @@ def _middles(cover, frames, still, frame, ball, middle):
 
 @njit(cache=True, error_model="numpy", pipeline_class=WithoutCopies)
 def _some_distances(Y, swept, within, begin, end, table):
-    """Rows begin to end of the table of distances. All that takes tables is inlined: references are counted once a call."""
+    """Rows begin to end of the table of distances. Functions of tables are inlined: references are counted once per call."""
     (
         parent, joint, entry, zero, fixed, axis, column, held,
         still, frame, ball, start, segments, items, size, _, _, _, _, _,
@@ -143,7 +143,7 @@ def _all_distances(Y, swept, within, table):
 def distances_of(Y: Floats, swept: Swept, pairs: int, within: float) -> Floats:
     """Signed distance of every pair at configurations Y (n, dc): (n, pairs)."""
     table = np.empty((len(Y), pairs))
-    if len(Y) <= SHARE:  # to wake threads takes longer
+    if len(Y) <= SHARE:  # waking threads would take longer
         _some_distances(Y, swept, within, 0, len(Y), table)
     else:
         _all_distances(Y, swept, within, table)

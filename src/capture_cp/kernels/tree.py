@@ -1,4 +1,4 @@
-"""Walking regression trees from a state, an action and a candidate stratum down to a group."""
+"""Look-up of the group of a state, an action and a candidate stratum in regression trees."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from numba import njit, prange
 
 from capture_cp.kernels.compiler import parallel_kernel
 
-# A leaf has feature -1 and a group; an inner node sends values up to `threshold` left, as scikit-learn does.
-# Aligned, or a GPU would read it byte by byte.
+# A leaf has feature -1 and a group; an inner node sends values up to `threshold` to the left, as in scikit-learn.
+# The record is aligned; otherwise a GPU would read it byte by byte.
 NODE = np.dtype([("threshold", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("group", "i4")], align=True)
 
 
 @njit(cache=True, inline="always")
 def find_leaf(nodes, root, stratum_features, m, x):
-    """Leaf of input x (dx,) in stratum m; features from dx on are the stratum's own, (M, df)."""
-    i = np.uint32(root)  # unsigned, so that nothing asks whether it counts from the end
+    """Leaf of input x (dx,) in stratum m; features from dx on are those of the stratum, (M, df)."""
+    i = np.uint32(root)  # unsigned, so that numba omits the check for negative indices
     while nodes[i].feature >= 0:
         f = np.uint32(nodes[i].feature)
         value = x[f] if f < x.shape[0] else stratum_features[m, np.uint32(f - x.shape[0])]
-        # scikit-learn grows its trees on float32 inputs: comparing anything else would part from its leaves
+        # scikit-learn grows its trees on float32 inputs: comparing at another precision could lead to a different leaf
         i = np.uint32(nodes[i].left if np.float32(value) <= nodes[i].threshold else nodes[i].right)
     return i
 
@@ -32,9 +32,9 @@ def find_group(nodes, root, stratum_features, m, x):
 
 @njit(cache=True, nogil=True)
 def threshold_of(nodes, roots, stratum_features, n_inputs, x, m):
-    """Conformal threshold of one input (dx,) in stratum m, from leaves whose `threshold` is that of their group.
+    """Conformal threshold of one input (dx,) in stratum m, from leaves whose `threshold` is their group's.
 
-    NaN where the input has another length, or there is no such stratum: looking further would read out of bounds.
+    NaN if the input has the wrong length or the stratum does not exist: a look-up would read out of bounds.
     """
     if x.shape[0] != n_inputs or m < 0 or m >= roots.shape[0]:
         return np.nan

@@ -1,6 +1,6 @@
-"""Cosine and sine together, and an arc tangent, in products and sums alone.
+"""Cosine and sine together, and an arc tangent, computed with products and sums only.
 
-Processors and GPUs round them alike, and a loop over many angles becomes vector instructions; calls of a library do not.
+CPUs and GPUs round them identically, and a loop over many angles is vectorised, unlike calls to a maths library.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import math
 
 from numba import njit
 
-#: A quarter turn in three parts: the first two have so few digits that small multiples of them are exact.
+#: A quarter turn as a sum of three parts: the first two have so few digits that small multiples of them are exact.
 QUARTER, MORE, REST = 1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21
-#: Tangent of π/8, and a polynomial that is atan(√z) / √z up to its square, fitted at Chebyshev's points.
+#: Tangent of π/8, and a polynomial for atan(√z) / √z up to its square, fitted at Chebyshev points.
 EIGHTH = math.sqrt(2.0) - 1.0
 ARC = (
     *(1.0, -0.33333333333333387, 0.2000000000001868, -0.14285714287800347, 0.11111111222944431, -0.09090912477683404),
@@ -19,17 +19,17 @@ ARC = (
     *(-0.038089258596921985, 0.01947384315072808),
 )
 A0, A1, A2, A3, A4, A5, A6, A7, A8, A9, A10, A11, A12 = ARC
-#: Beside 1.5 · 2⁵² a fraction has no room: adding and taking it away rounds to a whole number.
+#: Adding and subtracting 1.5 · 2⁵² discards the fraction, that is, rounds to an integer.
 ROUNDER = 6755399441055744.0
 
 
 @njit(cache=True, error_model="numpy")
 def cosine_sine(angle):
-    """Cosine and sine of an angle, right to the last digit or two up to a million radians."""
+    """Cosine and sine of an angle, accurate to the last digit or two up to a million radians."""
     quarters = (angle * (2.0 / math.pi) + ROUNDER) - ROUNDER
     r = ((angle - quarters * QUARTER) - quarters * MORE) - quarters * REST
     q = r * r
-    # their series, up to what no longer counts for an eighth of a turn
+    # their series, up to the terms that are negligible for an eighth of a turn
     s = q * (1 / 6227020800 + q * (-1 / 1307674368000 + q * (1 / 355687428096000)))
     s = r + r * q * (-1 / 6 + q * (1 / 120 + q * (-1 / 5040 + q * (1 / 362880 + q * (-1 / 39916800 + s)))))
     c = q * (1 / 479001600 + q * (-1 / 87178291200 + q * (1 / 20922789888000)))
@@ -43,7 +43,7 @@ def cosine_sine(angle):
 def arc(sine, cosine):
     """The angle from 0 to a quarter turn whose sine and cosine, both at least 0, are in this ratio: `atan2(sine, cosine)`.
 
-    Right to the last digit or two.
+    Accurate to the last digit or two.
     """
     less, more = min(sine, cosine), max(sine, cosine)
     far = less > EIGHTH * more

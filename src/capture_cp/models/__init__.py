@@ -1,4 +1,4 @@
-"""Models made of other things: whatever turns inputs into particles."""
+"""Adapters that turn simulators, networks and regressors into models: functions from inputs to particles."""
 
 from capture_cp.models.ensembles import ensemble
 from capture_cp.models.gaussians import gaussian

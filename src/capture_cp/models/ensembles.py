@@ -24,7 +24,7 @@ class EnsembleModel:
         self._members = [_predictor(number, member) for number, member in enumerate(self.predictors)]
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
-        """Particles (n, L, dc): every row asks the members in turn, in an order of its own."""
+        """Particles (n, L, dc): each row uses the members in turn, in its own random order."""
         n, members = len(X), len(self._members)
         predictions = [predicted_rows(f"predictor {i}", member(X), n) for i, member in enumerate(self._members)]
         if len({rows.shape for rows in predictions}) > 1:
@@ -36,13 +36,13 @@ class EnsembleModel:
 
 
 def ensemble(predictors: Sequence[Any], noise: Noise = None) -> EnsembleModel:
-    """A model from several predictors: their disagreement is its uncertainty.
+    """A model from several predictors, whose disagreement is its uncertainty.
 
-    Particles take the members in turn, so that each is used as often as the others, or once less.
+    Particles use the members in turn, so each member is used equally often, or once less.
 
     Args:
-        predictors: callables that map X (n, dx) to Y (n, dc), or objects with `predict`, such as fitted regressors of
-            scikit-learn; trained on anything but the calibration transitions.
+        predictors: callables that map X (n, dx) to Y (n, dc), or objects with `predict`, such as fitted scikit-learn
+            regressors; they must not be trained on the calibration transitions.
         noise: standard deviation of Gaussian noise added to every particle, a number or (dc,).
     """
     return EnsembleModel(predictors, noise)

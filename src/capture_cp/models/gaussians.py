@@ -18,7 +18,7 @@ class GaussianModel:
 
     def __init__(self, mean_and_covariance: MeanAndCovariance) -> None:
         if not callable(mean_and_covariance):
-            raise CaptureError(f"gaussian takes a callable X -> (mean, covariance); given {mean_and_covariance!r}.")
+            raise CaptureError(f"gaussian needs a callable X -> (mean, covariance); got {mean_and_covariance!r}.")
         self.mean_and_covariance = mean_and_covariance
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
@@ -26,7 +26,7 @@ class GaussianModel:
         predicted = self.mean_and_covariance(X)
         if not (isinstance(predicted, tuple | list) and len(predicted) == 2):
             raise CaptureError(
-                "the function given to gaussian must return two arrays: means (n, dc), covariances (n, dc, dc)."
+                "the function passed to gaussian must return two arrays: means (n, dc), covariances (n, dc, dc)."
             )
         mean = predicted_rows("the predicted mean", predicted[0], len(X))
         n, dims = mean.shape
@@ -53,7 +53,7 @@ class GaussianModel:
 def gaussian(mean_and_covariance: MeanAndCovariance) -> GaussianModel:
     """A model from a function that predicts means and covariances, such as a filter or a Gaussian process.
 
-    It offers `gaussian(X)` too, so that `Mahalanobis`, the score of LUCCa, works on it.
+    The model also has a method `gaussian(X)`, so it works with `Mahalanobis`, LUCCa's score.
 
     Args:
         mean_and_covariance: maps X (n, dx) to means (n, dc) and covariances (n, dc, dc), or variances (n, dc).

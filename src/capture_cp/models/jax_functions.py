@@ -1,4 +1,4 @@
-"""A JAX function as a model; JAX is imported only when one is made."""
+"""A JAX function as a model; JAX is imported only when a model is created."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class JaxModel:
     ) -> None:
         self._jax = jax = optional_module("jax", "jax_function")
         if not callable(function):
-            raise CaptureError(f"jax_function takes a function of arrays; given a {type(function).__name__}.")
+            raise CaptureError(f"jax_function needs a function of arrays; got a {type(function).__name__}.")
         self.function = function
         self.noise = checked_noise(noise)
         self.noise_inputs = whole_number("noise_inputs", noise_inputs, 0)
@@ -28,7 +28,7 @@ class JaxModel:
         self._device = jax.devices(device)[0] if isinstance(device, str) else device
 
     def predict(self, X: Floats) -> Any:
-        """What the function predicts at X (n, dx) with its noise inputs at zero: an array (n, dc), or several."""
+        """The function's prediction at X (n, dx) with its noise inputs at zero: an array (n, dc), or several."""
         parts = self._ask(X, np.zeros((len(X), self.noise_inputs)), seed=0)
         return parts[0] if len(parts) == 1 else parts
 
@@ -53,9 +53,9 @@ class JaxModel:
         return tuple(np.from_dlpack(self._jax.device_put(part, self._jax.devices("cpu")[0])) for part in made)
 
     def _sent(self, array: Floats) -> Any:
-        """An array on its way to JAX, in JAX's own precision, where the function runs."""
+        """An array transferred to JAX, in JAX's precision, on the function's device."""
         kind = np.float64 if self._jax.config.jax_enable_x64 else np.float32
-        # a copy of our own: what comes in may be read-only, which DLPack cannot say
+        # copied: the input may be read-only, which DLPack cannot express
         sent = self._jax.dlpack.from_dlpack(array.astype(kind, order="C"))
         return sent if self._device is None else self._jax.device_put(sent, self._device)
 
@@ -70,16 +70,16 @@ def jax_function(
 ) -> JaxModel:
     """A model from a JAX function that maps inputs (m, dx) to next configurations (m, dc).
 
-    Particles come from one or more of the three sources of randomness; without any, say
-    `Capture(..., deterministic_model=True)`. The result has `predict(X)` too, so that several can go into `ensemble`, and
-    one that predicts a mean and variances into `gaussian(model.predict)`.
+    Particles come from one or more of the three sources of randomness; without any, pass
+    `deterministic_model=True` to `Capture`. The result also has `predict(X)`: several can be combined with `ensemble`, and
+    a function that predicts a mean and variances can be used as `gaussian(model.predict)`.
 
     Args:
-        function: trained on anything but the calibration transitions; its parameters are its own, for example by a closure.
+        function: not trained on the calibration transitions; it holds its own parameters, for example in a closure.
         noise: standard deviation of Gaussian noise added to every particle, a number or (dc,).
         noise_inputs: width of a second argument of standard normal noise, `function(x, z)`, for generators.
-        key: whether its last argument is a random key, for dropout and the like; one key serves a whole call.
-        device: where to run, for example "gpu"; by default JAX's own choice.
-        jit: whether to compile it, once for every number of rows.
+        key: whether its last argument is a random key, for dropout and the like; one key is used for a whole call.
+        device: where to run, for example "gpu"; by default JAX's default device.
+        jit: whether to compile it, once for each number of rows.
     """
     return JaxModel(function, noise, noise_inputs, key, device, jit)

@@ -15,7 +15,7 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, kno
 from capture_cp.models.particles import Noise, checked_noise, predicted_rows, with_noise
 from capture_cp.spaces.mujoco_model import Coordinates, mujoco_module, named, qpos_entries, read_model, reference_qpos
 
-#: What one factor scales, all over the model.
+#: Model fields that one factor scales, throughout the model.
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "friction": ("geom_friction",),
     "mass": ("body_mass", "body_inertia"),
@@ -27,8 +27,8 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 }
 Randomise = Mapping[str, tuple[float, float]] | Callable[[Any, np.random.Generator], Any]
 
-_HUGE = 1e10  # beyond, MuJoCo gives a simulation up
-_NUMBERS_AT_ONCE = 1 << 23  # states and controls of the rollouts that run together: 64 MB
+_HUGE = 1e10  # beyond this, MuJoCo aborts a simulation
+_NUMBERS_AT_ONCE = 1 << 23  # states and controls of the rollouts in one batch: 64 MB
 
 
 class RolloutModel:
@@ -53,14 +53,14 @@ class RolloutModel:
         threads: int | None,
     ) -> None:
         self.model = read_model(model)
-        # a simulation that has run away must not start again as if nothing had happened
+        # a diverged simulation must not be reset silently
         self.model.opt.disableflags |= int(mujoco_module().mjtDisableBit.mjDSBL_AUTORESET)
         self.nstep = whole_number("nstep", nstep, 1)
         self._state: Any = state if callable(state) else self._entries(state)
         self._control: Any = control if callable(control) else _actuators(self.model, control)
         self._next: Any = next if callable(next) else self._state if next is None else self._entries(next)
         if next is None and callable(state):
-            raise CaptureError("state is a function, so next cannot be the same coordinates; say what to read with next=.")
+            raise CaptureError("state is a function, so next has no default; pass next=.")
         self.control_noise = checked_noise(control_noise)
         self._reference = reference_qpos(self.model, reference)
         self.seed = whole_number("seed", seed, 0)
@@ -103,7 +103,7 @@ class RolloutModel:
             )
 
     def _start(self, X: Floats) -> tuple[Floats, Floats]:
-        """qpos (n, nq) and qvel (n, nv) at the start; at rest unless a function gives velocities."""
+        """qpos (n, nq) and qvel (n, nv) at the start; at rest unless a function returns velocities."""
         rest = np.zeros((len(X), self.model.nv))
         if not callable(self._state):
             qpos = np.tile(self._reference, (len(X), 1))
@@ -134,7 +134,7 @@ class RolloutModel:
         return np.asarray(qpos[:, self._next])
 
     def _simulated(self, which: Ints, qpos: Floats, qvel: Floats, control: Floats) -> tuple[Floats, Floats]:
-        """qpos and qvel at the end of m rollouts of copies `which` (m,), a batch at a time; the same for any threads."""
+        """qpos and qvel at the end of m rollouts of copies `which` (m,), in batches; the same for any number of threads."""
         mujoco, nq, nv = mujoco_module(), self.model.nq, self.model.nv
         first = np.empty(mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
         blank = mujoco.MjData(self.model)
@@ -167,28 +167,29 @@ def mujoco_rollout(
     seed: int = 0,
     threads: int | None = None,
 ) -> RolloutModel:
-    """A model from a MuJoCo simulation whose parameters are uncertain, through `mujoco.rollout` on all cores.
+    """A model from a MuJoCo simulation with uncertain parameters, run with `mujoco.rollout` on all cores.
 
-    A pool of copies with randomised parameters is made once. Each particle starts at rest in the state of X, holds the
-    control of X for `nstep` time steps in a copy drawn from the pool, and is where that ends. Results do not depend on the
-    number of threads.
+    A pool of copies with randomised parameters is created once. For each particle, a copy drawn from the pool starts at rest
+    in the state of X and holds the control of X for `nstep` time steps; the particle is the final configuration. Results do
+    not depend on the number of threads.
 
     Args:
         model: an MJCF file, MJCF text, or an `mujoco.MjModel`.
-        nstep: time steps of one transition.
-        state: joints or entries of qpos that the first columns of X hold, by default all of qpos; or a function of X
+        nstep: number of time steps of one transition.
+        state: joints or entries of qpos in the first columns of X, by default all of qpos; or a function of X
             (n, dx) that returns qpos (n, nq), or qpos and qvel.
-        control: actuators that the last columns of X hold, by default all; or a function of X that returns controls
+        control: actuators in the last columns of X, by default all; or a function of X that returns controls
             (n, nu), or (n, nstep, nu).
         next: joints or entries of qpos that make up the next configuration, by default those of `state`; or a function of
             qpos (m, nq) and qvel (m, nv) that returns (m, dc).
         randomise: ranges of the factors that parameters are multiplied by, one factor per copy, drawn uniformly:
             `{"friction": (0.5, 1.5), "mass": (0.8, 1.2)}`; or a function `(model, rng)` that changes a copy in place.
         control_noise: standard deviation of Gaussian noise on the controls, a number or (nu,), drawn for each particle.
-        reference: qpos (nq,) of what `state` leaves out, or the name of a keyframe; by default the model's qpos0.
+        reference: qpos (nq,) for the entries that `state` leaves out, or the name of a keyframe; by default the model's
+            qpos0.
         pool: number of randomised copies.
         seed: fixes the copies.
-        threads: by default one per core.
+        threads: number of threads, by default one per core.
     """
     return RolloutModel(model, nstep, state, control, next, randomise, control_noise, reference, pool, seed, threads)
 
@@ -198,7 +199,7 @@ def _check_stable(qpos: Floats, qvel: Floats) -> None:
     lost = int((~(np.abs(state) < _HUGE)).any(axis=1).sum())
     if lost:
         raise CaptureError(
-            f"{lost} of {len(state)} simulations ran away; choose a smaller time step in the MJCF, or narrower ranges to "
+            f"{lost} of {len(state)} simulations diverged; choose a smaller time step in the MJCF, or narrower ranges to "
             "randomise."
         )
 
@@ -207,14 +208,14 @@ def _actuators(model: Any, names: Any) -> Ints:
     if names is None:
         return np.arange(model.nu)
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise CaptureError(f"control is {names!r}; expected a list of actuators' names, or a function of X.")
+        raise CaptureError(f"control is {names!r}; expected a list of actuator names, or a function of X.")
     return np.array(
         [model.actuator(known_name("actuator", name, named(model, "actuator"))).id for name in names], dtype=np.int64
     )
 
 
 def _randomised(model: Any, randomise: Any, pool: int, seed: int) -> list[Any]:
-    """The pool; a single copy where nothing is randomised."""
+    """The pool; a single copy if nothing is randomised."""
     if randomise is None:
         return [model]
     if not callable(randomise):
@@ -223,7 +224,7 @@ def _randomised(model: Any, randomise: Any, pool: int, seed: int) -> list[Any]:
     for rng in np.random.default_rng(seed).spawn(pool):
         varied = copy(model)
         randomise(varied, rng)
-        mujoco.mj_setConst(varied, mujoco.MjData(varied))  # what MuJoCo derives from masses and inertias
+        mujoco.mj_setConst(varied, mujoco.MjData(varied))  # updates what MuJoCo derives from masses and inertias
         copies.append(varied)
     return copies
 
@@ -244,10 +245,10 @@ def _ranges(randomise: Any) -> dict[str, tuple[float, float]]:
     ranges = {}
     for name, given in randomise.items():
         known_name("parameter to randomise", name, PARAMETERS)
-        low, high = finite_array(f"the range of {name}", given, (2,), "(2,): least and largest factor").tolist()
+        low, high = finite_array(f"the range of {name}", given, (2,), "(2,): smallest and largest factor").tolist()
         if not 0 <= low <= high:
             raise CaptureError(
-                f"the range of {name} is {low:g} to {high:g}; expected factors of at least 0, the least first."
+                f"the range of {name} is {low:g} to {high:g}; expected factors of at least 0, the smallest first."
             )
         ranges[name] = (low, high)
     return ranges

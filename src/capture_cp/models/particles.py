@@ -1,4 +1,4 @@
-"""What the adapters share: predictions as arrays of particles, and noise on them."""
+"""Helpers of the adapters: predictions as arrays of particles, and noise on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Noise = float | Floats | None
 
 
 def optional_module(name: str, what: str) -> Any:
-    """A module that is imported only where it is used, or a sentence on how to get it."""
+    """Import a module on first use, or raise an error that explains how to install it."""
     try:
         return import_module(name)
     except ImportError:
@@ -41,11 +41,11 @@ def with_noise(values: Floats, noise: Floats | None, rng: np.random.Generator) -
 
 
 def predicted_rows(source: str, values: Any, n: int) -> Floats:
-    """What a predictor of n rows returned, as (n, dc); (n,) is taken as (n, 1)."""
+    """A predictor's output for n rows as (n, dc); (n,) is treated as (n, 1)."""
     array = np.asarray(values)
     return finite_array(source, array[:, None] if array.ndim == 1 else array, (n, None), "(n, dc): one prediction per row")
 
 
 def repeated(X: Floats, n_particles: int) -> Floats:
-    """Every input X (n, dx) as often as it has particles, one after the other: (n * L, dx)."""
+    """Every input X (n, dx) repeated once per particle: (n * L, dx)."""
     return np.repeat(X, n_particles, axis=0)

@@ -1,4 +1,4 @@
-"""A model whose bias a regressor has learnt away: the same guarantee, on smaller regions."""
+"""A model with its bias corrected by a regressor: the same guarantee, usually with smaller regions."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from capture_cp.conformal.scores import Model
 from capture_cp.models.training import TrainingRows
 from capture_cp.spaces.metrics import wrap_angle
 
-#: Puts configurations (n * L, dc) back into feasible space, row by row.
+#: Maps configurations (n * L, dc) back into feasible space, row by row.
 Project = Callable[[Floats], Floats]
 
 
 class Residual(Params):
-    """A model plus what a regressor predicts it misses; made by `residual`.
+    """A model corrected by a regressor that predicts its error; made by `residual`.
 
-    `fit(X, Y)` trains the regressor on Y less the mean of the model's particles at X. From then on the model's
-    particles are shifted by what the regressor predicts. The training transitions are remembered, and `fit` of a
-    calibration refuses them, copies in float32 or with six decimals included: residuals look smaller on transitions
-    that a regressor has seen.
+    `fit(X, Y)` trains the regressor on Y minus the mean of the model's particles at X. Afterwards the model's particles are
+    shifted by the regressor's prediction. The training transitions are stored, and `fit` of a calibration raises an error
+    for them, including copies in float32 or with six decimals: residuals are smaller on transitions that the regressor has
+    seen.
 
     Attributes:
-        regressor_: the trained regressor, a clone of the one given.
+        regressor_: the trained regressor, a clone of `regressor`.
     """
 
     regressor_: Any
@@ -53,8 +53,8 @@ class Residual(Params):
     def fit(self, X: Any, Y: Any, episodes: Any = None) -> Self:
         """Train on transitions X (n, dx), Y (n, dc) that will not be used to calibrate or to test.
 
-        `episodes` (n,) names the run of each row. Steps of one run resemble each other, so no step of these runs may be
-        used to calibrate either; a calibration that is fitted with its own names is then refused where they meet.
+        `episodes` (n,) names the run of each row. Steps of one run resemble each other, so no step of these runs may be used
+        to calibrate either; fitting a calibration with `episodes` raises an error if it shares a run with these.
         """
         from sklearn.base import clone
 
@@ -63,21 +63,21 @@ class Residual(Params):
         same_length("X", X, "Y", Y)
         if any(axis not in range(Y.shape[1]) for axis in self.angles):
             raise CaptureError(f"angles are {tuple(self.angles)}; the configuration has axes 0 to {Y.shape[1] - 1}.")
-        asked = (callable(getattr(self.regressor, name, None)) for name in ("fit", "predict", "get_params"))
-        if isinstance(self.regressor, type) or not all(asked):
+        has_methods = (callable(getattr(self.regressor, name, None)) for name in ("fit", "predict", "get_params"))
+        if isinstance(self.regressor, type) or not all(has_methods):
             raise CaptureError(
-                f"the regressor is {self.regressor!r}; expected one of scikit-learn's kind, such as LinearRegression()."
+                f"the regressor is {self.regressor!r}; expected a scikit-learn regressor, such as LinearRegression()."
             )
         if episodes is not None:
             episode_numbers(episodes, len(X))
         misses = self._wrapped(Y - self._mean(X, Y.shape[1]))
         try:
-            # one target as (n,): every regressor takes it, some would refuse or flatten (n, 1)
+            # a single target as (n,): every regressor accepts it, some reject or flatten (n, 1)
             regressor = clone(self.regressor).fit(X, misses[:, 0] if Y.shape[1] == 1 else misses)
         except ValueError as error:
             raise CaptureError(
-                f"the regressor {self.regressor!r} cannot be trained on {Y.shape[1]} numbers per row ({error}); one that "
-                "predicts a single number goes into sklearn.multioutput.MultiOutputRegressor."
+                f"the regressor {self.regressor!r} cannot be trained on {Y.shape[1]} numbers per row ({error}); wrap a "
+                "regressor that predicts a single number in sklearn.multioutput.MultiOutputRegressor."
             ) from None
         _shift(regressor, X[:1], Y.shape[1])
         self.regressor_, self.n_inputs_, self.n_outputs_ = regressor, X.shape[1], Y.shape[1]
@@ -94,15 +94,17 @@ class Residual(Params):
         if self.project is None:
             return particles
         rows = particles.reshape(-1, self.n_outputs_)
-        projected = finite_array("what project returned", self.project(rows), rows.shape, "(n * L, dc): as it was given")
+        projected = finite_array(
+            "what project returned", self.project(rows), rows.shape, "(n * L, dc): the shape of its argument"
+        )
         return projected.reshape(particles.shape)
 
     @property
     def gaussian(self) -> Callable[[Floats], tuple[Floats, Floats]]:
-        """The model's `gaussian(X)` with corrected means, where the model has one; `project` is left out."""
+        """The model's `gaussian(X)` with corrected means, if the model has one; `project` is not applied."""
         inner = getattr(self.model, "gaussian", None)
         if inner is None:
-            raise AttributeError("gaussian")  # so that the model's lack is reported as if it had been asked itself
+            raise AttributeError("gaussian")  # so that the missing method is reported as for the model itself
 
         def corrected(X: Floats) -> tuple[Floats, Floats]:
             self._check_trained()
@@ -112,17 +114,17 @@ class Residual(Params):
         return corrected
 
     def trained_on(self, X: Floats, Y: Floats, episodes: Any = None) -> Bools:
-        """Whether each transition X[i] (dx,), Y[i] (dc,) was trained on, but for rounding, or is of a training run: (n,)."""
+        """Whether each transition X[i] (dx,), Y[i] (dc,) was trained on, up to rounding, or is from a training run: (n,)."""
         self._check_trained()
         return self._training.seen(X, Y, episodes)
 
     def share_continued(self, X: Floats, episodes: Any = None) -> float:
-        """Share of transitions X (n, dx) that begin where a training transition ended, beyond what is so by chance."""
+        """Fraction of transitions X (n, dx) that begin where a training transition ended, beyond chance."""
         self._check_trained()
         return self._training.share_continued(X, episodes)
 
     def linear_correction(self) -> tuple[Floats, Floats]:
-        """The shift as coefficients (dc, dx) and offset (dc,), shift = coefficients @ x + offset, for a compiled planner."""
+        """Coefficients (dc, dx) and offset (dc,) of the shift = coefficients @ x + offset, for a compiled planner."""
         self._check_trained()
         coefficients, offset = (getattr(self.regressor_, name, ()) for name in ("coef_", "intercept_"))
         shape = self.n_outputs_, self.n_inputs_
@@ -133,8 +135,8 @@ class Residual(Params):
             if np.allclose(probes @ A.T + b, _shift(self.regressor_, probes, self.n_outputs_)):
                 return A, b
         raise CaptureError(
-            f"the regressor {self.regressor!r} is not linear in X by a coef_ and an intercept_; use one that is, such as "
-            "LinearRegression() or Ridge(), where a compiled planner needs the correction."
+            f"the regressor {self.regressor!r} is not linear in X with a coef_ and an intercept_, which a compiled planner "
+            "needs; use a linear one, such as LinearRegression() or Ridge()."
         )
 
     def fingerprint(self) -> str:
@@ -161,7 +163,7 @@ class Residual(Params):
     def _check_trained(self) -> None:
         if not hasattr(self, "regressor_"):
             raise CaptureError(
-                "this residual model is not trained yet; call fit(X, Y) with transitions that are kept out of calibration."
+                "this residual model is not trained yet; call fit(X, Y) with transitions that are not used for calibration."
             )
 
 
@@ -177,10 +179,10 @@ def residual(
 
     Args:
         model: the model to correct, `model(X, n_particles, rng) -> (n, L, dc)`.
-        regressor: any regressor of scikit-learn's kind; it learns what the model's mean misses, from X.
-        project: puts shifted particles (n * L, dc) back into feasible space; by default left where they are.
+        regressor: any scikit-learn regressor; it learns the error of the model's mean from X.
+        project: maps shifted particles (n * L, dc) back into feasible space; by default they are not moved.
         angles: axes of the configuration that are angles, whose differences are wrapped to [-π, π].
-        n_particles: particles behind each training mean.
+        n_particles: number of particles for each training mean.
         seed: fixes those particles.
     """
     return Residual(model, regressor, project, angles, n_particles, seed)
@@ -192,20 +194,20 @@ def _particles(model: Model, X: Floats, n_particles: int, rng: np.random.Generat
 
 
 def _shift(regressor: Any, X: Floats, dims: int) -> Floats:
-    """What the regressor predicts at X (n, dx): (n, dc)."""
+    """The regressor's prediction at X (n, dx): (n, dc)."""
     shift = np.asarray(regressor.predict(X))
     shift = shift[:, None] if dims == 1 and shift.ndim == 1 else shift
     return finite_array("what the regressor predicts", shift, (len(X), dims), "(n, dc): one shift per row")
 
 
 def _settings_of(regressor: Any) -> str:
-    """A regressor's class and parameters, nested ones too, as text that is the same in every process."""
+    """A regressor's class and parameters, including nested ones, as text that is the same in every process."""
     params = sorted(regressor.get_params(deep=True).items())
     return repr([_name(regressor), *((name, _name(value)) for name, value in params)])
 
 
 def _name(value: Any) -> str:
-    """A plain value as it is written, a function or an object by its name: its address would change with every run."""
+    """Text for a plain value, or the name of a function or object, without its address, which changes in every run."""
     if callable(value) or hasattr(value, "get_params"):
         return str(getattr(value, "__qualname__", type(value).__qualname__))
     return repr(value)

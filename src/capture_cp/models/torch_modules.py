@@ -1,4 +1,4 @@
-"""A PyTorch module as a model; PyTorch is imported only when one is made."""
+"""A PyTorch module as a model; PyTorch is imported only when a model is created."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TorchModel:
     def __init__(self, module: Any, noise: Noise, dropout: bool, noise_inputs: int, device: Any, batch: int) -> None:
         torch = self._torch
         if not isinstance(module, torch.nn.Module):
-            raise CaptureError(f"torch_module takes a torch.nn.Module; given a {type(module).__name__}.")
+            raise CaptureError(f"torch_module needs a torch.nn.Module; got a {type(module).__name__}.")
         self.module = module if device is None else module.to(device)
         self.noise = checked_noise(noise)
         self.noise_inputs = whole_number("noise_inputs", noise_inputs, 0)
@@ -36,7 +36,7 @@ class TorchModel:
         return optional_module("torch", "torch_module")
 
     def predict(self, X: Floats) -> Any:
-        """What the module predicts at X (n, dx) without noise or dropout: an array (n, dc), or several."""
+        """The module's prediction at X (n, dx) without noise or dropout: an array (n, dc), or several."""
         with self._evaluating(dropout=False):
             parts = self._run(X, np.zeros((len(X), self.noise_inputs)))
         return parts[0] if len(parts) == 1 else parts
@@ -65,10 +65,10 @@ class TorchModel:
         return digest.hexdigest()
 
     def _run(self, rows: Floats, noise: Floats) -> tuple[Any, ...]:
-        """The module's outputs at rows (m, dx), a batch at a time."""
+        """The module's outputs at rows (m, dx), in batches."""
         torch, outputs = self._torch, []
         for first in range(0, max(len(rows), 1), self.batch):
-            # a copy of our own: what comes in may be read-only, which DLPack cannot say
+            # copied: the input may be read-only, which DLPack cannot express
             parts = [part[first : first + self.batch].copy() for part in ((rows, noise) if self.noise_inputs else (rows,))]
             with torch.no_grad():
                 made = self.module(*(torch.from_dlpack(part).to(**self._place) for part in parts))
@@ -77,7 +77,7 @@ class TorchModel:
 
     @contextmanager
     def _evaluating(self, dropout: bool) -> Iterator[None]:
-        """Evaluation mode, dropout layers apart if asked for; afterwards every part is as it was."""
+        """Evaluation mode, with active dropout layers if `dropout`; every part's mode is restored afterwards."""
         before = {part: part.training for part in self.module.modules()}
         try:
             self.module.eval()
@@ -100,16 +100,17 @@ def torch_module(
     """A model from a PyTorch module that maps inputs (m, dx) to next configurations (m, dc).
 
     It runs in evaluation mode, without gradients, in the module's own precision. Particles come from one or more of the
-    three sources of randomness; without any, say `Capture(..., deterministic_model=True)`. The result has `predict(X)` too,
-    so that several can go into `ensemble`, and one that predicts a mean and variances into `gaussian(model.predict)`.
+    three sources of randomness; without any, pass `deterministic_model=True` to `Capture`. The result also has `predict(X)`:
+    several can be combined with `ensemble`, and a module that predicts a mean and variances can be used as
+    `gaussian(model.predict)`.
 
     Args:
-        module: trained on anything but the calibration transitions.
+        module: a module that was not trained on the calibration transitions.
         noise: standard deviation of Gaussian noise added to every particle, a number or (dc,).
-        dropout: whether dropout layers stay at work, each particle with a mask of its own (Monte-Carlo dropout).
+        dropout: whether dropout layers stay active, with a separate mask for each particle (Monte-Carlo dropout).
         noise_inputs: width of a second argument of standard normal noise, `module(x, z)`, for generators.
-        device: where to run, for example "cuda"; by default where the module is.
-        batch: most rows at once.
+        device: where to run, for example "cuda"; by default the module's device.
+        batch: largest number of rows per batch.
     """
     return TorchModel(module, noise, dropout, noise_inputs, device, batch)
 

@@ -1,4 +1,4 @@
-"""Strata from a MuJoCo model: a stratum is which of the listed pairs of geoms touch."""
+"""Strata from a MuJoCo model: each combination of touching geom pairs is a stratum."""
 
 from __future__ import annotations
 
@@ -17,40 +17,41 @@ from capture_cp.spaces.mujoco_model import Coordinates, mujoco_module
 from capture_cp.spaces.overlaps import is_exact, overlap_depths
 from capture_cp.spaces.pair_strata import PairStrata
 
-#: Rows that are measured before the depths of their overlaps are worked out.
+#: Rows that are measured at a time before the depths of their overlaps are computed.
 BLOCK = 4096
-#: A distance this close to one that decides is MuJoCo's own, so that a label does not hang on how a formula rounds.
+#: Distances this close to a deciding value are taken from MuJoCo, so that a label does not depend on rounding.
 CLOSE_CALL = 1e-7
 
 
 class ContactStrata(PairStrata):
-    """Strata of contact, measured on any MuJoCo model: "free", "peg-wall", "peg-wall + peg-floor".
+    """Contact strata of a MuJoCo model, such as "free", "peg-wall" and "peg-wall + peg-floor".
 
-    A pair touches where its signed distance is at most `tolerance`. A configuration is infeasible where a pair lies deeper
-    inside each other than `depth`. Pairs that are not listed are not looked at.
+    A pair touches where its signed distance is at most `tolerance`. A configuration is infeasible where a pair overlaps by
+    more than `depth`. Pairs that are not listed are ignored.
 
     The strata are fixed before anything is fitted: all combinations of up to `at_most` contacts, or only those that occur
-    among the configurations `seen`. What remains is the last stratum, "other contact": it needs no data, and regions take it
-    in wholly until it has enough.
+    among the configurations `seen`. All other combinations form the last stratum, "other contact". It needs no data: until
+    it has enough, regions include all of it.
 
     Args:
         model: an MJCF file, MJCF text, or an `mujoco.MjModel`.
-        pairs: pairs of names, one contact each. A name is that of a geom, or of a body for all its geoms that collide. A
-            list of names on either side makes a pair of each: `[("peg", ["left", "right", "floor"])]` are three.
-        coordinates: what a configuration holds: all of qpos by default, the joints or entries of qpos listed, or what a
-            function turns into qpos, (n, dc) to (n, nq).
-        reference: qpos (nq,) of what `coordinates` leave out, or the name of a keyframe; the model's qpos0 by default.
+        pairs: pairs of names, one contact each. A name refers to a geom, or to all colliding geoms of a body. A list of
+            names on either side makes one pair per name: `[("peg", ["left", "right", "floor"])]` is three pairs.
+        coordinates: what a configuration consists of: all of qpos by default, the listed joints or entries of qpos, or a
+            function that maps configurations (n, dc) to qpos (n, nq).
+        reference: qpos (nq,) for the entries that `coordinates` leave out, or the name of a keyframe; by default the model's
+            qpos0.
         tolerance: largest gap that counts as touching, in the model's unit of length.
-        depth: deepest overlap that is feasible, as deep as `tolerance` by default.
-        at_most: most contacts of a combination, 2 by default; with `seen`, any number.
-        seen: configurations (n, dc) whose combinations of contacts become strata. Take others than those to calibrate on.
-        at_least: how often a combination must be among `seen`; rarer ones are left to "other contact".
-        grid: needed only for cells of regions; as many axes as a configuration has numbers.
+        depth: deepest feasible overlap, equal to `tolerance` by default.
+        at_most: largest number of contacts in a combination, 2 by default; with `seen`, any number.
+        seen: configurations (n, dc) whose combinations of contacts become strata. Do not calibrate on the same ones.
+        at_least: how often a combination must occur in `seen`; rarer combinations become part of "other contact".
+        grid: needed only for cells of regions; one axis per number of a configuration.
 
     Attributes:
         pairs: names of the pairs, in the order of the contact bits.
         features: contact bits of each stratum, (M, pairs); "other contact" has all of them.
-        rest: number of the stratum "other contact", None where every combination has its own.
+        rest: number of the stratum "other contact", None if every combination has its own stratum.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class ContactStrata(PairStrata):
         return self.__dict__ | {"_spare": []}
 
     def _prepare(self) -> None:
-        # without its own collision detection MuJoCo measures only overlaps
+        # with its native collision detection off, MuJoCo measures only overlaps
         self.model.opt.disableflags &= ~int(mujoco_module().mjtDisableBit.mjDSBL_NATIVECCD)
         self._starts = np.cumsum([0, *map(len, self._geoms.values())])[:-1]
         self._compiled = compiled_geoms(self.model, list(self._geoms.values())) if knows(self.model) else None
@@ -105,7 +106,7 @@ class ContactStrata(PairStrata):
         return distances
 
     def _complete(self, distances: Floats, known: Bools, qpos: Floats, limit: float) -> None:
-        """Measure by MuJoCo what has no formula: entries of `distances` (n, geom pairs) that are not `known`."""
+        """Measure with MuJoCo the entries of `distances` (n, geom pairs) without a formula, which are not `known`."""
         mujoco, model = mujoco_module(), self.model
         geoms = [pair for pairs in self._geoms.values() for pair in pairs]
         group = np.repeat(np.arange(len(self.pairs)), [len(pairs) for pairs in self._geoms.values()])
@@ -115,8 +116,8 @@ class ContactStrata(PairStrata):
             data.qpos[:] = qpos[i]
             mujoco.mj_kinematics(model, data)
             for j in np.flatnonzero(~known[i]).tolist():
-                # what is farther than another pair of the same contact does not count; yet MuJoCo is told the limit
-                # asked for, on which its answers for height fields depend
+                # a pair farther away than another pair of the same contact does not matter; still, MuJoCo gets the
+                # original limit, on which its results for height fields depend
                 if distances[i, j] <= best[i, group[j]]:
                     distances[i, j] = mujoco.mj_geomDistance(model, data, *geoms[j], limit, None)
                     best[i, group[j]] = min(best[i, group[j]], distances[i, j])
@@ -131,7 +132,7 @@ class ContactStrata(PairStrata):
         return distances
 
     def _data(self) -> Any:
-        """One MjData a thread at a time, kept: making one takes longer than to measure hundreds of rows."""
+        """One MjData per thread, cached: creating one takes longer than measuring hundreds of rows."""
         return self._spare.pop() if self._spare else mujoco_module().MjData(self.model)
 
     def _measured(self, data: Any, qpos: Floats, limit: float) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.spaces.mujoco_model import mujoco_module, named
 
-#: A geom or a body by name, or several, each of which makes pairs of its own.
+#: A geom or a body by name, or several names, each of which makes its own pairs.
 Side = str | Sequence[str]
 
 #: A contact is a bit of a code.
@@ -17,7 +17,7 @@ MOST_PAIRS = 62
 
 
 def geom_pairs(model: Any, pairs: Any) -> dict[str, list[tuple[int, int]]]:
-    """Numbers of the geoms behind each pair, by the pair's name."""
+    """Numbers of the geoms in each pair, by the pair's name."""
     found: dict[str, list[tuple[int, int]]] = {}
     for one, other in named_pairs(pairs):
         name, geoms = f"{one}-{other}", list(product(geoms_of(model, one), geoms_of(model, other)))
@@ -26,14 +26,12 @@ def geom_pairs(model: Any, pairs: Any) -> dict[str, list[tuple[int, int]]]:
         _check_measurable(model, name, geoms)
         found[name] = geoms
     if len(found) > MOST_PAIRS:
-        raise CaptureError(
-            f"{len(found)} pairs are listed; at most {MOST_PAIRS} can be distinguished, so name bodies instead."
-        )
+        raise CaptureError(f"{len(found)} pairs are listed; at most {MOST_PAIRS} are supported, so name bodies instead.")
     return found
 
 
 def named_pairs(pairs: Any) -> list[tuple[Any, Any]]:
-    """Pairs of two names each: lists on either side make a pair of each of their names."""
+    """Pairs of two names each, with lists on either side expanded into one pair per name."""
     return [
         pair
         for sides in _listed(pairs)
@@ -42,7 +40,7 @@ def named_pairs(pairs: Any) -> list[tuple[Any, Any]]:
 
 
 def geoms_of(model: Any, name: Any) -> list[int]:
-    """The geom of that name, or the geoms of the body of that name that take part in collisions."""
+    """The geom with that name, or the colliding geoms of the body with that name."""
     if name in named(model, "geom"):
         return [model.geom(name).id]
     bodies = named(model, "body")
@@ -50,7 +48,7 @@ def geoms_of(model: Any, name: Any) -> list[int]:
     first, count = body.geomadr[0], body.geomnum[0]
     geoms = [g for g in range(first, first + count) if model.geom_contype[g] or model.geom_conaffinity[g]]
     if not geoms:
-        raise CaptureError(f"body {name} has no geom that collides; name a geom, or a body that has one.")
+        raise CaptureError(f"body {name} has no colliding geom; name a geom, or a body that has one.")
     return geoms
 
 
@@ -65,4 +63,6 @@ def _check_measurable(model: Any, name: str, geoms: list[tuple[int, int]]) -> No
     types = mujoco_module().mjtGeom
     flat = {int(types.mjGEOM_PLANE), int(types.mjGEOM_HFIELD)}
     if any({int(model.geom_type[a]), int(model.geom_type[b])} <= flat for a, b in geoms):
-        raise CaptureError(f"the pair {name} is of planes or height fields only, whose distance MuJoCo does not measure.")
+        raise CaptureError(
+            f"the pair {name} consists of planes or height fields only, whose distance MuJoCo does not measure."
+        )

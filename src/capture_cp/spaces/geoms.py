@@ -1,4 +1,4 @@
-"""The geoms of a MuJoCo model and their pairs, as compiled code takes them."""
+"""The geoms of a MuJoCo model and their pairs, as arrays for compiled code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capture_cp.spaces.links import Place, Tree
 
 
 def compiled_geoms(model: Any, contacts: list[list[tuple[int, int]]]) -> tuple[Links, Geoms]:
-    """Links and geoms of a model for contacts, each of them pairs of geoms."""
+    """Links and geoms of a model for contacts, each of which is a list of geom pairs."""
     flat = [pair for pairs in contacts for pair in pairs]
     geoms = sorted({geom for pair in flat for geom in pair})
     tree = Tree(model, [int(model.geom_bodyid[geom]) for geom in geoms])
@@ -43,12 +43,12 @@ def frame_row(place: Place) -> Floats:
 
 
 def hull_corners(model: Any, geom: int) -> Floats:
-    """Corners of the convex hull of a mesh, as MuJoCo collides it, in the geom's frame: (v, 3)."""
+    """Corners of a mesh's convex hull, which MuJoCo uses for collisions, in the geom's frame: (v, 3)."""
     mesh = int(model.geom_dataid[geom])
     first, graph = int(model.mesh_vertadr[mesh]), int(model.mesh_graphadr[mesh])
     vertices = np.array(model.mesh_vert[first : first + int(model.mesh_vertnum[mesh])], dtype=np.float64)
-    if graph < 0:  # no hull was made: every vertex counts
+    if graph < 0:  # the model has no hull: use every vertex
         return vertices
     count = int(model.mesh_graph[graph])
-    # the graph begins with numbers of vertices and faces, then a list of edges for each vertex, then the vertices
+    # the graph holds the numbers of vertices and faces, then a list of edges for each vertex, then the vertices
     return np.asarray(vertices[model.mesh_graph[graph + 2 + count : graph + 2 + 2 * count]])

@@ -1,4 +1,4 @@
-"""A regular grid over configurations: cell to configuration and back, and boxes of cells."""
+"""A regular grid over configurations: conversion between cells and configurations, and boxes of cells."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, who
 
 
 class Grid:
-    """Cells centred at `origin + index * spacing`, numbered in C order.
+    """A regular grid of cells centred at `origin + index * spacing`, numbered in C order.
 
     Args:
         origin: configuration at the centre of cell (0, 0, ...), (dc,).
         spacing: distance between neighbouring centres, a number or one per axis, (dc,).
-        shape: cells along each axis.
-        periodic: axes that close on themselves, such as a full turn, with period `spacing * shape`.
+        shape: number of cells along each axis.
+        periodic: axes that wrap around, such as a full turn, with period `spacing * shape`.
     """
 
     def __init__(
         self, origin: Sequence[float], spacing: float | Sequence[float], shape: Sequence[int], periodic: Sequence[int] = ()
     ) -> None:
-        self.origin = finite_array("grid origin", origin, (None,), "(dc,): one number an axis")
+        self.origin = finite_array("grid origin", origin, (None,), "(dc,): one number per axis")
         steps = [spacing] * self.dims if np.isscalar(spacing) or np.shape(spacing) == () else spacing
         self.spacing = finite_array("grid spacing", steps, (self.dims,), "a number, or (dc,): one per axis")
         if len(shape) != self.dims or (self.spacing <= 0).any():
             raise CaptureError(
                 f"a grid needs a positive spacing and a cell count for each of its {self.dims} axes; "
-                f"given spacing {self.spacing.tolist()} and shape {tuple(shape)}."
+                f"got spacing {self.spacing.tolist()} and shape {tuple(shape)}."
             )
         self.shape = tuple(whole_number("grid shape", cells, 1) for cells in shape)
         self.periodic = tuple(sorted(whole_number("periodic axis", axis, 0) for axis in periodic))
@@ -38,7 +38,7 @@ class Grid:
 
     @classmethod
     def between(cls, lower: Sequence[float], upper: Sequence[float], spacing: float | Sequence[float]) -> Grid:
-        """A grid whose first centre is `lower` and whose last reaches `upper`, both (dc,)."""
+        """A grid whose first centre is `lower` and whose last centre is at or just beyond `upper`, both (dc,)."""
         low, high = np.asarray(lower, float), np.asarray(upper, float)
         cells = np.rint((high - low) / np.asarray(spacing, float)).astype(int) + 1
         return cls(low.tolist(), spacing, cells.tolist())
@@ -62,7 +62,7 @@ class Grid:
         return f"Grid({cells} cells of ({spacing}) from ({origin}))"
 
     def cell(self, Y: Any) -> Ints:
-        """Flat index of the cell that holds each configuration Y (n, dc); -1 outside the grid: (n,)."""
+        """Flat index of the cell that contains each configuration Y (n, dc); -1 outside the grid: (n,)."""
         Y = finite_array("Y", Y, (None, self.dims), "(n, dc): one configuration per row")
         index = np.floor((Y - self.origin) / self.spacing + 0.5)
         for axis in self.periodic:
@@ -76,14 +76,14 @@ class Grid:
         """Configuration at the centre of each cell (n,): (n, dc)."""
         cells = np.asarray(cells, dtype=np.int64)
         if cells.size and not (cells.min() >= 0 and cells.max() < self.size):
-            raise CaptureError(f"cell numbers run from 0 to {self.size - 1}; given {cells.min()} to {cells.max()}.")
+            raise CaptureError(f"cell numbers run from 0 to {self.size - 1}; got {cells.min()} to {cells.max()}.")
         index = np.stack(np.unravel_index(cells, self.shape), axis=-1)
         return self.origin + index * self.spacing
 
     def box(self, lower: Floats, upper: Floats) -> tuple[Ints, Ints]:
         """First index and extent, both (n, dc), of the cells whose centres lie between `lower` and `upper` (n, dc)."""
         shape = np.asarray(self.shape)
-        # one cell more on each side: rounding here must never drop a cell whose centre is on the boundary
+        # one extra cell on each side: rounding must never drop a cell whose centre is on the boundary
         first = np.floor((lower - self.origin) / self.spacing)
         last = np.ceil((upper - self.origin) / self.spacing)
         wraps = np.isin(np.arange(self.dims), self.periodic)

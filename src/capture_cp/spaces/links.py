@@ -1,4 +1,4 @@
-"""The links of a MuJoCo model as compiled code takes them."""
+"""The links of a MuJoCo model, as arrays for compiled code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capture_cp.base.checks import Floats, Ints
 from capture_cp.kernels.kinematics import BALL, FIXED, FREE, HINGE, SLIDE, Links
 from capture_cp.spaces.mujoco_model import mujoco_module
 
-#: A place in the world or on a link: the link's number (-1: the world), an origin (3,) and a rotation (3, 3).
+#: A pose in the world or on a link: the link's number (-1: the world), an origin (3,) and a rotation (3, 3).
 Place = tuple[int, Floats, Floats]
 
 WORLD: Place = (-1, np.zeros(3), np.eye(3))
@@ -20,11 +20,11 @@ WORLD: Place = (-1, np.zeros(3), np.eye(3))
 
 @dataclass
 class Tree:
-    """Links of the bodies asked for, grown from a model.
+    """The kinematic tree of some bodies of a model, as links.
 
     Args:
         model: an `mujoco.MjModel`.
-        bodies: numbers of the bodies whose places are wanted; others get links only if these hang on them.
+        bodies: numbers of the bodies whose poses are needed; other bodies get links only if these are attached to them.
     """
 
     model: Any
@@ -34,7 +34,7 @@ class Tree:
     def __post_init__(self) -> None:
         wanted: set[int] = set()
         for body in self.bodies:
-            while body not in wanted:  # up to the world, which is its own parent
+            while body not in wanted:  # up to the world body, which is its own parent
                 wanted.add(body)
                 body = int(self.model.body_parentid[body])
         self.places: dict[int, Place] = {0: WORLD}
@@ -42,17 +42,17 @@ class Tree:
             self.places[body] = self._body(body)
 
     def place_of_geom(self, geom: int) -> Place:
-        """Where a geom is: on which link, at which origin (3,), turned how (3, 3)."""
+        """Pose of a geom: its link, origin (3,) and rotation (3, 3)."""
         place = self.places[int(self.model.geom_bodyid[geom])]
         return _moved(place, self.model.geom_pos[geom], rotation(self.model.geom_quat[geom]))
 
     def attach(self, place: Place) -> int:
-        """Number of a new link that is rigidly at a place."""
+        """Number of a new link rigidly attached at a pose."""
         parent, origin, turn = place
         return self._add(parent, FIXED, 0, 0.0, origin, turn)
 
     def links(self, entries: Ints | None = None, held: Any = None) -> Links:
-        """The links for configurations that hold these entries of qpos, all by default, others at `held` (nq,)."""
+        """The links for configurations of these entries of qpos, all by default; other entries are fixed at `held` (nq,)."""
         column = np.full(self.model.nq, -1, dtype=np.int64)
         chosen = np.arange(self.model.nq) if entries is None else entries
         column[chosen] = np.arange(len(chosen))
@@ -70,7 +70,7 @@ class Tree:
         return len(self.rows) - 1
 
     def _body(self, body: int) -> Place:
-        """Where a body is, the links of its joints added."""
+        """Pose of a body; adds the links of its joints."""
         model, types = self.model, mujoco_module().mjtJoint
         parent = self.places[int(model.body_parentid[body])]
         place = _moved(parent, model.body_pos[body], rotation(model.body_quat[body]))
@@ -81,7 +81,7 @@ class Tree:
             if kind == int(types.mjJNT_FREE):
                 place = self._add(-1, FREE, first, 0.0, np.zeros(3), np.eye(3)), np.zeros(3), np.eye(3)
             elif kind == int(types.mjJNT_SLIDE):
-                # keeps the rotation of its link; that of its body is left to what comes after
+                # keeps the rotation of its link; the body's own rotation is applied by the following links
                 place = self._add(link, SLIDE, first, zero, origin, np.eye(3), turn @ axis), np.zeros(3), turn
             elif kind == int(types.mjJNT_BALL):
                 place = self._add(link, BALL, first, 0.0, origin + turn @ arm, turn), -arm, np.eye(3)
@@ -92,7 +92,7 @@ class Tree:
 
 
 def knows(model: Any) -> bool:
-    """Whether every joint of a model is of a kind that `Tree` knows."""
+    """Whether `Tree` supports every joint of a model."""
     types = mujoco_module().mjtJoint
     known = [int(getattr(types, f"mjJNT_{name}")) for name in ("FREE", "BALL", "SLIDE", "HINGE")]
     return bool(np.isin(model.jnt_type, known).all())

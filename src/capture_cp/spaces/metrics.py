@@ -1,4 +1,4 @@
-"""Distances between configurations. A metric of your own is a subclass of `Metric` with one method, or a function."""
+"""Distances between configurations. To add a metric, subclass `Metric` with one method, or use a compiled function."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from capture_cp.spaces.grid import Grid
 
 
 class Metric(Params, ABC):
-    """A distance on configurations.
+    """Base class of distances between configurations.
 
-    Write `distance`; override `reach` too if cells of regions should be searched in a box instead of everywhere.
+    Implement `distance`; also override `reach` if cells of regions should be searched in a box instead of everywhere.
     """
 
-    #: Whether kernels know how to find the cells of a grid that are near a configuration.
+    #: Whether kernels can find the cells of a grid that are near a configuration.
     finds_cells: bool = False
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """A class with a distance of its own does not inherit the compiled version of another."""
+        """Drop the inherited compiled version in a subclass that defines its own distance."""
         super().__init_subclass__(**settings)
         own = vars(cls)
         if "distance" in own and not {"kernel", "axes"} & own.keys():
@@ -35,7 +35,7 @@ class Metric(Params, ABC):
 
     @property
     def dims(self) -> int | None:
-        """How many numbers a configuration has, where the metric knows."""
+        """Number of coordinates of a configuration, None if the metric works for any number."""
         return None
 
     @abstractmethod
@@ -47,60 +47,62 @@ class Metric(Params, ABC):
         return None
 
     def reach(self, q: Floats, dims: int) -> Floats:
-        """How far along each axis a configuration can be when its distance is at most `q` (n,): (n, dc)."""
+        """Largest offset along each axis of a configuration at distance at most `q` (n,): (n, dc)."""
         return np.full((len(q), dims), np.inf)
 
     def angles(self, dims: int) -> tuple[int, ...]:
-        """The axes that are angles in radians, which wrap."""
+        """Axes that are angles in radians and wrap."""
         return ()
 
     def box(self, lower: Floats, upper: Floats, q: Floats) -> tuple[Floats, Floats]:
-        """The box `lower`, `upper` (n, dc) grown so that nothing within `q` (n,) of it is left out."""
+        """The box `lower`, `upper` (n, dc) grown to include everything within `q` (n,) of it."""
         dims = lower.shape[1]
         grow = self.reach(q, dims)
         low, high = lower - grow, upper + grow
         for axis in self.angles(dims):
-            # an interval that passes ±π also reaches the angles at the other end of the circle: search them all
+            # an interval that passes ±π wraps around: search all angles
             wraps = (low[:, axis] < -np.pi) | (high[:, axis] > np.pi)
             low[wraps, axis], high[wraps, axis] = -np.inf, np.inf
         return low, high
 
     def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
-        """A random configuration about each of `points` (n, dc), uniform over a set that holds all within `q` of it.
+        """A random configuration around each of `points` (n, dc), uniform over a set that contains all within `q` of it.
 
-        Configurations (n, dc), whether each counts (n,), and the volume of that set; those that do not count are as good as
-        outside. By default the set is a box, of the size of `reach`.
+        Returns configurations (n, dc), whether each counts (n,), and the volume of that set; treat those that do not count
+        as outside. By default the set is a box, of the size of `reach`.
         """
         half = self.reach(np.array([q]), points.shape[1])[0]
         for axis in self.angles(points.shape[1]):
             half[axis] = min(half[axis], np.pi)
         if not np.isfinite(half).all():
-            raise CaptureError(f"{self!r} does not say how far a distance of {q:g} reaches; give it a method `reach`.")
+            raise CaptureError(
+                f"{self!r} has no bound on how far a distance of {q:g} reaches along each axis; add a method `reach`."
+            )
         drawn = points + rng.uniform(-1, 1, points.shape) * half
         return drawn, np.ones(len(points), dtype=bool), float(np.prod(2 * half))
 
     def moves(self, dims: int) -> Floats:
-        """How configurations are moved about, see `kernels.probes`: kind, weight and length of each axis, (dims, 3).
+        """How configurations are moved, see `kernels.probes`: kind, weight and length of each axis, (dims, 3).
 
-        By default every axis on its own, as far as `reach` says; infinite where that is.
+        By default every axis is moved independently, by up to `reach`; infinite where `reach` is.
         """
         table = np.ones((dims, 3))
         table[:, 0], table[:, 2] = INTERVAL, self.reach(np.ones(1), dims)[0]
         return table
 
     def check(self, dims: int, grid: Grid | None) -> None:
-        """Refuse configurations of `dims` numbers, or a grid, that this metric cannot measure."""
+        """Raise an error if this metric cannot measure configurations of `dims` numbers, or does not fit the grid."""
         for axis in self.angles(dims):
             if grid is not None and axis < grid.dims:
                 _check_angle(grid, axis)
 
 
 class Blocks(Metric):
-    """A metric that kernels know as a product of spaces."""
+    """Base class of metrics that kernels evaluate as a product of spaces."""
 
     @abstractmethod
     def axes(self, dims: int) -> Floats:
-        """Kind, weight and length of each axis, as `kernels.distance` takes them: (dims, 3)."""
+        """Kind, weight and length of each axis, for `kernels.distance`: (dims, 3)."""
 
     def kernel(self, dims: int) -> tuple[int, Any] | None:
         return kernels.BLOCKS, np.ascontiguousarray(self.axes(dims))
@@ -110,7 +112,7 @@ class Blocks(Metric):
 
 
 class Weighted(Blocks):
-    """A metric whose every axis is a line or a circle of its own, weighted if `weights` (d,) are given."""
+    """Base class of metrics in which each axis is a line or a circle, optionally weighted by `weights` (d,)."""
 
     def __init__(self, weights: Sequence[float] | None = None) -> None:
         _check_weights(type(self).__name__, weights)
@@ -131,8 +133,8 @@ class Weighted(Blocks):
     def check(self, dims: int, grid: Grid | None) -> None:
         if self.weights is not None and len(self.weights) != dims:
             raise CaptureError(
-                f"{type(self).__name__} has {len(self.weights)} weights; the configurations have {dims} numbers: give one "
-                "for each."
+                f"{type(self).__name__} has {len(self.weights)} weights, but the configurations have {dims} numbers; pass "
+                "one weight per number."
             )
         super().check(dims, grid)
 
@@ -141,9 +143,9 @@ class Weighted(Blocks):
 
 
 class Euclidean(Weighted):
-    """Straight-line distance in R^d, axes weighted if `weights` (d,) are given: √Σ (wᵢ (aᵢ - bᵢ))².
+    """Euclidean distance in R^d, with axes optionally weighted by `weights` (d,): √Σ (wᵢ (aᵢ - bᵢ))².
 
-    Weights make numbers of different units comparable: 1 / (what counts as far along that axis).
+    Weights make numbers in different units comparable: use 1 / (a large distance along that axis).
     """
 
     @property
@@ -161,9 +163,9 @@ class Euclidean(Weighted):
 
 
 class Torus(Weighted):
-    """Distance of joint angles in radians, each the short way round: √Σ (wᵢ wrap(aᵢ - bᵢ))².
+    """Distance of joint angles in radians, with wrapped differences: √Σ (wᵢ wrap(aᵢ - bᵢ))².
 
-    `weights` (d,) make joints comparable, for example by how far each of them moves the hand; by default all count alike.
+    `weights` (d,) make joints comparable, for example by how far each joint moves the hand; by default all are equal.
     """
 
     def distance(self, a: Any, b: Any) -> Floats:
@@ -177,18 +179,19 @@ class Torus(Weighted):
 
     def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
         drawn, _, volume = super().around(points, q, rng)
-        # a move of more than half a turn comes to the same place as a shorter one
+        # a move of more than half a turn leads to the same angle as a shorter one
         return wrap_angle(drawn), np.all(np.abs(drawn - points) <= np.pi, axis=1), volume
 
 
 class Product(Blocks):
-    """A product of spaces, such as a base in the plane and the joints of its arm: √Σ (wᵢ dᵢ)² over the blocks.
+    """Distance on a product of spaces, such as a planar base and the joints of its arm: √Σ (wᵢ dᵢ)² over the blocks.
 
     Args:
-        metrics: a metric for each block of axes: Euclidean, Torus, SE2, SE3 or Product.
-        sizes: how many axes each block has.
-        weights: of the blocks, all alike by default.
+        metrics: one metric per block of axes: Euclidean, Torus, SE2, SE3 or Product.
+        sizes: number of axes of each block.
+        weights: one weight per block, all equal by default.
 
+    >>> from capture_cp import SE2, Product, Torus
     >>> arm_on_wheels = Product((SE2(0.4), Torus()), sizes=(3, 6))
     """
 
@@ -199,13 +202,13 @@ class Product(Blocks):
         if not len(metrics) == len(sizes) == given or not len(sizes):
             raise CaptureError(
                 f"Product has {len(metrics)} metrics, {len(sizes)} sizes and {'no' if weights is None else given} weights; "
-                "give one of each per block, weights or none."
+                "pass one metric and one size per block, and one weight per block or none."
             )
         for size in sizes:
             whole_number("a size of Product", size, 1)
         for metric in metrics:
             if not hasattr(metric, "axes"):
-                raise CaptureError(f"{metric!r} cannot be a block of Product; take Euclidean, Torus, SE2, SE3 or Product.")
+                raise CaptureError(f"{metric!r} cannot be a block of Product; use Euclidean, Torus, SE2, SE3 or Product.")
 
     def distance(self, a: Any, b: Any) -> Floats:
         ends = np.cumsum(self.sizes)[:-1]
@@ -239,7 +242,9 @@ class Product(Blocks):
 
     def check(self, dims: int, grid: Grid | None) -> None:
         if sum(self.sizes) != dims:
-            raise CaptureError(f"the blocks of Product have {sum(self.sizes)} axes in all; the configurations have {dims}.")
+            raise CaptureError(
+                f"the blocks of Product have {sum(self.sizes)} axes in total, but the configurations have {dims} numbers."
+            )
         for metric, size in zip(self.metrics, self.sizes):
             metric.check(size, None)
         super().check(dims, grid)
@@ -249,15 +254,15 @@ class Product(Blocks):
 
 
 class FunctionMetric(Metric):
-    """A distance of your own as a function compiled by numba: `squared(a (dc,), b (dc,)) -> squared distance`.
+    """A user-defined distance, as a function compiled by numba: `squared(a (dc,), b (dc,)) -> squared distance`.
 
-    `axis_reach` (dc,) says how far along each axis a configuration at distance 1 can be at most. Volumes, samples and plans
+    `axis_reach` (dc,) is the largest offset along each axis of a configuration at distance 1. Volumes, samples and plans
     need it; membership does not.
     """
 
     def __init__(self, squared: Any, axis_reach: Sequence[float] | None = None) -> None:
         if not hasattr(squared, "py_func"):
-            raise CaptureError(f"FunctionMetric takes a function decorated with numba.njit; {squared!r} is none.")
+            raise CaptureError(f"FunctionMetric needs a function decorated with numba.njit; {squared!r} is not one.")
         for number in () if axis_reach is None else axis_reach:
             positive_number("axis_reach of FunctionMetric", number)
         self.squared, self.axis_reach = squared, axis_reach
@@ -280,7 +285,7 @@ class FunctionMetric(Metric):
 
 
 def is_compiled(metric: Metric) -> bool:
-    """Whether kernels know a metric by numbers alone, on the processor and on a GPU."""
+    """Whether kernels can evaluate a metric from numbers alone, on the CPU and on a GPU."""
     return isinstance(metric, Blocks) and type(metric).kernel is not Metric.kernel
 
 
@@ -293,7 +298,7 @@ def in_ball(n: int, dims: int, radius: float, rng: np.random.Generator) -> tuple
 
 
 def wrap_angle(angle: Floats) -> Floats:
-    """Angles (...) as their equals in [-π, π]."""
+    """Angles (...) wrapped to [-π, π]."""
     return np.asarray(angle - 2 * np.pi * np.rint(angle / (2 * np.pi)))
 
 
@@ -313,7 +318,7 @@ def _check_weights(name: str, weights: Any) -> None:
 
 
 def _check_angle(grid: Grid, axis: int) -> None:
-    """Refuse a grid whose axis of angles neither stays within -π..π nor wraps."""
+    """Raise an error if an axis of angles neither stays within -π..π nor is periodic."""
     first = grid.origin[axis]
     last = first + grid.spacing[axis] * (grid.shape[axis] - 1)
     if axis in grid.periodic:

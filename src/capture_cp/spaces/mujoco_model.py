@@ -1,4 +1,4 @@
-"""MuJoCo models as the library takes them: a file, MJCF text or a compiled model (needs MuJoCo, extra `sim`)."""
+"""Reading of MuJoCo models: a file, MJCF text or a compiled model (needs MuJoCo, extra `sim`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.files import existing_file
 
-#: Up to 3.11, MuJoCo's distances between boxes or meshes are wrong in a few of a hundred poses, and so are contact labels.
+#: Up to 3.11, MuJoCo's distances between boxes or meshes are wrong in a few percent of poses, and so are contact labels.
 OLDEST = (3, 12)
 
 #: Names of joints, or positions in qpos.
@@ -21,7 +21,7 @@ Coordinates = Sequence[str | int]
 
 
 def mujoco_module() -> Any:
-    """MuJoCo, or a sentence on how to get it."""
+    """The mujoco module, or an error that explains how to install it."""
     try:
         mujoco = import_module("mujoco")
     except ImportError:
@@ -36,7 +36,7 @@ def mujoco_module() -> Any:
 
 
 def read_model(source: Any) -> Any:
-    """A compiled model of our own from an MJCF file, MJCF text, or a compiled model, which is copied."""
+    """A new compiled model from an MJCF file, MJCF text, or a compiled model, which is copied."""
     mujoco = mujoco_module()
     if isinstance(source, mujoco.MjModel):
         return copy(source)
@@ -53,14 +53,14 @@ def read_model(source: Any) -> Any:
 
 
 def named(model: Any, kind: str) -> list[str]:
-    """Names of a model's geoms, bodies, joints or actuators, `kind` in the singular; those without a name left out."""
+    """Names of a model's geoms, bodies, joints or actuators (`kind`, in the singular), without unnamed ones."""
     count = {"geom": model.ngeom, "body": model.nbody, "joint": model.njnt, "actuator": model.nu, "keyframe": model.nkey}
     look_up = {"joint": model.jnt, "keyframe": model.key}.get(kind) or getattr(model, kind)
     return [name for i in range(count[kind]) if (name := look_up(i).name)]
 
 
 def qpos_entries(model: Any, coordinates: Coordinates) -> Ints:
-    """Positions in qpos of the coordinates: a joint's name stands for all its entries, a number for itself."""
+    """Positions of the coordinates in qpos: a joint name refers to all its entries, a number to itself."""
     if isinstance(coordinates, str) or not isinstance(coordinates, Iterable):
         raise CaptureError(f"coordinates are {coordinates!r}; expected a list of joint names or of positions in qpos.")
     entries: list[int] = []
@@ -72,23 +72,23 @@ def qpos_entries(model: Any, coordinates: Coordinates) -> Ints:
             entries.append(whole_number("position in qpos", coordinate, 0))
     if not entries or len(set(entries)) != len(entries) or max(entries) >= model.nq:
         raise CaptureError(
-            f"coordinates {list(coordinates)!r} stand for entries {entries} of qpos; expected different ones, "
+            f"coordinates {list(coordinates)!r} refer to entries {entries} of qpos; expected distinct entries "
             f"from 0 to {model.nq - 1}."
         )
     return np.array(entries, dtype=np.int64)
 
 
 def reference_qpos(model: Any, reference: Any) -> Floats:
-    """A qpos (nq,): the one given, that of a keyframe by name, or the model's own for None."""
+    """A qpos (nq,): `reference` itself, the qpos of a keyframe by name, or the model's qpos0 for None."""
     if reference is None:
         return np.array(model.qpos0)
     if isinstance(reference, str):
         return np.array(model.key(known_name("keyframe", reference, named(model, "keyframe"))).qpos)
-    return finite_array("reference", reference, (model.nq,), "(nq,): a whole qpos")
+    return finite_array("reference", reference, (model.nq,), "(nq,): a complete qpos")
 
 
 def unit_quaternions(model: Any, Y: Floats, entries: Ints) -> Floats:
-    """Configurations Y (n, dc) of these entries of qpos (dc,), with the quaternions that they hold wholly made unit ones."""
+    """Configurations Y (n, dc) of these entries of qpos (dc,), with complete quaternions normalised."""
     types, unit = mujoco_module().mjtJoint, Y.copy()
     for kind, first in zip(model.jnt_type.tolist(), model.jnt_qposadr.tolist()):
         start = {int(types.mjJNT_BALL): first, int(types.mjJNT_FREE): first + 3}.get(kind)

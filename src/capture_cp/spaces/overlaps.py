@@ -1,8 +1,9 @@
-"""How deep boxes, capsules and spheres of a MuJoCo model overlap, exactly.
+"""Exact overlap depths of boxes, capsules and spheres of a MuJoCo model.
 
-Where the axis of a capsule enters a box, MuJoCo reports any depth from nothing to the right one, and for a few pairs of long
-boxes it is off by a tenth. Both are zonotopes, {c + Σ tᵢ gᵢ : |tᵢ| ≤ 1}, grown by a radius, and so is their Minkowski
-difference, in which the depth of the origin is a minimum over finitely many directions: the normals gᵢ × gⱼ of its faces.
+Where the axis of a capsule enters a box, MuJoCo reports a depth anywhere between 0 and the correct one, and for a few pairs
+of long boxes it is off by a tenth. Both geoms are zonotopes, {c + Σ tᵢ gᵢ : |tᵢ| ≤ 1}, grown by a radius, and so is their
+Minkowski difference. The depth of the origin in it is a minimum over finitely many directions: the normals gᵢ × gⱼ of its
+faces.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PARALLEL = 1e-9
 
 
 def is_exact(model: Any, a: int, b: int) -> bool:
-    """Whether `overlap_depths` knows the pair of geoms: a box, and a box, a capsule or a sphere."""
+    """Whether `overlap_depths` supports the pair of geoms: a box and a box, capsule or sphere."""
     types = mujoco_module().mjtGeom
     box, others = int(types.mjGEOM_BOX), {int(types.mjGEOM_CAPSULE), int(types.mjGEOM_SPHERE)}
     pair = {int(model.geom_type[a]), int(model.geom_type[b])}
@@ -27,8 +28,9 @@ def is_exact(model: Any, a: int, b: int) -> bool:
 
 
 def overlap_depths(model: Any, a: int, b: int, poses: Floats) -> Floats:
-    """Depths (n,) of overlaps of two geoms at their poses (n, 2, 12), xpos and xmat each; negative where their cores,
-    the geoms without their radius, are apart.
+    """Overlap depths (n,) of two geoms at their poses (n, 2, 12), xpos and xmat each.
+
+    Negative where their cores, the geoms without their radius, are apart.
     """
     one, other = (_generators(model, geom, poses[:, i, 3:].reshape(-1, 3, 3)) for i, geom in enumerate((a, b)))
     generators, centre = np.concatenate([one, other], axis=1), poses[:, 0, :3] - poses[:, 1, :3]
@@ -37,7 +39,7 @@ def overlap_depths(model: Any, a: int, b: int, poses: Floats) -> Floats:
 
 
 def _depth_of_origin(centre: Floats, generators: Floats) -> Floats:
-    """How deep the origin lies in zonotopes with that centre (n, 3) and those generators (n, g, 3): (n,)."""
+    """Depth of the origin in zonotopes with these centres (n, 3) and generators (n, g, 3): (n,)."""
     i, j = np.triu_indices(generators.shape[1], k=1)
     normals = np.cross(generators[:, i], generators[:, j])
     sizes, lengths = np.linalg.norm(normals, axis=2), np.linalg.norm(generators, axis=2)
@@ -49,7 +51,7 @@ def _depth_of_origin(centre: Floats, generators: Floats) -> Floats:
 
 
 def _generators(model: Any, geom: int, turn: Floats) -> Floats:
-    """Half the edges of a box, half the axis of a capsule, nothing of a sphere, turned by rotations (n, 3, 3): (n, g, 3)."""
+    """Half edges of a box, half axis of a capsule, nothing for a sphere, rotated by rotations (n, 3, 3): (n, g, 3)."""
     types, size = mujoco_module().mjtGeom, model.geom_size[geom]
     local = {
         int(types.mjGEOM_BOX): np.diag(size),

@@ -1,4 +1,4 @@
-"""Strata that are combinations of contacts: which of the listed pairs of geoms touch, by their signed distances."""
+"""Strata as combinations of contacts: which of the listed pairs of geoms touch, from their signed distances."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from capture_cp.spaces.projection import project_rows
 from capture_cp.spaces.strata import INFEASIBLE, FunctionStrata
 
 FREE, OTHER = "free", "other contact"
-MOST_STRATA = 512  # beyond, no log would have rows for every stratum
-#: What distances depend on; rounded in the fingerprint, so that another build of MuJoCo does not change it.
+MOST_STRATA = 512  # with more, no log would have rows for every stratum
+#: Model fields that distances depend on; rounded in the fingerprint, so that another build of MuJoCo does not change it.
 _GEOMETRY = (
     *("body_parentid", "body_pos", "body_quat", "jnt_type", "jnt_bodyid", "jnt_qposadr", "jnt_pos", "jnt_axis", "qpos0"),
     *("geom_type", "geom_bodyid", "geom_dataid", "geom_pos", "geom_quat", "geom_size"),
@@ -28,9 +28,9 @@ _GEOMETRY = (
 
 
 class PairStrata(FunctionStrata):
-    """What `ContactStrata` and `SweptStrata` have in common: all but how a distance is measured.
+    """Base class of `ContactStrata` and `SweptStrata`: everything except how a distance is measured.
 
-    A subclass gives `distances` and, to get ready once the model and its pairs are known, `_prepare`.
+    A subclass implements `distances` and, for setup once the model and its pairs are known, `_prepare`.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class PairStrata(FunctionStrata):
         self._reference = reference_qpos(self.model, reference)
         if grid is not None and self._entries is not None and grid.dims != len(self._entries):
             raise CaptureError(
-                f"the grid has {grid.dims} axes and a configuration {len(self._entries)} coordinates; they must agree, so "
-                "name the grid's coordinates with coordinates=[...]."
+                f"the grid has {grid.dims} axes, but a configuration has {len(self._entries)} coordinates; list the grid's "
+                "coordinates with coordinates=[...]."
             )
         limit = None if at_most is None else whole_number("at_most", at_most, 1)
         whole_number("at_least", at_least, 1)
@@ -73,7 +73,7 @@ class PairStrata(FunctionStrata):
         super().__init__(self._numbers, names, grid, bits)
 
     def _prepare(self) -> None:
-        """Make ready to measure; called once the model and its pairs are known."""
+        """Prepare to measure distances; called once the model and its pairs are known."""
 
     def distances(self, Y: Any, within: float = np.inf) -> Floats:
         """Signed distance of every pair at configurations Y (n, dc), negative where they overlap: (n, pairs).
@@ -83,11 +83,11 @@ class PairStrata(FunctionStrata):
         raise NotImplementedError
 
     def project(self, Y: Any, m: int) -> Floats:
-        """Configurations Y (n, dc) moved onto stratum m, a number: (n, dc). Rows that do not arrive are left as they came.
+        """Configurations Y (n, dc) moved onto stratum number m: (n, dc). Rows that do not reach it are returned unchanged.
 
         The pairs that touch in stratum m are brought to the middle of -depth..tolerance by Newton steps, each the shortest
-        in coordinates, and others that are too near are moved off. Rows that are in stratum m already stay where they are,
-        and so do all for "other contact", which is no one combination.
+        in coordinates, and other pairs that are too near are moved apart. Rows already in stratum m stay unchanged, and so
+        do all rows for "other contact", which is not a single combination.
         """
         if whole_number("m", m, 0) >= len(self.names):
             raise CaptureError(f"m is {m}; expected the number of a stratum, 0 to {len(self.names) - 1}.")
@@ -131,7 +131,7 @@ class PairStrata(FunctionStrata):
         return np.where((distances < -self.depth).any(axis=1), INFEASIBLE, codes)
 
     def _deciding(self, Y: Floats, within: float) -> Floats:
-        """Distances (n, pairs) that decide on contacts."""
+        """Distances (n, pairs) from which contacts are determined."""
         return self.distances(Y, within)
 
     def _found(self, seen: Any, at_most: int | None, at_least: int) -> list[int]:
@@ -169,7 +169,7 @@ def _entries(model: Any, coordinates: Any) -> Ints:
 
 
 def _combinations(pairs: int, at_most: int) -> list[int]:
-    """Codes of all combinations of up to `at_most` contacts, the fewest first."""
+    """Codes of all combinations of up to `at_most` contacts, ordered by number of contacts."""
     sizes = range(min(at_most, pairs) + 1)
     total = sum(comb(pairs, size) for size in sizes)
     if total > MOST_STRATA:
@@ -180,7 +180,7 @@ def _combinations(pairs: int, at_most: int) -> list[int]:
 def _limited(codes: Sequence[int]) -> list[int]:
     if len(codes) > MOST_STRATA:
         raise CaptureError(
-            f"the contacts make {len(codes)} strata, more than {MOST_STRATA}; lower at_most, list fewer pairs, or give "
+            f"the contacts make {len(codes)} strata, more than {MOST_STRATA}; lower at_most, list fewer pairs, or pass "
             "configurations as seen= and raise at_least."
         )
     return list(codes)

@@ -1,4 +1,4 @@
-"""Pictures of cells by stratum (needs matplotlib, extra `view`)."""
+"""Plots of cells by stratum (needs matplotlib, extra `view`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from capture_cp.spaces.strata import GriddedStrata, grid_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Okabe and Ito's colours, which colour-blind readers can distinguish: strata in order, then infeasible cells of a region.
+#: Okabe and Ito's colour-blind-safe colours: strata in order, then infeasible cells of a region.
 STRATA_COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 INFEASIBLE_COLOUR = "#555555"
 
 
 def pyplot() -> Any:
-    """matplotlib.pyplot, or a sentence on how to get it."""
+    """matplotlib.pyplot, or an error that explains how to install it."""
     try:
         import matplotlib.pyplot
     except ImportError:
@@ -29,7 +29,7 @@ def pyplot() -> Any:
 
 
 def label(name: str) -> str:
-    """A name as a figure shows it: a dollar sign is one, and does not begin a formula."""
+    """A name escaped for matplotlib, so that a dollar sign does not start a formula."""
     return printable(name).replace("$", r"\$")
 
 
@@ -40,9 +40,9 @@ def plot_strata(
     opacity: float = 0.12,
     about: Mapping[int, float] | None = None,
 ) -> Axes:
-    """The strata as a map, pale by default, infeasible space in grey; of more than two axes, a middle slice.
+    """Plot the strata as a map, pale by default, with infeasible space in grey; with more than two axes, a middle slice.
 
-    `about` names axes that are angles and wrap, each with the angle that the picture has in its middle.
+    `about` maps each wrapping angle axis to the angle shown at the centre of the plot.
     """
     gridded = grid_of(strata)
     grid = gridded.require_grid()
@@ -65,7 +65,7 @@ def plot_cells(
     axes: tuple[int, int] = (0, 1),
     about: Mapping[int, float] | None = None,
 ) -> Axes:
-    """Some cells (c,) of the grid, coloured by stratum and projected on two axes; their numbers go into the legend.
+    """Plot cells (c,) of the grid, coloured by stratum and projected on two axes, with their counts in the legend.
 
     `about` as for `plot_strata`.
     """
@@ -86,7 +86,7 @@ def plot_cells(
 
 
 def plot_points(names: Sequence[str], labels: Ints, Y: Floats, ax: Axes, axes: tuple[int, ...]) -> None:
-    """Configurations Y (n, dc), coloured by stratum and projected on two axes, or on three where `ax` has three."""
+    """Plot configurations Y (n, dc), coloured by stratum and projected on two axes, or on three if `ax` has three."""
     check_axes(axes, Y.shape[1], len(axes))
     for m in [-1, *range(len(names))]:
         here = Y[labels == m]
@@ -98,12 +98,12 @@ def plot_points(names: Sequence[str], labels: Ints, Y: Floats, ax: Axes, axes: t
 
 
 def plot_intervals(names: Sequence[str], intervals: Mapping[int, Floats], ax: Axes) -> None:
-    """Intervals (n, 2) by number of a stratum, -1 for what is infeasible: a line of bars for each stratum."""
+    """Plot intervals (n, 2) by stratum number, -1 for infeasible: one line of bars per stratum."""
     shown = [m for m in [-1, *range(len(names))] if m >= 0 or m in intervals]
     for height, m in enumerate(shown):
         found = intervals.get(m, np.empty((0, 2)))
         bars = [(low, high - low) for low, high in found]
-        # an edge, so that an interval of no width is seen as well
+        # an edge, so that an interval of zero width is visible
         ax.broken_barh(bars, (height - 0.3, 0.6), color=colour_of(m), alpha=0.75, edgecolor=colour_of(m), linewidth=1.5)
     ax.set(yticks=range(len(shown)), yticklabels=[_name(names, m) for m in shown], ylim=(-1.2, len(shown) - 0.4))
 
@@ -121,10 +121,10 @@ def _show(ax: Axes, picture: Any, grid: Grid, axes: tuple[int, int], about: Mapp
 
 
 def check_axes(axes: Sequence[int], dims: int, wanted: int) -> None:
-    """Refuse anything but `wanted` different axes of the configuration."""
+    """Raise an error unless `axes` are `wanted` different axes of the configuration."""
     if len(axes) != wanted or len(set(axes)) != wanted or not all(0 <= axis < dims for axis in axes):
         number = {1: "one axis", 2: "two different axes", 3: "three different axes"}[wanted]
-        raise CaptureError(f"axes are {tuple(axes)}; expected {number} of the {dims} of the configuration.")
+        raise CaptureError(f"axes are {tuple(axes)}; expected {number} of the configuration's {dims}.")
 
 
 def _check_axes(axes: Sequence[int], dims: int) -> None:
@@ -136,7 +136,7 @@ def _name(names: Sequence[str], m: int) -> str:
 
 
 def colour_of(m: int) -> str:
-    """Colour of stratum m; -1 is what is infeasible."""
+    """Colour of stratum m; -1 is infeasible space."""
     return INFEASIBLE_COLOUR if m < 0 else STRATA_COLOURS[m % len(STRATA_COLOURS)]
 
 

@@ -1,4 +1,4 @@
-"""Obstacles and footprints as polygons: vertex lists, or anything with a `__geo_interface__` such as shapely's polygons."""
+"""Obstacles and footprints as polygons: vertex lists, or objects with a `__geo_interface__` such as shapely polygons."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from capture_cp.kernels.polygons import first_crossing, inside, touched
 from capture_cp.spaces.grid import Grid
 
 HEADINGS = 72
-_CORNERS = "(v, 2): x and y of one corner a row"
+_CORNERS = "(v, 2): x and y of one corner per row"
 
 
 @dataclass(frozen=True)
 class Obstacles:
-    """Edges (e, 4) of all polygons; those of polygon i are starts[i] to starts[i + 1]."""
+    """Edges (e, 4) of all polygons; the edges of polygon i are starts[i] to starts[i + 1]."""
 
     edges: Floats
     starts: Ints
 
     @property
     def boxes(self) -> Floats:
-        """Least x, least y, most x, most y of each polygon: (polygons, 4)."""
+        """Smallest x, smallest y, largest x, largest y of each polygon: (polygons, 4)."""
         parts = np.split(self.edges[:, :2], self.starts[1:-1])
         return np.array([[*part.min(axis=0), *part.max(axis=0)] for part in parts])
 
@@ -41,12 +41,12 @@ def labelled_cells(
     tolerance: Any,
     walls: bool,
 ) -> tuple[Grid, Ints]:
-    """A grid and the number of obstacles touched at each cell, -1 where infeasible; the arguments are `from_polygons`'."""
+    """A grid and the number of obstacles touched at each cell, -1 where infeasible; arguments as in `from_polygons`."""
     box, step = _checked_bounds(bounds), _positive("spacing", spacing)
     polygons = [_rings(f"obstacle {i}", part) for i, part in enumerate(_parts(obstacles))]
     polygons += _walls(box) if walls else []
     if not polygons:
-        raise CaptureError("there are no obstacles, so nothing can be touched; list some, or say walls=True.")
+        raise CaptureError("there are no obstacles, so nothing can be touched; list some, or pass walls=True.")
     solid = _assembled(polygons)
     corners = np.zeros((1, 2)) if footprint is None else _footprint(footprint)
     grown = 0.0 if radius is None else _positive("radius", radius, zero=True)
@@ -71,7 +71,7 @@ def _grid(box: Floats, step: float, headings: int | None) -> Grid:
 
 
 def _tolerance(given: Any, grid: Grid, size: float) -> float:
-    """The tolerance, at least how far the footprint may move within half a cell."""
+    """The tolerance, at least the distance that the footprint may move within half a cell."""
     half = hypot(*grid.spacing[:2]) / 2 + (size * float(grid.spacing[2]) / 2 if grid.dims == 3 else 0.0)
     if given is None:
         return half
@@ -88,7 +88,7 @@ def _tolerance(given: Any, grid: Grid, size: float) -> float:
 
 
 def _parts(obstacles: Any) -> list[Any]:
-    """The obstacles one by one; a MultiPolygon is the list of its polygons."""
+    """The obstacles as a list; a MultiPolygon is split into its polygons."""
     shape = getattr(obstacles, "__geo_interface__", obstacles)
     if isinstance(shape, Mapping):
         if shape.get("type") == "MultiPolygon":
@@ -107,20 +107,20 @@ def _rings(name: str, polygon: Any) -> list[Floats]:
     shape = getattr(polygon, "__geo_interface__", polygon)
     if isinstance(shape, Mapping):
         if shape.get("type") != "Polygon" or not shape.get("coordinates"):
-            raise CaptureError(f"{name} is a {shape.get('type')}, or empty; expected a Polygon with corners.")
+            raise CaptureError(f"{name} is a {shape.get('type')} or is empty; expected a Polygon with corners.")
         rings = [_ring(name, ring) for ring in shape["coordinates"]]
     else:
         rings = [_ring(name, shape)]
     outer = _edges(rings[0])
     if not all(inside(hole[0, 0], hole[0, 1], outer) for hole in rings[1:]):
-        raise CaptureError(f"{name} has a hole outside of it; a hole lies inside its polygon.")
+        raise CaptureError(f"{name} has a hole that lies outside it; a hole must lie inside its polygon.")
     return rings
 
 
 def _ring(name: str, corners: Any) -> Floats:
-    ring = finite_array(name, corners, (None, None), _CORNERS)[:, :2]  # a third number, a height, is left out
+    ring = finite_array(name, corners, (None, None), _CORNERS)[:, :2]  # a third number, a height, is ignored
     if ring.shape[1] != 2:
-        raise CaptureError(f"{name} has {ring.shape[1]} numbers a corner; expected {_CORNERS}.")
+        raise CaptureError(f"{name} has {ring.shape[1]} numbers per corner; expected {_CORNERS}.")
     ring = np.ascontiguousarray(ring[:-1] if len(ring) > 1 and (ring[0] == ring[-1]).all() else ring)
     one, other = first_crossing(ring)
     if one >= 0:
@@ -138,7 +138,7 @@ def _ring(name: str, corners: Any) -> Floats:
 def _footprint(footprint: Any) -> Floats:
     rings = _rings("footprint", footprint)
     if len(rings) > 1:
-        raise CaptureError("footprint has a hole; expected the outline of the robot alone.")
+        raise CaptureError("footprint has a hole; expected only the outline of the robot.")
     return rings[0]
 
 
@@ -169,9 +169,13 @@ def _turned(corners: Floats, angle: float) -> Floats:
 
 
 def _checked_bounds(bounds: Any) -> Floats:
-    box = finite_array("bounds", np.ravel(np.asarray(bounds, dtype=object)), (4,), "(4,): least x, least y, most x, most y")
+    box = finite_array(
+        "bounds", np.ravel(np.asarray(bounds, dtype=object)), (4,), "(4,): smallest x, smallest y, largest x, largest y"
+    )
     if not (box[0] < box[2] and box[1] < box[3]):
-        raise CaptureError(f"bounds are {box.tolist()}; expected least x, least y, most x, most y, in this order.")
+        raise CaptureError(
+            f"bounds are {box.tolist()}; expected smallest x, smallest y, largest x, largest y, in this order."
+        )
     return box
 
 

@@ -1,4 +1,4 @@
-"""Distances of rigid bodies' poses, in the plane and in space, by the logarithm map."""
+"""Distances between poses of rigid bodies, in the plane and in space, by the logarithm map."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SE2(Blocks):
         return np.stack([cotangent * x + half * z, -half * x + cotangent * z, omega], axis=-1)
 
     def relative(self, a: Any, b: Any) -> Floats:
-        """Pose of `b` (..., 3) seen from `a` (..., 3): T_a⁻¹ T_b."""
+        """Pose of `b` (..., 3) relative to `a` (..., 3): T_a⁻¹ T_b."""
         a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
         cos, sin = np.cos(a[..., 2]), np.sin(a[..., 2])
         dx, dz = b[..., 0] - a[..., 0], b[..., 1] - a[..., 1]
@@ -71,8 +71,8 @@ class SE2(Blocks):
 class SE3(Blocks):
     """Logarithm-map distance of poses in space: ‖(ρ, ℓω)‖ of log(T₁⁻¹T₂), ω the rotation vector between the two.
 
-    A pose has seven numbers: position x, y, z and quaternion w, x, y, z, which is taken as a rotation whatever its length; q
-    and -q are the same one. `length` is the characteristic length ℓ that turns an angle into a distance, in the unit of
+    A pose has seven numbers: position x, y, z and quaternion w, x, y, z. The quaternion may have any length, and q and -q
+    are the same rotation. `length` is the characteristic length ℓ that turns an angle into a distance, in the unit of
     the position: for a rigid body, its largest radius.
     """
 
@@ -102,10 +102,10 @@ class SE3(Blocks):
         return np.hstack([np.repeat(q[:, None], 3, axis=1), np.full((len(q), 4), np.inf)])
 
     def around(self, points: Floats, q: float, rng: np.random.Generator) -> tuple[Floats, Bools, float]:
-        """Rotations are counted by their uniform (Haar) measure, in which small ones have the volume of their vectors."""
+        """As in `Metric`; rotations have the uniform (Haar) measure, scaled to match rotation vectors at small angles."""
         moves, volume = in_ball(len(points), 3, q, rng)
         most = min(q / self.length, np.pi)
-        # angles with density 1 - cos: the share below an angle is (angle - sin) / (most - sin most)
+        # angles with density 1 - cos: the fraction below an angle is (angle - sin) / (most - sin most)
         known = np.linspace(0.0, most, 4097)
         shares = known - np.sin(known)
         angles = np.interp(rng.random(len(points)) * shares[-1], shares, known)
@@ -123,7 +123,7 @@ class SE3(Blocks):
 
 
 def _composed(a: Floats, b: Floats) -> Floats:
-    """Quaternions (n, 4) of first turning by `b`, then by `a`, at unit length."""
+    """Unit quaternions (n, 4) of rotating first by `b`, then by `a`."""
     b = b / np.linalg.norm(b, axis=1, keepdims=True)
     w = a[:, 0] * b[:, 0] - (a[:, 1:] * b[:, 1:]).sum(axis=1)
     v = a[:, :1] * b[:, 1:] + b[:, :1] * a[:, 1:] + np.cross(a[:, 1:], b[:, 1:])
@@ -139,7 +139,7 @@ def _checked_length(name: str, length: Any) -> float:
 
 
 def _block(kind: int, length: float, size: int) -> Floats:
-    """A block of axes, all of its numbers with the first of them; its kind follows on the others for the eye only."""
+    """Rows for a block of axes; the first row holds its numbers, and the others repeat its kind only for readability."""
     table = np.zeros((size, 3))
     table[:, 0], table[:, 1], table[:, 2] = kind, 1.0, length
     return table

@@ -1,4 +1,4 @@
-"""Configurations moved until pairs are as far apart as asked, by Gauss-Newton steps of least length."""
+"""Moves configurations until pairs have given distances, by Gauss-Newton steps of least length."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from capture_cp.base.checks import Bools, Floats
 STEPS = 20
 #: Half the width of a central difference, in units of the coordinates.
 NUDGE = 1e-6
-#: What is added to the normal equations, as a share of their diagonal: contacts that say the same have no inverse.
+#: Regularisation of the normal equations, relative to their diagonal: redundant contacts make them singular.
 DAMPING = 1e-6
-#: Share of the thickness of a contact within which a row has arrived at its middle.
+#: Fraction of a contact's thickness within which a row counts as having reached its middle.
 ARRIVED = 0.05
 
 
@@ -24,20 +24,20 @@ def project_rows(
 
     Touching pairs are brought to the middle of -depth..tolerance, others to a quarter of its thickness beyond the tolerance
     if they are nearer. `distances` maps configurations to signed distances (n, pairs). A step that makes things worse is
-    taken back and tried at a quarter of its length. Rows may fail to arrive; the caller looks.
+    undone and retried at a quarter of its length. Rows may fail to arrive; the caller must check.
     """
     thickness = tolerance + depth
     middle, clear = (tolerance - depth) / 2, tolerance + thickness / 4
     found, share, left = Y.copy(), np.ones(len(Y)), np.arange(len(Y))
 
     def misses(measured: Floats) -> Floats:
-        """By how much distances (n, pairs) should grow."""
+        """How much the distances (n, pairs) should grow."""
         return np.where(touching, middle - measured, np.maximum(clear - measured, 0.0))
 
     measured = distances(found) if len(Y) else np.empty((0, len(touching)))
     for _ in range(STEPS):
         wanted = misses(measured)
-        # others need no exact distance: above the tolerance will do
+        # other pairs need no exact distance, only whether it is above the tolerance
         late = np.where(touching, np.abs(wanted) > ARRIVED * thickness, wanted > thickness / 8).any(axis=1)
         left, measured, wanted = left[late], measured[late], wanted[late]
         if not len(left):
@@ -52,7 +52,7 @@ def project_rows(
 
 
 def _least_step(distances: Callable[[Floats], Floats], Y: Floats, wanted: Floats) -> Floats:
-    """The shortest steps (n, dc) by which distances change as wanted (n, pairs); pairs that want no change are free."""
+    """The shortest steps (n, dc) that change the distances by `wanted` (n, pairs); pairs with 0 are unconstrained."""
     n, dims = Y.shape
     nudges = NUDGE * np.vstack([np.eye(dims), -np.eye(dims)])
     around = distances((Y[:, None] + nudges).reshape(-1, dims)).reshape(n, 2, dims, -1)

@@ -19,7 +19,7 @@ from capture_cp.spaces.polygons import labelled_cells
 INFEASIBLE = -1
 NO_WEIGHTS = np.empty((0, 0), dtype=np.float32)
 
-#: Strata of a robot among polygons: how many of them it touches.
+#: Names of the strata of a robot among polygons, by the number of polygons it touches.
 CONTACTS = ("free", "edge", "corner")
 
 NO_GRID = "cells of a region need strata with a grid; use GridStrata(grid, ...) or FunctionStrata(..., grid=grid)."
@@ -27,11 +27,11 @@ NO_GRID = "cells of a region need strata with a grid; use GridStrata(grid, ...) 
 
 @runtime_checkable
 class Strata(Protocol):
-    """The least that a stratified space must offer: the paper's indexer T.
+    """The minimal interface of a stratified space: the paper's indexer T.
 
-    `features` (M, df), where present, describes each stratum by numbers a tree can split on, such as contact bits.
-    `rest`, where present, is the number of a stratum for what nobody expects; that it has no data is no cause for a warning.
-    `project(Y, m)`, where present, moves configurations (n, dc) onto stratum m; rows that do not arrive are left.
+    `features` (M, df), where present, describes each stratum by numbers that a tree can split on, such as contact bits.
+    `rest`, where present, is the number of a catch-all stratum; it may have no data without a warning.
+    `project(Y, m)`, where present, moves configurations (n, dc) onto stratum m; rows that do not reach it stay unchanged.
     """
 
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class Strata(Protocol):
 
 
 class GriddedStrata:
-    """Strata with a grid, on which regions have cells and volumes."""
+    """Base class of strata with an optional grid, on which regions have cells and volumes."""
 
     names: tuple[str, ...]
     grid: Grid | None
@@ -66,7 +66,7 @@ class GriddedStrata:
         raise NotImplementedError
 
     def require_grid(self) -> Grid:
-        """The grid, or an error that says how to get one."""
+        """The grid, or an error that explains how to get one."""
         if self.grid is None:
             raise CaptureError(NO_GRID)
         return self.grid
@@ -108,12 +108,12 @@ class GriddedStrata:
 
 
 class GridStrata(GriddedStrata):
-    """Strata as a labelled grid: the index of a configuration is a look-up.
+    """Strata as a labelled grid: the stratum of a configuration is a look-up.
 
     Args:
         grid: the cells.
         labels: stratum number of every cell, -1 where infeasible; shaped like the grid or flat.
-        names: one name a stratum; label 0 is names[0].
+        names: one name per stratum; label 0 is names[0].
         features: optional numbers that describe each stratum, (M, df), for trees to split on.
     """
 
@@ -135,27 +135,28 @@ class GridStrata(GriddedStrata):
     ) -> GridStrata:
         """Strata of a robot among obstacles in the plane: "free", "edge" (touches one obstacle), "corner" (two or more).
 
-        A robot touches where its gap to an obstacle, or its depth in it, is at most the tolerance. Deeper is infeasible:
-        no move of up to the tolerance, of 64 that are tried, takes the robot off the obstacles. Both are decided at the
-        centres of cells. Strata that no cell has are left out.
+        The robot touches an obstacle where its gap to it, or its depth in it, is at most the tolerance. A configuration is
+        infeasible where the robot is deeper: none of 64 trial displacements of up to the tolerance frees it from the
+        obstacles. Both are decided at the centres of cells. Strata without cells are omitted.
 
         Args:
-            obstacles: polygons, each a list of corners (v, 2) or a polygon of shapely, which may have holes. To make the
+            obstacles: polygons, each a list of corners (v, 2) or a shapely polygon, which may have holes. To make the
                 inner corner of a bent wall a corner, list its arms as two obstacles.
-            bounds: least x, least y, most x, most y of the grid's centres.
-            spacing: of the grid in x and y.
-            radius: of a round robot, or by which a footprint is grown.
+            bounds: smallest x, smallest y, largest x, largest y of the grid's cell centres.
+            spacing: grid spacing in x and y.
+            radius: radius of a round robot, or distance by which a footprint is grown.
             footprint: outline of the robot at heading 0 about its reference point; configurations are then (x, y, theta).
-            headings: cells of a full turn, 72 by default; given without a footprint, configurations are (x, y, theta) too.
-            tolerance: largest gap and depth of a contact; half the diagonal of a cell, turn included, is the least that can
-                be distinguished, and what is taken by default.
+            headings: number of cells per full turn, 72 by default; configurations are then (x, y, theta) even without a
+                footprint.
+            tolerance: largest gap and depth of a contact. The default is also the minimum: half the diagonal of a cell,
+                including its rotation.
             walls: whether the bounds are four walls, each an obstacle.
         """
         grid, counts = labelled_cells(obstacles, bounds, spacing, radius, footprint, headings, tolerance, walls)
         labels = np.minimum(counts, len(CONTACTS) - 1)
         present = np.unique(labels[labels >= 0])
         if len(present) == 0:
-            raise CaptureError("no cell is feasible; the robot is larger than the space between the obstacles.")
+            raise CaptureError("no cell is feasible: the robot is larger than the space between the obstacles.")
         numbers = np.where(labels >= 0, np.searchsorted(present, labels), INFEASIBLE)
         return cls(grid, numbers, [CONTACTS[m] for m in present])
 
@@ -169,7 +170,7 @@ class FunctionStrata(GriddedStrata):
 
     Args:
         function: maps configurations (n, dc) to stratum numbers (n,), -1 where infeasible.
-        names: one name a stratum.
+        names: one name per stratum.
         grid: needed only for cells of regions.
         features: optional numbers that describe each stratum, (M, df), for trees to split on.
     """
@@ -196,19 +197,19 @@ class FunctionStrata(GriddedStrata):
 
 
 def one_stratum(grid: Grid | None = None) -> FunctionStrata:
-    """A single stratum, "all", that holds every configuration: for a robot without contact, or for a first look."""
+    """A single stratum, "all", that contains every configuration: for a robot without contact, or for a first test."""
     return FunctionStrata(lambda Y: np.zeros(len(Y), dtype=np.int64), ["all"], grid=grid)
 
 
 def grid_of(strata: Strata) -> GriddedStrata:
-    """`strata`, known to have a grid; regions of strata without one have members but no cells."""
+    """`strata`, checked to have a grid; regions of strata without a grid have members but no cells."""
     if isinstance(strata, GriddedStrata) and strata.grid is not None:
         return strata
     raise CaptureError(NO_GRID)
 
 
 def checked_index(labels: Any, n: int, n_strata: int, source: str) -> Ints:
-    """Stratum numbers returned by code that is not ours, as int64 (n,), each from -1 to n_strata - 1."""
+    """Stratum numbers returned by user code, checked: int64 (n,), each from -1 to n_strata - 1."""
     array = np.asarray(labels)
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise CaptureError(
@@ -229,12 +230,12 @@ def _checked_labels(labels: Any, grid: Grid, n_strata: int) -> npt.NDArray[np.in
     return checked_index(array.ravel(), grid.size, n_strata, "labels").astype(np.int32)
 
 
-#: The cells of strata as kernels take them, kept for as long as the strata live; not in them, or files would hold them too.
+#: The cells of strata as arrays for kernels, cached while the strata exist; outside them, so that files do not store them.
 _COLUMNS: WeakKeyDictionary[GriddedStrata, Columns] = WeakKeyDictionary()
 
 
 def columns_of(strata: GriddedStrata) -> Columns:
-    """The cells of strata, column by column, as kernels take them."""
+    """The cells of strata, column by column, as arrays for kernels."""
     if strata not in _COLUMNS:
         grid = strata.require_grid()
         labels = strata.labels.reshape(-1, grid.shape[-1])

@@ -1,4 +1,4 @@
-"""The pairs of a model as covers and what they may touch: what compiled code takes of a sphere-swept robot."""
+"""The pairs of a sphere-swept robot as covers and objects they may touch, in the form that compiled code uses."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CUBE = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-
 
 
 class Parts:
-    """Covers and items, gathered pair by pair.
+    """Covers and items, collected pair by pair.
 
     Args:
         model: an `mujoco.MjModel`.
-        bodies: numbers of the bodies that take part.
-        spacing: largest width of the cells that covers are made of, or None.
+        bodies: numbers of the bodies involved.
+        spacing: largest width of the cells that covers are made from, or None.
     """
 
     def __init__(self, model: Any, bodies: list[int], spacing: float | None) -> None:
@@ -37,7 +37,7 @@ class Parts:
         self._frames: dict[int, int] = {}
 
     def add(self, one: int | Floats, other: int | Floats, bodies: tuple[int, int], pair: int) -> float:
-        """Take in two geoms, or spheres (k, 4) on a body in the place of one: how far their covers stick out together."""
+        """Add a pair of geoms, or of spheres (k, 4) on a body; returns how far their covers protrude in total."""
         kinds = [int(self.model.geom_type[side]) if isinstance(side, int) else SPHERE for side in (one, other)]
         if _round_first(kinds[1]) > _round_first(kinds[0]):
             one, other, kinds, bodies = other, one, kinds[::-1], bodies[::-1]
@@ -56,18 +56,18 @@ class Parts:
     def compiled(
         self, entries: Ints | None, held: Floats, codes: Ints, numbers: Ints, rest: int, tolerance: float, depth: float
     ) -> kernel.Swept:
-        """All of it as arrays, for configurations that hold these entries of qpos."""
+        """All parts as arrays, for configurations of these entries of qpos."""
         frame = np.array([cover[0] for cover in self.covers], dtype=np.int64)
         ball = np.array([holding_ball(cover[1]) for cover in self.covers])
         start = np.cumsum([0, *(len(cover[1]) for cover in self.covers)])
         segments = np.concatenate([cover[1] for cover in self.covers])
-        order = sorted(range(len(self.items)), key=self.items.__getitem__)  # a cover's items together
+        order = sorted(range(len(self.items)), key=self.items.__getitem__)  # the items of a cover consecutively
         items, size = np.array(self.items, dtype=np.int64)[order], np.array(self.sizes)[order]
         links, still = self.tree.links(entries, held), np.array(self.still)
         return kernel.Swept(*links, still, frame, ball, start, segments, items, size, codes, numbers, rest, tolerance, depth)
 
     def _cover(self, side: int | Floats, body: int, corners: bool) -> tuple[int, float]:
-        """Number of the cover of a geom or of given spheres, and how far it sticks out; `corners` will do before a plane."""
+        """Number of the cover of a geom or of user spheres, and how far it protrudes; `corners` suffice against a plane."""
         key = (side, corners) if isinstance(side, int) else (side.tobytes(), body)
         if key not in self._known:
             excess, place = 0.0, self.tree.places[body]
@@ -86,7 +86,7 @@ class Parts:
         return self._known[key]
 
     def _frame(self, geom: int) -> int:
-        """Name of the frame of a box or a plane."""
+        """Identifier of the frame of a box or a plane."""
         if geom not in self._frames:
             place = self.tree.place_of_geom(geom)
             if place[0] >= 0:
@@ -98,14 +98,14 @@ class Parts:
 
 
 def _round_first(kind: int) -> int:
-    """Which of two geoms is covered: what is round is its own cover, what is neither round nor flat has to be."""
+    """Sort key for which of two geoms is covered: round geoms are their own cover; those neither round nor flat need one."""
     if kind in ROUND:
         return 3
     return {BOX: 1, PLANE: 0}.get(kind, 2)
 
 
 def given_spheres(spheres: Any, names: set[str]) -> dict[str, Floats]:
-    """Spheres (k, 4) by the name of what they stand for, checked: x, y, z in the body's frame, and a radius."""
+    """Spheres (k, 4) by the name of the geom or body they replace, checked: x, y, z in the body's frame, and a radius."""
     if spheres is None:
         return {}
     if not isinstance(spheres, dict) or not set(spheres) <= names:
@@ -117,12 +117,12 @@ def given_spheres(spheres: Any, names: set[str]) -> dict[str, Floats]:
     found = {name: finite_array(f"spheres of {name}", given, (None, 4), meaning) for name, given in spheres.items()}
     for name, given in found.items():
         if not len(given) or (given[:, 3] < 0).any():
-            raise CaptureError(f"spheres of {name} are none, or have a negative radius; expected {meaning}.")
+            raise CaptureError(f"spheres of {name} are empty or have a negative radius; expected {meaning}.")
     return found
 
 
 def _on_link(place: Place, segments: Floats) -> tuple[int, Floats]:
-    """The name of a frame, and segments (b, 7) of a place in it."""
+    """The identifier of a frame, and the segments (b, 7) of a pose, in that frame."""
     link, origin, turn = place
     moved = segments.copy()
     moved[:, :3], moved[:, 3:6] = origin + segments[:, :3] @ turn.T, segments[:, 3:6] @ turn.T

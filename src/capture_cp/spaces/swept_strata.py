@@ -1,4 +1,4 @@
-"""Strata of a robot made of balls and capsules: those of a MuJoCo model, at the speed of a rollout."""
+"""Contact strata of a MuJoCo model approximated by balls and capsules, fast enough for rollouts."""
 
 from __future__ import annotations
 
@@ -21,35 +21,38 @@ from capture_cp.spaces.swept_parts import Parts, given_spheres
 
 
 class SweptStrata(PairStrata):
-    """Strata as those of `ContactStrata`, measured on spheres and capsules: fast enough for every step of a rollout.
+    """Contact strata like `ContactStrata`, measured on spheres and capsules: fast enough for every step of a rollout.
 
-    Spheres, capsules, boxes and planes are measured exactly against each other, except two boxes: then the first is covered
-    by spheres. Cylinders and meshes are covered by spheres too. A cover holds all of its geom and sticks out a little, so
-    robots are taken to be a little larger than they are: pair i is at most `excess[i]` nearer than it is.
+    Distances between spheres, capsules, boxes and planes are exact, except between two boxes: there the first box is covered
+    by spheres. Cylinders and meshes are covered by spheres too. A cover contains its whole geom and protrudes a little, so
+    geoms are treated as slightly larger: the distance of pair i is underestimated by at most `excess[i]`.
 
-    `params` is what `swept_distances(params, y, frames, within, out)` and `swept_stratum(params, y, frames, out)` of
-    `capture_cp.kernels.swept` take. Both run inside any function that numba compiles, also for a GPU, and allocate nothing.
+    Pass `params` to `swept_distances(params, y, frames, within, out)` and `swept_stratum(params, y, frames, out)` of
+    `capture_cp.kernels.swept`. Both run inside any function that numba compiles, also for a GPU, and allocate nothing.
 
     Args:
         model: an MJCF file, MJCF text, or an `mujoco.MjModel`, with hinges, slides, balls and free joints.
         pairs: pairs of names, as for `ContactStrata`.
-        coordinates: what a configuration holds, as for `ContactStrata`. With a function, `params` takes whole qpos.
-        reference: qpos (nq,) of what `coordinates` leave out, or the name of a keyframe; the model's qpos0 by default.
+        coordinates: what a configuration consists of, as for `ContactStrata`. If it is a function, `params` is for complete
+            qpos.
+        reference: qpos (nq,) for the entries that `coordinates` leave out, or the name of a keyframe; by default the model's
+            qpos0.
         tolerance: largest gap that counts as touching, in the model's unit of length.
-        depth: deepest overlap that is feasible, as deep as `tolerance` by default.
-        at_most: most contacts of a combination, 2 by default; with `seen`, any number.
-        seen: configurations (n, dc) whose combinations of contacts become strata. Take others than those to calibrate on.
-        at_least: how often a combination must be among `seen`; rarer ones are left to "other contact".
-        grid: needed only for cells of regions; as many axes as a configuration has numbers.
-        spacing: largest width of the cells of a cover; the thinnest width of each geom by default. Smaller sticks out less.
-        spheres: spheres (k, 4) of your own by a name in pairs: x, y, z in the frame of the body, and a radius each.
+        depth: deepest feasible overlap, equal to `tolerance` by default.
+        at_most: largest number of contacts in a combination, 2 by default; with `seen`, any number.
+        seen: configurations (n, dc) whose combinations of contacts become strata. Do not calibrate on the same ones.
+        at_least: how often a combination must occur in `seen`; rarer combinations become part of "other contact".
+        grid: needed only for cells of regions; one axis per number of a configuration.
+        spacing: largest width of the cells of a cover; by default the smallest width of each geom. A smaller spacing makes
+            covers protrude less.
+        spheres: your own spheres (k, 4) by a name in pairs: x, y, z in the frame of the body, and a radius each.
 
     Attributes:
         pairs: names of the pairs, in the order of the contact bits.
-        excess: how far the covers of each pair stick out at most, (pairs,); 0 where it is exact. Spheres of yours count as
-            exact.
+        excess: how far the covers of each pair protrude at most, (pairs,); 0 where the distance is exact. Your own spheres
+            count as exact.
         features: contact bits of each stratum, (M, pairs); "other contact" has all of them.
-        rest: number of the stratum "other contact", None where every combination has its own.
+        rest: number of the stratum "other contact", None if every combination has its own stratum.
     """
 
     def __init__(
@@ -76,10 +79,10 @@ class SweptStrata(PairStrata):
 
     def _prepare(self) -> None:
         if not knows(self.model):
-            raise CaptureError("the model has a joint that is no hinge, slide, ball or free joint; use ContactStrata.")
+            raise CaptureError("the model has a joint that is not a hinge, slide, ball or free joint; use ContactStrata.")
         sides = named_pairs(self._sides)
         given = given_spheres(self._given, {name for pair in sides for name in pair})
-        # a name stands for geoms, or for spheres of the user's on a body
+        # a name refers to geoms, or to user-defined spheres on a body
         found = {name: [given[name]] if name in given else geoms_of(self.model, name) for pair in sides for name in pair}
         body = {name: self._body_of(name) for name in found}
         self._parts, excess = Parts(self.model, sorted(set(body.values())), self.spacing), np.zeros(len(sides))
@@ -95,7 +98,7 @@ class SweptStrata(PairStrata):
 
     @cached_property
     def params(self) -> Swept:
-        """What the compiled functions take: arrays and numbers."""
+        """Arguments of the compiled functions: arrays and numbers."""
         return self._compiled(self._codes, self._order, -1 if self.rest is None else self.rest)
 
     def _compiled(self, codes: Ints, numbers: Ints, rest: int) -> Swept:
@@ -104,7 +107,7 @@ class SweptStrata(PairStrata):
 
     @property
     def n_links(self) -> int:
-        """Rows of the table `frames` that the compiled functions need."""
+        """Number of rows of the table `frames` that the compiled functions need."""
         return len(self._parts.tree.rows)
 
     def distances(self, Y: Any, within: float = np.inf) -> Floats:
@@ -112,7 +115,7 @@ class SweptStrata(PairStrata):
 
         Beyond `within` any larger distance may be returned.
         """
-        # while the combinations seen are looked for, there are no strata yet
+        # while the combinations in `seen` are being determined, there are no strata yet
         params = self.params if hasattr(self, "names") else self._compiled(np.zeros(1, np.int64), np.zeros(1, np.int64), 0)
         return distances_of(self._given_to_kernels(Y), params, len(self.pairs), float(within))
 
@@ -120,11 +123,11 @@ class SweptStrata(PairStrata):
         return strata_of(self._given_to_kernels(Y), self.params, len(self.pairs))
 
     def _given_to_kernels(self, Y: Any) -> Floats:
-        """Configurations (n, dc), or qpos (n, nq) where they are turned into it by a function."""
+        """Configurations (n, dc), or qpos (n, nq) if `coordinates` is a function."""
         return self._qpos(Y) if self._entries is None else self._checked(Y)
 
     def fingerprint(self) -> str:
-        """Digest of all that the strata of a model depend on, and of the covers."""
+        """Digest of everything that the strata of a model depend on, and of the covers."""
         digest = hashlib.sha256(super().fingerprint().encode())
         for part in (self.params.segments, self.params.frame, self.params.items):
             digest.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
