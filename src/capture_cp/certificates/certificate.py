@@ -148,8 +148,7 @@ class Certificate:
         try:
             if content["schema"] != SCHEMA:
                 raise CaptureError(
-                    f"certificate {file} has schema {content['schema']!r}; this version reads {SCHEMA}. Upgrade "
-                    "capture-cp."
+                    f"certificate {file} has schema {content['schema']!r}; this version reads {SCHEMA}. Upgrade capture-cp."
                 )
             risks = checked_risks([Risk(**(risk | {"outcomes": tuple(risk["outcomes"])})) for risk in content["risks"]])
             found = cls(**({field.name: content[field.name] for field in fields(cls)} | {"risks": risks}))
