@@ -79,9 +79,7 @@ class HorizonCapture(Fitted):
             prediction: what the model predicted at those steps, if already at hand, as from `predict`.
         """
         if not isinstance(rollouts, Rollouts):
-            raise CaptureError(
-                f"the rollouts are a {type(rollouts).__name__}; expected Rollouts, see Rollouts.from_arrays."
-            )
+            raise CaptureError(f"the rollouts are a {type(rollouts).__name__}; expected Rollouts, see Rollouts.from_arrays.")
         chosen = _chosen_steps(steps, rollouts.horizon)
         n_states, dims = rollouts.starts.shape[1], rollouts.configurations.shape[2]
         self.check_parts(dims)

@@ -35,7 +35,7 @@ class PlannerSettings:
         again = (self.elites + 1) * self.repeats if self.elites else 0
         if again >= self.samples:
             raise CaptureError(
-                f"{self.elites} elites, rolled out {self.repeats} more times each, leave none of {self.samples} samples; use "
-                "more samples or fewer elites."
+                f"{self.elites} elites, rolled out {self.repeats} more times each, leave none of {self.samples} samples; "
+                "use more samples or fewer elites."
             )
         return self.samples - again
