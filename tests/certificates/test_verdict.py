@@ -170,7 +170,7 @@ def test_episodes_of_a_candidate_are_fresh_and_repeatable():
     [
         ({"candidates": {}}, "no candidates"),
         ({"risks": []}, "no risks are given"),
-        ({"risks": [FALLS, FALLS]}, "two risks have one name"),
+        ({"risks": [FALLS, FALLS]}, "risk names are repeated"),
         ({"beta": 0}, "beta is 0; expected a number strictly between 0 and 1"),
         ({"episodes": 0}, "episodes"),
         ({"risks": [Risk("falls", ("fell",))], "anytime": True}, "fixed beforehand"),

@@ -197,7 +197,7 @@ def test_refusals():
         TaskEnv(Box(), render_mode="human")
     with pytest.raises(CaptureError, match=r"the options \['gain'\] are not those of the task box"):
         TaskEnv("box", gain=2.0)
-    with pytest.raises(CaptureError, match="for a task that is named"):
+    with pytest.raises(CaptureError, match="need a task given by name"):
         TaskEnv(Box(), noise=0.0)
     with pytest.raises(CaptureError, match="unknown task 'boxx'"):
         TaskEnv("boxx")

@@ -135,8 +135,7 @@ def judge(
     if least and (anytime or correction == "sequence"):
         raise CaptureError(
             "the smallest delta needs a correction over all candidates and a number of episodes fixed in advance; give "
-            "every risk its "
-            "delta, such as fell=0.02, or leave out --anytime and the fixed sequence."
+            "every risk its delta, such as fell=0.02, or leave out --anytime and the fixed sequence."
         )
     share = level / (len(ladder) * len(asked))
     found = [
@@ -203,6 +202,5 @@ def _check_ladder(ladder: Mapping[str, Any], outcomes: Outcomes) -> None:
     if strangers:
         raise CaptureError(
             f"there are episodes of {strangers[0]!r}, which is not among the candidates {', '.join(ladder)}; the ladder "
-            "must be "
-            "fixed in advance and name every setting that was tried."
+            "must be fixed in advance and name every setting that was tried."
         )

@@ -119,9 +119,8 @@ def check_finite(thresholds: Floats) -> None:
     if np.isposinf(thresholds).any():
         raise CaptureError(
             "a group has too few calibration points for a finite threshold, and without grid cells a hazard cannot be "
-            "searched for "
-            "in an unbounded region; calibrate on more transitions, merge rare strata with Tree(min_stratum=...), or "
-            "bound the reach of one step with Capture(farthest=...)."
+            "searched for in an unbounded region; calibrate on more transitions, merge rare strata with "
+            "Tree(min_stratum=...), or bound the reach of one step with Capture(farthest=...)."
         )
 
 
