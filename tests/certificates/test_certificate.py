@@ -78,7 +78,7 @@ def test_an_altered_certificate_is_refused(certificate, tmp_path, change, match)
 def test_other_files_are_no_certificates(tmp_path, content):
     (tmp_path / "c.json").write_bytes(content)
     assert read_certificate(tmp_path / "c.json") is None
-    with pytest.raises(CaptureError, match="not a certificate"):
+    with pytest.raises(CaptureError, match="not a capture-cp certificate"):
         Certificate.load(tmp_path / "c.json")
 
 

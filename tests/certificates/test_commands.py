@@ -99,7 +99,7 @@ def test_logs_of_other_shapes(tmp_path, capsys):
         ("outcome,steps\nfell,many\n", (), "is not numeric"),
         ("outcome\nfell\n", ("--risks", "fell=7"), "cannot be read"),
         ("outcome\nfell\n", ("--beta", "2"), "beta is 2"),
-        ("outcome\nfell\n", ("--anytime",), "fixed beforehand"),
+        ("outcome\nfell\n", ("--anytime",), "fixed in advance"),
         ("setting,outcome\na,fell\n", ("--ladder", "b", "--risks", "fell=0.1"), "not among the candidates b"),
         ("outcome\nfell\n", ("--certificate", "/nowhere/c.json"), "/nowhere"),
     ],

@@ -88,7 +88,7 @@ def test_a_seed_fixes_everything_and_none_goes_on():
     assert not np.array_equal(first, other)
     assert not np.array_equal(other, on)
     env.reset(seed=[1, 2, 3, 4])
-    with pytest.raises(CaptureError, match="there are 2 seeds and 4 environments"):
+    with pytest.raises(CaptureError, match="there are 2 seeds for 4 environments"):
         env.reset(seed=[1, 2])
 
 

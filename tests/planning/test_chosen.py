@@ -91,7 +91,7 @@ def test_only_plans_that_passed_are_drawn():
 
 def test_bad_input_is_one_sentence():
     runs, rng = episodes(0, 3), np.random.default_rng(0)
-    with pytest.raises(CaptureError, match="not one executed step"):
+    with pytest.raises(CaptureError, match="no executed step"):
         chosen_plans([], rng)
     with pytest.raises(CaptureError, match="per_episode is 0"):
         chosen_plans(runs, rng, 0)
