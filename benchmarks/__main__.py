@@ -12,7 +12,7 @@ from capture_cp import CaptureError
 
 
 def main() -> None:
-    """Time what was asked for; wrong input ends in one sentence and exit status 2."""
+    """Run the benchmarks; invalid input ends with one sentence and exit status 2."""
     try:
         tyro.cli(Bench, prog="python -m benchmarks").run(Console())
     except CaptureError as error:

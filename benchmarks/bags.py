@@ -1,4 +1,4 @@
-"""How long it takes to read a bag, beside rosbags' own loop over the same topics: `python -m benchmarks.bags`."""
+"""How long it takes to read a bag, compared with rosbags' own loop over the same topics: `python -m benchmarks.bags`."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from capture_cp.base.checks import whole_number
 from capture_cp.data.logged import LoggedTransitions
 
 STATE, ACTION, CAMERA = "/joint_states", "/cmd", "/camera"
-#: At most so many times as long as the loop.
+#: Target for the ratio of the loop's time to ours.
 WANTED = 1 / 1.3
 
 
 @dataclass(frozen=True)
 class BenchBags:
-    """Read the transitions of a bag of joint states and commands, with images in between that are not wanted."""
+    """Read the transitions of a bag of joint states and commands, with unneeded images in between."""
 
     messages: Annotated[int, tyro.conf.arg(help="Messages of both topics together.")] = 40_000
     joints: Annotated[int, tyro.conf.arg(help="Joints of the robot.")] = 7
-    rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, one after the other.")] = 5
+    rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, alternating.")] = 5
 
     def run(self, console: Console) -> None:
         """Time both ways for every kind of bag, and print the ratios."""
         whole_number("messages", self.messages, 100)
         table = Table(title=f"{self.messages:,} messages, median of {self.rounds} interleaved rounds (lowest - highest)")
-        for column in ("bag", "time of rosbags' loop / ours", "wanted", "ours, messages / s"):
+        for column in ("bag", "time of rosbags' loop / ours", "target", "ours, messages / s"):
             table.add_column(column, justify="left" if column == "bag" else "right")
         with tempfile.TemporaryDirectory() as folder:
             for storage, changing in (("MCAP", False), ("SQLITE3", False), ("MCAP", True)):
@@ -49,7 +49,7 @@ class BenchBags:
 
 
 def comparison(name: str, path: Path) -> Comparison:
-    """Ours, to the last array of transitions, beside a loop that deserialises every message and keeps nothing."""
+    """Our reader, up to the arrays of transitions, against a loop that deserialises every message and keeps nothing."""
     from rosbags.highlevel import AnyReader
 
     columns = {"state": f"{STATE}.position", "action": f"{ACTION}.data", "following": f"{STATE}.position"}
@@ -94,7 +94,7 @@ def write_bag(path: Path, storage: str, steps: int, joints: int, changing: bool)
 
 
 def main() -> None:
-    """Run by itself."""
+    """Run it from the command line."""
     tyro.cli(BenchBags, prog="python -m benchmarks.bags").run(Console())
 
 

@@ -1,4 +1,4 @@
-"""Speed as ratios: each job beside its named alternative, interleaved in one run."""
+"""Speed as ratios: each job compared with its named alternative, interleaved in one run."""
 
 from __future__ import annotations
 
@@ -38,15 +38,13 @@ MARBLES = 200_000
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure hot paths against the obvious alternative, as ratios taken in one interleaved run."""
+    """Measure hot paths against the obvious alternative, as ratios from one interleaved run."""
 
-    transitions: Annotated[int, tyro.conf.arg(help="Transitions to score and fit; the paper has 147,000 on a map.")] = (
-        147_000
-    )
-    rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, one after the other.")] = 7
-    calls: Annotated[int, tyro.conf.arg(help="Calls of a compiled calibration whose latencies are told.")] = 1_000_000
+    transitions: Annotated[int, tyro.conf.arg(help="Transitions to score and fit; the paper has 147,000 per map.")] = 147_000
+    rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, alternating.")] = 7
+    calls: Annotated[int, tyro.conf.arg(help="Calls of a compiled calibration in the latency report.")] = 1_000_000
     device: Annotated[
-        Device, tyro.conf.arg(help="What to measure: cuda times the planner of an NVIDIA GPU, auto if there is one.")
+        Device, tyro.conf.arg(help="What to measure: cuda times the planner on an NVIDIA GPU, auto does if there is one.")
     ] = "cpu"
     seed: Annotated[int, tyro.conf.arg(help="Seed of the transitions.")] = 0
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
@@ -66,15 +64,15 @@ class Bench:
             for pair in track(pairs, description="Timing pairs of jobs", console=console, transient=True)
         ]
         table = Table(title=f"Speed-up over the alternative, median of {self.rounds} interleaved rounds (lowest - highest)")
-        for column in ("job", "alternative", "speed-up", "wanted", "ours, per call"):
-            table.add_column(column, justify="right" if column in ("speed-up", "wanted", "ours, per call") else "left")
+        for column in ("job", "alternative", "speed-up", "target", "ours, per call"):
+            table.add_column(column, justify="right" if column in ("speed-up", "target", "ours, per call") else "left")
         for row in rows:
             low, high = row["range"]
             ratio = f"{row['speed_up']:.1f} ({low:.1f} - {high:.1f})"
             mark = "" if row["speed_up"] >= row["wanted"] else "  missed"
             table.add_row(row["job"], row["alternative"], ratio, f"{row['wanted']:g}{mark}", _time_text(row["seconds"]))
         console.print(table)
-        with console.status("Planning, simulating and asking"):
+        with console.status("Timing plans, simulators and control-loop calls"):
             limits = [*plan_measures(self.seed), *peg_measures(self.seed), *shelf_measures(self.seed)]
             limits += latency_measures(self.calls, self.seed)
         console.print(_limits_table(limits))
@@ -112,11 +110,11 @@ class Bench:
         inputs = np.hstack([X, box.strata.index(Y)[:, None]])
 
         yield Comparison(
-            "score 16 particles a row", lambda: score.score(particles, Y),
-            "scipy cKDTree, a tree a row", lambda: _kdtree_scores(Y, particles), 10,
+            "score 16 particles per row", lambda: score.score(particles, Y),
+            "scipy cKDTree, one tree per row", lambda: _kdtree_scores(Y, particles), 10,
         )  # fmt: skip
         yield Comparison(
-            "score 16 particles a row", lambda: score.score(particles, Y),
+            "score 16 particles per row", lambda: score.score(particles, Y),
             "NumPy partition", lambda: _partition_scores(Y, particles), 1,
         )  # fmt: skip
         yield Comparison(
@@ -151,7 +149,7 @@ class Bench:
 
 
 def _limits_table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(title="Times, and what they should be on free cores")
+    table = Table(title="Times, and limits for idle cores")
     for column in ("job", "measured", "limit"):
         table.add_column(column, justify="left" if column == "job" else "right")
     for row in rows:

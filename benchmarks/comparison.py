@@ -14,9 +14,9 @@ Job = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two jobs that give the same answer; `calls` of them are timed together. `wanted` is the ratio to reach.
+    """Two jobs with the same result; `calls` of them are timed together. `wanted` is the target ratio.
 
-    `rounds` caps how often a slow alternative is run.
+    `rounds` limits how often a slow alternative is run.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Comparison:
     rounds: int | None = None
 
     def time(self, rounds: int) -> dict[str, Any]:
-        """Both jobs in turn, `rounds` times: the ratio of their times, its range, and our median time a call."""
+        """Both jobs in turn, `rounds` times: the ratio of their times, its range, and our median time per call."""
         self.ours(), self.theirs()  # compile, warm caches
         rounds = min(rounds, self.rounds or rounds)
         times = np.array([[_seconds(job, self.calls) for job in (self.ours, self.theirs)] for _ in range(rounds)])
@@ -44,7 +44,7 @@ class Comparison:
 
 
 def limited(job: str, value: float, limit: float | None) -> dict[str, Any]:
-    """A row of the table of absolute times, with the time it should take on free cores if there is one."""
+    """A row of the table of absolute times, with its limit on idle cores if there is one."""
     return {"job": job, "value": value, "limit": limit}
 
 

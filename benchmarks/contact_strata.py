@@ -1,4 +1,4 @@
-"""Strata of contact beside MuJoCo row by row: `python -m benchmarks.contact_strata`, ratios of one interleaved run."""
+"""Contact strata compared with MuJoCo row by row: `python -m benchmarks.contact_strata`, ratios of one interleaved run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from capture_cp.spaces.overlaps import is_exact, overlap_depths
 from capture_cp.spaces.pair_strata import PairStrata
 from capture_cp.tasks.peg.task import Peg
 
-#: Links of an arm about as large as a Panda: place of each joint on the one before (m), its tilt (degrees), its capsule.
+#: Links of an arm about as large as a Panda: position of each joint on the one before (m), its tilt (degrees), its capsule.
 LINKS = (
     ("0 0 0.333", 0, "0 0 -0.1 0 0 0"),
     ("0 0 0", -90, "0 0 0 0 -0.2 0"),
@@ -41,7 +41,7 @@ PEG_PAIRS: list[tuple[Any, Any]] = [("peg", ["left", "right", "table"])]
 
 
 def arm_scene() -> str:
-    """MJCF of a seven-joint arm of capsules at a table, below a shelf, beside a wall and a post."""
+    """MJCF of a seven-joint arm of capsules at a table, below a shelf, next to a wall and a post."""
     opened = "".join(
         f'<body name="link{i}" pos="{place}" quat="{cos(radians(tilt) / 2)} {sin(radians(tilt) / 2)} 0 0">'
         f'<joint name="joint{i}" axis="0 0 1"/><geom type="capsule" fromto="{capsule}" size="{0.064 - 0.004 * i}"/>'
@@ -102,10 +102,10 @@ def labels_row_by_row(strata: PairStrata, Y: Any) -> Ints:
 
 @dataclass(frozen=True)
 class ContactBench:
-    """Time labels and distances of contact strata, each beside the loop over rows and pairs, in one interleaved run."""
+    """Time labels and distances of contact strata against the loop over rows and pairs, in one interleaved run."""
 
-    rows: Annotated[int, tyro.conf.arg(help="Configurations of a batch.")] = 20_000
-    rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, one after the other.")] = 7
+    rows: Annotated[int, tyro.conf.arg(help="Configurations per batch.")] = 20_000
+    rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, alternating.")] = 7
     seed: Annotated[int, tyro.conf.arg(help="Seed of the configurations.")] = 0
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
 
@@ -114,7 +114,7 @@ class ContactBench:
         whole_number("rows", self.rows, 1)
         rows = [pair.time(whole_number("rounds", self.rounds, 1)) for pair in self._comparisons()]
         table = Table(title=f"Speed-up, median of {self.rounds} interleaved rounds (lowest - highest)")
-        for column in ("job", "alternative", "speed-up", "wanted", "ours, µs a row"):
+        for column in ("job", "alternative", "speed-up", "target", "ours, µs per row"):
             table.add_column(column, justify="left" if column in ("job", "alternative") else "right")
         for row in rows:
             low, high = row["range"]

@@ -1,7 +1,7 @@
-"""How long `capture calibrate` takes on 1 to 100 million rows of Parquet, and how much memory: `python -m benchmarks.fleet`.
+"""Time and memory of `capture calibrate` on 1 to 100 million rows of Parquet: `python -m benchmarks.fleet`.
 
-Each run is a process of its own, whose peak memory the system reports. Time should grow in proportion to the rows: the slope
-of its logarithm over that of the rows is printed, 1 for proportion.
+Each run is a separate process, whose peak memory the system reports. Time should be proportional to the number of rows: the
+slope of log time over log rows is printed, which is 1 for proportionality.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def write_log(file: Path, rows: int, seed: int = 0) -> None:
 
 
 def calibrate(log: Path, out: Path, *more: str) -> dict[str, Any]:
-    """One calibration in a process of its own: seconds, and peak memory in bytes."""
+    """One calibration in a separate process: seconds, and peak memory in bytes."""
     columns = [word for role, names in COLUMNS.items() for word in (f"--{role}", *names)]
     report = ["--report", os.devnull] if not more else []
     command = [sys.executable, "-m", "benchmarks.fleet", "--one", str(log), *columns, "--out", str(out), *report, *more]
@@ -53,7 +53,7 @@ def calibrate(log: Path, out: Path, *more: str) -> dict[str, Any]:
 
 
 def one(arguments: list[str]) -> None:
-    """What the other process does: calibrate, and report its peak memory and that of its workers."""
+    """The work of the other process: calibrate, and report its peak memory and that of its workers."""
     from capture_cp.cli import main
 
     main(["calibrate", *arguments])

@@ -1,4 +1,4 @@
-"""Many environments stepped in one batch, beside Gymnasium's one by one: `python -m benchmarks.gym` for these alone."""
+"""Many environments stepped in one batch, compared with Gymnasium one by one: run alone with `python -m benchmarks.gym`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.comparison import Comparison
 
-#: Environment, how many at once, and the speed-up to reach. Simulators gain by cores alone, of which there may be two.
+#: Environment, number at once, and target speed-up. Simulators gain only from cores, of which there may be two.
 PAIRS = (
     ("capture/MarbleCenter-v0", 64, 5.0),
     ("capture/Box-v0", 64, 10.0),
@@ -19,7 +19,7 @@ STEPS = 10
 
 
 def gym_comparisons(seed: int) -> Iterator[Comparison]:
-    """Steps of n environments under random actions, ends of episodes included."""
+    """Steps of n environments under random actions, including ends of episodes."""
     if find_spec("gymnasium") is None:
         return
     simulated = find_spec("mujoco") is not None
@@ -31,7 +31,7 @@ def gym_comparisons(seed: int) -> Iterator[Comparison]:
 
 
 def _steps(env_id: str, n: int, mode: str, seed: int) -> Callable[[], None]:
-    """Some steps of n environments, which go on where the last call has left them."""
+    """Some steps of n environments, which continue from the last call."""
     import gymnasium
 
     import capture_cp.gym  # noqa: F401 - registers
@@ -55,7 +55,7 @@ def main() -> None:
         low, high = row["range"]
         each = row["seconds"] / STEPS
         print(f"{row['job']}: {row['speed_up']:.1f} times ({low:.1f} - {high:.1f}) as fast as {row['alternative']}; "
-              f"{1e3 * each:.3g} ms a step of all", flush=True)  # fmt: skip
+              f"{1e3 * each:.3g} ms per step of all", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

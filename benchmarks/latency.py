@@ -1,4 +1,4 @@
-"""How long one question of a control loop takes, call by call: a compiled calibration beside the plain one."""
+"""Latency of a single control-loop query, call by call: a compiled calibration compared with the plain one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capture_cp.capture.capture import Capture
 from capture_cp.conformal.groups import Tree
 from capture_cp.tasks.box import Box
 
-#: The plain path takes some hundred times as long; so many of its calls are timed for each thousand of the compiled one.
+#: The plain path takes about a hundred times as long; this many of its calls are timed per thousand of the compiled one.
 PLAIN_SHARE = 20
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9, "worst": 100.0}
 
@@ -32,7 +32,7 @@ def latency_measures(calls: int, seed: int) -> list[dict[str, Any]]:
 
 
 def _questions(seed: int) -> tuple[Job, Job]:
-    """The same question about one input: asked of a compiled calibration, and of a `Capture`."""
+    """The same query about one input: to a compiled calibration, and to a `Capture`."""
     box, rng = Box(), stream(seed, "latency")
     data = box.transitions(20_000, rng)
     cap = Capture(box, box.strata, groups=Tree(per_stratum=False)).fit(data.X, data.Y)
@@ -52,7 +52,7 @@ def _questions(seed: int) -> tuple[Job, Job]:
 
 
 def _latencies(ask: Job, calls: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Microseconds of each of many calls, (calls,), the clock's own some dozen nanoseconds included."""
+    """Microseconds of each of many calls, (calls,), including a few dozen nanoseconds of the clock itself."""
     clock, times = time.perf_counter_ns, np.empty(calls, dtype=np.int64)
     for _ in range(100):
         ask()

@@ -1,4 +1,4 @@
-"""The marble's control step in NumPy, whole arrays at a time: what one would write first, to measure against."""
+"""The marble's control step in NumPy, on whole arrays: the straightforward version to measure against."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FACES = np.array([[-1.0, 0.0], [0.0, -1.0], [1.0, 0.0], [0.0, 1.0]])
 
 
 def numpy_marble_step(states: Floats, pushes: Floats, gain: float, geometry: Any) -> Floats:
-    """Next states (n, 6) of states (n, 6) under noisy actions (n, 2); pits and the goal are floor."""
+    """Next states (n, 6) of states (n, 6) under noisy actions (n, 2); pits and the goal count as floor."""
     bounds = geometry.bounds
     x, v, tilt = states[:, [0, 2]].copy(), states[:, [1, 3]].copy(), states[:, 4:6].copy()
     u = np.clip(pushes, -dynamics.MAX_ACTION, dynamics.MAX_ACTION)

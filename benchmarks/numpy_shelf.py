@@ -1,4 +1,4 @@
-"""The shelf's geometry and model in NumPy, whole arrays at a time: what one would write first, to measure against."""
+"""The shelf's geometry and model in NumPy, on whole arrays: the straightforward version to measure against."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from capture_cp.base.checks import Floats, Ints
 from capture_cp.tasks.shelf.mjcf import PARTS
 from capture_cp.tasks.shelf.model import PARTS_OF_STEP, RATE, ROUNDS, ShelfParams
 
-HALVINGS = 30  # that find the nearest place on a segment
+HALVINGS = 30  # bisection steps that find the nearest point on a segment
 _JAR, _FOREARM = PARTS.index("jar"), PARTS.index("forearm")
 
 
 def numpy_shelf_step(states: Floats, told: Floats, params: ShelfParams) -> Floats:
-    """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by the model as it is."""
+    """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by the uncorrected model."""
     q, after, stopped = states[:, :7], states[:, :7], np.zeros(len(states), dtype=bool)
     for _ in range(PARTS_OF_STEP):
         after, pushed = _pushed_out(np.clip(after + told / PARTS_OF_STEP, *params.limits), params)
@@ -52,7 +52,7 @@ def numpy_clearances(Y: Floats, params: ShelfParams) -> Floats:
 
 
 def numpy_jars(Y: Floats, params: ShelfParams) -> Floats:
-    """The middle of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
+    """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
     origins, turns = _frames(Y, params)
     upright = np.abs(turns[:, 6, 2, 0] - turns[:, 6, 2, 1]) * np.sqrt(0.5)
     return np.hstack([origins[:, 6] + turns[:, 6] @ params.tool, upright[:, None]])
@@ -78,7 +78,7 @@ def _frames(Y: Floats, params: ShelfParams) -> tuple[Floats, Floats]:
 
 
 def _segments(frames: tuple[Floats, Floats], params: ShelfParams) -> tuple[Floats, Floats]:
-    """Starts and ways (n, c, 3) of the capsules' axes."""
+    """Starts and vectors (n, c, 3) of the capsules' axes."""
     links = params.capsules[:, 0].astype(int)
     origins, turns = frames[0][:, links], frames[1][:, links]
     starts, ways = ((turns @ params.capsules[:, i : i + 3, None])[..., 0] for i in (1, 4))
@@ -86,7 +86,7 @@ def _segments(frames: tuple[Floats, Floats], params: ShelfParams) -> tuple[Float
 
 
 def _nearest(away: Any, way: Floats, shape: tuple[int, ...]) -> Floats:
-    """Places (0 to 1) on segments where what is left of the way to something, `away` of a place, is shortest."""
+    """Positions (0 to 1) on segments where the distance to an obstacle, given by `away`, is smallest."""
     low, high = np.zeros(shape), np.ones(shape)
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -96,7 +96,7 @@ def _nearest(away: Any, way: Floats, shape: tuple[int, ...]) -> Floats:
 
 
 def _box_distances(starts: Floats, ways: Floats, params: ShelfParams) -> tuple[Floats, Floats, Floats]:
-    """Signed distances (n, c, b) of capsules to boxes, nearest places (n, c, b, 3) on their axes, and ways off the box."""
+    """Signed distances (n, c, b) of capsules to boxes, nearest points (n, c, b, 3) on their axes, and directions away."""
     half = params.boxes[:, 3:6]
     start, way = starts[:, :, None] - params.boxes[:, :3], ways[:, :, None]
 
@@ -119,7 +119,7 @@ def _box_distances(starts: Floats, ways: Floats, params: ShelfParams) -> tuple[F
 
 
 def _depths(start: Floats, way: Floats, half: Floats) -> Floats:
-    """How far segments (m) that meet boxes must move to leave them: the least over all directions that can part them."""
+    """How far segments (m) that intersect boxes must move to leave them: the minimum over all separating directions."""
     middle, sides = start + 0.5 * way, np.eye(3)
     least = (half + 0.5 * np.abs(way) - np.abs(middle)).min(axis=1)
     for side in sides:

@@ -1,10 +1,10 @@
-"""The marble by pytorch_mppi with our regions as its cost, beside our own planner: success, falls, and time per plan.
+"""The marble by pytorch_mppi with our regions as its cost, compared with our planner: success, falls, and time per plan.
 
     NUMBA_NUM_THREADS=1 python -m benchmarks.peers --map center --theirs 60 --ours 200 --out peers.json
 
 All plan with the same model, calibration, horizon, samples, particles, noise and temperature, from the same starts, in the
-same true system. `torch-particles` has no regions: 250 for every particle in a pit, as our row `particles`. Runs that the
-output file has already are not played again.
+same true system. `torch-particles` has no regions: 250 for every particle in a pit, as in our row `particles`. Runs that
+are already in the output file are not played again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from capture_cp.tasks.marble.task import Marble
 from capture_cp.tasks.rows import FittedRow, fit_row
 
 ALPHA = 0.1
-#: Planners by name: whose, and the row of our planning table that it is calibrated as.
+#: Planners by name: which library, and the row of our planning table that it is calibrated as.
 PLANNERS = {
     "torch-capture": ("theirs", "capture"),
     "torch-particles": ("theirs", "particles"),
@@ -46,7 +46,7 @@ PLANNERS = {
 class TheirPlanner:
     """pytorch_mppi's controller with the interface of our `MPPI`, so that `run_episode` can play it.
 
-    Its terminal cost is the marble's whole objective: of the mean particle, as ours, and of the regions.
+    Its terminal cost is the marble's whole objective: of the mean particle, as in ours, and of the regions.
     """
 
     def __init__(self, fitted: FittedRow, seed: int, samples: int | None = None) -> None:
@@ -60,7 +60,7 @@ class TheirPlanner:
         self.reset()
 
     def reset(self) -> None:
-        """A new controller with the same random numbers; its first plan is of zeros, as ours."""
+        """A new controller with the same random numbers; its first plan is zero, as in ours."""
         torch.manual_seed(self.seed % 2**63)
         spread = torch.from_numpy(self.like._spread)
         self.controller = TorchMPPI(
@@ -86,7 +86,7 @@ class TheirPlanner:
         return np.asarray(action.numpy(), dtype=np.float64)
 
     def dynamics(self, states: Any, actions: Any) -> Any:
-        """Next states (n, 6) by our compiled model; a marble at the goal is put at its centre, as in our planner."""
+        """Next states (n, 6) by our compiled model; a marble at the goal is moved to its centre, as in our planner."""
         noise = self.task.noise * torch.randn(actions.shape, dtype=torch.float64)
         before, pushed, eps = (part.contiguous().numpy() for part in (states, actions, noise))
         after, outcomes = self.task.step(before, pushed, eps, self.task.model_gain)
@@ -95,7 +95,7 @@ class TheirPlanner:
         return torch.from_numpy(after)
 
     def objective(self, states: Any, actions: Any) -> Any:
-        """Cost (K,) of states (M, K, T, 6): 30 a metre left at each step and 50 at the last, 250 a pit cell."""
+        """Cost (K,) of states (M, K, T, 6): 30 per remaining metre at each step and 50 at the last, 250 per pit cell."""
         _, means = self.regions.means(states)
         place = (means[..., [0, 2]].numpy() - self.params.origin) / self.params.spacing
         away = ndimage.map_coordinates(self.params.field, np.moveaxis(place, -1, 0), order=1, mode="nearest")
@@ -117,9 +117,9 @@ def play(name: str, fitted: FittedRow, episode: int) -> dict[str, Any]:
 
 
 def time_per_plan(names: Sequence[str], rows: dict[str, FittedRow], rounds: int) -> dict[str, float]:
-    """Median milliseconds of a plan by each planner, in turn on the states of one run of our own.
+    """Median milliseconds of a plan by each planner, in turn on the states of one run of our planner.
 
-    Processor time: with NUMBA_NUM_THREADS=1 all have one thread, and what else runs on the machine does not count.
+    CPU time: with NUMBA_NUM_THREADS=1 all have one thread, and other work on the machine does not count.
     """
     fitted = rows["capture"]
     (start,) = fitted.task.starts(1)
@@ -137,7 +137,7 @@ def time_per_plan(names: Sequence[str], rows: dict[str, FittedRow], rounds: int)
 
 
 def keep(done: dict[str, Any], path: Path) -> None:
-    """Write what was played, whole or not at all."""
+    """Write the results atomically."""
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(done))
 
@@ -156,15 +156,15 @@ def show(runs: list[dict[str, Any]], names: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Play what is missing, a run of each planner in turn, until the time is up."""
+    """Play the missing runs, one of each planner in turn, until the time is up."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--map", default="center")
     parser.add_argument("--variant", action="store_true", help="the mirrored map, for choosing settings")
     parser.add_argument("--planners", nargs="+", default=list(PLANNERS), choices=list(PLANNERS))
     parser.add_argument("--theirs", type=int, default=60, help="runs of pytorch_mppi")
-    parser.add_argument("--ours", type=int, default=200, help="runs of our own planner")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no run after so long")
-    parser.add_argument("--rounds", type=int, default=20, help="plans of each that are timed")
+    parser.add_argument("--ours", type=int, default=200, help="runs of our planner")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no run after this many seconds")
+    parser.add_argument("--rounds", type=int, default=20, help="timed plans of each planner")
     parser.add_argument("--out", type=Path, default=Path("peers.json"))
     chosen = parser.parse_args()
     torch.set_num_threads(1)

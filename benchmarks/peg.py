@@ -1,4 +1,4 @@
-"""How long the peg's parts take: its geometry beside a polygon library, its regions beside one at a time, its plans."""
+"""Times of the peg's parts: its geometry against a polygon library, its regions against one at a time, its plans."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRANSITIONS = 160_000
 
 
 def peg_comparisons(seed: int) -> Iterator[Comparison]:
-    """Feasibility of poses beside shapely, where it is installed; first-step regions beside one region at a time."""
+    """Feasibility of poses against shapely, if installed; first-step regions against one region at a time."""
     task, rng = Peg(), np.random.default_rng(seed)
     grid = task.strata.require_grid()
     poses = grid.centre(rng.integers(grid.size, size=POSES))
@@ -72,7 +72,7 @@ def _plan_times(task: Peg, seed: int) -> Floats:
 
 
 def _calibrated(task: Peg, seed: int) -> Capture:
-    """`capture`, fitted to simulated transitions; without MuJoCo to the model's own, too far by the true gain."""
+    """`capture`, fitted to simulated transitions; without MuJoCo, to the model's transitions scaled by the true gain."""
     rng = np.random.default_rng(seed)
     if find_spec("mujoco") is not None:
         log = task.transitions(CALIBRATION, rng)

@@ -1,4 +1,4 @@
-"""How long a plan takes: the fused kernel beside the Python path and PyTorch, and the spread of its times."""
+"""Time of a plan: the fused kernel compared with the Python path and PyTorch, and the spread of its times."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
     python benchmarks/same_rows.py compare rows/before rows/after
 
 `run` writes NAME.json for every study, and the folder NAME with the episodes of those that record them. Compiled code and
-simulated transitions are made anew in every run: those of an earlier one could hide a change.
+simulated transitions are made again in every run: those of an earlier one could hide a change.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SMALL_PEG = "--calibration 3000 --test 2000 --volume 100 --min-leaf 200"
 
 Command = str | tuple[str, ...]
 
-#: Arguments of `capture` by the name of the study. Of several commands the last one writes the rows; whatever it saves to
+#: Arguments of `capture` by the name of the study. Of several commands, the last one writes the rows; anything it saves to
 #: the folder "episodes" is compared as well.
 AFTER: dict[str, Command] = {
     "coverage-marble": f"coverage marble --maps top-center bottom-left {METHODS} capture-residual --mc 5",
@@ -77,7 +77,7 @@ AFTER: dict[str, Command] = {
     "size": "size --alpha 0.1 --groups 6 --own-model",
     "size-confidence": "size --alpha 0.05 --confidence 0.9 --groups 3 --share 0.1",
 }
-#: The studies whose commands had other arguments in the version before.
+#: The studies whose commands had other arguments in the earlier version.
 BEFORE: dict[str, Command] = {
     "plan-marble-sensitivity": "plan marble-sensitivity --maps top-center --methods capture --episodes 1 --samples 128",
     "plan-peg-sensitivity": "plan peg-sensitivity --methods lucca capture --episodes 1 --calibration 5000",
@@ -131,7 +131,7 @@ def run(out: Path, source: Path | None, commands: dict[str, Command], names: Ite
 
 
 def _study(name: str, command: Command, out: Path, environment: dict[str, str]) -> str:
-    """Run one study and keep its rows and episodes; what went wrong, or nothing."""
+    """Run one study and keep its rows and episodes; returns what went wrong, or an empty string."""
     rows = out / f"{name}.json"
     rows.unlink(missing_ok=True)
     shutil.rmtree(out / name, ignore_errors=True)
@@ -153,7 +153,7 @@ def _study(name: str, command: Command, out: Path, environment: dict[str, str]) 
 
 
 def write_logs(folder: Path) -> None:
-    """Three logs of a point that is pushed about in a box, in runs of five pushes, and a module with a model for it."""
+    """Three logs of a point that is pushed around in a box, in runs of five pushes, and a module with a model for it."""
     for seed, (name, gain) in enumerate({"log": 1.3, "fresh": 1.3, "drifted": 1.8}.items()):
         rng = np.random.default_rng(seed)
         state, push = rng.uniform(0, 1, (2000, 2)), rng.uniform(-0.3, 0.3, (2000, 2))
@@ -165,11 +165,11 @@ def write_logs(folder: Path) -> None:
 
 
 class Comparison:
-    """Values of two versions beside each other.
+    """Values of two versions, compared.
 
     Attributes:
         values: how many were compared.
-        differences: a sentence each.
+        differences: one sentence each.
         gone, new: keys that only one of the versions has.
     """
 
@@ -234,7 +234,7 @@ def compare(before: Path, after: Path, names: Sequence[str]) -> bool:
 
 
 def content(path: Path) -> dict[str, Any]:
-    """What is compared of a file with rows, or of a folder with episodes, which are its rows."""
+    """The compared content of a file with rows, or of a folder with episodes, which are its rows."""
     if path.is_dir():
         return {"rows": [_episode(file) for file in sorted(path.glob("*.npz"))]}
     found = json.loads(path.read_text(encoding="utf-8"))
@@ -261,13 +261,13 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run", help="run the studies and write their rows")
     running.add_argument("out", type=Path, help="folder for the rows")
-    running.add_argument("--source", type=Path, help="folder with the package, by default the one that is installed")
-    running.add_argument("--commands", choices=tuple(COMMANDS), default="after", help="whose command line it understands")
+    running.add_argument("--source", type=Path, help="folder with the package, by default the installed one")
+    running.add_argument("--commands", choices=tuple(COMMANDS), default="after", help="version of the command line")
     comparing = commands.add_parser("compare", help="compare the rows of two runs")
     comparing.add_argument("before", type=Path, help="folder of the first run")
     comparing.add_argument("after", type=Path, help="folder of the second run")
     for each in (running, comparing):
-        each.add_argument("--only", nargs="+", default=[], choices=tuple(AFTER), metavar="NAME", help="these studies alone")
+        each.add_argument("--only", nargs="+", default=[], choices=tuple(AFTER), metavar="NAME", help="only these studies")
     given = parser.parse_args()
     if given.command == "run" and given.source is not None and not (given.source / "capture_cp").is_dir():
         parser.error(f"there is no package capture_cp in {given.source}, so the installed one would be run")

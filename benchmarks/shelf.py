@@ -1,6 +1,6 @@
-"""How long the shelf's plan takes beside the same in NumPy and in PyTorch, and how fast its simulator is.
+"""Time of the shelf's plan compared with the same in NumPy and in PyTorch, and the speed of its simulator.
 
-`python -m benchmarks.shelf` times these alone, after a check that all give the same costs on the same noise.
+`python -m benchmarks.shelf` runs only these, after a check that all give the same costs on the same noise.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from capture_cp.tasks.shelf.shelves import load_shelf
 from capture_cp.tasks.shelf.task import ShelfTask
 
 CALIBRATION, STEPS, SEED = 2_000, 2_000, 7
-#: Share of stage costs that must agree: a point on the verge of a region may fall to either side.
+#: Fraction of stage costs that must agree: a point on the boundary of a region may fall to either side.
 AGREE = 0.97
 
 
 def shelf_comparisons(seed: int) -> Iterator[Comparison]:
-    """A plan of the task's own size: fused, by NumPy, and by PyTorch if it is installed; nothing where MuJoCo is missing."""
+    """A plan of the task's size: fused, by NumPy, and by PyTorch if it is installed; nothing if MuJoCo is missing."""
     if find_spec("mujoco") is None:
         return
     task = ShelfTask(load_shelf("corner"))
@@ -72,7 +72,7 @@ def shelf_measures(seed: int) -> list[dict[str, Any]]:
 
 
 def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Floats) -> dict[str, float]:
-    """Shares of costs that NumPy, or PyTorch, and the fused kernel agree on, given the same noise; too few: an error."""
+    """Fractions of costs on which NumPy, or PyTorch, and the fused kernel agree, given the same noise; error if too few."""
     few = sequences[:32]
     noise = _kernel_noise(np.uint64(SEED), *few.shape[:2], cap.n_particles)
     found = task.planner(cap, PLANNER).rollout(state, few, SEED)
@@ -89,7 +89,7 @@ def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Flo
 
 
 class _Drawn:
-    """The model's step in NumPy: with noise that is drawn, or with that of the kernel, (N, H, L, 7)."""
+    """The model's step in NumPy: with drawn noise, or with that of the kernel, (N, H, L, 7)."""
 
     def __init__(self, params: ShelfParams, noise: Floats | None = None) -> None:
         self.params, self.noise, self.h = params, noise, 0
@@ -126,7 +126,7 @@ def _torch_rollout(cap: Capture, task: ShelfTask) -> Any:
 
 
 def _in_torch(rollout: Any, state: Floats, sequences: Floats, threads: int, noise: Floats | None = None) -> Floats:
-    """Costs (N, H) of the plan in PyTorch by so many threads; what else PyTorch does keeps its own number."""
+    """Costs (N, H) of the plan in PyTorch with so many threads; PyTorch's setting is restored afterwards."""
     import torch
 
     before = torch.get_num_threads()
@@ -168,7 +168,7 @@ def _calibrated(task: ShelfTask, seed: int) -> Capture:
 
 
 def _near_glass(task: ShelfTask, seed: int) -> Floats:
-    """A state (14,) at rest, a few centimetres from the glass: there regions are looked through point by point."""
+    """A state (14,) at rest, a few centimetres from the glass, where regions are tested point by point."""
     Y = random_poses(task, 2_000, np.random.default_rng(seed))
     clear = task.glass_clearances(Y)
     near = np.flatnonzero((task.strata.index(Y) == 0) & (clear > 0.01) & (clear < 0.04))

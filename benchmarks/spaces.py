@@ -1,4 +1,4 @@
-"""Membership in joint spaces and in SE(3), beside NumPy."""
+"""Membership in joint spaces and in SE(3), compared with NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS, PARTICLES, K = 20_000, 16, 8
 
 
 def space_comparisons(seed: int) -> Iterator[Comparison]:
-    """20,000 configurations, each against 16 particles of its own."""
+    """20,000 configurations, each against its own 16 particles."""
     rng = np.random.default_rng(seed)
     joints = rng.uniform(-np.pi, np.pi, (ROWS, 7))
     poses = np.hstack([rng.uniform(-1, 1, (ROWS, 3)), rng.standard_normal((ROWS, 4))])

@@ -1,4 +1,4 @@
-"""The marble's plan in PyTorch, whole arrays at a time: what one would write first there, to measure against."""
+"""The marble's plan in PyTorch, on whole arrays: the straightforward version to measure against."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TorchRollout:
         return np.asarray(self.costs(start, actions, generator).cpu().numpy(), dtype=np.float64)
 
     def costs(self, start: Any, sequences: Any, generator: Any = None) -> Any:
-        """The same of tensors on the device, which is never waited for: a CUDA graph can record it."""
+        """The same for tensors on the device, without waiting for it: a CUDA graph can record it."""
         samples, horizon, _ = sequences.shape
         actions = sequences.transpose(0, 1).contiguous()
         states = start.expand(samples, self.n_particles, 6).clone()
@@ -64,7 +64,7 @@ class TorchRollout:
         return torch.stack(stages, dim=1)
 
     def stage(self, states: Any, action: Any, noise: Any) -> tuple[Any, Any, Any]:
-        """Next states (N, L, 6), distances to go (N,) and pit cells in regions (N,) after actions (N, 2)."""
+        """Next states (N, L, 6), remaining distances (N,) and pit cells in regions (N,) after actions (N, 2)."""
         x = torch.cat([states.mean(dim=1), action], dim=1)
         states = self._step(states, action[:, None] + dynamics.NOISE * noise)
         cloud = states[..., 0:3:2]
@@ -100,7 +100,7 @@ class TorchRollout:
             deepest, wall = gaps.min(dim=0)
             normal = normals.gather(0, wall[None, ..., None].expand(1, *wall.shape, 2))[0]
             x = x - deepest.clamp(max=0.0)[..., None] * normal
-        touch = 1e-6  # of a metre: float32 is no finer here
+        touch = 1e-6  # metres: float32 is no finer here
         v = torch.where(x < low + touch, v.clamp(min=0.0), v)
         v = torch.where(x > high - touch, v.clamp(max=0.0), v)
         gaps, normals = self._gaps(x)
@@ -150,7 +150,7 @@ class TorchRollout:
 
 
 class TorchPlanner:
-    """`MPPI.plan` in PyTorch, float32: the state goes up, the action comes down, and all between stays on the device."""
+    """`MPPI.plan` in PyTorch, float32: only the state and the action are copied, all else stays on the device."""
 
     def __init__(self, rollout: TorchRollout, planner: MPPI) -> None:
         def put(part: Any) -> Any:
@@ -170,9 +170,9 @@ class TorchPlanner:
         return np.asarray(self.nominal[0].cpu().numpy(), dtype=np.float64)
 
     def record(self) -> TorchPlanner:
-        """From now on, plans replay a CUDA graph; a plan must have been made, so that everything is compiled."""
+        """Make further plans replay a CUDA graph; a plan must have been made, so that everything is compiled."""
         graph = torch.cuda.CUDAGraph()
-        # relaxed, because other libraries' arrays may be freed meanwhile
+        # relaxed, because arrays of other libraries may be freed meanwhile
         with torch.no_grad(), torch.cuda.graph(graph, capture_error_mode="relaxed"):
             self._update()
         self.graph = graph

@@ -1,4 +1,4 @@
-"""The shelf's plan in PyTorch, whole arrays at a time: `numpy_shelf`, and the points about particles, on any device."""
+"""The shelf's plan in PyTorch, on whole arrays: `numpy_shelf`, and the points around particles, on any device."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TorchShelf:
         self.hand = torch.tensor([c for c in range(len(PARTS)) if c not in (_JAR, _FOREARM)], device=device)
 
     def step(self, states: Any, told: Any) -> Any:
-        """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by the model as it is."""
+        """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by the uncorrected model."""
         q = after = states[:, :7]
         stopped = torch.zeros(len(states), dtype=torch.bool, device=states.device)
         for _ in range(PARTS_OF_STEP):
@@ -75,7 +75,7 @@ class TorchShelf:
         return (apart - self.thick - self.round).flatten(1).amin(dim=1) - self.params.margin
 
     def jars(self, Y: Any) -> tuple[Any, Any]:
-        """The middle of the jar at configurations Y (n, 7), (n, 3), and how upright it is, (n,)."""
+        """The centre of the jar at configurations Y (n, 7), (n, 3), and how upright it is, (n,)."""
         origins, turns = self._frames(Y)
         last = turns[:, 6]
         return origins[:, 6] + last @ self.tool, (last[:, 2, 0] - last[:, 2, 1]).abs() * 0.5**0.5
@@ -97,13 +97,13 @@ class TorchShelf:
         return torch.stack(origins, dim=1), torch.stack(turns, dim=1)
 
     def _segments(self, origins: Any, turns: Any) -> tuple[Any, Any]:
-        """Starts and ways (n, c, 3) of the capsules' axes."""
+        """Starts and vectors (n, c, 3) of the capsules' axes."""
         turns = turns[:, self.links]
         starts, ways = ((turns @ part[..., None])[..., 0] for part in (self.from_, self.way))
         return origins[:, self.links] + starts, ways
 
     def _box_distances(self, starts: Any, ways: Any) -> tuple[Any, Any, Any]:
-        """Signed distances (n, c, b) of capsules to boxes, nearest places (n, c, b, 3) on their axes, ways off boxes."""
+        """Signed distances (n, c, b) of capsules to boxes, nearest points (n, c, b, 3) on their axes, directions away."""
         start, way = starts[:, :, None] - self.middles, ways[:, :, None]
 
         def away(t: Any) -> Any:
@@ -124,7 +124,7 @@ class TorchShelf:
         return apart - self.thick, points + self.middles, off
 
     def _depths(self, start: Any, way: Any, half: Any) -> Any:
-        """How far segments (m) that meet boxes must move to leave them: the least over all directions that can part them."""
+        """How far segments (m) that intersect boxes must move to leave them: the minimum over all separating directions."""
         middle = start + 0.5 * way
         least = (half + 0.5 * way.abs() - middle.abs()).amin(dim=1)
         for side in self.sides:
@@ -162,9 +162,9 @@ class TorchShelfRollout:
 
     Args:
         cap: calibrated on the shelf, with Euclidean distances from particles.
-        params: of the task, with the weights of the objective.
+        params: parameters of the task, with the weights of the objective.
         alpha: failure rate of the regions.
-        device: of all tensors, "cpu" or "cuda".
+        device: device of all tensors, "cpu" or "cuda".
     """
 
     def __init__(self, cap: Capture, params: ShelfParams, alpha: float = 0.1, device: str = "cpu") -> None:
@@ -201,7 +201,7 @@ class TorchShelfRollout:
             return np.asarray(self.costs(start, actions, noise).cpu().numpy())
 
     def costs(self, start: Any, sequences: Any, noise: Any) -> Any:
-        """The same of tensors on the device."""
+        """The same for tensors on the device."""
         samples, horizon, _ = sequences.shape
         states, stages = start.expand(samples, self.n_particles, 14), []
         for h in range(horizon):
@@ -214,7 +214,7 @@ class TorchShelfRollout:
         return torch.stack(stages, dim=1)
 
     def _cost(self, mean: Any, action: Any, hazard: Any, last: bool) -> Any:
-        """Costs (N,) of mean angles (N, 7), actions (N, 7) and the shares of regions that touch a glass (N,)."""
+        """Costs (N,) of mean angles (N, 7), actions (N, 7) and the fractions of regions that touch a glass (N,)."""
         p, (places, upright) = self.params, self.shelf.jars(mean)
         away = places - self.shelf.goal
         flat = torch.hypot(away[:, 0], away[:, 1])
@@ -234,7 +234,7 @@ class TorchShelfRollout:
         return self.thresholds[torch.arange(shape[1], device=x.device), self.nodes["group"][at]]
 
     def _hazard(self, cloud: Any, q: Any) -> Any:
-        """Shares (N,) of regions, of particles (N, L, 7) with thresholds q (N, M), in which a glass is touched."""
+        """Fractions (N,) of regions, of particles (N, L, 7) with thresholds q (N, M), in which a glass is touched."""
         widest = q.amax(dim=1, keepdim=True).clamp(min=0.0)
         own = _at(q, self._each(self.shelf.strata, cloud))
         radii = torch.cat([torch.where(own >= 0, own, widest), widest], dim=1)
@@ -246,14 +246,14 @@ class TorchShelfRollout:
         if len(met) > 0:
             weights = self._weights(points[met], cloud[met], q[met], radii[met], reach[met])
             total, found = weights.sum(dim=1), (weights * on_points[met]).sum(dim=1)
-            # a region that no point has met is stood for by its particles
+            # a region without any point is represented by its particles
             shares[met] = torch.where(total > 0, found / total.clamp(min=1e-300), shares[met])
         return shares
 
     def _weights(self, points: Any, cloud: Any, q: Any, radii: Any, reach: Any) -> Any:
-        """One over the density of points (n, J, 7) where each is, 0 outside the region: (n, J).
+        """One over the density of points (n, J, 7) at each, 0 outside the region: (n, J).
 
-        Of particles (n, L, 7) with thresholds q (n, M) and radii (n, L + 1); reach (n, L, 2) is that of a particle's halves.
+        For particles (n, L, 7) with thresholds q (n, M) and radii (n, L + 1); reach (n, L, 2) is of a particle's halves.
         """
         limits = _at(q, self._each(self.shelf.strata, points))
         distances = torch.cdist(points, cloud, compute_mode="donot_use_mm_for_euclid_dist")
@@ -268,12 +268,12 @@ class TorchShelfRollout:
         return torch.where(near & counts.flatten(1), 2.0 * self.n_particles / density, 0.0)
 
     def _each(self, function: Callable[[Any], Any], Y: Any) -> Any:
-        """What a function of configurations (n, 7) says of each of Y (n, J, 7): (n, J)."""
+        """A function of configurations (n, 7), applied to each of Y (n, J, 7): (n, J)."""
         return function(Y.flatten(0, 1)).reshape(Y.shape[:2])
 
 
 def _nearest(away: Callable[[Any], Any], way: Any, cuts: Any) -> Any:
-    """Places (0 to 1) on segments where what is left of the way to something, `away` of a place, is shortest.
+    """Positions (0 to 1) on segments where the distance to an obstacle, given by `away`, is smallest.
 
     The slope of its square is linear between `cuts` (k, ...), where a side of a box or an end of a glass is passed.
     """

@@ -1,6 +1,6 @@
 """Writes the logs of the worked examples into docs/assets: a wheeled robot, a block among walls, the Panda with its peg.
 
-Each comes from a system that the page's model is wrong about. `python docs/make_examples.py`; the last two need MuJoCo.
+In each, the page's model differs from the true system. `python docs/make_examples.py`; the last two need MuJoCo.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ def wheels(n: int, rng: np.random.Generator) -> Transitions:
 
 
 def driven(state: np.ndarray, command: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Where the wheels take poses (n, 3): the tyres slip in turns, and the track is wider than the data sheet says."""
+    """Poses (n, 3) after the wheels' motion: the tyres slip in turns, and the track is wider than in the data sheet."""
     speed = command + 0.04 * rng.standard_normal(command.shape)
     forward, turn = speed.mean(axis=1), (speed[:, 1] - speed[:, 0]) / 0.34
     turn = turn / (1 + 0.12 * np.abs(turn))
@@ -46,7 +46,7 @@ def sliding_block(n: int, rng: np.random.Generator) -> Transitions:
 
 
 def pushed(state: np.ndarray, push: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Where pushes (n, 2) take poses (n, 3): more friction and less force than the MJCF has."""
+    """Poses (n, 3) after pushes (n, 2), with more friction and less force than in the MJCF."""
     model = mujoco.MjModel.from_xml_path(str(ASSETS / "sliding-block.xml"))
     model.dof_frictionloss[:] *= 1.3
     model.geom_friction[:] *= 1.5

@@ -1,6 +1,6 @@
-"""Draws the pictures of the documentation into docs/images, each with a seed of its own.
+"""Draws the pictures of the documentation into docs/images, each with its own seed.
 
-`python docs/make_figures.py` draws all of them in some minutes, `python docs/make_figures.py rank spread` only these two.
+`python docs/make_figures.py` draws all of them in a few minutes, `python docs/make_figures.py rank spread` only these two.
 """
 
 import sys
@@ -60,7 +60,7 @@ PICTURES = {
 
 
 def main() -> None:
-    """Draw what was asked for."""
+    """Draw the pictures named on the command line, or all."""
     unknown = [name for name in sys.argv[1:] if name not in PICTURES]
     if unknown:
         raise SystemExit(f"unknown: {', '.join(unknown)}; known: {', '.join(PICTURES)}")

@@ -1,6 +1,6 @@
-"""Writes docs/assets/pushes.csv, the log that the page on your own data works with: 2,000 pushes of the box.
+"""Writes docs/assets/pushes.csv, the log used on the page on your own data: 2,000 pushes of the box.
 
-Five decimals, as a sensor would give them. `python docs/make_pushes.py`
+Five decimals, like those of a sensor. `python docs/make_pushes.py`
 """
 
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""Learn: bring a log file and a model of your own, however rough, and see what the region makes of them.
+"""Learn: use your own log file and a rough model, and check the regions on held-out data.
 
 Run: python examples/02_your_model_and_data.py [log.csv]
+Explained in: docs/learn/your-robot.md
 """
 
 import sys
@@ -20,7 +21,7 @@ log = read_transitions(
 
 
 def model(X, n_particles, rng):
-    """Next positions (n, L, 2) of inputs X (n, 4): it knows the outer walls and has never heard of the pillar."""
+    """Next positions (n, L, 2) of inputs X (n, 4): the model has the outer walls but not the pillar."""
     push = X[:, None, 2:] + 0.05 * rng.standard_normal((len(X), n_particles, 2))
     return np.clip(X[:, None, :2] + 1.2 * push, 0.0, 1.0)
 
@@ -38,7 +39,7 @@ grid = Grid.between((-0.05, -0.05), (1.05, 1.05), spacing=0.01)
 strata = FunctionStrata(contact, ["free", "edge", "corner"], grid=grid)
 
 order = np.random.default_rng(0).permutation(len(log))
-fit, check = order[: 3 * len(log) // 4], order[3 * len(log) // 4 :]  # what is checked on is not fitted on
+fit, check = order[: 3 * len(log) // 4], order[3 * len(log) // 4 :]  # held out from the fit
 cap = Capture(model, strata, groups=Tree(min_leaf=100)).fit(log.X[fit], log.Y[fit])
 print(cap.coverage(log.X[check], log.Y[check], alpha=0.1))
 print(cap.region([0.35, 0.75, 0.2, -0.25], alpha=0.1))

@@ -1,6 +1,7 @@
-"""Learn: make strata from an occupancy map: free cells, cells beside an obstacle, cells beside two.
+"""Learn: make strata from an occupancy map: free cells, cells next to one obstacle, cells next to two.
 
 Run: python examples/03_strata_from_a_grid.py [transitions]
+Explained in: docs/use/strata.md
 """
 
 import sys
@@ -22,30 +23,28 @@ MAP = """
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
 blocked = np.array([[mark == "#" for mark in row] for row in MAP.split()]).T[:, ::-1]  # [x, y], y up
-fine = blocked.repeat(8, axis=0).repeat(8, axis=1)  # eight cells a metre
+fine = blocked.repeat(8, axis=0).repeat(8, axis=1)  # eight cells per metre
 grid = Grid(origin=(1 / 16, 1 / 16), spacing=1 / 8, shape=fine.shape)
 
-beside_x = np.roll(fine, 1, axis=0) | np.roll(fine, -1, axis=0)
-beside_y = np.roll(fine, 1, axis=1) | np.roll(fine, -1, axis=1)
-labels = np.where(fine, -1, beside_x.astype(int) + beside_y)
+near_x = np.roll(fine, 1, axis=0) | np.roll(fine, -1, axis=0)
+near_y = np.roll(fine, 1, axis=1) | np.roll(fine, -1, axis=1)
+labels = np.where(fine, -1, near_x.astype(int) + near_y)
 strata = GridStrata(grid, labels, names=["free", "edge", "corner"])
 print(strata, dict(zip(strata.names, strata.sizes.tolist())))
 
 
 def drive(position, move):
-    """Positions (n, 2) after a move (n, 2) that an obstacle stops, axis by axis."""
-    position = position.copy()
+    """Positions (n, 2) after a move (n, 2); obstacles stop it, axis by axis."""
     for _ in range(20):
         for axis in (0, 1):
             tried = position.copy()
             tried[:, axis] += move[:, axis] / 20
-            hit = strata.index(tried) < 0
-            position[~hit] = tried[~hit]
+            position = np.where(strata.index(tried)[:, None] < 0, position, tried)
     return position
 
 
 def model(X, n_particles, rng):
-    """The model: the same map, but wheels that never slip."""
+    """The model: the same map, but the wheels never slip."""
     rows = np.repeat(X, n_particles, axis=0)
     return drive(rows[:, :2], rows[:, 2:] + 0.1 * rng.standard_normal((len(rows), 2))).reshape(len(X), n_particles, 2)
 

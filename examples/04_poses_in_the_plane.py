@@ -1,6 +1,7 @@
-"""Learn: regions of planar poses (x, z, θ): a rod that may touch a table with either end, or lie flat.
+"""Learn: regions of planar poses (x, z, θ), for a rod that may touch a table with either end, or lie flat.
 
 Run: python examples/04_poses_in_the_plane.py [transitions]
+Explained in: docs/use/angles-and-poses.md
 """
 
 import sys
@@ -9,7 +10,7 @@ import numpy as np
 
 from capture_cp import SE2, Capture, FunctionStrata, Grid, NearestParticles, PerStratum
 
-HALF, TOUCH = 0.1, 0.012  # half the rod's length, and how near counts as touching (m)
+HALF, TOUCH = 0.1, 0.012  # half the rod's length, and the distance that counts as touching (m)
 NOISE = [0.01, 0.01, 0.1]  # m, m, rad
 
 
@@ -22,14 +23,14 @@ def contact(Y):
 
 
 def move(pose, push):
-    """Poses (..., 3) after a push (..., 3); the table lifts what would go through it."""
+    """Poses (..., 3) after a push (..., 3); the table stops a rod that would go through it."""
     after = pose + push
     after[..., 1] = np.maximum(after[..., 1], HALF * np.abs(np.sin(after[..., 2])))
     return after
 
 
 def model(X, n_particles, rng):
-    """Next poses (n, L, 3): right about the table, wrong about the gain."""
+    """Next poses (n, L, 3): the table is right, the gain is wrong."""
     return move(X[:, None, :3], X[:, None, 3:] + NOISE * rng.standard_normal((len(X), n_particles, 3)))
 
 
@@ -40,7 +41,7 @@ pose[:, 1] += HALF * np.abs(np.sin(pose[:, 2]))
 push = rng.uniform(-1, 1, (2 * n, 3)) * [0.1, 0.1, 0.5]
 X, Y = np.hstack([pose, push]), move(pose, 1.3 * push + NOISE * rng.standard_normal((2 * n, 3)))
 
-# an angle is an axis that closes on itself; ℓ, the rod's radius, says how many metres a radian is worth
+# the angle is a periodic axis; in the SE(2) metric a radian counts as half the rod's length
 grid = Grid((-0.3, 0.0, -np.pi), (0.02, 0.02, 2 * np.pi / 72), (31, 16, 72), periodic=(2,))
 strata = FunctionStrata(contact, ["air", "left end", "right end", "flat"], grid=grid)
 score = NearestParticles(k=8, metric=SE2(length=HALF))

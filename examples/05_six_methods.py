@@ -1,6 +1,7 @@
 """Learn: compare the six methods of the paper on the same transitions, stratum by stratum.
 
 Run: python examples/05_six_methods.py [transitions]
+Explained in: docs/learn/methods.md
 """
 
 import sys
@@ -17,7 +18,7 @@ log, fresh = box.transitions(n, rng), box.transitions(10_000, rng)
 
 found = {}
 for name in METHODS:
-    cap = method(name, box, box.strata, tree=Tree())  # one tree a stratum, where the method sees strata at all
+    cap = method(name, box, box.strata, tree=Tree())  # one tree per stratum, for methods that use strata
     found[name] = cap.fit(log.X, log.Y).coverage(fresh.X, fresh.Y, alpha=0.1)
 
 unit = found["capture"].all.volume

@@ -1,6 +1,7 @@
-"""Learn: calibrate once, save, and ask for regions in a control loop that acts only when it is safe.
+"""Learn: calibrate once, save the calibration, and use its regions in a control loop to avoid corners.
 
 Run: python examples/06_save_load_control_loop.py [transitions]
+Explained in: docs/use/control-loop.md
 """
 
 import sys
@@ -33,4 +34,4 @@ for _ in range(12):
     state = box.step(state, push + box.noise * rng.standard_normal(2), box.true_gain)
     held.append(state in region)
 print(f"ends at {state.round(2)}, {np.linalg.norm(state - goal):.2f} from the goal")
-print(f"{sum(held)} of {len(held)} regions held; {np.median(times):.1f} ms a decision")
+print(f"{sum(held)} of {len(held)} regions held; {np.median(times):.1f} ms per decision")

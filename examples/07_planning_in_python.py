@@ -1,6 +1,7 @@
-"""Learn: plan with regions and plain Python functions: go round a pit, with a model that underestimates every push.
+"""Learn: plan with regions and plain Python functions: go around a pit, with a model that underestimates every push.
 
 Run: python examples/07_planning_in_python.py [samples]
+Explained in: docs/learn/planning.md
 """
 
 import sys
@@ -27,12 +28,12 @@ def step(states, actions, rng):
 
 
 def cost(stage):
-    """Stage costs (N,): the way left, and cells of the region that lie in the pit."""
+    """Stage costs (N,): the remaining distance, and the region cells in the pit."""
     return np.linalg.norm(stage.mean - goal, axis=1) + 10 * stage.hazard
 
 
 def world(state, action, rng):
-    """The true system: next state (2,), and the outcome once it has ended."""
+    """The true system: next state (2,), and the outcome once the episode has ended."""
     after = box.step(state, action + box.noise * rng.standard_normal(2), box.true_gain)
     if np.linalg.norm(after - pit) < pit_radius:
         return after, "fell"

@@ -1,6 +1,7 @@
 """Learn: plan on the marble labyrinth with the compiled planner, record the episode, and make a video of it.
 
 Run: python examples/08_marble_planner.py [samples]
+Explained in: docs/learn/planning.md
 """
 
 import sys
@@ -14,7 +15,7 @@ from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.recorded import recorded_info
 
 options = MarbleOptions()
-task = options.at("center")  # pits and the goal stop the marble, as they always do in planning
+task = options.at("center")  # pits and the goal stop the marble
 data = task.calibration(seed=0)  # two transitions at each point of the paper's grid of states and actions
 cap = task.method("capture", tree=Tree(per_stratum=False, max_leaves=20)).fit(data.X, data.Y)
 

@@ -1,6 +1,7 @@
-"""Learn: from a CSV file of a wheeled robot to regions of poses, with a single stratum and the SE(2) distance.
+"""Learn: go from a CSV file of a wheeled robot to regions of poses, with a single stratum and the SE(2) metric.
 
-Needs matplotlib for the picture. Run: python examples/10_two_wheels.py [log.csv]
+Run: python examples/10_two_wheels.py [log.csv] (needs matplotlib for the picture)
+Explained in: docs/learn/three-robots.md
 """
 
 import sys
@@ -20,7 +21,7 @@ log = read_transitions(
 
 
 def unicycle(X, n_particles, rng):
-    """Poses (n, L, 3) half a second on, of inputs X (n, 5): no slip, and a track width from the data sheet."""
+    """Poses (n, L, 3) after half a second, from inputs X (n, 5): no slip, track width from the data sheet."""
     speed = X[:, None, 3:] + 0.05 * rng.standard_normal((len(X), n_particles, 2))
     forward, turn = speed.mean(axis=-1), (speed[..., 1] - speed[..., 0]) / 0.3
     heading = X[:, None, 2] + 0.25 * turn

@@ -1,6 +1,7 @@
-"""Learn: strata and model from one MuJoCo file: a block pushed among walls, its parameters uncertain.
+"""Learn: get strata and model from one MuJoCo file, for a block pushed among walls with uncertain parameters.
 
-Needs MuJoCo and matplotlib: pip install "capture-cp[sim,view]". Run: python examples/11_block_among_walls.py [rows to use]
+Run: python examples/11_block_among_walls.py [rows to use] (needs MuJoCo and matplotlib: pip install "capture-cp[sim,view]")
+Explained in: docs/learn/three-robots.md
 """
 
 import sys
@@ -28,7 +29,7 @@ strata = ContactStrata(
     grid=Grid((-0.14, -0.1, -np.pi), (0.004, 0.004, np.pi / 30), (71, 51, 60), periodic=(2,)),
 )
 
-# 64 copies of the file with other friction and mass; each particle runs in one of them
+# 64 copies of the model with random friction and mass; each particle uses one of them
 model = mujoco_rollout(
     assets / "sliding-block.xml",
     nstep=50,  # a quarter of a second

@@ -1,6 +1,7 @@
-"""Learn: contacts measured on an arm, configurations given as poses of what it holds: a Panda with a peg.
+"""Learn: measure contacts on an arm whose configurations are poses of the object it holds: a Panda with a peg.
 
-Needs MuJoCo and matplotlib: pip install "capture-cp[sim,view]". Run: python examples/12_panda_peg.py [rows to use]
+Run: python examples/12_panda_peg.py [rows to use] (needs MuJoCo and matplotlib: pip install "capture-cp[sim,view]")
+Explained in: docs/learn/three-robots.md
 """
 
 import sys
@@ -21,7 +22,7 @@ log = read_transitions(
 
 peg, degree = Peg(system="arm"), np.pi / 180
 strata = ContactStrata(
-    peg.true_system().model,  # a compiled model; a path to your arm's MJCF serves as well
+    peg.true_system().model,  # a compiled model, or a path to your arm's MJCF
     pairs=[("peg", ["left", "right"])],  # the blocks on either side of the hole
     coordinates=lambda Y: np.array([inverse_kinematics(pose) for pose in Y]),  # poses (n, 3) to joint angles (n, 7)
     tolerance=0.75e-3,
@@ -35,7 +36,7 @@ score = NearestParticles(k=4, metric=peg.metric)
 cap = Capture(peg.model, strata, score=score, groups=PerStratum(), n_particles=8).fit(log.X[fit], log.Y[fit])
 print(cap.coverage(log.X[check], log.Y[check], alpha=0.1))
 
-region = cap.region([0.002, 0.0265, 0.02, 0.5, -2.5, -1.0], alpha=0.1)  # pressed down beside the hole
+region = cap.region([0.002, 0.0265, 0.02, 0.5, -2.5, -1.0], alpha=0.1)  # pressed down next to the hole
 print(region)
 ax = region.plot()
 ax.set(xlim=(-0.006, 0.012), ylim=(0.018, 0.034), xlabel="x (m)", ylabel="z (m)")

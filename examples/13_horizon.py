@@ -1,6 +1,7 @@
-"""Learn: regions for several steps ahead, calibrated on rollouts: each step by itself, or all steps at once.
+"""Learn: calibrate regions for several steps ahead on rollouts, for each step separately or for all at once.
 
 Run: python examples/13_horizon.py [rollouts]
+Explained in: docs/learn/horizon.md
 """
 
 import sys
@@ -12,21 +13,21 @@ from capture_cp.tasks.box import Box
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 box, rng, horizon = Box(), np.random.default_rng(0), 5
-print(f"{rollouts_needed(0.1, steps=horizon, groups=9, simultaneous=True):,} rollouts are the least for 9 groups a step")
+print(f"{rollouts_needed(0.1, steps=horizon, groups=9, simultaneous=True):,} rollouts needed for 9 groups per step")
 
 
 def model(states, actions, rng):
-    """The rough model, one particle a row: next states (n, 2). It underestimates every push."""
+    """The rough model, one particle per row: next states (n, 2). It underestimates every push."""
     return box.step(states, actions + box.noise * rng.standard_normal(actions.shape), gain=1.0)
 
 
 def true_system(states, actions, rng):
-    """What really happens; on a robot, cut rollouts from logs instead: Rollouts.from_episodes."""
+    """The true system; on a robot, cut rollouts from logs instead: Rollouts.from_episodes."""
     return box.step(states, actions + box.noise * rng.standard_normal(actions.shape), gain=box.true_gain)
 
 
 def rollouts(n):
-    """Starts and actions as they will be met, actions decided beforehand."""
+    """n open-loop rollouts, with starts and actions drawn as in later use."""
     starts, actions = box.transitions(n, rng).state, rng.uniform(-0.15, 0.15, size=(n, horizon, 2))
     return Rollouts.simulate(true_system, starts, actions, axes=(0, 1), rng=rng)
 

@@ -1,6 +1,7 @@
-"""Learn: keep nine in ten steps inside their regions while the robot changes under them.
+"""Learn: adapt regions online, so that 90% of steps stay inside them when the robot changes.
 
 Run: python examples/14_online.py [steps]
+Explained in: docs/learn/closed-loop.md
 """
 
 import sys
@@ -16,7 +17,7 @@ box, rng = Box(), np.random.default_rng(0)
 log = box.transitions(10_000, rng)
 cap = Capture(box.model, box.strata).fit(log.X, log.Y)
 
-# half-way, the robot begins to move half as far again; neither the model nor the calibration knows
+# halfway, the true gain grows by half; model and calibration stay the same
 before, after = box.transitions(steps // 2, rng), replace(box, true_gain=1.5 * box.true_gain).transitions(steps // 2, rng)
 X, Y = np.concatenate([before.X, after.X]), np.concatenate([before.Y, after.Y])
 particles = cap.predict(X)
@@ -24,11 +25,11 @@ m, changed = box.strata.index(Y), np.arange(len(X)) >= steps // 2
 
 held = {"fixed": cap.contains(X, Y, alpha=0.1, prediction=particles)}
 adaptives = {
-    "alpha": AdaptiveAlpha(cap, alpha=0.1, gamma=0.05),  # the failure rate moves; a region may become the whole stratum
-    "scale": AdaptiveScale(cap, alpha=0.1, eta=0.2, floor=0.01),  # a factor on the thresholds moves
+    "alpha": AdaptiveAlpha(cap, alpha=0.1, gamma=0.05),  # adapts the failure rate; a region may become the whole stratum
+    "scale": AdaptiveScale(cap, alpha=0.1, eta=0.2, floor=0.01),  # adapts a factor on the thresholds
 }
 for name, adaptive in adaptives.items():
-    # after every executed step, a control loop says where the robot was, what it did and where it went
+    # after every executed step, a control loop passes state, action and next configuration
     held[name] = np.array([adaptive.observe(x, y, seen) for x, y, seen in zip(X, Y, particles)])
 
 for name, inside in held.items():
@@ -36,4 +37,4 @@ for name, inside in held.items():
     print(f"{name}: held after the change: {', '.join(shares)}")
 print(f"thresholds are now multiplied by {adaptives['scale'].factors.round(2)}")
 alpha = adaptives["alpha"]
-print(f"alpha can be off by {alpha.bound(alpha.steps).round(3)} at most after {alpha.steps} steps, whatever happens")
+print(f"after {alpha.steps} steps, the failure rate is within {alpha.bound(alpha.steps).round(3)} of alpha for any data")

@@ -1,6 +1,7 @@
-"""Learn: plan with pytorch_mppi on the marble labyrinth, and charge its samples for the calibrated regions of their steps.
+"""Learn: plan with pytorch_mppi on the marble labyrinth, with calibrated regions in its cost.
 
-Run: python examples/16_pytorch_mppi.py [samples]          (needs pytorch_mppi: make peers)
+Run: python examples/16_pytorch_mppi.py [samples] (needs pytorch_mppi: make peers)
+Explained in: docs/use/other-planners.md
 """
 
 import sys
@@ -21,19 +22,19 @@ data = task.calibration(seed=0)
 cap = task.method("capture").fit(data.X, data.Y)  # 16 particles
 task = task.in_closed_loop  # pits stop the marble
 regions = TorchMPPICost(RegionCost(cap, task.hazard, alpha=0.1, weight=250.0), axes=task.axes)
-params = marble_params(task, task.model_gain)  # has the way left to the goal, of every cell
+params = marble_params(task, task.model_gain)  # holds the remaining distance to the goal for every cell
 
 
 def dynamics(states, actions):
-    """Next states of all particles of all samples, (16 * samples, 6), each with noise of its own."""
+    """Next states of all particles of all samples, (16 * samples, 6), each with its own noise."""
     noise = task.noise * torch.randn(actions.shape, dtype=states.dtype)
     after, outcomes = task.step(states.numpy(), actions.numpy(), noise.numpy(), task.model_gain)
-    after[np.ix_(outcomes == AT_GOAL, task.axes)] = params.goal[:2]  # stops at its rim, with nothing left to go
+    after[np.ix_(outcomes == AT_GOAL, task.axes)] = params.goal[:2]  # it stops at the rim: no distance remains
     return torch.from_numpy(after)
 
 
 def running_cost(states, actions):
-    """30 for every metre that is left to the goal."""
+    """30 per metre of remaining distance to the goal."""
     place = (states[:, [0, 2]].numpy() - params.origin) / params.spacing
     return 30.0 * torch.from_numpy(map_coordinates(params.field, place.T, order=1, mode="nearest"))
 
@@ -44,12 +45,13 @@ controller = MPPI(
     dynamics, running_cost, 6, noise, SAMPLES, horizon=6, u_min=-bound, u_max=bound,
     terminal_state_cost=regions, rollout_samples=cap.n_particles,
 )  # fmt: skip
-regions.watch(controller)  # to know the state that plans start from
+regions.watch(controller)  # reads the state that plans start from
 (state,), outcome, steps, rng = task.starts(1), None, 0, np.random.default_rng(1)
 act = task.closed_loop(state)
 while outcome is None and steps < task.max_steps:
     before = torch.from_numpy(state)
-    controller.lambda_ = max(0.04 * 6 * running_cost(before[None], None).item(), 0.01)  # a share of standing still
+    # the temperature is a fraction of the cost of standing still
+    controller.lambda_ = max(0.04 * 6 * running_cost(before[None], None).item(), 0.01)
     state, outcome = act(state, controller.command(before).numpy(), rng)
     steps += 1
-print(f"{outcome or 'time is up'} after {steps} steps")
+print(f"{outcome or 'timed out'} after {steps} steps")

@@ -1,4 +1,4 @@
-"""Every example runs from start to end, and says what it set out to show."""
+"""Every example runs, prints what it should, and names the page of the documentation that explains it."""
 
 import re
 import runpy
@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
-#: A size that makes it fast, and what must be among its words.
+#: A size that makes it fast, and words that it must print.
 RUNS = {
     "01_quick_start": ("3000", "corner"),
     "02_your_model_and_data": (None, "Region(alpha=0.1: free"),
@@ -40,7 +41,7 @@ FILES = {
     "12_panda_peg": "peg.png",
     "13_horizon": "box.horizon",
 }
-#: Other people's planners: run by `make peers`, which has an environment of its own for them.
+#: Other people's planners: run by `make peers`, which has a separate environment for them.
 PEERS = {"16_pytorch_mppi", "17_judo", "18_region_cost"}
 MUJOCO = ("09_peg", "11_block_among_walls", "12_panda_peg")
 
@@ -55,7 +56,7 @@ def test_example_runs(script, tmp_path, monkeypatch, capsys):
 
 
 def check_run(script, tmp_path, monkeypatch, capsys):
-    """Run an example in an empty folder; what it prints and writes must be what is listed above."""
+    """Run an example in an empty folder; it must print the words and write the file listed above."""
     size, words = RUNS[script.stem]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script), *([size] if size else [])])
@@ -65,15 +66,30 @@ def check_run(script, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_example_is_short_and_says_what_one_learns(script):
+def test_example_is_short_and_states_what_you_learn(script):
     text = script.read_text(encoding="utf-8")
-    assert len(text.splitlines()) < 65
+    assert len(text.splitlines()) < 60
     assert text.startswith('"""Learn: ')
     assert f"Run: python examples/{script.name}" in text
 
 
-def test_the_list_names_every_example_in_order():
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_the_page_that_explains_an_example_mentions_it(script):
+    page = ROOT / explaining_page(script)
+    assert page.is_file(), f"{page} does not exist"
+    assert f"examples/{script.name}" in page.read_text(encoding="utf-8")
+
+
+def test_the_list_names_every_example_in_order_and_links_its_page():
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
-    listed, linked = zip(*re.findall(r"^\| \[`(\S+)`\]\((\S+)\)", text, flags=re.MULTILINE))
+    listed, linked, pages = zip(*re.findall(r"^\| \[`(\S+)`\]\((\S+)\) \|.*\| \[[^]]+\]\((\S+)\) \|$", text, re.MULTILINE))
     assert linked == listed
     assert list(listed) == [script.name for script in SCRIPTS] == [f"{name}.py" for name in RUNS]
+    assert list(pages) == [f"../{explaining_page(script)}" for script in SCRIPTS]
+
+
+def explaining_page(script):
+    """The page of the documentation named in a script's docstring, relative to the repository."""
+    found = re.search(r"^Explained in: (docs/\S+\.md)$", script.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found, f'{script.name} has no line "Explained in: docs/....md"'
+    return found[1]

@@ -78,7 +78,7 @@ def test_an_array_that_is_not_what_it_claims_is_refused(tmp_path, entry):
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
     npz(tmp_path / "log.npz", x=npy((20_000_000,), body=bytes(160_000_000)))
     refused(tmp_path / "log.npz", "states 160,000,128 unpacked bytes in a file of .* far more than any log")
-    with pytest.raises(CaptureError, match="is not an episode of ours"):
+    with pytest.raises(CaptureError, match="is not a capture-cp episode"):
         Episode.load(tmp_path / "log.npz")
 
 
@@ -173,7 +173,7 @@ def test_an_episode_of_other_arrays_is_refused(tmp_path):
         {"header": np.array("[" * 50_000)},
     ):
         np.savez(tmp_path / "run.npz", **(whole | change))
-        with pytest.raises(CaptureError, match="is not an episode of ours, or is damaged"):
+        with pytest.raises(CaptureError, match="is not a capture-cp episode, or is damaged"):
             Episode.load(tmp_path / "run.npz")
 
 

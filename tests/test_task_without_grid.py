@@ -211,7 +211,7 @@ def test_regions_without_end_are_looked_through_as_far_as_inputs_lie_apart():
     planner = task.planner(cap, task.rows["capture"].planner, alpha=0.01)
     assert np.isfinite(planner.plan(task.starts(1)[0])).all()
     rest = task.model_step, partial(task.cost, weights=None), on_patch, task.axes, 0.01
-    with pytest.raises(CaptureError, match="without cells a hazard cannot be looked for"):
+    with pytest.raises(CaptureError, match="without grid cells a hazard cannot be"):
         PythonRollout(cap, *rest)(task.starts(1)[0], np.zeros((2, 1, 4)), 0)
     with pytest.raises(CaptureError, match="farthest is -1; expected a positive number"):
         PythonRollout(cap, *rest, farthest=-1)

@@ -214,14 +214,14 @@ def test_missing_episodes_are_refused(capsys, tmp_path):
 
 def test_damaged_episodes_are_refused(capsys, run, tmp_path):
     run.write_bytes(run.read_bytes()[:-400])
-    assert "is not an episode of ours, or is damaged" in refused(capsys, "video", run, "--out", tmp_path / "run.gif")
+    assert "is not a capture-cp episode, or is damaged" in refused(capsys, "video", run, "--out", tmp_path / "run.gif")
     assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
 
 
 def test_foreign_archives_are_refused(capsys, tmp_path):
     with zipfile.ZipFile(tmp_path / "run.npz", "w") as archive:
         archive.writestr("states.npy", b"not an array")
-    assert "is not an episode" in refused(capsys, "video", tmp_path / "run.npz", "--out", tmp_path / "run.gif")
+    assert "is not a capture-cp episode" in refused(capsys, "video", tmp_path / "run.npz", "--out", tmp_path / "run.gif")
 
 
 def test_missing_ffmpeg_is_told_with_a_way_out(capsys, run, monkeypatch):

@@ -1,1 +1,1 @@
-"""Benchmarks of the GPU; each runs by itself with `python -m` and needs none of the command line's libraries."""
+"""GPU benchmarks; each runs on its own with `python -m` and needs none of the command line's libraries."""

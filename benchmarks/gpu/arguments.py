@@ -1,4 +1,4 @@
-"""What the benchmarks take from the command line, refused before the work and not after it."""
+"""Command-line arguments of the benchmarks, checked before any work starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def at_least_one(text: str) -> int:
 
 
 def result_file(text: str) -> Path:
-    """A file that can be written."""
+    """A writable file."""
     try:
         check_writable(Path(text))
     except CaptureError as error:

@@ -1,8 +1,8 @@
-"""The paper's marble coverage study on a GPU, timed by stages, and checked against the processor.
+"""The paper's marble coverage study on a GPU, timed by stages, and checked against the CPU.
 
     python -m benchmarks.gpu.coverage --out coverage.json
 
-Needs neither tyro nor rich: it is for the bare machine that has the GPU.
+Needs neither tyro nor rich, so that it runs on a bare GPU machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from capture_cp.tasks.task import TestSet
 ALPHA = 0.1
 #: The tree of `capture coverage marble`.
 TREE = Tree(per_stratum=False, min_leaf=700, max_leaves=None)
-#: Test inputs, and outcomes of each, whose every membership is compared with the processor's.
+#: Number of test inputs, and of outcomes of each, whose memberships are all compared with those of the CPU.
 COMPARED, COMPARED_DRAWS = 2048, 1000
 
 
@@ -57,10 +57,10 @@ class Stopwatch:
 
 
 def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, inputs: int | None = None) -> dict[str, Any]:
-    """Time the study on these maps with `mc` outcomes an input, and compare a part of it with the processor.
+    """Time the study on these maps with `mc` outcomes per input, and compare a part of it with the CPU.
 
-    `inputs` takes only so many test inputs of each map. The whole study is timed as `capture coverage marble --device cuda`
-    does it, with what the processor and the GPU do at the same time; the stages are timed one after the other.
+    `inputs` limits the test inputs of each map. The whole study is timed as `capture coverage marble --device cuda` runs it,
+    with CPU and GPU working at the same time; the stages are timed one after the other.
     """
     cuda = require_cuda()
     tasks = {name: Marble(load_map(name)) for name in maps}
@@ -92,7 +92,7 @@ def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, 
 
 
 def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, Any]:
-    """Outcomes, strata, memberships, thresholds and cells of a part of X (n, 8), by the GPU and by the processor."""
+    """Outcomes, strata, memberships, thresholds and cells of a part of X (n, 8), by the GPU and by the CPU."""
     from numba import cuda
 
     from capture_cp.tasks.marble.cuda import OutcomesOnCuda
@@ -133,7 +133,7 @@ def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, An
 
 
 def _different_sums(caps: dict[str, Capture], task: Marble, X: Floats, draws: int) -> dict[str, int]:
-    """How many sums of each method the streamed counting on the GPU has that the processor has not."""
+    """For each method, the number of sums of the streamed GPU counting that differ from the CPU's."""
     test = TestSet(X, partial(task.outcomes, seed=task.seed_here(0)))
     ours, theirs = _counts(caps, task, X, draws), count(caps, task, test, Question(draws, ALPHA), slice(0, len(X)))
     return {name: int((ours[name].sums != theirs[name].sums).sum()) for name in caps}
@@ -156,7 +156,7 @@ def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
 
 
 def calibrate(task: Marble) -> dict[str, Capture]:
-    """The methods of one map, as the study calibrates them."""
+    """The methods of one map, calibrated as in the study."""
     return fit_methods(task, METHODS, task.calibration(0), 0, tree=TREE)
 
 
@@ -165,7 +165,7 @@ def _calibrate_part(tasks: Sequence[Marble], number: int) -> dict[str, Capture]:
 
 
 def _stages(cuda: Any, calibrated: Any, tasks: dict[str, Marble], X: dict[str, Floats], mc: int) -> dict[str, float]:
-    """The same work once more, a stage at a time; calibrating in one process."""
+    """The same work again, one stage at a time; calibration in one process."""
     clock = Stopwatch(cuda)
     for name, task in tasks.items():
         with clock("calibrating"):
@@ -176,13 +176,13 @@ def _stages(cuda: Any, calibrated: Any, tasks: dict[str, Marble], X: dict[str, F
 
 
 def _warm_up(task: Marble) -> None:
-    """Compile every kernel: those of the processor, and those of the GPU for one part."""
+    """Compile every kernel: those of the CPU, and those of the GPU for one part."""
     data = task.calibration(0, 7000)
     _counts(fit_methods(task, METHODS, data, 0, tree=TREE), task, data.X[:100], 10)
 
 
 def table(report: dict[str, Any]) -> str:
-    """The figures that matter, in lines."""
+    """The main figures as lines of text."""
     each = report["agreement"].values()
     compared = [found for of_map in each for found in of_map["methods"].values()]
     memberships, others = (sum(found[key] for found in compared) for key in ("memberships", "memberships_that_differ"))
@@ -191,15 +191,15 @@ def table(report: dict[str, Any]) -> str:
     whole = {f"whole study, calibrated by {report['jobs']}": report["whole_seconds"]}
     times = report["stage_seconds"] | whole | {"compiling, before that": report["compiling_seconds"]}
     lines += [f"{stage:30} {seconds:8.1f} s" for stage, seconds in times.items()]
-    lines += [f"{'per cent inside':14} " + " ".join(f"{name:>8}" for name in ("all", *STRATA))]
+    lines += [f"{'% inside':14} " + " ".join(f"{name:>8}" for name in ("all", *STRATA))]
     for name, inside in report["coverage"].items():
         lines += [f"{name:14} " + " ".join(f"{100 * inside[s][0]:8.1f}" for s in ("all", *STRATA) if s in inside)]
-    lines += [f"GPU and processor: {others:,} of {memberships:,} memberships and {moved:,} of {outcomes:,} outcomes differ"]
+    lines += [f"GPU and CPU: {others:,} of {memberships:,} memberships and {moved:,} of {outcomes:,} outcomes differ"]
     return "\n".join(lines)
 
 
 def _coverage(counts: dict[str, Counts], strata: tuple[str, ...]) -> dict[str, Any]:
-    """Per cent inside by stratum, with 95% intervals over test inputs, and the mean number of cells."""
+    """Percentage inside by stratum, with 95% intervals over test inputs, and the mean number of cells."""
     found = {}
     for name, counted in counts.items():
         rows = counted.coverage(ALPHA, strata)
@@ -217,12 +217,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark, print its report and write it to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=result_file, help="JSON file for the report")
-    parser.add_argument("--mc", type=at_least_one, default=10_000, help="outcomes of each test input")
+    parser.add_argument("--mc", type=at_least_one, default=10_000, help="outcomes per test input")
     parser.add_argument("--maps", nargs="+", default=list(MAP_NAMES))
     parser.add_argument(
         "--jobs", type=at_least_one, default=min(len(MAP_NAMES), os.cpu_count() or 1), help="processes that calibrate"
     )
-    parser.add_argument("--inputs", type=at_least_one, help="only so many test inputs of each map")
+    parser.add_argument("--inputs", type=at_least_one, help="maximum number of test inputs per map")
     given = parser.parse_args(arguments)
     try:
         report = benchmark(given.maps, given.mc, given.jobs, given.inputs)

@@ -1,4 +1,4 @@
-"""How much faster a GPU is at the peg's parts, and whether it agrees: python -m benchmarks.gpu.peg.
+"""Speed of the peg's parts on a GPU compared with the CPU, and their agreement: python -m benchmarks.gpu.peg.
 
 Each job runs on both devices in turn; times are medians, from NumPy arrays to NumPy arrays. Needs neither MuJoCo nor the
 command line's libraries.
@@ -42,7 +42,7 @@ Measured = tuple[Comparison, Agreement]
 
 
 def stand_in(task: Peg, n: int, rng: np.random.Generator) -> Capture:
-    """`capture`, fitted to transitions of the model moved too far by the true gain: a stand-in for the true system."""
+    """`capture`, fitted to transitions of the model scaled by the true gain, in place of the true system."""
     X = task.inputs(n, rng)
     further = X.copy()
     further[:, 3:] *= task.settings.gain
@@ -50,7 +50,7 @@ def stand_in(task: Peg, n: int, rng: np.random.Generator) -> Capture:
 
 
 def measured(task: Peg, inputs: int, samples: list[int], seed: int) -> Iterator[Measured]:
-    """Every job, and what its answers on the two devices differ by."""
+    """Every job, and the differences between its results on the two devices."""
     rng = np.random.default_rng(seed)
     yield _grid(task)
     yield _model(task, inputs, rng)
@@ -153,12 +153,12 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Time the jobs, print a table, and write it if asked."""
+    """Time the jobs, print a table, and optionally write it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=result_file, help="Also write the rows to this JSON file.")
     parser.add_argument("--inputs", type=at_least_one, default=125_000, help="Inputs of the model, 8 particles each.")
-    parser.add_argument("--samples", type=at_least_one, nargs="+", default=[128, 1024, 4096], help="Sequences a plan.")
-    parser.add_argument("--rounds", type=at_least_one, default=7, help="Times each job is run on each device.")
+    parser.add_argument("--samples", type=at_least_one, nargs="+", default=[128, 1024, 4096], help="Sequences per plan.")
+    parser.add_argument("--rounds", type=at_least_one, default=7, help="How often each job is run on each device.")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args(arguments)
     try:

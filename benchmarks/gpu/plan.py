@@ -1,4 +1,4 @@
-"""The marble's plan on a GPU: how long it takes, beside what else could make it, and whether it is the processor's plan.
+"""The marble's plan on a GPU: its time compared with alternatives, and its agreement with the CPU.
 
     python -m benchmarks.gpu.plan --out plan.json
 
@@ -38,12 +38,12 @@ from capture_cp.tasks.marble.planner import PLANNER, marble_planner
 
 PARTS = ("plan", "torch", "scaling", "agreement")
 MOST_STEPS = 30  # of a closed-loop run
-DIFFERENT = 1e-9  # from which on two stage costs count as different
+DIFFERENT = 1e-9  # smallest difference of two stage costs that counts
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure, and how large."""
+    """What to measure, and at which size."""
 
     parts: Sequence[str] = PARTS
     maps: Sequence[str] = MAP_NAMES
@@ -75,17 +75,17 @@ class Options:
 
 
 class Benchmark:
-    """All parts; what one of them needs of another is made once."""
+    """All parts; results that several parts need are computed once."""
 
     def __init__(self, options: Options, tell: Callable[[str], None]) -> None:
         self.cuda, self.options, self.tell, self.began = require_cuda(), options, tell, time.perf_counter()
 
     def say(self, text: str) -> None:
-        """Tell how far it is."""
+        """Report progress."""
         self.tell(f"{time.perf_counter() - self.began:7.1f} s  {text}")
 
     def run(self, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """The figures of every part that was asked for, handed to `keep` after each; of a part that fails, its error."""
+        """The figures of every requested part, passed to `keep` after each; for a part that fails, its error."""
         parts = {"plan": self.plan, "torch": self.torch, "scaling": self.scaling, "agreement": self.agreement}
         name = getattr(self.cuda.current_context().device, "name", "simulator")
         device = name.decode() if isinstance(name, bytes) else str(name)
@@ -99,7 +99,7 @@ class Benchmark:
             self.say(f"part {part}")
             try:
                 report[part] = parts[part]()
-            except Exception as error:  # whatever it is, the other parts still have something to say
+            except Exception as error:  # of any kind: the other parts still run
                 report["errors"][part] = f"{type(error).__name__}: {error}"
                 self.say(f"part {part} failed\n{traceback.format_exc()}")
             report["seconds"] = time.perf_counter() - self.began
@@ -123,7 +123,7 @@ class Benchmark:
     # -- the plan -----------------------------------------------------------------------------------------------------
 
     def plan(self) -> dict[str, Any]:
-        """Times of the plan end to end and of its kernels, over all states; the least that its arithmetic takes."""
+        """Times of the plan end to end and of its kernels, over all states; and the lower bound from its arithmetic."""
         from benchmarks.gpu import plan_floor as floors
 
         runs = self.runs.values()
@@ -143,10 +143,10 @@ class Benchmark:
         report["floor"]["roll_out_over_floor"] = report["kernels"]["roll_out"]["median_us"] / report["floor"]["floor_us"]
         return report
 
-    # -- beside others ------------------------------------------------------------------------------------------------
+    # -- compared with others -----------------------------------------------------------------------------------------
 
     def torch(self) -> dict[str, Any]:
-        """The plan on the first map beside that of PyTorch, in several ways, and of the processor."""
+        """The plan on the first map compared with PyTorch, in several ways, and with the CPU."""
         from benchmarks.gpu.plan_torch import contenders
 
         run, o = self.first, self.options
@@ -167,7 +167,7 @@ class Benchmark:
     # -- scaling ------------------------------------------------------------------------------------------------------
 
     def scaling(self) -> dict[str, Any]:
-        """Plans a second from one state against samples, horizon, particles and plans at a time."""
+        """Plans per second from one state against samples, horizon, particles and plans at a time."""
         o, L = self.options, self.first.cap.n_particles
         base = {"samples": o.samples, "horizon": o.horizon, "particles": L, "plans": 1}
         series = {
@@ -208,7 +208,7 @@ class Benchmark:
     # -- agreement ----------------------------------------------------------------------------------------------------
 
     def agreement(self) -> dict[str, Any]:
-        """Stage costs of the same sequences and noise by GPU and processor: capture everywhere, others on a map each."""
+        """Stage costs of the same sequences and noise by GPU and CPU: capture everywhere, others on one map each."""
         rows = []
         for number, (name, run) in enumerate(self.runs.items()):
             others = [m for m in METHODS if m != "capture"][number :: len(self.runs)]
@@ -245,7 +245,7 @@ class Benchmark:
 
 
 def write(report: dict[str, Any], path: Path | None) -> None:
-    """The report as JSON, if a file was named."""
+    """Write the report as JSON, if a file was given."""
     if path is not None:
         write_json(path, report)
 
@@ -269,7 +269,7 @@ def _options(arguments: Sequence[str] | None) -> tuple[Options, Path | None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark, print its table, and write it if asked."""
+    """Run the benchmark, print its table, and optionally write it."""
     try:
         options, out = _options(arguments)
         report = Benchmark(options, lambda text: print(text, flush=True)).run(lambda report: write(report, out))

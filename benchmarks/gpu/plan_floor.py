@@ -1,8 +1,8 @@
-"""What a plan of the marble costs at least on a GPU: its arithmetic, counted from the source, over the card's rate.
+"""A lower bound on the time of a marble plan on a GPU: its arithmetic, counted from the source, over the card's rate.
 
-Counted are float64 instructions: an addition, a multiplication, a comparison, a conversion, or a multiplication and an
-addition in one. The card starts 64 of them a clock on each multiprocessor; half of the "34 TFLOP/s without tensor cores" of
-its data sheet, where one that multiplies and adds counts twice. Integer work, loads and divergence come on top.
+Counted are float64 instructions: an addition, a multiplication, a comparison, a conversion, or a fused multiply-add. The
+card issues 64 of them per clock on each multiprocessor; half of the "34 TFLOP/s without tensor cores" of its data sheet,
+where a fused multiply-add counts twice. Integer work, loads and divergence are extra.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from benchmarks.gpu.timing import device_seconds
 from capture_cp.planning.cuda.layout import Sizes
 from capture_cp.tasks.marble import dynamics
 
-#: Of an H200, by its data sheet.
+#: Data sheet values of an H200.
 INSTRUCTIONS_A_SECOND = 34e12 / 2
 BYTES_A_SECOND = 4.8e12
 
-# What CUDA's library functions compile to for this card, special cases aside.
+# Instructions of CUDA's library functions on this card, without special cases.
 ROOT, LOG, SINE, DIVISION = 8, 30, 18, 10
-CHAINS = 8  # of multiplications and additions that a thread has under way when rates are measured
+CHAINS = 8  # independent chains of multiply-adds per thread when rates are measured
 
 
 def particle_step_instructions(pits: int) -> dict[str, int]:
-    """Float64 instructions of one particle's control step in the open, on a map with so many pits."""
+    """Float64 instructions of one particle's control step away from obstacles, on a map with so many pits."""
     uniform = 3  # convert, add, multiply
     # normal_pair: two uniforms, a radius, an angle, its cosine and sine, two products
     noise = 2 * uniform + (LOG + 1 + ROOT) + 1 + 2 * SINE + 2
@@ -35,13 +35,13 @@ def particle_step_instructions(pits: int) -> dict[str, int]:
     substep = 2 * (1 + (4 + clip) + (1 + clip)) + 1
     # contents_at: its square (subtract, multiply, compare, convert; on two axes), how far it went (4)
     met = 2 * 4 + 4
-    # noise on the action and its clip on two axes; is it in a pit or at the goal (two differences, two products, compare)
+    # noise on the action and its clip on two axes; test for a pit or the goal (two differences, two products, compare)
     around = 2 * (1 + clip) + (pits + 1) * 6
     return {"noise": noise, "motion": around + dynamics.SUBSTEPS * (substep + met)}
 
 
 def region_instructions(sizes: Sizes) -> int:
-    """Float64 instructions of a sequence's step for region and cost, where no hazard cell is within reach."""
+    """Float64 instructions of a sequence's step for region and cost, if no hazard cell is within reach."""
     means, spread = sizes.state * (sizes.particles + 1), sizes.axes * 2 * sizes.particles
     bounds = 3 * ROOT + 6 + sizes.strata * (ROOT + 4)  # kth_at_most, sure_and_possible
     rows = 8  # runs_within
@@ -50,7 +50,7 @@ def region_instructions(sizes: Sizes) -> int:
 
 
 def floor(samples: int, horizon: int, sizes: Sizes, pits: int) -> dict[str, Any]:
-    """Instructions, bytes and least time (µs) of one plan.
+    """Instructions, bytes and minimum time (µs) of one plan.
 
     Bytes: sequences are written once and read twice, by the rollout and by the average; costs are written and read once.
     """
@@ -72,7 +72,7 @@ def floor(samples: int, horizon: int, sizes: Sizes, pits: int) -> dict[str, Any]
 
 @cuda.jit(cache=True)
 def multiply_and_add(out, steps, by):
-    """Nothing but multiplications and additions, CHAINS of them independent of each other."""
+    """Only multiplications and additions, in CHAINS independent chains."""
     i = cuda.grid(1)
     a, b, c, d = 1.0 * i, 2.0 * i, 3.0 * i, 4.0 * i
     e, f, g, h = 5.0 * i, 6.0 * i, 7.0 * i, 8.0 * i
@@ -83,7 +83,7 @@ def multiply_and_add(out, steps, by):
 
 
 def measured_rates(blocks: int = 132 * 32, threads: int = 256, steps: int = 4096, numbers: int = 2**26) -> dict[str, float]:
-    """What the card reaches: float64 multiply-and-add instructions a second, and bytes a second of a copy."""
+    """Measured rates of the card: float64 multiply-add instructions per second, and bytes per second of a copy."""
     out = cuda.device_array(blocks * threads, np.float64)
     source, target = (cuda.device_array(numbers, np.float64) for _ in range(2))
     arithmetic = min(device_seconds(lambda: multiply_and_add[blocks, threads](out, steps, 0.999)))

@@ -1,4 +1,4 @@
-"""Closed-loop runs planned on a GPU, whose states the benchmark of plans starts from."""
+"""Closed-loop runs planned on a GPU; the benchmark of plans starts from their states."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def table(report: dict[str, Any]) -> str:
-    """The figures that matter, in lines."""
+    """The main figures as lines of text."""
     lines = [f"Plan of {report['settings']['samples']} x {report['settings']['horizon']} x 16, {report['device']}"]
     if "plan" in report:
         found, floor = report["plan"], report["plan"]["floor"]
@@ -14,7 +14,7 @@ def table(report: dict[str, Any]) -> str:
         lines += [f"{'microseconds':34} {'median':>9} {'99%':>9} {'worst':>9}"]
         lines += [f"{k:34} {v['median_us']:9.1f} {v['p99_us']:9.1f} {v['worst_us']:9.1f}" for k, v in every.items()]
         lines += [
-            f"{'least for its arithmetic':34} {floor['floor_us']:9.1f}, roll_out {floor['roll_out_over_floor']:.1f} times"
+            f"{'lower bound by arithmetic':34} {floor['floor_us']:9.1f}, roll_out {floor['roll_out_over_floor']:.1f} times"
         ]
     if "torch" in report:
         lines += [f"{'plan, map ' + report['settings']['maps'][0]:34} {'median':>9} {'99%':>9} {'times ours':>11}"]
@@ -33,7 +33,7 @@ def table(report: dict[str, Any]) -> str:
     if "agreement" in report:
         found = report["agreement"]
         lines += [
-            f"GPU and processor: {found['different']:,} of {found['stages']:,} stage costs differ by more than "
+            f"GPU and CPU: {found['different']:,} of {found['stages']:,} stage costs differ by more than "
             f"{found['tolerance']:g}, by at most {found['largest_difference']:.3g}"
         ]
     return "\n".join([*lines, *(f"part {part} failed: {why}" for part, why in report["errors"].items())])

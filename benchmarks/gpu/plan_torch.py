@@ -1,4 +1,4 @@
-"""The marble's plan in PyTorch as a GPU can run it: eager, recorded as a CUDA graph, compiled."""
+"""The marble's plan in PyTorch in several forms on a GPU: eager, recorded as a CUDA graph, compiled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.tasks.marble.planner import marble_params
 from capture_cp.tasks.marble.task import Marble
 
-# PyTorch's compiler keeps a crowd of processes at hand, which would take the cores from those that are timed.
+# PyTorch's compiler keeps many worker processes, which would take cores from the timed ones.
 torch._inductor.config.compile_threads = 1
 
 COMPARED = 4  # states whose costs are compared
@@ -31,9 +31,9 @@ Plan = Callable[[Floats], Any]
 def contenders(
     task: Marble, cap: Capture, planner: MPPI, states: Floats, compile_limit: int, say: Callable[[str], None]
 ) -> tuple[dict[str, Plan], dict[str, Any]]:
-    """PyTorch's plans by name, and what is to be said of them: those that are missing, and how far their costs are off.
+    """PyTorch's plans by name, and notes on them: missing ones, and the error of their costs.
 
-    On the processor where PyTorch knows no GPU. `planner` has the settings; its rollout gives the costs to compare with.
+    On the CPU if PyTorch finds no GPU. `planner` has the settings; its rollout gives the costs to compare with.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rollout = TorchRollout(cap, task, marble_params(task, task.model_gain), ALPHA, device)
@@ -51,7 +51,7 @@ def contenders(
             if device == "cuda":
                 recorded.plan(states[0])
                 plans[f"PyTorch {way}, CUDA graph"] = recorded.record().plan
-        except (Exception, TooLong) as error:  # a compiler may fail in any way, and then that is the answer
+        except (Exception, TooLong) as error:  # a compiler may fail in any way, and that is then the result
             missing[f"PyTorch {way}"] = f"did not compile: {type(error).__name__}: {str(error).strip()[:300]}"
             say(f"PyTorch {way} {missing[f'PyTorch {way}']}")
     report = {"torch": torch.__version__, "device": device, "missing": missing, "first_plan_seconds": first_plans}
@@ -59,7 +59,7 @@ def contenders(
 
 
 def compared(rollout: TorchRollout, planner: MPPI, states: Floats) -> dict[str, float]:
-    """How far PyTorch's mean stage costs are from ours over the same sequences, each with noise of its own.
+    """How far PyTorch's mean stage costs are from ours over the same sequences, each with its own noise.
 
     In standard errors of the difference, the largest over steps and states.
     """
@@ -74,12 +74,12 @@ def compared(rollout: TorchRollout, planner: MPPI, states: Floats) -> dict[str, 
 
 
 class TooLong(BaseException):
-    """A time limit has passed. No Exception, which the compiler would take for one of its own and go on."""
+    """A time limit has passed. Not an Exception, which the compiler would catch and continue."""
 
 
 @contextmanager
 def _time_limit(seconds: int) -> Iterator[None]:
-    """Give up what is inside after so long; every second once more, should something have caught it."""
+    """Stop the enclosed work after so long; repeated every second in case something caught it."""
 
     def stop(*_: Any) -> None:
         raise TooLong(f"stopped after {seconds} s")

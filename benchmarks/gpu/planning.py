@@ -1,7 +1,7 @@
 """The paper's Table 2 with many more episodes and calibrations, on a GPU: python -m benchmarks.gpu.planning.
 
-The same rows as `capture plan marble --device cuda --seed SEED`, timed, for several seeds: each has calibration data and
-episodes of its own. Needs none of the command line's libraries.
+The same rows as `capture plan marble --device cuda --seed SEED`, timed, for several seeds: each has its own calibration
+data and episodes. Needs none of the command line's libraries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ALPHA = 0.1  # as in the study
 def rows(
     maps: Sequence[str], methods: Sequence[str], episodes: int, seeds: Sequence[int], variant: bool
 ) -> Iterator[dict[str, Any]]:
-    """A row of the table for every map, method and seed, with the seconds that its calibration and its episodes took."""
+    """A row of the table for every map, method and seed, with the seconds taken by its calibration and its episodes."""
     for map_name in maps:
         task = Marble(tuning_variant(load_map(map_name)) if variant else load_map(map_name))
         for name, seed in product(methods, seeds):
@@ -47,7 +47,7 @@ def rows(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the table, print a line a row, and write them all."""
+    """Run the table, print one line per row, and write them all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--maps", nargs="+", default=MAP_NAMES)
     parser.add_argument("--methods", nargs="+", default=PLANNING_METHODS, choices=tuple(Marble(load_map(MAP_NAMES[0])).rows))

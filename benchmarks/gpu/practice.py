@@ -1,7 +1,7 @@
-"""How often regions hold where the marble's planner goes, after practice, on a GPU: python -m benchmarks.gpu.practice.
+"""Coverage of the marble's planner in closed loop after practice, on a GPU: python -m benchmarks.gpu.practice.
 
-For every map and seed, the row `capture-on-policy` practises and is then measured in fresh runs, beside the regions of the
-paper's grid in the same runs. `--save FOLDER` keeps the calibrations of seed 0, which the package brings along in
+For every map and seed, the row `capture-on-policy` practises and is then measured in fresh runs, compared with the regions
+of the paper's grid in the same runs. `--save FOLDER` saves the calibrations of seed 0, which the package ships in
 src/capture_cp/tasks/marble/practice.
 """
 
@@ -31,7 +31,7 @@ ALPHA = 0.1
 
 
 def measured(name: str, seed: int, runs: int, save: Path | None) -> list[dict[str, Any]]:
-    """Rows of one map and seed: of the regions that the planner is charged for, and of those after practice."""
+    """Rows of one map and seed: for the regions in the planner's cost, and for those after practice."""
     task = Marble(load_map(name))
     fitted = fit_row(task.rows["capture-on-policy"], task, seed)
     acting = fitted.task

@@ -1,4 +1,4 @@
-"""Timing on a GPU: jobs in turn, and kernels without the time that it takes to start them."""
+"""Timing on a GPU: jobs in turn, and kernels without their launch time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numba import config
 from capture_cp.base.checks import Floats
 from capture_cp.planning.mppi import MPPI
 
-REPEATS = 20  # of a kernel in a graph, so that starting the graph does not count
+REPEATS = 20  # of a kernel in a graph, so that the launch of the graph does not count
 
 
 def kernel_times(planner: MPPI, states: Floats) -> dict[str, Floats]:
     """Microseconds of every kernel of a plan, and of all of them, from every state (n, 6): (n,) each.
 
-    A kernel runs several times in one graph; the difference to a graph that has it once is that of the others.
+    A kernel runs several times in one graph; the time of a graph that has it once is subtracted.
     """
     from capture_cp.cuda.graphs import Recorded
 
@@ -33,7 +33,7 @@ def kernel_times(planner: MPPI, states: Floats) -> dict[str, Floats]:
         planner.plan(state)  # leaves state, sequences and costs on the GPU
         if number == 0:
             for graph in (*once.values(), *often.values()):
-                graph()  # is recorded
+                graph()  # records it
         for name in jobs:
             pairs = [(seconds(often[name]), seconds(once[name])) for _ in range(3)]
             several, one = np.median(pairs, axis=0)
@@ -42,7 +42,7 @@ def kernel_times(planner: MPPI, states: Floats) -> dict[str, Floats]:
 
 
 def kernel_jobs(engine: Any) -> dict[str, Callable[[Any], Any]]:
-    """The launches of one plan of a `CudaPlans`, each on its own, then all of them."""
+    """The launches of one plan of a `CudaPlans`, each separately, then all of them."""
     from capture_cp.cuda.arrays import blocks
     from capture_cp.planning.cuda import average as kernels
     from capture_cp.planning.cuda.layout import COMBINING, THREADS
@@ -59,7 +59,7 @@ def kernel_jobs(engine: Any) -> dict[str, Callable[[Any], Any]]:
 
 
 def repeated(job: Callable[[Any], Any], times: int) -> Callable[[Any], None]:
-    """A job on a stream, so many times."""
+    """A job on a stream, repeated."""
 
     def work(on: Any) -> None:
         for _ in range(times):
@@ -84,14 +84,14 @@ def summary(times: Floats) -> dict[str, float]:
 
 
 def seconds(job: Callable[[], Any]) -> float:
-    """How long a job takes."""
+    """The duration of a job."""
     began = time.perf_counter()
     job()
     return time.perf_counter() - began
 
 
 def device_seconds(job: Callable[[], Any], rounds: int = 5) -> list[float]:
-    """How long work of the GPU takes, in each of several runs after one that compiles."""
+    """The duration of GPU work in each of several runs, after one that compiles."""
     from numba import cuda
 
     def whole() -> None:
@@ -103,5 +103,5 @@ def device_seconds(job: Callable[[], Any], rounds: int = 5) -> list[float]:
 
 
 def simulated() -> bool:
-    """Whether there is no GPU but numba's simulator of one."""
+    """Whether there is no GPU, only numba's simulator of one."""
     return bool(config.ENABLE_CUDASIM)

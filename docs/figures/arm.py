@@ -15,8 +15,8 @@ PYTHON = re.compile(r"(?:```|<!-- invisible-code-block: )python.*?\n(.*?)(?:```|
 
 
 def arm_picture() -> None:
-    """Shadows on every pair of joints."""
-    page = DOCS / "arm.md"
+    """Projections on every pair of joints."""
+    page = DOCS / "learn" / "arm.md"
     names: dict[str, Any] = {"__name__": "__main__", "__file__": str(page)}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         sys.path.insert(0, folder)  # where arm.py will be

@@ -1,4 +1,4 @@
-"""The dial of the marble's planner: falls and steps against how much speed and tilt cost, for every method."""
+"""The trade-off of the marble's planner: falls and steps against the costs of speed and tilt, for every method."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from capture_cp import clopper_pearson
 from figures.style import DOCS, save
 
-#: From bold to calm: weights of squared speed and squared tilt.
+#: From fast to slow: weights of squared speed and squared tilt.
 RUNGS = ((0, 0), (15, 0), (30, 0), (60, 0), (20, 50), (10, 100), (40, 100), (60, 100))
 STYLES = {
     "capture": ("#1b6ca8", "o"),
@@ -22,7 +22,7 @@ STYLES = {
 
 
 def dial_picture() -> None:
-    """Rows of `capture certify marble` on five maps, added up; see docs/certificates.md."""
+    """Rows of `capture certify marble` on five maps, added up; see docs/results/certificates.md."""
     rows = json.loads((DOCS / "assets" / "certificate-dial.json").read_text())
     figure, (falls, steps) = plt.subplots(1, 2, figsize=(8.2, 3.1), layout="constrained")
     for number, (method, (colour, marker)) in enumerate(STYLES.items()):
@@ -37,7 +37,7 @@ def dial_picture() -> None:
         )
         steps.plot(x, [row["steps"] for row in known], color=colour, marker=marker, ms=4, lw=1.2)
     names = [f"{speed} / {tilt}" for speed, tilt in RUNGS]
-    for axes, title in ((falls, "falls, % of episodes, 95% intervals"), (steps, "steps to the goal, median, mean of maps")):
+    for axes, title in ((falls, "falls (% of episodes, 95% intervals)"), (steps, "median steps to the goal, maps' mean")):
         axes.set_xticks(range(len(RUNGS)), names, rotation=35, ha="right")
         axes.set_title(title, loc="left")
         axes.set_xlabel("weights of speed / tilt")

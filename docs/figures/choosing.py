@@ -23,7 +23,7 @@ STYLES = {"box": (FREE, "o"), "marble": (DARK_EDGE, "s"), "two ways": (CORNER, "
 
 
 class World(NamedTuple):
-    """Something to calibrate, with transitions to draw from and others to test on."""
+    """A system to calibrate, with transitions to draw from and others to test on."""
 
     name: str
     model: Any
@@ -34,7 +34,7 @@ class World(NamedTuple):
     test_Y: np.ndarray
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """n transitions of the pool."""
+        """n random transitions of the pool."""
         chosen = rng.choice(len(self.X), n, replace=False)
         return self.X[chosen], self.Y[chosen]
 
@@ -53,7 +53,7 @@ def worlds() -> list[World]:
 
 @contextmanager
 def small_groups_allowed() -> Iterator[None]:
-    """Groups too small for alpha are part of what is shown."""
+    """Silence warnings about groups too small for alpha, which these studies show."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)
         yield
@@ -65,19 +65,19 @@ def size_of(cap: Capture, world: World, alpha: float = ALPHA) -> float:
 
 
 def band(ax: plt.Axes, at: Any, values: np.ndarray, style: tuple[str, str], label: str) -> None:
-    """Mean over draws (rows) with a line, the range of all of them as a band."""
+    """Mean over draws (rows) as a line, their range as a band."""
     ax.fill_between(at, values.min(axis=0), values.max(axis=0), color=style[0], alpha=0.18, lw=0)
     ax.plot(at, values.mean(axis=0), color=style[0], marker=style[1], ms=5, label=label)
 
 
 def two_ways(X: np.ndarray, n_particles: int, rng: np.random.Generator) -> np.ndarray:
-    """The box by a model that cannot decide: a particle goes 0.6 or 1.6 times as far as pushed."""
+    """The box by a bimodal model: a particle goes 0.6 or 1.6 times as far as pushed."""
     gain = np.where(rng.random((len(X), n_particles, 1)) < 0.5, 0.6, 1.6)
     return Box().step(X[:, None, :2], gain * X[:, None, 2:] + 0.015 * rng.standard_normal((len(X), n_particles, 2)), 1.0)
 
 
 def some_astray(X: np.ndarray, n_particles: int, rng: np.random.Generator) -> np.ndarray:
-    """The box by a model that loses one particle in ten, anywhere in the box."""
+    """The box by a model in which one particle in ten lands anywhere in the box."""
     lost = rng.random((len(X), n_particles, 1)) < 0.1
     return np.where(lost, rng.random((len(X), n_particles, 2)), Box().model(X, n_particles, rng))
 
@@ -104,7 +104,7 @@ def neighbour_study(draws: int = 5, n: int = 5000) -> None:
         band(left, ks, by_k / unit, STYLES[world.name], world.name)
         band(right, counts, by_count / unit, STYLES[world.name], world.name)
         print(world.name, "k", np.mean(by_k / unit, axis=0).round(2), "L", np.mean(by_count / unit, axis=0).round(2))
-    left.set(xlabel="k, of L = 16 particles", ylabel="mean region, k = 8 of 16 is 1", xticks=(1, 4, 8, 12, 16))
+    left.set(xlabel="k, of L = 16 particles", ylabel="mean region size / at k = 8", xticks=(1, 4, 8, 12, 16))
     left.set(yscale="log", yticks=(0.1, 0.2, 0.5, 1, 2, 5, 10), yticklabels=("0.1", "0.2", "0.5", "1", "2", "5", "10"))
     right.set(xlabel="particles L, with k = L/2", xscale="log", xticks=counts, xticklabels=counts)
     for ax in (left, right):
@@ -122,7 +122,7 @@ def _size(world: World, X: np.ndarray, Y: np.ndarray, k: int, n_particles: int, 
 
 @small_groups_allowed()
 def alpha_study(draws: int = 6, n: int = 5000) -> None:
-    """Size of regions against the failure rate, and the scores that a finite threshold needs."""
+    """Size of regions against the failure rate, and the scores needed for a finite threshold."""
     alphas = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5])
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.8))
     for world in worlds():
@@ -133,7 +133,7 @@ def alpha_study(draws: int = 6, n: int = 5000) -> None:
             found.append(sizes / sizes[alphas == ALPHA])
         band(left, 100 * (1 - alphas), np.array(found), STYLES[world.name], world.name)
         print(world.name, "alpha", np.mean(found, axis=0).round(2))
-    left.set(xlabel="coverage asked for (%)", ylabel="mean region, 90% is 1", xticks=(50, 70, 80, 90, 99), yscale="log")
+    left.set(xlabel="target coverage (%)", ylabel="mean region size / at 90%", xticks=(50, 70, 80, 90, 99), yscale="log")
     left.set(yticks=(0.5, 1, 2, 5, 10, 50), yticklabels=("0.5", "1", "2", "5", "10", "50"))
     left.minorticks_off()
     left.axhline(1, color=INK, lw=0.8, ls="--")
@@ -142,7 +142,7 @@ def alpha_study(draws: int = 6, n: int = 5000) -> None:
     for confidence, style in ((None, (FREE, "-")), (0.95, (DARK_EDGE, "--"))):
         needed = [size_needed(float(alpha), confidence) for alpha in fine]
         right.plot(fine, needed, color=style[0], ls=style[1], lw=1.8, label=f"confidence={confidence}")
-    right.set(xlabel="alpha", ylabel="scores a group needs", xscale="log", yscale="log")
+    right.set(xlabel="alpha", ylabel="scores needed per group", xscale="log", yscale="log")
     right.set(xticks=(0.01, 0.1, 0.5), xticklabels=("0.01", "0.1", "0.5"), yticks=(1, 10, 100, 1000))
     right.set(yticklabels=("1", "10", "100", "1,000"))
     right.minorticks_off()
@@ -153,7 +153,7 @@ def alpha_study(draws: int = 6, n: int = 5000) -> None:
 
 @small_groups_allowed()
 def leaf_study(draws: int = 6, n: int = 20_000) -> None:
-    """Size of regions and coverage leaf by leaf, against the fewest transitions in a leaf."""
+    """Size of regions and coverage by leaf, against the minimum number of transitions in a leaf."""
     leaves = (50, 100, 200, 400, 800, 1600, 3200)
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.8))
     for world in worlds():
@@ -172,10 +172,10 @@ def leaf_study(draws: int = 6, n: int = 20_000) -> None:
         band(right, leaves, 100 * np.array(spread), STYLES[world.name], world.name)
         mean = [np.mean(part, axis=0) for part in (np.array(sizes) / unit, spread, number)]
         print(world.name, "leaves", mean[0].round(2), mean[1].round(3), mean[2].round(0))
-    left.set(ylabel=f"mean region, {leaves[-1]:,} is 1")
-    right.set(ylabel="leaves off 90%, typically (points)", ylim=(0, None))
+    left.set(ylabel=f"mean region size / at {leaves[-1]:,}")
+    right.set(ylabel="RMS deviation of leaf coverage (points)", ylim=(0, None))
     for ax in (left, right):
-        ax.set(xlabel="fewest transitions in a leaf", xscale="log", xticks=leaves, xticklabels=leaves)
+        ax.set(xlabel="minimum transitions per leaf", xscale="log", xticks=leaves, xticklabels=leaves)
         ax.minorticks_off()
     left.legend()
     figure.tight_layout()
@@ -183,7 +183,7 @@ def leaf_study(draws: int = 6, n: int = 20_000) -> None:
 
 
 def _leaf_deviation(cap: Capture, world: World) -> float:
-    """Root mean square of what the coverage of a leaf is off target, less the share that is the test's own luck."""
+    """Root mean square deviation of leaf coverage from the target, less the part due to the size of the test set."""
     rows = [row for row in cap.coverage(world.test_X, world.test_Y, ALPHA, volumes=False).groups if row.n >= 20]
     off = np.array([(row.coverage - (1 - ALPHA)) ** 2 - row.coverage * (1 - row.coverage) / row.n for row in rows])
     weight = np.array([row.n for row in rows])
@@ -214,7 +214,7 @@ def size_study(draws: int = 30) -> None:
         print("size", label, (volume[row].mean(axis=0) / unit).round(2))
     left.axhline(90, color=INK, lw=0.8, ls="--")
     left.set(ylabel="coverage (%)", ylim=(70, 101))
-    right.set(ylabel=f"mean region, {sizes[-1]:,} is 1", ylim=(0.5, 4))
+    right.set(ylabel=f"mean region size / at {sizes[-1]:,}", ylim=(0.5, 4))
     for ax in (left, right):
         ax.set(xlabel="calibration transitions", xscale="log", xticks=sizes[::2], xticklabels=[f"{n:,}" for n in sizes[::2]])
         ax.minorticks_off()

@@ -1,4 +1,4 @@
-"""Picture of what correlated steps do to a calibration, by step and by episode."""
+"""Picture of the effect of correlated steps on a calibration, by step and by episode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from figures.style import CORNER, FREE, INK, save
 
 
 def logged_runs(runs: int, rng: np.random.Generator, steps: int = 40) -> Transitions:
-    """Runs of a cart, each with the camera mounted a little off: the steps of a run err together."""
+    """Runs of a cart, each with a different camera offset: the errors within a run are correlated."""
     run = np.repeat(np.arange(runs), steps)
     off = rng.normal(0.0, 0.05, runs)[run]
     x, push = rng.random(len(run)), rng.uniform(-0.2, 0.2, len(run))
@@ -32,7 +32,7 @@ def episodes_picture() -> None:
     new = logged_runs(2000, rng, 5)
     cap = Capture(model, one_stratum(), groups=OneGroup(), n_particles=8)
     found: dict[str, list[float]] = {
-        "split by step:\nwhat its check says": [],
+        "split by step:\nheld-out steps": [],
         "split by step:\nnew runs": [],
         "split by episode:\nnew runs": [],
     }

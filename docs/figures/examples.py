@@ -22,7 +22,7 @@ OUTCOMES = 60
 
 
 def wheels_picture() -> None:
-    """Slow and fast: where the robot may be, and where it goes."""
+    """Slow and fast: the region, and the true outcomes."""
     cap, rng = _example("10_two_wheels")["cap"], np.random.default_rng(0)
     figure, panels = plt.subplots(1, 2, figsize=(7.6, 2.6), sharex=True, sharey=True)
     for ax, x in zip(panels, ([1.5, 1.5, 0.5, 0.1, 0.2], [1.5, 1.5, 0.5, 0.9, 0.4])):
@@ -52,14 +52,14 @@ def block_picture() -> None:
     plot_strata(strata, right)
     cap.region(x, alpha=0.1).plot(right)
     _outcomes(right, after)
-    right.set(xlim=(0.03, 0.14), ylim=(0.0, 0.1), xlabel="x (m)", title="region of the block's middle, any heading")
+    right.set(xlim=(0.03, 0.14), ylim=(0.0, 0.1), xlabel="x (m)", title="region of the block's centre, any heading")
     _legend(figure, strata.names, -0.1)
     figure.tight_layout()
     save("example-block", figure)
 
 
 def panda_picture() -> None:
-    """Pressed down beside the hole: the region by contact."""
+    """Pressed down next to the hole: the region by contact."""
     example, rng = _example("12_panda_peg"), np.random.default_rng(0)
     cap, strata, peg = example["cap"], example["strata"], example["peg"]
     x = np.array([0.002, 0.0265, 0.02, 0.5, -2.5, -1.0])
@@ -77,7 +77,7 @@ def panda_picture() -> None:
 
 
 def _example(name: str) -> dict[str, Any]:
-    """What a script in examples/ leaves behind; what it writes and prints is thrown away."""
+    """The variables of a script in examples/ after it has run; its files and output are discarded."""
     script = DOCS.parent / "examples" / f"{name}.py"
     sys.argv = [str(script)]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
@@ -101,6 +101,6 @@ def _legend(figure: plt.Figure, names: Any, below: float) -> None:
     handles = [
         *(Patch(color=colour, alpha=0.75, label=name) for colour, name in zip(STRATA_COLOURS, names)),
         Line2D([], [], marker="o", color="black", ms=3, ls="none", label="particles of the model"),
-        Line2D([], [], marker="o", color=INK, mfc="white", ms=4, ls="none", label="what really happens"),
+        Line2D([], [], marker="o", color=INK, mfc="white", ms=4, ls="none", label="true outcomes"),
     ]
     figure.legend(handles=handles, loc="lower center", ncol=4, bbox_to_anchor=(0.5, below - 0.05), columnspacing=1.4)

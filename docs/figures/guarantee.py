@@ -1,4 +1,4 @@
-"""Pictures of the guarantee: the rank, the luck of one calibration, many calibrations."""
+"""Pictures of the guarantee: the rank, the variation of one calibration, many calibrations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rank_picture() -> None:
         color=FREE,
         alpha=0.13,
         lw=0,
-        label="promised: 1-α to 1-α+1/(n+1)",
+        label="guaranteed: 1-α to 1-α+1/(n+1)",
     )
     ax.plot(n, truncated, "x", color=CORNER, ms=6, mew=1.3, label="floating-point rank")
     ax.plot(n, exact, "o", color=FREE, ms=3.6, label="exact rank (this library)")
@@ -97,7 +97,7 @@ def draws_picture() -> None:
             )
         ax.axvline(0.9, color=INK, lw=0.8, ls="--")
         ax.set(
-            title={"pcp": "PCP: one threshold", "capture": "CaPTURe: a tree per stratum"}[name],
+            title={"pcp": "PCP: one threshold", "capture": "CaPTURe: one tree per stratum"}[name],
             xlabel="coverage",
             xlim=(0.78, 1.005),
             xticks=[0.8, 0.85, 0.9, 0.95, 1.0],

@@ -12,7 +12,7 @@ from capture_cp.spaces.plotting import STRATA_COLOURS, plot_strata
 from capture_cp.tasks.box import Box
 from figures.style import CORNER, DARK_EDGE, DOCS, FREE, INK, X_QUERY, arrow, bare, close_up, save
 
-SHORT_OF_IT = np.array([0.30, 0.66, 0.22, -0.20])  # heads for the pillar
+SHORT_OF_IT = np.array([0.30, 0.66, 0.22, -0.20])  # towards the pillar
 
 
 def first_example() -> tuple[Box, Capture]:
@@ -24,13 +24,13 @@ def first_example() -> tuple[Box, Capture]:
 
 
 def true_outcomes(box: Box, x: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Where the true system goes from x, (n, 2)."""
+    """Outcomes of the true system from x, (n, 2)."""
     push = x[2:] + box.noise * rng.standard_normal((n, 2))
     return box.step(np.tile(x[:2], (n, 1)), push, box.true_gain)
 
 
 def region_picture() -> None:
-    """Quick start: one region, the particles that it grew from, and what really happens."""
+    """Quick start: one region, the particles behind it, and true outcomes."""
     (box, cap), rng = first_example(), np.random.default_rng(1)
     figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.5))
     for ax, x, low in zip(panels, (X_QUERY, SHORT_OF_IT), ((0.56, 0.56), (0.2, 0.2))):
@@ -48,7 +48,7 @@ def region_picture() -> None:
         Patch(color="#cccccc", label="wall"),
         Line2D([], [], marker="D", color=INK, mfc="white", ms=5, lw=1.2, label="start and push"),
         Line2D([], [], marker="o", color=INK, ms=3, ls="none", label="particles of the model"),
-        Line2D([], [], marker="o", color=INK, mfc="white", ms=4, ls="none", label="what really happens"),
+        Line2D([], [], marker="o", color=INK, mfc="white", ms=4, ls="none", label="true outcomes"),
     ]
     figure.legend(handles=handles, loc="lower center", ncol=4, bbox_to_anchor=(0.5, -0.1), columnspacing=1.4)
     figure.subplots_adjust(wspace=0.05)
@@ -129,7 +129,7 @@ def _thresholds_panel(ax: plt.Axes, box: Box, cap: Capture, rng: np.random.Gener
 
 
 def own_data_picture() -> None:
-    """The region of the page on your own data: a model that does not know the pillar."""
+    """The region of the page on your own data: a model without the pillar."""
     box = Box()
 
     def model(X: np.ndarray, n_particles: int, rng: np.random.Generator) -> np.ndarray:

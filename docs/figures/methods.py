@@ -1,4 +1,4 @@
-"""Pictures of the six methods, of the neighbour that counts, and of a rod above a table."""
+"""Pictures of the six methods, of the neighbour k, and of a rod above a table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def methods_pictures() -> None:
         Line2D([], [], marker=MARKERS[m], color=STRATA_COLOURS[m], ms=7, mec=INK, mew=0.8, ls="none", label=name)
         for m, name in enumerate(box.strata.names)
     ]
-    handles.append(Line2D([], [], color=INK, lw=0.8, ls="--", label="asked for"))
+    handles.append(Line2D([], [], color=INK, lw=0.8, ls="--", label="target"))
     panels[1].legend(handles=handles, loc="lower right", ncol=4, columnspacing=1.2, handletextpad=0.3)
     figure.tight_layout(w_pad=0.8)
     save("methods-coverage", figure)
@@ -67,7 +67,7 @@ def methods_pictures() -> None:
 
 
 def neighbour_picture() -> None:
-    """The same input with k = 1, 4, 8, 16 and particles that fall in two clumps."""
+    """The same input with k = 1, 4, 8, 16 and particles in two clusters."""
     box = Box()
     cal = box.transitions(5000, np.random.default_rng(0))
 

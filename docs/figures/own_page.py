@@ -1,4 +1,4 @@
-"""A picture of the page of one's own calibration, as Chromium shows it (needs playwright and Chromium)."""
+"""A picture of the live page of a log, as shown by Chromium (needs playwright and Chromium)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MODULE = "from capture_cp.tasks.box import Box\n\nmodel, strata = Box().model, B
 COLUMNS = ["--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y", "--episode", "run"]
 OWN = ["--model", "robot:model", "--strata", "robot:strata"]
 SOFTWARE_GL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-#: Which step of which episode is shown.
+#: The episode and step that are shown.
 EPISODE, STEP, SIZE = "run 3", 14, {"width": 1400, "height": 920}
 
 
 def pushes(runs: int, length: int, seed: int) -> Transitions:
-    """A log of episodes: a box is pushed about in a room with a pillar."""
+    """A log of episodes: a box is pushed around in a room with a pillar."""
     rng, box, rows = np.random.default_rng(seed), Box(), []
     for run in range(runs):
         state = box.inputs(1, rng)[0, :2]
@@ -45,7 +45,7 @@ def pushes(runs: int, length: int, seed: int) -> Transitions:
 
 
 def own_page_picture() -> None:
-    """Calibrate, open the page of a new log, go to a step, and keep what the browser shows."""
+    """Calibrate, open the page of a new log, go to a step, and save a screenshot."""
     from playwright.sync_api import sync_playwright
 
     before = Path.cwd()

@@ -1,4 +1,4 @@
-"""The rooms of the package, one above the other, from the contract in pyproject.toml."""
+"""The packages of the library, one above the other, from the contract in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ IMAGE = Path(__file__).parents[1] / "images" / "rooms.svg"
 WIDTH, LEFT, BAND, GAP = 960, 20, 40, 8
 COLOURS = {"people": "#CC79A7", "systems": "#009E73", "method": "#E69F00", "arrays": "#0072B2", "ground": "#999999"}
 
-#: What a layer holds, by its first room, and the colour of its band.
+#: Contents of a layer, by its first package, and the colour of its band.
 SAYS = {
     "cli": ("the command line: tasks x studies", "people"),
     "viewer": ("the live page, for any task", "people"),
     "logs": ("your log: calibrate, check, size", "people"),
     "gym": ("Gymnasium environments of every task", "people"),
-    "studies": ("coverage, horizon, planning, demo: each once", "people"),
-    "tasks": ("Task, and its members: box, marble, peg", "systems"),
-    "certificates": ("how often a planner fails; certificates", "systems"),
-    "report": ("tables, charts, pages, films", "systems"),
+    "studies": ("coverage, horizon, planning, demo", "people"),
+    "tasks": ("Task, and the built-in tasks: box, marble, peg, shelf", "systems"),
+    "certificates": ("certified failure rates of planners", "systems"),
+    "report": ("tables, charts, pages, videos", "systems"),
     "planning": ("MPPI with a region per step, episodes", "systems"),
-    "models": ("models made of other things", "systems"),
+    "models": ("adapters for simulators and learnt models", "systems"),
     "capture": ("the method: fit, region, contains; files", "method"),
     "data": ("logged transitions and rollouts", "method"),
     "conformal": ("arrays in, thresholds out", "arrays"),
-    "spaces": ("geometry; knows nothing of coverage", "arrays"),
-    "cuda": ("a GPU: arrays and kernels on it", "arrays"),
-    "kernels": ("compiled loops; numbers and array rows only", "arrays"),
+    "spaces": ("geometry: strata, metrics, grids", "arrays"),
+    "cuda": ("arrays and kernels on a GPU", "arrays"),
+    "kernels": ("compiled loops on numbers and array rows", "arrays"),
     "base": ("checks, files, parameters, random streams", "ground"),
 }
 
 
 def rooms_picture() -> None:
-    """A band a layer, as SVG."""
+    """Draw one band per layer, as SVG."""
     contract = tomllib.loads(PROJECT.read_text())["tool"]["importlinter"]["contracts"][0]
     layers = [[room.strip(" ()") for room in layer.split(":")] for layer in contract["layers"]]
     parts, y = [], 16
@@ -55,6 +55,6 @@ def rooms_picture() -> None:
     parts.append(f"<text {turned}>imports go down, never up</text>")
     size = f'viewBox="0 0 {WIDTH} {y + 8}"'
     font = 'font-family="system-ui, \'Segoe UI\', \'DejaVu Sans\', sans-serif" font-size="15" fill="#222"'
-    title = "<title>The rooms of capture_cp, one above the other: a room imports only from rooms below it.</title>"
+    title = "<title>The packages of capture_cp, one above the other: a package imports only from those below it.</title>"
     body = "\n  ".join([title, f'<rect width="{WIDTH}" height="{y + 8}" fill="#fff"/>', *parts])
     IMAGE.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>\n  {body}\n</svg>\n', encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How the pictures of the documentation look, and where they go."""
+"""The style of the documentation's pictures, and where they are saved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FREE, EDGE, CORNER, GREEN = STRATA_COLOURS[:4]
 INK = "#222222"
 DARK_EDGE = "#9a6a00"  # the colour of edges, dark enough to read as text
 MARKERS = ("o", "s", "^")
-X_QUERY = np.array([0.72, 0.78, 0.22, 0.15])  # heads for the upper right corner
+X_QUERY = np.array([0.72, 0.78, 0.22, 0.15])  # towards the upper right corner
 
 plt.rcParams |= {
     "font.size": 9,
@@ -49,7 +49,7 @@ def save(name: str, figure: plt.Figure) -> None:
 
 
 def bare(ax: plt.Axes) -> None:
-    """No ticks: positions in the box need no numbers."""
+    """Remove ticks: positions in the box need no numbers."""
     ax.set(xticks=[], yticks=[])
     for side in ax.spines.values():
         side.set_visible(False)

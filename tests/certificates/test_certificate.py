@@ -78,13 +78,13 @@ def test_an_altered_certificate_is_refused(certificate, tmp_path, change, match)
 def test_other_files_are_no_certificates(tmp_path, content):
     (tmp_path / "c.json").write_bytes(content)
     assert read_certificate(tmp_path / "c.json") is None
-    with pytest.raises(CaptureError, match="not a certificate"):
+    with pytest.raises(CaptureError, match="not a capture-cp certificate"):
         Certificate.load(tmp_path / "c.json")
 
 
 def test_a_planner_with_other_settings_is_refused(certificate):
     certificate.require({"speed": 1.5, "method": "capture"}, {"planner": "ab" * 32, "calibration": "unknown to it"})
-    with pytest.raises(CaptureError, match=r"is for speed = 1.5, this planner has 2.0"):
+    with pytest.raises(CaptureError, match=r"is for speed = 1.5, but this planner has 2.0"):
         certificate.require({"speed": 2.0, "method": "capture"})
     with pytest.raises(CaptureError, match="this planner has None"):
         certificate.require({"speed": 1.5})
@@ -150,5 +150,5 @@ def test_what_a_standing_refuses(certificate, tmp_path):
     with pytest.raises(CaptureError, match="begin a new one"):
         Standing.begun_or_continued(file, certificate, 0.01)
     file.write_text("{}")
-    with pytest.raises(CaptureError, match="not a history"):
+    with pytest.raises(CaptureError, match="not a certificate history"):
         Standing.begun_or_continued(file, certificate, 0.01)

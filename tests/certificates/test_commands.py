@@ -96,10 +96,10 @@ def test_logs_of_other_shapes(tmp_path, capsys):
         ("outcome,outcome\nfell,fell\n", (), "repeats a column name"),
         ("outcome,x\nfell\n", (), "line 2 of"),
         ("outcome,x\nfell,1\n,2\n", (), "line 3 of"),
-        ("outcome,steps\nfell,many\n", (), "holds no numbers"),
+        ("outcome,steps\nfell,many\n", (), "is not numeric"),
         ("outcome\nfell\n", ("--risks", "fell=7"), "cannot be read"),
         ("outcome\nfell\n", ("--beta", "2"), "beta is 2"),
-        ("outcome\nfell\n", ("--anytime",), "fixed beforehand"),
+        ("outcome\nfell\n", ("--anytime",), "fixed in advance"),
         ("setting,outcome\na,fell\n", ("--ladder", "b", "--risks", "fell=0.1"), "not among the candidates b"),
         ("outcome\nfell\n", ("--certificate", "/nowhere/c.json"), "/nowhere"),
     ],
@@ -174,7 +174,7 @@ def test_plan_refuses_what_the_certificate_is_not_for(tmp_path, capsys):
     assert capture("plan", "box", *same) == 0
     capsys.readouterr()
     assert capture("plan", "box", *same, "--alpha", 0.2) == 2
-    assert "is for alpha = 0.1, this planner has 0.2" in " ".join(capsys.readouterr().err.split())
+    assert "is for alpha = 0.1, but this planner has 0.2" in " ".join(capsys.readouterr().err.split())
     assert capture("plan", "box", *same, "--calibration", 1500) == 2
     assert "made for another" in " ".join(capsys.readouterr().err.split())
 

@@ -101,7 +101,7 @@ def test_a_dense_reward_is_what_the_step_takes_off_the_cost():
     start, _ = env.reset(options={"state": [0.38, 0.85]})
     after, reward, *_ = env.step([0.06, 0.0])  # into the patch: one cell of the hazard is where it is
     assert np.isclose(reward, -1 + np.linalg.norm(start - GOAL) - np.linalg.norm(after - GOAL) - 0.05)
-    with pytest.raises(CaptureError, match="marble has no cost of a step in Python"):
+    with pytest.raises(CaptureError, match="marble has no stage cost in Python"):
         gymnasium.make("capture/MarbleCenter-v0", dense=True)
 
 
@@ -195,9 +195,9 @@ def test_refusals():
         env.reset(options={"state": [0.65]})
     with pytest.raises(CaptureError, match="render_mode is 'human'; expected"):
         TaskEnv(Box(), render_mode="human")
-    with pytest.raises(CaptureError, match=r"the options \['gain'\] are not those of the task box"):
+    with pytest.raises(CaptureError, match=r"the options \['gain'\] are not accepted by the task box"):
         TaskEnv("box", gain=2.0)
-    with pytest.raises(CaptureError, match="for a task that is named"):
+    with pytest.raises(CaptureError, match="need a task given by name"):
         TaskEnv(Box(), noise=0.0)
     with pytest.raises(CaptureError, match="unknown task 'boxx'"):
         TaskEnv("boxx")

@@ -114,4 +114,4 @@ def test_benchmark(caps, monkeypatch):
     assert [method["memberships_that_differ"] for method in agreement["methods"].values()] == [0, 0]
     assert agreement["sums_that_differ"] == {"lucca": 0, "capture": 0}
     assert set(report["stage_seconds"]) == {"calibrating", "predicting", "outcomes", "membership", "volumes", "counting"}
-    assert "GPU and processor: 0 of 12 memberships" in benchmark.table(report)
+    assert "GPU and CPU: 0 of 12 memberships" in benchmark.table(report)

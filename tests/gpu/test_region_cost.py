@@ -37,7 +37,7 @@ def test_cells_are_the_processors(given, alpha):
 
 def test_what_a_gpu_has_no_kernel_for_is_refused(given):
     cap, mask, states, actions, _ = given
-    with pytest.raises(CaptureError, match=r"move the tensors to the processor with \.cpu\(\) first"):
+    with pytest.raises(CaptureError, match=r"move the tensors to the CPU with \.cpu\(\) first"):
         CudaRegionCost(cap, lambda Y: Y[:, 0] < 0.5, 0.1, 1.0, False)
     X = np.hstack([states, actions])
     bare = method("particles", BOX, BOX.strata, n_particles=6).fit(X, BOX.transitions(len(X), np.random.default_rng(1)).Y)

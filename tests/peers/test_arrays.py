@@ -84,7 +84,7 @@ def test_libraries_are_told_apart_and_not_mixed(given):
     assert library_of(states) == library_of([1.0]) == "numpy"
     np.testing.assert_array_equal(cost(states, actions, torch.from_numpy(particles)).numpy(), wanted)
     assert isinstance(cost(jax.numpy.asarray(states), actions, particles), jax.Array)
-    with pytest.raises(CaptureError, match="some arrays are PyTorch's and others JAX's"):
+    with pytest.raises(CaptureError, match="PyTorch and JAX arrays are mixed"):
         cost(torch.from_numpy(states), actions, jax.numpy.asarray(particles))
 
 

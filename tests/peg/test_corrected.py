@@ -99,7 +99,7 @@ def test_calibration_of_another_model_is_refused():
 
 
 def test_a_grid_without_room_in_the_air_is_refused():
-    with pytest.raises(CaptureError, match="too little room"):
+    with pytest.raises(CaptureError, match="too little space"):
         corrected(Peg(PegSettings(peg_length=90e-3)), 200, np.random.default_rng(0))
 
 

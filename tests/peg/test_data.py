@@ -142,7 +142,7 @@ def test_other_sources_or_another_mujoco_are_another_configuration(monkeypatch):
 
 def test_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CaptureError, match=r"cannot keep transitions in .*: Not a directory; choose a folder"):
+    with pytest.raises(CaptureError, match=r"cannot store transitions in .*: Not a directory; choose a writable folder"):
         rows(tmp_path / "file" / "folder", 5)
 
 

@@ -215,7 +215,7 @@ def test_simulator_is_measured(capsys, tmp_path, system, named):
         (("--seed", -1), "error: seed is -1"),
         (("--json", "/no/such/folder/rows.json"), "error: cannot write /no/such/folder/rows.json"),
         (("--figures", "/dev/null/figures"), "error: cannot make the folder /dev/null/figures"),
-        (("--data", "/dev/null/data"), "error: cannot keep transitions in /dev/null/data"),
+        (("--data", "/dev/null/data"), "error: cannot store transitions in /dev/null/data"),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, options, sentence):

@@ -161,7 +161,7 @@ def test_files_keep_what_braked_and_old_files_have_none(tmp_path):
     with np.load(tmp_path / "run.npz") as archive:
         arrays = dict(archive)
     np.savez(tmp_path / "wrong.npz", **(arrays | {"braked": run.braked[1:]}))
-    with pytest.raises(CaptureError, match="not an episode"):
+    with pytest.raises(CaptureError, match="not a capture-cp episode"):
         Episode.load(tmp_path / "wrong.npz")
     del arrays["braked"]
     np.savez(tmp_path / "old.npz", **arrays)
@@ -209,7 +209,7 @@ def test_a_task_without_a_brake_says_so():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"cap": Capture(None, STRATA)}, "expected HorizonCapture"),
+        ({"cap": Capture(None, STRATA)}, "expected a HorizonCapture"),
         ({"brake": 0.0}, "brake is 0.0; expected a function"),
         ({"alpha": 2.0}, "alpha is 2.0"),
         ({"steps": 4}, "regions of 3 steps"),

@@ -91,7 +91,7 @@ def test_only_plans_that_passed_are_drawn():
 
 def test_bad_input_is_one_sentence():
     runs, rng = episodes(0, 3), np.random.default_rng(0)
-    with pytest.raises(CaptureError, match="no executed steps"):
+    with pytest.raises(CaptureError, match="no executed step"):
         chosen_plans([], rng)
     with pytest.raises(CaptureError, match="per_episode is 0"):
         chosen_plans(runs, rng, 0)
@@ -99,7 +99,7 @@ def test_bad_input_is_one_sentence():
         chosen_plans(runs, rng, which="passed")
     with pytest.raises(CaptureError, match="Did you mean 'passed'"):
         chosen_plans(runs, rng, which="pased")
-    with pytest.raises(CaptureError, match="not one plan of 3 episodes has passed"):
+    with pytest.raises(CaptureError, match="no plan of 3 episodes has passed"):
         chosen_plans([replace(run, braked=np.ones(run.steps, dtype=bool)) for run in runs], rng, which="passed")
     shorter = replace(episode(9), plans=episode(9).plans[:, :2])
     with pytest.raises(CaptureError, match="give those of one planner"):

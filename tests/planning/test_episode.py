@@ -196,7 +196,7 @@ def test_other_numpy_files_are_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "g.zip", "w") as archive:
         archive.writestr("header", b"no array")
     for file in sorted(tmp_path.iterdir()):
-        with pytest.raises(CaptureError, match="not an episode"):
+        with pytest.raises(CaptureError, match="not a capture-cp episode"):
             Episode.load(file)
 
 
@@ -205,7 +205,7 @@ def test_arrays_that_do_not_belong_together_are_refused(saved, tmp_path):
         arrays = dict(archive)
     for name, wrong in (("states", arrays["states"][:-1]), ("costs", np.zeros((2, 2))), ("actions", np.array("x"))):
         np.savez(tmp_path / "wrong.npz", **(arrays | {name: wrong}))
-        with pytest.raises(CaptureError, match="not an episode"):
+        with pytest.raises(CaptureError, match="not a capture-cp episode"):
             Episode.load(tmp_path / "wrong.npz")
 
 

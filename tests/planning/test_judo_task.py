@@ -81,5 +81,5 @@ def test_what_cannot_be_rewarded_is_refused(cost):
         JudoReward(cost, (0, 1)).attach(3)
     late = JudoReward(cost, (0, 1), spread, every=7)
     late.begin(START)
-    with pytest.raises(CaptureError, match="a rollout has 6 steps and a region is due every 7"):
+    with pytest.raises(CaptureError, match="a rollout has 6 steps, fewer than every=7"):
         late(states, None, controls)

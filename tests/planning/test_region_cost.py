@@ -186,7 +186,7 @@ def test_what_does_not_fit_is_refused(asked_and_cost):
 
 def test_what_cannot_be_a_cost_is_refused(world, fitted):
     mask = masks(world.box)["block"]
-    with pytest.raises(CaptureError, match="needs a score of particles"):
+    with pytest.raises(CaptureError, match="needs a particle score"):
         RegionCost(fitted["lucca"], mask)
     with pytest.raises(CaptureError, match="weight is -1; expected a positive number"):
         RegionCost(fitted["capture"], mask, weight=-1)

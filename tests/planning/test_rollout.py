@@ -362,7 +362,7 @@ def test_thresholds_of_another_shape_or_kind_are_refused(world, cap, make):
         "expected ": before[:, :-1],
         "one for every stratum and group": before.ravel(),
         "NaN": unknown,
-        "no array of numbers": "low",
+        "not an array of numbers": "low",
     }
     for told, given in wrong.items():
         with pytest.raises(CaptureError, match=told.strip()):

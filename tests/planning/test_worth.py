@@ -255,7 +255,7 @@ def test_an_axis_of_a_map_that_cannot_have_it_is_refused_before_anything_is_play
     monkeypatch.setattr(Point, "summaries", None)
     wide = {"pit_radius": Axis("pit_radius", "pits", (8.0, 40.0), 8.0)}
     monkeypatch.setattr(MarbleOptions, "worth", Worth(wide, WORTH.planners))
-    assert "no way" in refused(capsys, "worth", "marble", "--maps", write_map(tmp_path))
+    assert "no path" in refused(capsys, "worth", "marble", "--maps", write_map(tmp_path))
 
 
 @pytest.mark.parametrize(

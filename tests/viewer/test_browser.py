@@ -258,7 +258,7 @@ def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
     wait_until(lambda: served.session.time == 4, "the timeline is where it was put")
     (tmp_path / "bad.npz").write_bytes(b"no episode")
     page.locator("input[type=file]").set_input_files(tmp_path / "bad.npz")
-    says(page, "is not an episode of ours")
+    says(page, "is not a capture-cp episode")
 
 
 def test_the_peg_has_its_page(browser, monkeypatch):

@@ -138,7 +138,7 @@ def test_a_missing_extra_is_one_sentence(capsys, monkeypatch):
 
 def test_an_unreadable_episode_is_one_sentence(capsys, tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"no episode")
-    assert "bad.npz is not an episode of ours" in refused(capsys, "view", "marble", "--replay", tmp_path / "bad.npz")
+    assert "bad.npz is not a capture-cp episode" in refused(capsys, "view", "marble", "--replay", tmp_path / "bad.npz")
     assert "no-such.npz" in refused(capsys, "view", "marble", "--replay", "no-such.npz")
 
 

@@ -1,1 +1,1 @@
-"""How often a planner fails, with a guarantee: settings chosen by Learn then Test, certificates, whether they still hold."""
+"""Guarantees on how often a planner fails: settings chosen by Learn then Test, certificates, and whether they still hold."""

@@ -1,4 +1,4 @@
-"""A certificate: a claim about a planner's failure rate, what it rests on, and what it was made for; as a file."""
+"""A certificate: a bound on a planner's failure rate, the evidence for it and its conditions, saved as a file."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Certificate:
     """The claim that a planner's failure rates are at most delta, with confidence 1 - beta.
 
     Attributes:
-        about: whose planner it is: a task and place, or a robot.
+        about: the planner: a task and its place, or a robot.
         setting: name of the certified setting.
-        settings: what it stands for; a planner with others is not certified, see `require`.
+        settings: the certified values; `require` rejects a planner with others.
         risks: what counts as a failure, each with its delta.
-        beta: how likely any false certificate was, at most, when this one was made.
-        episodes: behind the claim.
-        failures: of each risk among them.
-        successes: among them.
-        steps: of a successful episode, the median; None where unknown.
-        procedure: how it was reached, in words.
-        tried: every candidate, whether certified or not.
+        beta: upper bound on the probability of a false certificate when this one was made.
+        episodes: number of episodes behind the claim.
+        failures: number of failures among them, by risk.
+        successes: number of successes among them.
+        steps: median number of steps of a successful episode; None if unknown.
+        procedure: description of how the claim was reached.
+        tried: every candidate, certified or not.
         fingerprints: digests of what the claim depends on, such as planner, task and calibration.
-        date: when it was made, UTC.
-        version: of this software.
+        date: creation time, UTC.
+        version: version of this software.
     """
 
     about: str
@@ -61,11 +61,11 @@ class Certificate:
 
     @classmethod
     def of(cls, verdict: Verdict, about: str, fingerprints: Mapping[str, str] | None = None) -> Certificate:
-        """The certificate of the best candidate of a verdict; refused where none is certified."""
+        """The certificate of the best candidate of a verdict; raises an error if none is certified."""
         best = verdict.best
         if best is None:
             raise CaptureError(
-                f"no candidate of {about} is certified; allow a larger delta, play more episodes, or try others."
+                f"no candidate of {about} is certified; allow a larger delta, play more episodes, or try other settings."
             )
         risks = tuple(Risk(**(vars(risk) | {"delta": verdict.delta(best, risk)})) for risk in verdict.risks)
         tried = [
@@ -92,41 +92,41 @@ class Certificate:
 
     @property
     def claim(self) -> str:
-        """What is claimed, in one sentence."""
+        """The claim, in one sentence."""
         rates = " and ".join(f"at most {100 * float(risk.delta or 1):g}% end {_how(risk)}" for risk in self.risks)
         who = f"of all episodes of {self.about} with the setting {self.setting!r}"
         return f"With {100 * (1 - self.beta):g}% confidence, {who}, {rates}."
 
     @property
     def conditions(self) -> str:
-        """What the claim takes for granted."""
+        """The assumptions behind the claim."""
         return (
-            "It holds for new episodes that are like those that were counted: independent of each other, the same robot, "
-            "task, planner and settings, starts drawn in the same way."
+            "It holds for new episodes that are like those counted: independent of each other, with the same robot, "
+            "task, planner and settings, and with starts drawn in the same way."
         )
 
     @property
     def success_interval(self) -> tuple[float, float]:
-        """Exact 95% interval of the share of successful episodes, by itself; no part of the claim."""
+        """Exact 95% interval of the success rate on its own; not part of the claim."""
         return clopper_pearson(self.successes, self.episodes)
 
     def require(self, settings: Mapping[str, Any] | None = None, fingerprints: Mapping[str, str] | None = None) -> None:
-        """Refuse a planner with other settings, or with other fingerprints as far as both are known."""
+        """Raise an error for a planner with other settings, or with other fingerprints where both are known."""
         if settings is not None:
             differ = [key for key in {**self.settings, **settings} if settings.get(key) != self.settings.get(key)]
             if differ:
                 key = differ[0]
                 raise CaptureError(
-                    f"the certificate of {self.about} is for {key} = {self.settings.get(key)!r}, this planner has "
+                    f"the certificate of {self.about} is for {key} = {self.settings.get(key)!r}, but this planner has "
                     f"{settings.get(key)!r}; "
-                    "use the certified settings, or certify these."
+                    "use the certified settings, or certify the new ones."
                 )
         for name, digest in (fingerprints or {}).items():
             if self.fingerprints.get(name, digest) != digest:
                 raise CaptureError(
                     f"the certificate of {self.about} was made for another {name}: its fingerprint is "
                     f"{self.fingerprints[name][:12]}, this "
-                    f"one's {digest[:12]}; use that {name} again, or certify anew."
+                    f"one is {digest[:12]}; use the original {name}, or certify again."
                 )
 
     # -- files --------------------------------------------------------------------------------------------------------
@@ -138,18 +138,17 @@ class Certificate:
 
     @classmethod
     def load(cls, path: Pathlike) -> Certificate:
-        """Read a certificate; a damaged or altered one is refused."""
+        """Read a certificate; a damaged or altered file raises an error."""
         file = existing_file(path, "certificate")
         content = read_certificate(path)
         if content is None:
             raise CaptureError(
-                f"{file} is not a certificate of ours; expected a file written by Certificate.save or capture certify."
+                f"{file} is not a capture-cp certificate; expected a file written by Certificate.save or capture certify."
             )
         try:
             if content["schema"] != SCHEMA:
                 raise CaptureError(
-                    f"certificate {file} is of schema {content['schema']!r}; this version reads {SCHEMA}. Upgrade "
-                    "capture-cp."
+                    f"certificate {file} has schema {content['schema']!r}; this version reads {SCHEMA}. Upgrade capture-cp."
                 )
             risks = checked_risks([Risk(**(risk | {"outcomes": tuple(risk["outcomes"])})) for risk in content["risks"]])
             found = cls(**({field.name: content[field.name] for field in fields(cls)} | {"risks": risks}))
@@ -162,13 +161,13 @@ class Certificate:
             raise
         except (KeyError, TypeError, ValueError, AttributeError):
             raise CaptureError(
-                f"certificate {file} is damaged: a field is missing or of another kind; make it again."
+                f"certificate {file} is damaged: a field is missing or has the wrong type; make it again."
             ) from None
         return found
 
     @property
     def fingerprint(self) -> str:
-        """Digest of all it says."""
+        """Digest of the whole content."""
         return _digest(self._content())
 
     def _content(self) -> dict[str, Any]:
@@ -186,7 +185,7 @@ class Certificate:
 
 
 def read_certificate(path: Pathlike) -> dict[str, Any] | None:
-    """The content of a file that claims to be a certificate; None if it is something else."""
+    """The content of a file marked as a certificate; None for any other file."""
     file = Path(path)
     try:
         if file.stat().st_size > LARGEST:
@@ -207,7 +206,7 @@ def _known(steps: float) -> float | None:
 
 def _how(risk: Risk) -> str:
     ends = " or ".join(repr(shortened(outcome)) for outcome in risk.outcomes)
-    return f"otherwise than in {ends}" if risk.others else f"in {ends}"
+    return f"in any outcome but {ends}" if risk.others else f"in {ends}"
 
 
 def _procedure(verdict: Verdict) -> str:

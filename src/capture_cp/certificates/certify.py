@@ -1,4 +1,4 @@
-"""Certify a planner: play fresh episodes of every candidate setting, and find those whose failure rates are below delta."""
+"""Certify a planner: play fresh episodes of every candidate setting and find those with failure rates below delta."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from capture_cp.certificates.risks import SUCCESS, Risk, checked_risks
 from capture_cp.certificates.verdict import Correction, Verdict, judge
 from capture_cp.conformal.quantile import smallest_enough
 
-#: Plays one fresh episode per seed with some settings: outcomes, or pairs of an outcome and a number of steps.
+#: Plays one fresh episode per seed with the given settings; returns outcomes, or pairs of an outcome and a number of steps.
 Play = Callable[[Mapping[str, Any], list[int]], Sequence[Any]]
 
 
@@ -35,21 +35,21 @@ def certify(
 ) -> Verdict:
     """Find settings of a planner whose failure rates are at most delta, with confidence 1 - beta (Learn then Test).
 
-    Episodes must be independent and alike: the same robot, starts drawn in the same way, nothing carried over. Those that
-    chose the candidates, or their order, must not be among them.
+    Episodes must be independent and identically distributed: the same robot, starts drawn in the same way, nothing carried
+    over. Episodes that were used to choose the candidates or their order must not be used again here.
 
     Args:
-        candidates: settings by name, fixed before any of these episodes; for a "sequence" from the safest on.
-        play: plays one fresh episode per seed with given settings, and returns how each ended: a word, or a word and a
-            number of steps.
-        risks: what counts as a failure, and its delta; without a delta, the least that can be certified is found.
-        beta: how likely any false certificate may be.
-        episodes: of each candidate, at most.
-        correction: "holm" plays all candidates; "sequence" stops at the first that fails.
-        anytime: stop a candidate as soon as its verdict is in, or can no longer come.
-        batch: episodes played between two looks, if `anytime`.
-        success: the outcome by which the best is chosen.
-        seed: same seed, same seeds for `play`.
+        candidates: settings by name, fixed before any of these episodes; for "sequence", ordered from the safest.
+        play: plays one fresh episode per seed with the given settings, and returns how each ended: an outcome, or an outcome
+            and a number of steps.
+        risks: what counts as a failure, and its delta; without a delta, the smallest certifiable one is found.
+        beta: upper bound on the probability of any false certificate.
+        episodes: maximum number per candidate.
+        correction: "holm" plays all candidates; "sequence" stops at the first that is not certified.
+        anytime: stop a candidate as soon as it is certified, or can no longer be.
+        batch: episodes played between two checks, if `anytime`.
+        success: the outcome that counts as success when the best candidate is chosen.
+        seed: determines the seeds passed to `play`.
         advance: called with the number of episodes played.
 
     >>> def play(settings, seeds):
@@ -64,7 +64,7 @@ def certify(
     most, batch = whole_number("episodes", episodes, 1), whole_number("batch", batch, 1)
     judge(
         Outcomes.of("", []), asked, level, correction, anytime, candidates
-    )  # refuses what cannot be judged before it is played
+    )  # raises an error for invalid arguments before any episode is played
     needed = level if correction == "sequence" else level / max(1, len(candidates))
     parts: list[Outcomes] = []
     for name, settings in candidates.items():
@@ -91,7 +91,7 @@ def _played(play: Play, settings: Mapping[str, Any], seeds: list[int]) -> Sequen
 
 
 def _decided(played: Outcomes, risks: tuple[Risk, ...], level: float, most: int) -> bool:
-    """Whether every risk is certified, or one can no longer be, were all episodes to come without it."""
+    """Whether every risk is certified, or one of them cannot be even if all remaining episodes are free of it."""
     failed = {risk: risk.occurred(played.outcome) for risk in risks}
     if all(betting_p_value(which, float(risk.delta or 1.0)) <= level for risk, which in failed.items()):
         return True
@@ -102,7 +102,7 @@ def _decided(played: Outcomes, risks: tuple[Risk, ...], level: float, most: int)
 
 
 def episodes_needed(delta: float, beta: float = 0.05, failures: int = 0, candidates: int = 1, anytime: bool = False) -> int:
-    """Fewest episodes by which a rate of at most delta can be certified, with so many failures among them.
+    """Fewest episodes that can certify a rate of at most delta, given the number of failures among them.
 
     >>> episodes_needed(0.05), episodes_needed(0.05, failures=2), episodes_needed(0.05, anytime=True)
     (59, 124, 74)

@@ -1,4 +1,4 @@
-"""A verdict in tables, and a certificate as a page."""
+"""A verdict as a table, and a certificate as a page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from capture_cp.report.html import report_trouble, write_page
 
 
 def verdict_table(title: str, verdict: Verdict) -> Table:
-    """Every candidate, its failures and whether it is certified."""
+    """Every candidate with its failures, and whether it is certified."""
     least = any(risk.delta is None for risk in verdict.risks)
     table = Table(title=title, caption=_caption(verdict, least), caption_justify="left")
     table.add_column("setting")
@@ -54,10 +54,10 @@ def _caption(verdict: Verdict, least: bool) -> str:
 
 
 def write_certificate_page(file: Path, certificate: Certificate) -> None:
-    """The certificate as one HTML file that opens without a network."""
+    """Write the certificate as one HTML file that opens without a network."""
     trouble = report_trouble()
     if trouble:
-        raise CaptureError(f"no page can be made: {trouble}")
+        raise CaptureError(f"the page cannot be written: {trouble}")
     low, high = certificate.success_interval
     success = f"{100 * certificate.successes / certificate.episodes:.1f}% [{100 * low:.1f}, {100 * high:.1f}]"
     risks = {
@@ -103,5 +103,5 @@ def write_certificate_page(file: Path, certificate: Certificate) -> None:
 
 
 def _cells(*texts: str) -> list[dict[str, str]]:
-    """Cells of a table as the template takes them."""
+    """Cells of a table in the form the template expects."""
     return [{"ours": text, "mark": "", "interval": "", "paper": ""} for text in texts]

@@ -1,4 +1,4 @@
-"""What counts as a failure, and how often it may happen."""
+"""What counts as a failure, and how often it may occur."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FAILURE = "failure"
 
 @dataclass(frozen=True)
 class Risk:
-    """Episodes that end in one of some outcomes, and the rate delta that they must not exceed.
+    """A set of outcomes that count as a failure, and the rate delta that they must not exceed.
 
     Attributes:
         name: of the risk.
-        outcomes: how such an episode ends; or, with `others`, how all that are none of this risk end.
-        delta: the rate; None asks for the least that can be certified.
-        others: whether every outcome counts that is not among `outcomes`.
+        outcomes: outcomes that count; with `others`, the outcomes that do not count.
+        delta: the rate; None finds the smallest that can be certified.
+        others: whether every outcome that is not among `outcomes` counts.
     """
 
     name: str
@@ -43,8 +43,8 @@ class Risk:
 
     @classmethod
     def parse(cls, text: str, success: str = SUCCESS) -> Risk:
-        """A risk from text: "fell=0.02", "fell+timed out=0.05", "failure=0.1" for all but success; no number asks for the "
-        "least."""
+        """A risk from text: "fell=0.02", "fell+timed out=0.05", or "failure=0.1" for all but success; without a number,
+        the smallest certifiable rate is found."""
         words, equals, number = text.rpartition("=") if "=" in text else (text, "", "")
         try:
             delta = float(number) if equals else None
@@ -59,19 +59,19 @@ class Risk:
         return cls.failure(delta, success) if names == (FAILURE,) else cls("+".join(names), names, delta)
 
     def occurred(self, outcomes: Any) -> Bools:
-        """In which of the episodes with these outcomes (n,): bool (n,)."""
+        """Whether each episode with these outcomes (n,) counts: bool (n,)."""
         return np.asarray(np.isin(np.asarray(outcomes, dtype=str), self.outcomes) != self.others)
 
     def facts(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The risk as JSON values."""
         return {"name": self.name, "outcomes": list(self.outcomes), "delta": self.delta, "others": self.others}
 
 
 def checked_risks(risks: Sequence[Risk]) -> tuple[Risk, ...]:
-    """At least one risk, no two of one name."""
+    """The risks, checked: at least one, and no repeated names."""
     found = tuple(risks)
     if not found or not all(isinstance(risk, Risk) for risk in found):
         raise CaptureError("no risks are given; expected at least one, such as fell=0.02.")
     if len({risk.name for risk in found}) < len(found):
-        raise CaptureError(f"two risks have one name: {', '.join(risk.name for risk in found)}; give each its own.")
+        raise CaptureError(f"risk names are repeated: {', '.join(risk.name for risk in found)}; use different names.")
     return found

@@ -1,4 +1,4 @@
-"""Does a certificate still stand? New outcomes are bet against, with a false-alarm rate that holds for ever."""
+"""Whether a certificate still stands: bets on new outcomes, with a false-alarm rate that holds over unlimited time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FORMAT = "capture-cp certificate history"
 class Standing:
     """A certificate and all outcomes since it was made.
 
-    If every new episode fails with probability at most delta, any risk ever raises an alarm with probability at most
+    If every new episode fails with probability at most delta, the probability that any risk ever raises an alarm is at most
     `level`; the level is divided among the risks.
 
     Attributes:
-        certificate: what is watched.
-        level: rate of false alarms, of all risks together and for ever.
+        certificate: the certificate that is watched.
+        level: false-alarm rate over all risks and unlimited time.
         watches: one per risk.
-        batches: digests of the files that outcomes came from so far.
+        batches: digests of the outcome files added so far.
     """
 
     certificate: Certificate
@@ -42,7 +42,7 @@ class Standing:
             self.watches.setdefault(risk.name, RateWatch(float(risk.delta or 1.0)))
 
     def update(self, outcomes: Outcomes) -> None:
-        """Show it new outcomes, in the order of time; those of other settings are refused."""
+        """Add new outcomes in chronological order; outcomes of other settings raise an error."""
         for name in outcomes.settings:
             if name not in (self.certificate.setting, ONLY):
                 raise CaptureError(
@@ -54,7 +54,7 @@ class Standing:
                 self.watches[risk.name].update(failed)
 
     def seen(self, file: Path) -> bool:
-        """Whether a file of the same content was noted before; notes it."""
+        """Whether a file with the same content was added before; records it."""
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         known = digest in self.batches
         self.batches.append(digest)
@@ -71,7 +71,7 @@ class Standing:
         return [name for name, watch in self.watches.items() if watch.alarm(self.share)]
 
     def save(self, path: Path) -> None:
-        """Write where it stands to a JSON file, atomically."""
+        """Write the state to a JSON file, atomically."""
         content = {
             "certificate": self.certificate.fingerprint,
             "level": self.level,
@@ -82,15 +82,15 @@ class Standing:
 
     @classmethod
     def begun_or_continued(cls, path: Path, certificate: Certificate, level: float) -> Standing:
-        """What the file holds about that certificate, or a new one where there is no such file."""
+        """The history in the file, or a new one if the file does not exist."""
         if not path.exists():
             return cls(certificate, level)
         content = _read(path)
         if content["certificate"] != certificate.fingerprint:
-            raise CaptureError(f"history {path} is of another certificate; give --history the name of a new file.")
+            raise CaptureError(f"history {path} belongs to another certificate; give --history the name of a new file.")
         if content["level"] != level:
             raise CaptureError(
-                f"history {path} was begun with --alarm {content['level']:g}, not {level:g}; give it that again."
+                f"history {path} was begun with --alarm {content['level']:g}, not {level:g}; use the same value again."
             )
         watches = {name: RateWatch.from_facts(facts) for name, facts in content["watches"].items()}
         expected = {risk.name: risk.delta for risk in certificate.risks}
@@ -110,5 +110,5 @@ def _read(path: Path) -> dict[str, Any]:
         return dict(content)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise CaptureError(
-            f"{file} is not a history of a certificate, or is damaged; give --history the name of a new file."
+            f"{file} is not a certificate history, or is damaged; give --history the name of a new file."
         ) from None

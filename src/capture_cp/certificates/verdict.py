@@ -1,4 +1,4 @@
-"""Which of several settings keep their risks below delta: a p-value each, corrected for their number (Learn then Test)."""
+"""Which settings keep their risks below delta: one p-value per setting, corrected for their number (Learn then Test)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from capture_cp.certificates.evidence import betting_p_value, rate_bound, rate_p
 from capture_cp.certificates.outcomes import Outcomes
 from capture_cp.certificates.risks import SUCCESS, Risk, checked_risks
 
-#: Over all candidates in any order, or one after the other in an order fixed beforehand.
+#: "holm" tests candidates in any order; "sequence" tests them one after another in an order fixed in advance.
 Correction = Literal["holm", "sequence"]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One setting and what is known about it.
+    """One setting and the evidence about it.
 
     Attributes:
-        name: of the setting.
-        settings: what it stands for, as JSON can hold it.
-        episodes: how many were played.
-        failures: of each risk.
-        p_values: of each risk, of the claim that its rate is at least delta; 1 where no delta was given.
-        bounds: of each risk, the rate that holds for all candidates and risks at once with the confidence asked for; empty
-            where every risk has its delta.
+        name: name of the setting.
+        settings: its values, as JSON values.
+        episodes: number of episodes played.
+        failures: number of failures by risk.
+        p_values: by risk, for the hypothesis that its rate is at least delta; 1 where no delta was given.
+        bounds: by risk, the rate that holds for all candidates and risks at once with the requested confidence; empty
+            if every risk has a delta.
         certified: whether all risks are below their delta.
-        successes: how many episodes succeeded.
-        steps: of a successful episode, the median; NaN where unknown.
+        successes: number of episodes that succeeded.
+        steps: median number of steps of a successful episode; NaN where unknown.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Candidate:
 
     @property
     def p_value(self) -> float:
-        """Of the claim that some risk is at least its delta: the largest (an intersection-union test)."""
+        """For the hypothesis that some risk is at least its delta: the largest p-value (an intersection-union test)."""
         return max(self.p_values.values())
 
     @property
     def success(self) -> float:
-        """Share of episodes that succeeded."""
+        """Fraction of episodes that succeeded."""
         return self.successes / self.episodes if self.episodes else 0.0
 
     @property
@@ -62,18 +62,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found about every candidate.
+    """The result for every candidate.
 
-    With probability at least 1 - beta over the episodes, *every* certified candidate keeps every risk at or below its delta:
-    so any of them may be chosen, with these very outcomes in view.
+    With probability at least 1 - beta over the episodes, *every* certified candidate keeps every risk at or below its delta.
+    You may therefore choose any of them after looking at these outcomes.
 
     Attributes:
         risks: what counts as a failure.
-        beta: how likely any false certificate is, at most.
-        correction: for the number of candidates.
+        beta: upper bound on the probability of any false certificate.
+        correction: correction for the number of candidates.
         anytime: whether the number of episodes was left open.
         candidates: in the order of the ladder.
-        outcomes: of all episodes.
+        outcomes: outcomes of all episodes.
     """
 
     risks: tuple[Risk, ...]
@@ -89,8 +89,8 @@ class Verdict:
 
     @property
     def best(self) -> Candidate | None:
-        """Of the certified the one with the lowest bound, where the least delta was asked for; otherwise with the most
-        success, then with the fewest steps. None if there is none.
+        """The certified candidate with the lowest bound if no delta was given; otherwise the one with the most successes,
+        then the fewest steps. None if no candidate is certified.
         """
         least = [risk.name for risk in self.risks if risk.delta is None]
 
@@ -100,7 +100,7 @@ class Verdict:
         return min(self.certified, key=order, default=None)
 
     def delta(self, candidate: Candidate, risk: Risk) -> float:
-        """The rate that is certified: the one asked for, or the least, rounded up to four decimals."""
+        """The certified rate: the given delta, or the smallest one, rounded up to four decimals."""
         if risk.delta is not None:
             return risk.delta
         return float(min(np.ceil(candidate.bounds[risk.name] * 1e4) / 1e4, 1.0))
@@ -118,14 +118,14 @@ def judge(
     """Which settings keep all risks below their delta, from the outcomes of independent episodes.
 
     Args:
-        outcomes: of all episodes, in the order of time.
-        risks: what counts as a failure; where one has no delta, the least that can be certified is found.
-        beta: how likely any false certificate may be.
-        correction: "holm" takes candidates in any order; "sequence" in theirs, from the safest on, until one fails: each may
-            then use all of beta, but the order must be fixed before any of these episodes.
+        outcomes: outcomes of all episodes, in chronological order.
+        risks: what counts as a failure; for a risk without delta, the smallest certifiable one is found.
+        beta: upper bound on the probability of any false certificate.
+        correction: "holm" tests candidates in any order; "sequence" tests them in the given order, from the safest, until
+            one fails: each may then use all of beta, but the order must be fixed before any of these episodes.
         anytime: whether the number of episodes was left open, for example until a verdict was reached.
-        candidates: the ladder, settings by name; by default every setting that occurs. Those without an episode count.
-        success: the outcome by which the best is chosen.
+        candidates: the ladder, settings by name; by default every setting that occurs. Settings without an episode count.
+        success: the outcome that counts as success when the best candidate is chosen.
     """
     asked, level = checked_risks(risks), probability("beta", beta)
     known_name("correction", correction, get_args(Correction))
@@ -134,9 +134,8 @@ def judge(
     least = any(risk.delta is None for risk in asked)
     if least and (anytime or correction == "sequence"):
         raise CaptureError(
-            "the least delta is found among all candidates and for a number of episodes fixed beforehand; give every risk "
-            "its "
-            "delta, such as fell=0.02, or leave out --anytime and the fixed sequence."
+            "the smallest delta needs a correction over all candidates and a number of episodes fixed in advance; give "
+            "every risk its delta, such as fell=0.02, or leave out --anytime and the fixed sequence."
         )
     share = level / (len(ladder) * len(asked))
     found = [
@@ -152,7 +151,7 @@ def judge(
 
 
 def certified(p_values: Floats, beta: float, correction: Correction) -> Bools:
-    """Which hypotheses (J,) are rejected so that a true one is with probability at most beta.
+    """Which hypotheses (J,) are rejected, such that any true one is rejected with probability at most beta.
 
     >>> certified(np.array([0.01, 0.2, 0.02]), 0.05, "holm"), certified(np.array([0.01, 0.2, 0.02]), 0.05, "sequence")
     (array([ True, False,  True]), array([ True, False, False]))
@@ -192,7 +191,7 @@ def _p_value(failed: Bools, delta: float | None, anytime: bool) -> float:
 
 
 def _within(candidate: Candidate, risks: tuple[Risk, ...]) -> bool:
-    """Whether a candidate with bounds keeps every delta that was given, and has been tried at all."""
+    """Whether a candidate with bounds has episodes and keeps every given delta."""
     return candidate.episodes > 0 and all(risk.delta is None or candidate.bounds[risk.name] <= risk.delta for risk in risks)
 
 
@@ -202,7 +201,6 @@ def _check_ladder(ladder: Mapping[str, Any], outcomes: Outcomes) -> None:
     strangers = [name for name in outcomes.settings if name not in ladder]
     if strangers:
         raise CaptureError(
-            f"there are episodes of {strangers[0]!r}, which is not among the candidates {', '.join(ladder)}; the ladder is "
-            "fixed "
-            "beforehand and names every setting that was tried."
+            f"there are episodes of {strangers[0]!r}, which is not among the candidates {', '.join(ladder)}; the ladder "
+            "must be fixed in advance and name every setting that was tried."
         )

@@ -1,9 +1,9 @@
-"""Gymnasium environments of every task; importing this room registers them. Needs gymnasium (extra `gym`).
+"""Gymnasium environments for every task; importing this package registers them. Needs gymnasium (extra `gym`).
 
     import gymnasium, capture_cp.gym
     env = gymnasium.make("capture/MarbleCenter-v0")
 
-Nothing of a task is imported before one of its environments is made.
+A task is imported only when one of its environments is made.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ __all__ = ["TaskEnv", "TaskVectorEnv", "env_ids", "register_envs"]
 
 
 def __getattr__(name: str) -> Any:
-    """`TaskEnv` and `TaskVectorEnv`, imported when they are used."""
+    """`TaskEnv` and `TaskVectorEnv`, imported on first use."""
     if name == "TaskEnv":
         from capture_cp.gym.env import TaskEnv
 

@@ -23,27 +23,27 @@ Step = tuple[Floats, float, bool, bool, dict[str, Any]]
 class TaskEnv(gymnasium.Env[Any, Any]):
     """The true system of a task.
 
-    An observation is the state (ds,), float64. An action (da,) is a share of the task's bounds on each axis, -1 to 1, cut
-    back to that. An episode is terminated by an outcome: reward 1 for success, -1 for any other.
+    An observation is the state (ds,), float64. An action (da,) is a fraction of the task's bounds on each axis, clipped to
+    [-1, 1]. An outcome terminates the episode: reward 1 for success, -1 for any other.
 
-    `reset(options=...)` takes `state`, a state (ds,) to start from, or `anywhere`, true for a random feasible state;
-    otherwise episodes start where the planning study's do. `info` holds `outcome` (None while it lasts), `stratum`,
-    `configuration` (dc,), `steps`, and after a step `action` (da,) in the task's own units. With a calibration it holds
-    `region` after a step: `held`, `thresholds` by stratum, and `particles` (L, dc).
+    `reset(options=...)` accepts `state`, a state (ds,) to start from, or `anywhere`, true for a random feasible state;
+    by default, episodes start where those of the planning study do. `info` holds `outcome` (None while the episode runs),
+    `stratum`, `configuration` (dc,), `steps`, and after a step `action` (da,) in the task's own units. With a calibration,
+    it also holds `region` after a step: `held`, `thresholds` by stratum, and `particles` (L, dc).
 
     Args:
         task: a task, or its registered name.
         place: one of its places, such as a map.
-        own_limit: whether episodes are truncated after `task.max_steps` here; not where Gymnasium does that.
-        dense: whether what a step takes off the planner's cost is added to the reward, for tasks that have `cost`.
-        own_units: whether actions are in the task's own units instead of shares of its bounds.
-        regions: calibration, or its file, whose regions are reported; costs a prediction per step.
+        own_limit: whether this class truncates episodes after `task.max_steps`; False where Gymnasium does so.
+        dense: whether the decrease of the planner's cost is added to the reward, for tasks that have `cost`.
+        own_units: whether actions are in the task's own units instead of fractions of its bounds.
+        regions: calibration, or its file, for the reported regions; costs one prediction per step.
         alpha: failure rate of these regions.
         render_mode: "rgb_array", or None.
-        options: of the task, by name.
+        options: options of the task, by name.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - Gymnasium's own
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - declared so by Gymnasium
 
     def __init__(
         self,
@@ -73,14 +73,14 @@ class TaskEnv(gymnasium.Env[Any, Any]):
 
     @property
     def task(self) -> Task:
-        """The robot in its place."""
+        """The task in its place."""
         return self.setup.task
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
-        """A new episode; a seed fixes its start and all noise from here on."""
+        """Start a new episode; a seed fixes its start and all noise from here on."""
         self._check_open()
         super().reset(seed=seed)
-        if seed is not None:  # numbers that no default_rng(seed) of a policy has
+        if seed is not None:  # separate streams, so that a policy's default_rng(seed) draws other numbers
             self._np_random, self._particles = stream(seed, "gym"), stream(seed, "gym", "regions")
         with threads_for(1):
             state = self.setup.start(options, self.np_random)
@@ -89,7 +89,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):
             return state.copy(), self._info()
 
     def step(self, action: Any) -> Step:
-        """One control step of the true system."""
+        """Advance the true system by one control step."""
         self._check_open()
         if self._system is None or self._outcome is not None:
             why = "has not begun" if self._system is None else f"has ended ({self._outcome})"
@@ -114,7 +114,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):
         return self._path[-1].copy(), float(reward), ended, truncated, info
 
     def own_action(self, action: Any) -> Floats:
-        """An action (da,) of the action space in the task's own units, as it is executed."""
+        """An action (da,) of the action space in the task's own units, as executed."""
         try:
             given = np.asarray(action, dtype=np.float64)
         except (TypeError, ValueError):
@@ -125,7 +125,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):
         return own
 
     def render(self) -> Picture | None:
-        """A picture (h, w, 3) of the episode so far, as a film of it would show; a few tenths of a second each."""
+        """A picture (h, w, 3) of the episode so far, as in its video; takes a few tenths of a second."""
         if self.render_mode is None:
             return None
         self._check_open()
@@ -134,7 +134,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):
         return picture_of(self.task, self._path, self._actions, self._outcome)
 
     def close(self) -> None:
-        """Let go of the simulator."""
+        """Close the simulator."""
         self._closed, self._system = True, None
 
     def _info(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The names of environments: one for each place of each task, registered without importing any task."""
+"""Names of environments: one for each place of each task, registered without importing any task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.tasks.registry import TASKS, find_task, task_names
 
 NAMESPACE, VERSION = "capture", 0
-#: Places and steps of our own tasks, so that registering need not import them; a test compares them with the tasks.
+#: Places and steps of the built-in tasks, so that registering need not import them; a test compares them with the tasks.
 OURS: dict[str, tuple[str, tuple[str, ...], int]] = {
     "box": ("capture_cp.tasks.box:Box", ("box",), 30),
     "marble": (
@@ -25,12 +25,12 @@ OURS: dict[str, tuple[str, tuple[str, ...], int]] = {
 
 
 class Place(NamedTuple):
-    """A task in a place, as an environment is made of it.
+    """A task in a place, from which an environment is made.
 
     Attributes:
         task: name in the registry of tasks.
-        place: one of its places; None is the first, of a task that cannot be asked without importing it.
-        max_steps: of an episode; None where that is known only once the task is imported.
+        place: one of its places; None for the first place of a task that is not imported yet.
+        max_steps: maximum length of an episode; None if known only once the task is imported.
     """
 
     task: str
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 def gymnasium_module() -> Any:
-    """Gymnasium, or a sentence on how to get it."""
+    """Gymnasium, or an error that explains how to install it."""
     try:
         return import_module("gymnasium")
     except ImportError:
@@ -47,7 +47,7 @@ def gymnasium_module() -> Any:
 
 
 def places() -> dict[str, Place]:
-    """Every task and place by the name of its environment, such as "MarbleCenter"; registered tasks of others too."""
+    """Every task and place by environment name, such as "MarbleCenter", including tasks registered by other packages."""
     found: dict[str, Place] = {}
     for task in task_names():
         for place in _places_of(task):
@@ -61,12 +61,12 @@ def env_ids() -> list[str]:
 
 
 def env_id(name: str) -> str:
-    """The id of an environment by its name."""
+    """The id of an environment, from its name."""
     return f"{NAMESPACE}/{name}-v{VERSION}"
 
 
 def register_envs() -> None:
-    """Register every environment that Gymnasium does not know yet; call it again after `register_task`."""
+    """Register every environment that is not registered yet; call it again after `register_task`."""
     gymnasium = gymnasium_module()
     for name, place in places().items():
         if env_id(name) not in gymnasium.registry:
@@ -80,14 +80,14 @@ def register_envs() -> None:
 
 
 def task_named(name: str) -> Any:
-    """The task of an environment, by a name such as "MarbleCenter", with its usual options."""
+    """The task of an environment, from a name such as "MarbleCenter", with default options."""
     known = places()
     place = known[known_name("environment", name, known)]
     return task_at(place.task, place.place, {})
 
 
 def task_at(task: str, place: str | None, options: dict[str, Any]) -> Any:
-    """The task in a place, imported now; `options` are fields of what is registered under its name."""
+    """The task in a place, imported now; `options` are fields of the class registered under its name."""
     if task in OURS and TASKS.get(task) == OURS[task][0] and not options:
         return _ours(task, place)
     return _made(task, place, options)
@@ -95,7 +95,7 @@ def task_at(task: str, place: str | None, options: dict[str, Any]) -> Any:
 
 @cache
 def _ours(task: str, place: str | None) -> Any:
-    """A task of ours with its usual options, shared by all of its environments: their strata are found once."""
+    """A built-in task with default options, shared by all of its environments so that its strata are computed once."""
     return _made(task, place, {})
 
 
@@ -104,7 +104,7 @@ def _made(task: str, place: str | None, options: dict[str, Any]) -> Any:
     try:
         chosen = kind(**options)
     except TypeError as error:
-        raise CaptureError(f"the options {sorted(options)} are not those of the task {task}: {error}.") from None
+        raise CaptureError(f"the options {sorted(options)} are not accepted by the task {task}: {error}.") from None
     return next(iter(chosen.places().values())) if place is None else chosen.at(place)
 
 
@@ -112,12 +112,12 @@ def _places_of(task: str) -> list[Place]:
     where = TASKS.get(task)
     if task in OURS and where == OURS[task][0]:
         return [Place(task, place, OURS[task][2]) for place in OURS[task][1]]
-    if where is None or isinstance(where, str):  # of another package, not imported yet
+    if where is None or isinstance(where, str):  # from another package, not imported yet
         return [Place(task, None, None)]
     limit = getattr(getattr(where, "task", where), "max_steps", None)
     try:
         names = where().place_names
-    except Exception:  # a task that needs options, or a simulator: it says so when its environment is made
+    except Exception:  # a task that needs options or a simulator: its error appears when its environment is made
         return [Place(task, None, limit)]
     return [Place(task, name, limit) for name in names]
 

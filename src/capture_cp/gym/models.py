@@ -1,7 +1,7 @@
-"""The tasks of environments as `module:object`, for options of commands: `--model capture_cp.gym.models:MarbleCenter`.
+"""The tasks of the environments as `module:object`, for command options: `--model capture_cp.gym.models:MarbleCenter`.
 
-A task is its own approximate model, and `MarbleCenter.strata` are its strata. The names are those of the environments,
-without "capture/" and version.
+A task serves as its own approximate model, and `MarbleCenter.strata` are its strata. The names are those of the
+environments, without "capture/" and the version.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from capture_cp.gym.ids import places, task_named
 
 
 def __getattr__(name: str) -> Any:
-    """The task of an environment, made when it is first asked for."""
+    """The task of an environment, made on first use."""
     if name.startswith("_") or name not in places():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _task(name)

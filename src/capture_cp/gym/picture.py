@@ -1,4 +1,4 @@
-"""Pictures of an episode that is still running, by what draws films of recorded ones."""
+"""Pictures of a running episode, drawn by the code that draws videos of recorded episodes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from capture_cp.tasks.task import Task
 
 
 def picture_of(task: Task, path: Sequence[Floats], actions: Sequence[Floats], outcome: str | None) -> Picture:
-    """The last state of T actions (da,) and T + 1 states (ds,), with the way there: (h, w, 3). Needs matplotlib."""
+    """The last of T + 1 states (ds,) after T actions (da,), with the path so far: (h, w, 3). Needs matplotlib."""
     shown = len(actions)
-    if not shown:  # a film has at least one step
+    if not shown:  # a video needs at least one step
         path, actions = [*path, path[0]], [np.zeros(len(task.bounds))]
     given, nothing = np.array(actions), np.zeros(len(actions))
     info = {"method": "environment"}

@@ -1,4 +1,4 @@
-"""What an environment and a vector of them share: spaces, starts, actions in the task's units, rewards, information."""
+"""What single and vector environments share: spaces, starts, actions in the task's units, rewards and info."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from capture_cp.planning.rollout import Stage
 from capture_cp.spaces.strata import INFEASIBLE, grid_of
 from capture_cp.tasks.task import STARTS, Task
 
-#: Bound of entries of a state that nothing is known about; finite, because checkers warn of infinite ones.
+#: Bound on state entries without known limits; finite, because environment checkers warn of infinite bounds.
 FAR = 1e6
-#: What `reset(options=...)` takes.
+#: Options that `reset(options=...)` accepts.
 STATE, ANYWHERE = "state", "anywhere"
 SUCCESS = "success"
-#: The stratum of a configuration that has none.
+#: The stratum name of a configuration that lies in no stratum.
 NOWHERE = "infeasible"
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A task as an environment shows it.
+    """A task presented as an environment.
 
     Attributes:
-        task: the robot in its place.
-        dense: whether what a step takes off the planner's cost is added to the reward.
-        own_units: whether actions are in the task's own units, instead of shares of its bounds.
-        regions: calibration whose regions are reported, None for none.
+        task: the task in its place.
+        dense: whether the decrease of the planner's cost is added to the reward.
+        own_units: whether actions are in the task's own units, instead of fractions of its bounds.
+        regions: calibration for the reported regions; None for none.
         alpha: failure rate of these regions.
     """
 
@@ -48,23 +48,23 @@ class Setup:
 
     @classmethod
     def of(cls, task: Any, place: str | None, options: dict[str, Any], regions: Any, alpha: float, **how: Any) -> Setup:
-        """Of a task or its name, and a calibration or its file."""
+        """Make it from a task or its name, and a calibration or its file."""
         if isinstance(task, Task):
             if place is not None or options:
-                raise CaptureError("place and options are for a task that is named; this one is made already.")
+                raise CaptureError("place and options need a task given by name; this one is an object, made already.")
         else:
             task = task_at(str(task), place, options)
         if regions is not None and not isinstance(regions, Fitted):
             regions = Capture.load(regions, task, task.strata)
         found = cls(task, regions=regions, alpha=failure_rate(alpha), **how)
         if found.dense and type(task).cost is Task.cost:
-            raise CaptureError(f"{task.name} has no cost of a step in Python; leave dense out, or give its class `cost`.")
+            raise CaptureError(f"{task.name} has no stage cost in Python; leave dense out, or give its class `cost`.")
         if regions is not None:
             found.check_regions(regions)
         return found
 
     def check_regions(self, regions: Fitted) -> None:
-        """Refuse a calibration that is of other inputs or configurations than the task's."""
+        """Reject a calibration whose inputs or configurations do not match the task's."""
         regions.check_fitted()
         inputs, dims = len(self.task.states) + len(self.task.actions), len(self.axes)
         have = regions.n_inputs_, regions.n_outputs_
@@ -78,15 +78,15 @@ class Setup:
 
     @property
     def axes(self) -> list[int]:
-        """Which entries of the state are the configuration."""
+        """Indices of the state's entries that are the configuration."""
         return list(self.task.axes)
 
     @cached_property
     def observation_space(self) -> Box:
-        """States (ds,), float64 so that an observation is the state to the last bit.
+        """States (ds,), float64 so that an observation equals the state exactly.
 
-        Configurations have the bounds of their grid, with its whole width to spare on both sides; all else has bounds that
-        nothing reaches.
+        Configurations have the bounds of their grid, extended by its whole width on both sides; other entries have bounds
+        that are never reached.
         """
         low, high = np.full(len(self.task.states), -FAR), np.full(len(self.task.states), FAR)
         if has_grid(self.task.strata):
@@ -98,14 +98,14 @@ class Setup:
 
     @cached_property
     def action_space(self) -> Box:
-        """Shares of the task's bounds, -1 to 1, float32 as learning libraries have it; or its own units, float64."""
+        """Fractions of the task's bounds, -1 to 1, float32 as in learning libraries; or its own units, float64."""
         bounds = np.asarray(self.task.bounds, dtype=np.float64)
         if self.own_units:
             return Box(-bounds, bounds, dtype=np.float64)
         return Box(-1.0, 1.0, bounds.shape, dtype=np.float32)
 
     def own_actions(self, actions: Any, n: int) -> Floats:
-        """Actions (n, da) in the task's own units, cut back to its bounds."""
+        """Actions (n, da) in the task's own units, clipped to its bounds."""
         bounds = np.asarray(self.task.bounds, dtype=np.float64)
         given = finite_array("actions", actions, (n, len(bounds)), "(n, da): one action per environment")
         return np.clip(given if self.own_units else given * bounds, -bounds, bounds)
@@ -114,13 +114,13 @@ class Setup:
 
     @cached_property
     def starts(self) -> Floats | None:
-        """States (STARTS, ds) that episodes start from; None for a task that has none."""
+        """States (STARTS, ds) that episodes start from; None for a task without start states."""
         if type(self.task).starts is Task.starts:
             return None
         return finite_array("starts", self.task.starts(STARTS), (None, len(self.task.states)), "(n, ds)")
 
     def start(self, options: Mapping[str, Any] | None, rng: np.random.Generator) -> Floats:
-        """The state (ds,) that an episode starts from: the one given, a random one of anywhere, or one of the starts."""
+        """The state (ds,) that an episode starts from: a given one, a random feasible one, or one of the starts."""
         chosen = dict(options or {})
         unknown = sorted(chosen.keys() - {STATE, ANYWHERE})
         if unknown:
@@ -132,13 +132,13 @@ class Setup:
         return np.array(self.starts[int(rng.integers(len(self.starts)))])
 
     def feasible(self, state: Any) -> Floats:
-        """A state (ds,) of the user's, known to be in a stratum."""
+        """A state (ds,) given by the user, checked to lie in a stratum."""
         given = finite_array("the state to start from", state, (len(self.task.states),), "(ds,): one state")
         if self.strata_of(given[None])[0] == INFEASIBLE:
             raise CaptureError(f"the state to start from, {given.tolist()}, lies in no stratum; give a feasible one.")
         return given.copy()
 
-    # -- what is reported of a step ------------------------------------------------------------------------------------
+    # -- what is reported after a step ---------------------------------------------------------------------------------
 
     def strata_of(self, states: Floats) -> Ints:
         """The strata (n,) of states (n, ds), -1 for none."""
@@ -152,14 +152,14 @@ class Setup:
     def rewards(self, before: Floats, actions: Floats, after: Floats, outcomes: Sequence[str | None]) -> Floats:
         """Rewards (n,) of steps from states (n, ds) to states (n, ds) under actions (n, da).
 
-        1 for success, -1 for any other end, else 0; where that is wanted, plus what the step took off the cost. Minus the
-        cost itself would pay for every way to end early, a fall included.
+        1 for success, -1 for any other end, else 0; if `dense`, plus the decrease of the cost. The negative cost itself
+        would reward every way to end early, including a fall.
         """
         found = np.array([0.0 if end is None else 1.0 if end == SUCCESS else -1.0 for end in outcomes])
         return found + self._costs(before, actions) - self._costs(after, actions) if self.dense else found
 
     def _costs(self, states: Floats, actions: Floats) -> Floats:
-        """The planner's cost of states (n, ds), (n,), with the state in place of a region."""
+        """The planner's cost of states (n, ds): (n,), with the state itself in place of a region."""
         Y = np.ascontiguousarray(states[:, self.axes])
         weights = None if self.task.weights is None else self.task.weights()
         stage = Stage(1, 1, states, actions, Y[:, None], self._on_hazard(Y))
@@ -175,8 +175,8 @@ class Setup:
         return np.where(cells < 0, False, hazard[cells]).astype(np.float64)
 
     def region_facts(self, before: Floats, actions: Floats, after: Floats, rng: np.random.Generator) -> dict[str, Any]:
-        """What is reported of the regions of n steps: held (n,), thresholds by stratum, (n,) each, particles (n, L, dc)."""
-        assert self.regions is not None  # or nobody would ask
+        """Region facts of n steps: held (n,), thresholds by stratum, (n,) each, particles (n, L, dc)."""
+        assert self.regions is not None  # checked by the caller
         found = self.regions.executed_regions(before, actions, after[:, self.axes], self.alpha, rng)
         thresholds = {name: found.thresholds[:, m].copy() for m, name in enumerate(self.regions.strata.names)}
         return {"held": np.asarray(found.inside, dtype=bool), "thresholds": thresholds, "particles": found.particles}

@@ -1,4 +1,4 @@
-"""Many true systems at once: by the task's own batch, by one call for all, or each by itself in threads."""
+"""Many true systems at once: through the task's batch, through one call for all, or one by one in threads."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Stepped = tuple[Floats, list[str | None]]
 
 
 class Fleet(Protocol):
-    """The true systems of n runs, some of which are stepped at a time."""
+    """The true systems of n runs; any subset of them can be stepped."""
 
     def place(self, row: int, state: Floats) -> None:
-        """Run `row` begins anew from a state (ds,)."""
+        """Restart run `row` from a state (ds,)."""
 
     def step(self, rows: Ints, states: Floats, actions: Floats, rngs: Sequence[np.random.Generator]) -> Stepped:
         """Next states (m, ds) and outcomes of the runs `rows` (m,), from states (m, ds) under actions (m, da)."""
 
     def close(self) -> None:
-        """Let go of threads."""
+        """Stop the threads."""
 
 
 def fleet_of(task: Task, n: int, shared: np.random.Generator) -> Fleet:
-    """What steps n runs of a task; `shared` makes the noise where runs have none of their own."""
+    """The stepper of n runs of a task; `shared` draws the noise where runs have no generators."""
     together = task.closed_loops()
     if together is not None:
         return Together(together)
@@ -42,13 +42,13 @@ def fleet_of(task: Task, n: int, shared: np.random.Generator) -> Fleet:
 
 
 class Together:
-    """By the task's own batch, in which every run has its own noise: a run is the same in any company."""
+    """Steps runs through the task's batch, with separate noise per run: a run does not depend on the others."""
 
     def __init__(self, systems: Systems) -> None:
         self._systems = systems
 
     def place(self, row: int, state: Floats) -> None:
-        pass  # the state is all there is
+        pass  # the state is all it needs
 
     def step(self, rows: Ints, states: Floats, actions: Floats, rngs: Sequence[np.random.Generator]) -> Stepped:
         after, outcomes = self._systems(states, actions, rngs)
@@ -59,7 +59,7 @@ class Together:
 
 
 class InOneCall:
-    """By one call of the task's `true_step`, whose noise all runs share out among them."""
+    """Steps runs through one call of the task's `true_step`, with noise from one shared stream."""
 
     def __init__(self, task: Task, rng: np.random.Generator) -> None:
         self._task, self._rng = task, rng
@@ -76,12 +76,12 @@ class InOneCall:
 
 
 class EachByItself:
-    """A closed loop per run, as simulators have it, in threads: they leave Python's lock while they step."""
+    """One closed loop per run, as simulators need, in threads: simulators release Python's lock while they step."""
 
     def __init__(self, task: Task, n: int) -> None:
         self._task = task
         self._loops: list[System | None] = [None] * n
-        # one thread for the kernels of each of these threads: there is one row to each
+        # each of these threads handles one row, so its kernels need one thread only
         self._pool = ThreadPoolExecutor(min(n, os.cpu_count() or 1), initializer=numba.set_num_threads, initargs=(1,))
 
     def place(self, row: int, state: Floats) -> None:
@@ -90,7 +90,7 @@ class EachByItself:
     def step(self, rows: Ints, states: Floats, actions: Floats, rngs: Sequence[np.random.Generator]) -> Stepped:
         def one(number: int) -> tuple[Floats, str | None]:
             loop = self._loops[int(rows[number])]
-            assert loop is not None  # placed by reset
+            assert loop is not None  # set by reset
             return loop(states[number].copy(), actions[number].copy(), rngs[number])
 
         found = list(self._pool.map(one, range(len(rows))))

@@ -1,4 +1,4 @@
-"""How many threads compiled loops get in an environment."""
+"""Number of threads that compiled loops use in an environment."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import numba
 
-#: Rows that are worth waking a thread for.
+#: Rows per thread that justify waking it.
 ROWS = 256
 
 
 @contextmanager
 def threads_for(rows: int) -> Iterator[None]:
-    """Compiled loops by no more threads than so many rows are worth: waking one takes longer than a step of one robot."""
+    """Limit compiled loops to the threads that so many rows justify: waking one takes longer than a step of one robot."""
     before = numba.get_num_threads()
     numba.set_num_threads(min(before, max(1, rows // ROWS)))
     try:

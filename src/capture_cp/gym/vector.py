@@ -20,24 +20,24 @@ Step = tuple[Floats, Floats, Bools, Bools, dict[str, Any]]
 
 
 class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
-    """n true systems of a task, stepped together; observations (n, ds), actions (n, da), all else as in `TaskEnv`.
+    """n true systems of a task, stepped together; observations (n, ds), actions (n, da), otherwise like `TaskEnv`.
 
     An environment whose episode has ended is reset by the next step, which ignores its action (`AutoresetMode.NEXT_STEP`).
-    With seed s, environment i has the start and, where the task can, the noise of a `TaskEnv` with seed s + i: the marble,
-    the peg and the shelf then give what `SyncVectorEnv` gives, bit by bit. A task that is stepped by `true_step` has one
-    stream of noise for all. No result depends on the number of threads.
+    With seed s, environment i has the start of a `TaskEnv` with seed s + i and, if the task supports it, its noise: for the
+    marble, the peg and the shelf, results are bit-identical to those of `SyncVectorEnv`. A task stepped by `true_step` has
+    one stream of noise for all environments. No result depends on the number of threads.
 
     Args:
-        num_envs: n.
+        num_envs: number of environments, n.
         task, place, dense, own_units, regions, alpha, options: as in `TaskEnv`.
         max_episode_steps: steps after which an episode is truncated, by default `task.max_steps`; -1 for never.
-        own_limit: whether that default holds.
-        render_mode: None; one environment can be drawn, not many.
+        own_limit: whether that default applies.
+        render_mode: None; only a single environment can be rendered.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # type: ignore[misc]
 
-    _fleet: Fleet | None = None  # of the class too: what could not be made is closed as well
+    _fleet: Fleet | None = None  # on the class too: close() also runs when __init__ failed
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
         **options: Any,
     ) -> None:
         if render_mode is not None:
-            raise CaptureError(f"render_mode is {render_mode!r}; many environments at once are not drawn, expected None.")
+            raise CaptureError(f"render_mode is {render_mode!r}; a vector environment cannot be rendered, expected None.")
         self.num_envs = n = whole_number("num_envs", num_envs, 1)
         self.setup = Setup.of(task, place, options, regions, alpha, dense=dense, own_units=own_units)
         limit = self.task.max_steps if max_episode_steps is None and own_limit else max_episode_steps
@@ -70,13 +70,13 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
 
     @property
     def task(self) -> Task:
-        """The robot in its place."""
+        """The task in its place."""
         return self.setup.task
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
-        """New episodes everywhere; a seed, or one per environment, fixes their starts and all noise from here on.
+        """Start new episodes everywhere; a seed, or one per environment, fixes their starts and all noise from here on.
 
         The option `state` may be one state (ds,) or one per environment, (n, ds).
         """
@@ -91,7 +91,7 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
         return self._states.copy(), self._infos([None] * self.num_envs)
 
     def step(self, actions: Any) -> Step:
-        """One control step everywhere; where an episode has ended, a new one begins instead."""
+        """Advance every environment by one control step; where an episode has ended, start a new one instead."""
         self._check_open()
         if self._fleet is None:
             raise CaptureError("the episodes have not begun; call reset() before step(actions).")
@@ -119,7 +119,7 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
         return self._states.copy(), rewards, terminated, truncated, infos
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Let go of the simulators and their threads."""
+        """Close the simulators and stop their threads."""
         if self._fleet is not None:
             self._fleet.close()
             self._fleet = None
@@ -129,7 +129,7 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
             return
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else list(seed)
         if len(seeds) != self.num_envs:
-            raise CaptureError(f"there are {len(seeds)} seeds and {self.num_envs} environments; give one each, or one.")
+            raise CaptureError(f"there are {len(seeds)} seeds for {self.num_envs} environments; give one each, or just one.")
         self._rngs = [rng if s is None else stream(s, "gym") for rng, s in zip(self._rngs, seeds)]
         if seeds[0] is not None:
             self._shared, self._particles = stream(seeds[0], "gym", "shared"), stream(seeds[0], "gym", "regions")
@@ -151,7 +151,7 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
         self._fleet.place(row, self._states[row].copy())
 
     def _infos(self, outcomes: Sequence[str | None]) -> dict[str, Any]:
-        """What is known of every environment, with Gymnasium's masks."""
+        """Info of every environment, with Gymnasium's masks."""
         everywhere = np.ones(self.num_envs, dtype=bool)
         found = {
             "outcome": np.array(outcomes, dtype=object),
@@ -162,7 +162,7 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
         return found | {f"_{name}": everywhere.copy() for name in found}
 
     def _executed(self, rows: Ints, before: Floats, own: Floats) -> dict[str, Any]:
-        """What is known of the environments `rows` (m,) that made a step from states `before` (m, ds)."""
+        """Info of the environments `rows` (m,) that made a step from states `before` (m, ds)."""
         if not len(rows):
             return {}
         found: dict[str, Any] = {"action": self._spread(rows, own[rows])}
@@ -174,13 +174,13 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
         return self._masked(rows, found)
 
     def _spread(self, rows: Ints, values: Any) -> Any:
-        """Values (m, ...) of some environments among all, (n, ...)."""
+        """Values (m, ...) of some environments, placed among all: (n, ...)."""
         every = np.zeros((self.num_envs, *values.shape[1:]), dtype=values.dtype)
         every[rows] = values
         return every
 
     def _masked(self, rows: Ints, found: dict[str, Any]) -> dict[str, Any]:
-        """With a mask beside every entry: which environments it is about."""
+        """The entries, each with a mask of the environments it applies to."""
         mask = np.zeros(self.num_envs, dtype=bool)
         mask[rows] = True
         return found | {f"_{name}": mask.copy() for name in found}

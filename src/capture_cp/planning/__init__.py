@@ -1,4 +1,4 @@
-"""Planning with regions: MPPI, rollouts with a region per step, traversable distance, closed-loop episodes."""
+"""Planning with regions: MPPI, rollouts with one region per step, traversable distance, closed-loop episodes."""
 
 from capture_cp.data.rollouts import BatchedStep
 from capture_cp.planning.adapting import Adapting

@@ -1,4 +1,4 @@
-"""A closed loop whose regions learn from every executed step."""
+"""A closed loop whose regions adapt after every executed step."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from capture_cp.planning.rollout import Rollout
 
 
 class Adapting:
-    """A true system that judges every executed step by its region, and lets the planner's regions learn from it.
+    """A true system that checks every executed step against its region and adapts the planner's regions.
 
-    Call it as the true system of an episode. Once a rollout is given to `guide`, its thresholds follow the regions.
+    Use it as the true system of an episode. Pass a rollout to `guide` to make its thresholds follow the regions.
 
     Args:
         system: the true system.
         cap: the calibrated predictor.
         axes: which entries of the state are the configuration.
-        particles: draws the particles of the regions that steps are judged by.
-        adaptive: the regions that learn, made from `cap`; None judges steps by the regions of `cap` and changes nothing.
-        alpha: failure rate of the regions of `cap`, where nothing adapts.
+        particles: draws the particles of the regions that steps are checked against.
+        adaptive: adaptive regions made from `cap`; None checks steps against the regions of `cap` and changes nothing.
+        alpha: failure rate of the regions of `cap`, used when nothing adapts.
 
     Attributes:
-        held: whether the region of each executed step held what followed, T.
-        thresholds: of the region of each executed step, by stratum: T times (M,).
-        dials: where the dials stood after each step, T times (M,); empty where nothing adapts.
-        strata: in which stratum each step ended, T.
+        held: for each of T executed steps, whether its region contained the next configuration.
+        thresholds: of the region of each executed step, by stratum: T arrays (M,).
+        dials: the adaptive parameters after each step, T arrays (M,); empty when nothing adapts.
+        strata: stratum in which each of T steps ended.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Adapting:
     _rollout: Rollout | None
 
     def guide(self, rollout: Rollout, now: bool = True) -> None:
-        """Let the thresholds of a rollout follow the regions: from now on, or only from the next executed step on."""
+        """Make the thresholds of a rollout follow the regions, from now on or from the next executed step on."""
         self._rollout = rollout
         if now:
             self._write()
 
     def __call__(self, state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
-        """Execute an action (da,) from a state (ds,); the next state, and the outcome once the episode has ended."""
+        """Execute an action (da,) from a state (ds,); returns the next state, and the outcome once the episode has ended."""
         after, outcome = self.system(state, action, rng)
         x, y, adaptive = np.concatenate([state, action]), after[self.axes], self.adaptive
         if adaptive is None:

@@ -1,7 +1,7 @@
-"""Whether a compiled step is the model that was calibrated: both are asked about the same places.
+"""Checks that a compiled step is the calibrated model, by comparing both at the same states and actions.
 
-Regions hold for the particles that they were calibrated with. A step with another gain, or without its noise, or one that
-forgets to write, leads to other particles, and so to regions that promise nothing.
+Regions are valid only for particles of the model they were calibrated with. A step with another gain, without its noise, or
+that does not write its result produces other particles, and the coverage guarantee is lost.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.capture.fitted import Fitted
 from capture_cp.spaces.strata import GriddedStrata
 
-PLACES = 32  # states and actions that both are asked about
-FEWEST = 8  # of them from which anything is concluded
-DRAWS = 128  # next states of each, at least
-STEPS = 4  # that a place is away from the robot's state, at most
+PLACES = 32  # pairs of state and action at which both are compared
+FEWEST = 8  # fewest of them for which the comparison is made
+DRAWS = 128  # minimum number of next states at each
+STEPS = 4  # maximum number of steps from the robot's state to such a state
 #: Standard errors by which means and spreads may differ: chance does not exceed it at a third of the places.
 ERRORS = 4.0
-#: Share of the places that may differ on purpose, as where a rollout ends at a goal that its model passes.
+#: Fraction of the places that may differ on purpose, such as where a rollout ends at a goal that its model passes.
 SHARE = 1 / 3
-#: What is tolerated beyond that, as shares: of a place's own move, of its spread, and of the typical move.
+#: Further tolerances, as fractions of a place's displacement, of its spread, and of the typical displacement.
 OF_MOVE, OF_SPREAD, OF_ALL = 0.05, 0.1, 1e-4
 SEED = 0
 
 
 class RolledOut(NamedTuple):
-    """A calibration, and the step that a planner rolls out in its name."""
+    """A calibration, and the step that a planner rolls out with it."""
 
     cap: Fitted
     step_each: Callable[[Floats, Floats, Floats], None]  # states (n, ds, L), actions (n, da), noise (n, dn, L), in place
     is_safe: Callable[[Floats, Floats], bool]  # whether a step from a state (ds,) stays within its arrays
     noise_dims: int
-    draws: bool  # or else a single particle without noise stands for a Gaussian
+    draws: bool  # False where a single particle without noise represents a Gaussian
     axes: Ints  # (dc,): which entries of the state are the configuration
-    is_hazard: Callable[[Floats], Bools]  # of configurations (n, dc): where a rollout may end while its model goes on
+    is_hazard: Callable[[Floats], Bools]  # of configurations (n, dc): where a rollout may end while its model continues
 
 
 class Places(NamedTuple):
-    """Where the two are compared."""
+    """States and actions at which the two are compared."""
 
     states: Floats  # (places, ds)
     actions: Floats  # (places, da)
 
 
 class Summary(NamedTuple):
-    """What becomes of every place: means and spreads of next numbers, and their standard errors, (places, entries)."""
+    """Means and spreads of the next values at every place, and their standard errors, (places, entries)."""
 
     mean: Floats
     spread: Floats
@@ -57,16 +57,16 @@ class Summary(NamedTuple):
 
 
 def check_agreement(rolled: RolledOut, state: Floats, sequences: Floats) -> None:
-    """Refuse a step that is not the calibrated model, from the robot's state (ds,) and sequences (N, H, da).
+    """Reject a step that is not the calibrated model, given the robot's state (ds,) and sequences (N, H, da).
 
-    Places have the configurations of random cells that are feasible and no hazard, if there is a grid; the rest of the state
-    is what the step makes of the robot's within a few actions. Of a `HorizonCapture` the whole state is compared, of a
-    `Capture` the configuration, which is all that its model predicts.
+    With a grid, the places have the configurations of random cells that are feasible and no hazard; the other entries of
+    the state are those the step reaches from the robot's state within a few actions. For a `HorizonCapture` the whole state
+    is compared, for a `Capture` the configuration, which is all that its model predicts.
     """
     rng = np.random.default_rng(SEED)
     places = _places(rolled, state, sequences, rng)
     after = _stepped(rolled, places, rng)
-    # a step that yields NaN is named by the plan, with the step where it does
+    # a step that yields NaN is reported by the plan, with the step where it does
     kept: Bools = np.asarray(np.isfinite(after).all(axis=(1, 2)))
     kept[kept] = ~_meets_hazard(rolled, after[kept])
     if kept.sum() < FEWEST:
@@ -116,7 +116,7 @@ def _meets_hazard(rolled: RolledOut, after: Floats) -> Bools:
 
 
 def _predicted(rolled: RolledOut, places: Places, rng: np.random.Generator) -> Summary:
-    """What the calibrated model makes of every place."""
+    """Next values predicted by the calibrated model at every place."""
     try:
         if rolled.draws:
             return _summary(rolled.cap.next_points(*places, DRAWS, rng))
@@ -125,14 +125,14 @@ def _predicted(rolled: RolledOut, places: Places, rng: np.random.Generator) -> S
         told = str(error).rstrip(".")
         raise CaptureError(
             f"the step cannot be compared with the calibrated model, which raised {type(error).__name__}: {told}. "
-            "Repair the model, or pass compare_step=False if it is not at hand."
+            "Fix the model, or pass compare_step=False if it is not available."
         ) from error
     spread = np.sqrt(np.diagonal(prediction.cov, axis1=1, axis2=2))
     return Summary(prediction.mean, spread, spread / ERRORS, spread)
 
 
 def _summary(points: Floats) -> Summary:
-    """Of points (places, draws, entries)."""
+    """Summary of points (places, draws, entries)."""
     n, mean = points.shape[1], points.mean(axis=1)
     squares = (points - mean[:, None]) ** 2
     spread = np.sqrt(squares.mean(axis=1))
@@ -141,7 +141,7 @@ def _summary(points: Floats) -> Summary:
 
 
 def _differs(ours: Summary, theirs: Summary, before: Floats, draws: bool) -> Bools:
-    """Which numbers differ by more than chance and a little: (places, entries)."""
+    """Which values differ by more than chance and the tolerances: (places, entries)."""
     move = np.abs(theirs.mean - before)
     little = OF_ALL * np.sqrt((move**2 + theirs.spread**2).mean(axis=0)) + 1e-9 * np.abs(theirs.mean)
     by_chance = ERRORS * np.hypot(ours.mean_error, theirs.mean_error)
@@ -166,5 +166,5 @@ def _in_words(differs: Bools, ours: Summary, theirs: Summary, places: Places, en
 
 
 def _number(mean: float, spread: float) -> str:
-    """A mean with its spread; what rounding leaves of none is none."""
+    """A mean with its spread; a spread within rounding error is shown as 0."""
     return f"{mean:.4g} ± {spread if spread > 1e-12 * (1.0 + abs(mean)) else 0.0:.2g}"

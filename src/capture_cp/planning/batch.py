@@ -31,16 +31,16 @@ def run_episodes(
     """Plan and act in every run until the system ends it or `max_steps` have passed.
 
     Args:
-        planner: with device "cuda"; all runs are planned with its settings.
+        planner: with device "cuda"; all runs use its settings.
         system: the true system.
         starts: first states, (n, ds).
         max_steps: steps after which a run has timed out.
-        seeds: of the planners, (n,).
-        noise_seeds: of the true systems, (n,).
-        info: what the runs are runs of.
-        braking: filter of the plans, as in `run_episode`; a run is the same in any company.
+        seeds: seeds of the planners, (n,).
+        noise_seeds: seeds of the true systems, (n,).
+        info: description of the runs, stored with them.
+        braking: filter of the plans, as in `run_episode`; the result of a run does not depend on the other runs.
 
-    The time of a plan is its share of the time that all of them took.
+    The time of a plan is its fraction of the time taken by all plans made together.
     """
     starts = finite_array("starts", starts, (None, None), "(n, ds): one state per run")
     if not len(starts) == len(seeds) == len(noise_seeds):
@@ -76,7 +76,7 @@ def run_episodes(
 
 
 class _Run:
-    """One run: where it is, and what has happened."""
+    """State and history of one run."""
 
     def __init__(self, planner: MPPI, start: Floats, seed: int, noise_seed: int) -> None:
         self._planner = planner

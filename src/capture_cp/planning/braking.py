@@ -1,16 +1,16 @@
 """A filter between planner and robot: where the regions of a plan touch a hazard, the robot brakes instead.
 
-Plans that pass are chosen twice, by the planner and by the filter, and the filter's own regions fall short around them: it
-lets pass those that look better than they are. A second `HorizonCapture`, calibrated on plans that passed, see
-`chosen_rollouts(which="passed")`, promises something for them. There is no circle in it:
+Plans that pass are selected twice, by the planner and by the filter, and the filter's regions under-cover around them: plans
+that look better than they are pass more often. A second `HorizonCapture`, calibrated on plans that passed (see
+`chosen_rollouts(which="passed")`), restores the coverage guarantee for them. The argument is not circular:
 
-1. The filter is fixed before the first filtered episode is played: its regions, alpha and hazard do not change afterwards.
-2. So whether a plan passes is a fixed rule, of the state, the plan and particles drawn afresh, and planner, filter and brake
-   together are one policy. Its episodes are independent and drawn alike.
-3. Draw one step at random among those of an episode whose plan passed, and execute the plan open loop. Episodes with such
-   a step are drawn alike given that they have one, and so are their rollouts: those of n episodes and of a new one.
-4. They are exchangeable, so the second calibration keeps its promise for a random passed plan of a new episode that has one.
-5. The second calibration does not decide what passes. If it did, other plans would pass, and it would promise nothing.
+1. The filter is fixed before the first filtered episode: its regions, alpha and hazard do not change afterwards.
+2. Whether a plan passes is therefore a fixed rule of the state, the plan and freshly drawn particles, and planner, filter
+   and brake together are one policy. Its episodes are independent and identically distributed.
+3. Draw one step at random among those of an episode whose plan passed, and execute the plan open loop. Given that they
+   have such a step, episodes are identically distributed, and so are their rollouts: those of n episodes and of a new one.
+4. The rollouts are exchangeable, so the second calibration covers a random passed plan of a new episode that has one.
+5. The second calibration does not decide what passes. If it did, other plans would pass, and it would guarantee nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from capture_cp.planning.each_row import predict_each
 from capture_cp.planning.hazard_count import HazardCount
 from capture_cp.planning.probes import POINTS
 
-#: What a robot does instead of a plan that failed: states (n, ds) -> actions (n, da).
+#: Fallback for a plan that failed: states (n, ds) -> actions (n, da).
 Brake = Callable[[Floats], Floats]
 
 
@@ -35,17 +35,17 @@ class BrakingFilter:
     """Lets plans pass whose regions touch no hazard, and brakes in place of the others.
 
     Args:
-        cap: regions of a plan's steps, by rights calibrated on chosen plans, see `chosen_rollouts`.
-        hazard: what must be avoided: grid cells, bool (cells,), or a function of configurations (n, dc) that says whether
-            they are on the hazard, bool (n,), or returns their signed distances from it. A function is asked at points of
-            a region, so that a touch between them is missed.
+        cap: regions of a plan's steps; calibrate them on chosen plans, see `chosen_rollouts`.
+        hazard: what must be avoided: grid cells, bool (cells,), or a function of configurations (n, dc) that returns whether
+            they are on the hazard, bool (n,), or their signed distances from it. A function is evaluated at points of a
+            region, so a contact between those points is missed.
         brake: actions (n, da) of states (n, ds), executed where a plan fails.
         alpha: failure rate of the regions.
-        simultaneous: whether the regions hold all at once, or each by itself.
-        steps: look at the regions of the first so many calibrated steps only; all by default.
-        points: about the particles of a region, by which a hazard function is estimated.
-        farthest: how far from its particles a region without end is looked through for a hazard function; by default such
-            a region is refused.
+        simultaneous: whether the regions hold simultaneously, or each on its own.
+        steps: use only the regions of this many first steps; all by default.
+        points: number of points around the particles of a region at which a hazard function is evaluated.
+        farthest: distance from its particles up to which an unbounded region is searched with a hazard function; by default
+            such a region raises an error.
     """
 
     def __init__(
@@ -60,22 +60,24 @@ class BrakingFilter:
         farthest: float | None = None,
     ) -> None:
         if not isinstance(cap, HorizonCapture):
-            raise CaptureError(f"the regions are those of a {type(cap).__name__}; expected HorizonCapture, for whole plans.")
+            raise CaptureError(f"the regions come from a {type(cap).__name__}; expected a HorizonCapture, for whole plans.")
         if not callable(brake):
             raise CaptureError(f"brake is {brake!r}; expected a function of states (n, ds) that returns actions (n, da).")
         cap.check_fitted()
         self.cap, self.brake, self.alpha, self.simultaneous = cap, brake, alpha, simultaneous
         self.steps = len(cap.steps_) if steps is None else whole_number("steps", steps, 1)
         if self.steps > len(cap.steps_):
-            raise CaptureError(f"steps is {steps}; the calibration has regions of {len(cap.steps_)} steps, ask for as many.")
-        cap.group_thresholds(alpha, simultaneous)  # refuses what it cannot answer now, not in an episode
+            raise CaptureError(
+                f"steps is {steps}; the calibration has regions of {len(cap.steps_)} steps; give at most that."
+            )
+        cap.group_thresholds(alpha, simultaneous)  # an invalid alpha raises an error here, not during an episode
         self._count = HazardCount(cap, hazard, points, farthest)
 
     def filter(self, states: Any, plans: Any, rng: np.random.Generator | Sequence[np.random.Generator]) -> Bools:
         """Which plans (n, H, da) from states (n, ds) pass: (n,).
 
-        `rng` draws the particles: one generator, or one for every plan. What becomes of a plan then does not depend on the
-        others that are asked about with it.
+        `rng` draws the particles: one generator, or one for every plan. With one per plan, the result for a plan does not
+        depend on the others.
         """
         starts = finite_array("states", states, (None, self.cap.n_states_), "(n, ds): as in fit")
         actions = finite_array("plans", plans, (len(starts), None, self.cap.n_actions_), "(n, H, da): one plan per state")
@@ -83,7 +85,7 @@ class BrakingFilter:
         return np.asarray(~self._touched(clouds).any(axis=1))
 
     def act(self, states: Any, plans: Any, rng: np.random.Generator | Sequence[np.random.Generator]) -> tuple[Floats, Bools]:
-        """Actions (n, da) to execute, the first of every plan that passes and the brake's elsewhere; which braked (n,)."""
+        """Actions (n, da) to execute: the first of every plan that passes, the brake's elsewhere; and which braked (n,)."""
         braked = ~self.filter(states, plans, rng)
         actions = np.array(np.asarray(plans, dtype=np.float64)[:, 0])
         if braked.any():

@@ -1,15 +1,15 @@
-"""Plans that a planner chose, as rollouts: what calibrates the regions around such plans.
+"""Plans that a planner chose, as rollouts that calibrate the regions around such plans.
 
-A planner that picks one of thousands of action sequences picks those whose regions look good, so regions that were
-calibrated on random actions fall short around its plans. The remedy is to calibrate on the plans themselves. Why it holds:
+A planner that picks one of thousands of action sequences prefers those whose regions look good, so regions calibrated on
+random actions under-cover around its plans. The remedy is to calibrate on the plans themselves. This is valid because:
 
-1. Fix the planner, its settings and the regions that it is charged for. Its episodes are then independent and drawn alike.
+1. Fix the planner, its settings and the regions in its cost. Its episodes are then independent and identically distributed.
 2. Draw one step of each episode at random, and execute the plan that was chosen there open loop. The step, the plan and
-   where it leads are one rollout, a function of the episode and of fresh noise: one rollout per episode, all drawn alike.
-3. So the rollouts of n episodes and that of a new one are exchangeable, which is all that `HorizonCapture` asks for. Its
-   promise is then for the plan chosen at a random step of a new episode, also given the strata.
-4. How the plan was chosen does not matter, as long as it is chosen in the same way. The calibration must not change what
-   the planner does: where it is charged for the new regions it is another planner, with other plans.
+   its result are one rollout, a function of the episode and of fresh noise: one identically distributed rollout per episode.
+3. The rollouts of n episodes and that of a new one are therefore exchangeable, which is all that `HorizonCapture` requires.
+   Its guarantee is then for the plan chosen at a random step of a new episode, also given the strata.
+4. How the plan was chosen does not matter, as long as it is always chosen in the same way. The calibration must not change
+   the planner: with the new regions in its cost it is another planner, with other plans.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, whole
 from capture_cp.data.rollouts import BatchedStep, Rollouts
 from capture_cp.planning.episode import Episode
 
-#: Steps to draw from: those whose plan passed the filter and was executed; None for all.
+#: Steps to draw from: "passed" for those whose plan passed the filter and was executed; None for all.
 Which = Literal["passed"]
 
 
@@ -33,20 +33,20 @@ class ChosenPlans(NamedTuple):
 
     starts: Floats  # (n, ds)
     plans: Floats  # (n, H, da)
-    numbers: Ints  # (n,): the episode of each
+    numbers: Ints  # (n,): index of the episode of each
 
 
 def chosen_plans(
     episodes: Sequence[Episode], rng: np.random.Generator, per_episode: int = 1, which: Which | None = None
 ) -> ChosenPlans:
-    """States and plans of random steps of recorded episodes, each step of an episode as likely as any other.
+    """States and plans of random steps of recorded episodes; all steps of an episode are equally likely.
 
     Args:
         episodes: closed-loop runs of one planner.
         rng: draws the steps.
-        per_episode: different steps drawn of each episode, or all of them where it has fewer. With more than one the
-            rollouts of an episode depend on each other, and count as one.
-        which: "passed" draws among the steps whose plan passed a `BrakingFilter`. Episodes without any are left out.
+        per_episode: distinct steps drawn from each episode, or all of them if it has fewer. With more than one, the
+            rollouts of an episode depend on each other and count as one.
+        which: "passed" draws among the steps whose plan passed a `BrakingFilter`. Episodes without such a step are left out.
     """
     wanted = whole_number("per_episode", per_episode, 1)
     starts, plans, numbers = list[Floats](), list[Floats](), list[int]()
@@ -58,8 +58,8 @@ def chosen_plans(
         numbers += [number] * len(drawn)
     if not numbers:
         if which and episodes:
-            raise CaptureError(f"not one plan of {len(episodes)} episodes has passed; play more, or brake less often.")
-        raise CaptureError("there is not one executed step in these episodes; play some first.")
+            raise CaptureError(f"no plan of {len(episodes)} episodes has passed; play more, or brake less often.")
+        raise CaptureError("these episodes contain no executed step; play some first.")
     if len({(*a.shape[1:], *b.shape[1:]) for a, b in zip(starts, plans)}) > 1:
         raise CaptureError("episodes differ in their states, actions or steps of a plan; give those of one planner.")
     return ChosenPlans(np.concatenate(starts), np.concatenate(plans), np.array(numbers, dtype=np.int64))
@@ -75,8 +75,8 @@ def chosen_rollouts(
 ) -> Rollouts:
     """Chosen plans, executed open loop by the true system from the states in which they were chosen.
 
-    `HorizonCapture.fit` then calibrates regions around chosen plans. On a real robot no simulator goes on from a state of an
-    episode: execute a whole plan open loop now and then, and give what was logged to `Rollouts.from_arrays`.
+    `HorizonCapture.fit` then calibrates regions around chosen plans. A real robot cannot be reset to a state of an episode:
+    there, execute a whole plan open loop from time to time, and give the log to `Rollouts.from_arrays`.
 
     Args:
         episodes, per_episode, which: as for `chosen_plans`.
@@ -90,7 +90,7 @@ def chosen_rollouts(
 
 
 def _steps(episode: Episode, which: Which | None) -> Ints:
-    """Steps of an episode to draw from, counted from 0: (t,)."""
+    """Indices of an episode's steps to draw from, counted from 0: (t,)."""
     if which is None:
         return np.arange(episode.steps)
     known_name("choice of steps", which, ("passed",))

@@ -11,15 +11,15 @@ from numba import njit
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.kernels.scalar import clip
 
-#: Moves to the sixteen cells around one: path lengths are then at most 2.8% too long in any direction.
+#: Moves to sixteen surrounding cells: path lengths are then at most 2.8% too long in any direction.
 _MOVES = [(0, 1), (1, 0), (1, 1), (1, -1), (1, 2), (2, 1), (1, -2), (2, -1)]
 
 
 def traversable_distance(passable: Any, goal: tuple[int, int], spacing: float) -> Floats:
     """Path length from every cell of a 2D grid (nx, ny) to the cell `goal` through `passable` cells (nx, ny).
 
-    Cells that are not passable, or not connected to the goal, get the distance of the nearest cell that is, plus the way
-    there: an interpolation next to a wall then has something to go by.
+    Cells that are not passable, or not connected to the goal, get the distance of the nearest cell that is, plus the length
+    of the way there, so that interpolation next to a wall uses finite values.
     """
     from scipy import ndimage
     from scipy.sparse import coo_array
@@ -30,7 +30,7 @@ def traversable_distance(passable: Any, goal: tuple[int, int], spacing: float) -
         raise CaptureError(f"the goal {goal} is not a cell of a grid of shape {free.shape}.")
     if not free[goal]:
         raise CaptureError("the goal lies in an obstacle; move it to a feasible cell.")
-    number = np.arange(free.size, dtype=np.int32).reshape(free.shape)  # SciPy 1.13 takes no other kind
+    number = np.arange(free.size, dtype=np.int32).reshape(free.shape)  # SciPy 1.13 requires int32
     ends, lengths = [], []
     for dx, dy in _MOVES:
         a, b = _overlap(free.shape, dx, dy)
@@ -56,7 +56,7 @@ def _overlap(shape: tuple[int, ...], dx: int, dy: int) -> tuple[tuple[slice, sli
 
 
 def _between(dx: int, dy: int) -> list[tuple[int, int]]:
-    """Cells that a move passes over and that must be free too."""
+    """Cells that a move crosses and that must also be free."""
     sign = 1 if dy >= 0 else -1
     if (abs(dx), abs(dy)) == (1, 2):
         return [(0, sign), (1, sign)]
@@ -74,7 +74,7 @@ def _shift(region: tuple[slice, slice], dx: int, dy: int) -> tuple[slice, slice]
 
 @njit(cache=True, inline="always")
 def interpolate(field, origin, spacing, x, y):
-    """Bilinear value of a field (nx, ny) given at cell centres, held constant beyond the outer ones."""
+    """Bilinear value of a field (nx, ny) given at cell centres, constant beyond the outermost ones."""
     u = clip((x - origin[0]) / spacing[0], 0.0, field.shape[0] - 1.0)
     v = clip((y - origin[1]) / spacing[1], 0.0, field.shape[1] - 1.0)
     i, j = np.uint32(max(min(int(u), field.shape[0] - 2), 0)), np.uint32(max(min(int(v), field.shape[1] - 2), 0))

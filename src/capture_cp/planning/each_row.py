@@ -1,4 +1,4 @@
-"""Predictions of many plans at once, each with random numbers of its own: the same in any company."""
+"""Predictions of many plans at once, each with its own random numbers: a result does not depend on the other plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from capture_cp.capture.horizon_particles import Cloud
 
 
 class _OtherDraws(BaseException):
-    """The model draws otherwise than rows can share; never seen outside, and no `Exception`, which would be explained."""
+    """The model draws numbers that rows cannot share; caught here, and not an `Exception`, which would be reported."""
 
 
 class _InStep(np.random.Generator):
@@ -37,9 +37,9 @@ class _InStep(np.random.Generator):
 
 
 def predict_each(cap: HorizonCapture, starts: Floats, actions: Floats, keys: Ints) -> list[Cloud]:
-    """As `cap.predict` from starts (n, ds) under actions (n, H, da), the particles of each row from its own key (n,).
+    """Like `cap.predict` from starts (n, ds) under actions (n, H, da), the particles of each row from its own key (n,).
 
-    All rows are predicted together where the model draws normal numbers for its rows, and one by one otherwise.
+    All rows are predicted together if the model draws only normal numbers for its rows, and one by one otherwise.
     """
     rngs = [stream(int(key), "plan") for key in keys]
     if len(rngs) > 1:

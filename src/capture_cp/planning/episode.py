@@ -44,13 +44,13 @@ class Episode:
         plans: the plan made at each step, (T, H, da).
         costs: cost of the best sampled sequence at each step, (T,).
         plan_ms: time spent planning at each step, (T,).
-        info: what it was a run of: map, method, seed and the like.
-        particles: what the model predicted for each executed step, (T, L, dc); the mean, L = 1, of a Gaussian.
+        info: description of the run: map, method, seed and so on.
+        particles: the model's prediction for each executed step, (T, L, dc); for a Gaussian the mean, L = 1.
         thresholds: of the region of each executed step, by stratum, (T, M).
-        inside: whether the region of each executed step held the configuration that followed, (T,).
-        braked: whether the plan of each step failed and the brake's action was executed instead, (T,).
+        inside: whether the region of each executed step contained the next configuration, (T,).
+        braked: whether the plan of each step failed the filter and the brake's action was executed instead, (T,).
 
-    `particles`, `thresholds` and `inside` are empty until `with_regions` fills them, `braked` where there was no filter.
+    `particles`, `thresholds` and `inside` are empty until `with_regions` fills them, `braked` if there was no filter.
     """
 
     outcome: str
@@ -84,8 +84,8 @@ class Episode:
     ) -> Episode:
         """The episode with the regions of its executed steps; `axes` are the state's entries that `cap` predicts.
 
-        A calibration for a horizon gives its regions of the first step. `rng` is as in `Capture.predict`. With
-        `simultaneous`, a `Capture` that was fitted to episodes gives regions that hold all executed steps at once.
+        A `HorizonCapture` contributes its regions of the first step. `rng` is as in `Capture.predict`. With `simultaneous`,
+        a `Capture` that was fitted to episodes gives regions that hold simultaneously for all executed steps.
 
         `cap.region(inputs[t], alpha, prediction=particles[t])` is then the region of step t.
         """
@@ -108,7 +108,7 @@ class Episode:
             if header["format"] != _FORMAT or not isinstance(header["outcome"], str) or not isinstance(header["info"], dict):
                 raise ValueError("another header")
             arrays = {name: found[name] for name in (*_ALWAYS, *_WITH_REGIONS)}
-            arrays["braked"] = found.get("braked", np.empty(0, dtype=bool))  # files of before filters have none
+            arrays["braked"] = found.get("braked", np.empty(0, dtype=bool))  # absent from files written before filters
             if any((array.dtype.kind, array.ndim) != _KINDS[name] for name, array in arrays.items()):
                 raise ValueError("arrays of another kind")
             steps = len(arrays["states"]) - 1
@@ -121,7 +121,7 @@ class Episode:
             return cls(outcome=header["outcome"], info=header["info"], **arrays)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise CaptureError(
-                f"{file} is not an episode of ours, or is damaged; expected one written by Episode.save."
+                f"{file} is not a capture-cp episode, or is damaged; expected one written by Episode.save."
             ) from None
 
 
@@ -133,7 +133,7 @@ def with_regions(
     rng: Randomness = None,
     simultaneous: bool = False,
 ) -> list[Episode]:
-    """Episodes with the regions of their executed steps, all asked for at once; see `Episode.with_regions`."""
+    """Episodes with the regions of their executed steps, computed together; see `Episode.with_regions`."""
     before, actions = np.concatenate([run.states[:-1] for run in runs]), np.concatenate([run.actions for run in runs])
     after = np.concatenate([run.states[1:] for run in runs])[:, list(axes)]
     found = cap.executed_regions(before, actions, after, alpha, rng, simultaneous)
@@ -145,13 +145,13 @@ def with_regions(
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise CaptureError(f"info holds {value!r}, which a file cannot; use numbers, text, lists and dictionaries.")
+    raise CaptureError(f"info holds {value!r}, which a file cannot store; use numbers, text, lists and dictionaries.")
 
 
 def episode_seeds(seed: int, where: str, episode: int) -> tuple[int, int]:
     """Seeds of the planner and of the true system in one episode of a study, the same for every method.
 
-    `where` names the map or the system: episodes of one number on two maps share nothing.
+    `where` names the map or the system: episodes with the same number on two maps are independent.
     """
     return derived_seed(seed, "planner", where, episode), derived_seed(seed, "system", where, episode)
 
@@ -167,9 +167,9 @@ def run_episode(
 ) -> Episode:
     """Plan and act until the system ends the episode or `max_steps` have passed.
 
-    `seed` fixes the true system's noise and the filter's particles; the planner has a seed of its own. Where the plan fails
-    the filter `braking`, the brake's action is executed. The planner is not told: its next plan starts from the one it had,
-    a step on, as after any step.
+    `seed` fixes the true system's noise and the filter's particles; the planner has its own seed. Where the plan fails the
+    filter `braking`, the brake's action is executed. The planner is not informed: its next plan starts from its last one,
+    shifted by a step, as after any step.
     """
     rng, max_steps = stream(whole_number("seed", seed, 0), "system"), whole_number("max_steps", max_steps, 1)
     particles = stream(seed, "braking")

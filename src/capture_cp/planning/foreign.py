@@ -1,4 +1,4 @@
-"""Arrays of other libraries, in and out: NumPy's, PyTorch's and JAX's. None of them is imported here before it is met."""
+"""Converts arrays of NumPy, PyTorch and JAX. The last two are imported only when one of their arrays is passed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Plain = Callable[..., Floats]
 
 
 def library_of(*arrays: Any) -> str:
-    """Whose arrays they are: "torch" or "jax" if any is, else "numpy"."""
+    """The library of the arrays: "torch" or "jax" if any is, else "numpy"."""
     found = {type(array).__module__.split(".")[0].replace("jaxlib", "jax") for array in arrays} & {"torch", "jax"}
     if len(found) > 1:
-        raise CaptureError("some arrays are PyTorch's and others JAX's; give all of one library.")
+        raise CaptureError("PyTorch and JAX arrays are mixed; give arrays of one library.")
     return found.pop() if found else "numpy"
 
 
@@ -28,9 +28,9 @@ def is_cuda_tensor(array: Any) -> bool:
 
 
 def asked_in_kind(function: Plain, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """What a function of NumPy arrays says of arrays of any library: an answer of `shape`, in their kind.
+    """Apply a function of NumPy arrays to arrays of any library; the result has `shape` and is of their library.
 
-    Its type and device are those of the last array. On the processor, float64 that is contiguous goes in without a copy.
+    Its type and device are those of the last array. On the CPU, contiguous float64 is passed without a copy.
     """
     library = library_of(*arrays)
     if library == "torch":
@@ -46,7 +46,7 @@ def asked_in_kind(function: Plain, arrays: tuple[Any, ...], shape: tuple[int, ..
 
 
 def as_numpy(array: Any) -> Any:
-    """An array of any library as NumPy's; what is on the processor is not copied."""
+    """An array of any library as a NumPy array; CPU memory is not copied."""
     library = library_of(array)
     if library == "torch":
         tensor = array.detach().cpu()
@@ -55,7 +55,7 @@ def as_numpy(array: Any) -> Any:
 
 
 def _asked_by_jax(function: Plain, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """The same for JAX: at once for arrays with values, as a callback where a function is being traced."""
+    """The same for JAX: directly for concrete arrays, through a callback while a function is traced."""
     jax = import_module("jax")
     like = next(array for array in reversed(arrays) if library_of(array) == "jax")
     kind = like.dtype if jax.numpy.issubdtype(like.dtype, jax.numpy.floating) else jax.numpy.zeros(()).dtype

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class NoColumns(NamedTuple):
-    """In the place of a grid's columns where none are looked at."""
+    """Placeholder for a grid's columns where they are not used."""
 
     shape: int = 0
 
@@ -52,7 +52,7 @@ NO_COLUMNS = NoColumns()
 
 
 class DeviceParts(NamedTuple):
-    """A rollout as `CudaPlans` takes it."""
+    """A rollout in the form that `CudaPlans` needs."""
 
     functions: Functions
     sizes: Any
@@ -64,7 +64,7 @@ class DeviceParts(NamedTuple):
 
     @property
     def summed(self) -> bool:
-        """Whether the cost sees sums over regions."""
+        """Whether the cost uses sums over regions."""
         return isinstance(self.cells, Summed)
 
 
@@ -75,31 +75,32 @@ class FusedRollout(Rollout):
         cap: calibrated predictor: particle scores on any compiled metric, their box, or Mahalanobis. One-step regions are
             applied along the horizon, as in the paper; a `HorizonCapture` has thresholds for each step.
         step, stage_cost: numba functions as in `capture_cp.planning.plugin`.
-        params: whatever the two functions need, a flat NamedTuple of arrays and numbers.
+        params: parameters of the two functions, a flat NamedTuple of arrays and numbers.
         hazard: what must be avoided: grid cells, bool (cells,), or a numba function `hazard(y, params)` of a configuration
-            (dc,), which says whether it is on the hazard or returns its signed distance; None with `sums`. The cost sees how
-            many cells of the region are on it. Of a function, and in metrics other than the Euclidean and SE2, that is
-            estimated, see `points`; without a grid the cost sees a share of the region, from 0 to 1.
+            (dc,) that returns whether it is on the hazard or its signed distance; None with `sums`. The cost receives the
+            number of region cells on it. For a function, and in metrics other than the Euclidean and SE2, the number is
+            estimated, see `points`; without a grid, the cost receives a fraction of the region, from 0 to 1.
         axes: which entries of the state are the configuration.
         noise_dims: standard normals that `step` uses; each sampled sequence draws its own.
         alpha: failure rate of the regions.
         gaussian_scale: for Mahalanobis only, the standard deviation of the configuration at each step, (H,).
-        simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
-        count_particles: also count particles on hazard cells. A region narrower than a cell may hold no cell's centre, and
-            one of k = L / 2 leaves out what only a few particles reach.
-        compare_step: compare `step` with the calibrated model before the first plan, and refuse it where they differ at more
-            than a third of the places. Pass False if they differ on purpose, or if the model is not at hand.
-        sums: what the cost sees of regions in place of their hazard cells.
-        check: raises a `CaptureError` for a state (ds,) from which no plan can start; asked before each plan.
-        stratum: numba function `stratum(y, params)` that numbers the stratum of a configuration (dc,) as the strata of `cap`
-            do; needed for strata without a grid.
-        points: about the particles, by which a hazard is estimated where no cells are counted; `hazard_error` says how well.
-        steepness: by how much a signed distance changes at most when a configuration moves by 1, if that is known: regions
-            that are too far away are then not looked at.
+        simultaneous: for `HorizonCapture` only, whether its regions hold simultaneously.
+        count_particles: also count particles on hazard cells. A region narrower than a cell may contain no cell centre, and
+            a region with k = L / 2 leaves out what only a few particles reach.
+        compare_step: compare `step` with the calibrated model before the first plan, and raise an error if they differ at
+            more than a third of the places. Pass False if they differ on purpose, or if the model is not available.
+        sums: sums over regions that the cost receives instead of their hazard cells.
+        check: raises a `CaptureError` for a state (ds,) from which no plan can start; called before each plan.
+        stratum: numba function `stratum(y, params)` that returns the stratum number of a configuration (dc,) as in the
+            strata of `cap`; needed for strata without a grid.
+        points: number of points around the particles that estimate a hazard where no cells are counted; `hazard_error`
+            measures the accuracy.
+        steepness: largest change of a signed distance when a configuration moves by 1, if known: regions that are too far
+            away are then skipped.
 
     Attributes:
         thresholds: see `Rollout`.
-        tried: whether the two functions have been tried, as they are before the first plan.
+        tried: whether the two functions have been tried, which happens before the first plan.
     """
 
     on_cuda = True
@@ -163,7 +164,7 @@ class FusedRollout(Rollout):
         return cls(cap, model.step, stage_cost, model.params, hazard, model.axes, model.noise_dims, **settings)
 
     def check(self, state: Floats) -> None:
-        """Refuse a state (ds,) that no plan can start from."""
+        """Reject a state (ds,) that no plan can start from."""
         if self._check is not None:
             self._check(state)
 
@@ -173,7 +174,7 @@ class FusedRollout(Rollout):
         return *super().parts(), self._functions, self._params, *sizes, *counted, partition.nodes, partition.roots
 
     def check_sizes(self, state: Floats, sequences: Floats) -> None:
-        """Refuse a state (ds,) and sequences (N, H, da) that are not the ones the calibration was made for."""
+        """Reject a state (ds,) and sequences (N, H, da) whose sizes do not match the calibration."""
         check_sizes(self._cap, state, sequences, self._axes)
 
     def cuda_plans(self, settings: Settings, rows: int) -> CudaPlans:
@@ -206,9 +207,9 @@ class FusedRollout(Rollout):
             raise self._in_words(error, state, sequences) from error
 
     def try_out(self, state: Floats, sequences: Floats) -> None:
-        """Try the two functions once, from state (ds,) along sequences (N, H, da), before compiled code is trusted.
+        """Try the two functions once, from state (ds,) along sequences (N, H, da), before the compiled code runs.
 
-        First in Python, where indices are checked, and then against the calibrated model. What has passed is remembered.
+        First in Python, where indices are checked, then against the calibrated model. A success is remembered.
         """
         if self.tried or not len(sequences):
             return
@@ -226,7 +227,7 @@ class FusedRollout(Rollout):
         self.tried = True
 
     def _seen_at_first(self, horizon: int) -> Any:
-        """What a cost sees of regions, to try it with: no hazard, or a cell in every stratum."""
+        """Region values to try a cost with: no hazard, or one cell in every stratum."""
         if self._sums is None:
             return 0 if self._probes is None else 0.0
         kept = min(self._sums[0].steps, horizon)
@@ -260,7 +261,7 @@ class FusedRollout(Rollout):
         return asked_one_by_one(self._functions.hazard, self._params, Y) < 0
 
     def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
-        """What the GPU needs of this rollout: functions, sizes, and arrays that are still NumPy's."""
+        """The parts of this rollout that the GPU needs: functions, sizes, and NumPy arrays."""
         from capture_cp.planning.cuda.layout import DeviceRegions, Sizes
 
         part, strata = self._partition, self.thresholds.shape[0]
@@ -284,17 +285,17 @@ class FusedRollout(Rollout):
         """Factor on the thresholds of each step: (H,)."""
         scale = np.ones(horizon) if self._scale is None else self._scale
         if len(scale) < horizon:
-            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one per step.")
+            raise CaptureError(f"gaussian_scale has {len(scale)} steps, the plan {horizon}; give one value per step.")
         return scale
 
     def _in_words(self, error: Exception, state: Floats, sequences: Floats) -> CaptureError:
-        """What went wrong in the compiled functions."""
+        """The error of the compiled functions as a `CaptureError`."""
         if isinstance(error, COMPILING):
             return CaptureError(f"the model or the cost does not compile. Numba reports: {why(error)}.")
         return CaptureError(f"the compiled model or cost raised an error: {self._trouble(state, sequences)}")
 
     def _trouble(self, state: Floats, sequences: Floats) -> str:
-        """What the compiled functions say when called once from Python, where their errors keep their words."""
+        """The error raised when the compiled functions are called once from Python, where its message is kept."""
         states = np.repeat(np.asarray(state, dtype=np.float64)[:, None], self._particles, axis=1)
         try:
             self._functions.step(states, sequences[0, 0], np.zeros((self._noise_dims + 2, self._particles)), self._params)
@@ -309,7 +310,7 @@ class FusedRollout(Rollout):
 
 
 def _functions(cap: Fitted, step: Any, stage_cost: Any, sums: RegionSums | None, hazard: Any, stratum: Any) -> Functions:
-    """The compiled functions of a rollout: a user's where given, and stand-ins."""
+    """The compiled functions of a rollout: the user's where given, placeholders otherwise."""
     given: dict[str, Any] = {}
     if sums is not None:
         given |= {"particle_cost": sums.particle_cost, "particle_stratum": sums.particle_stratum}
@@ -324,16 +325,16 @@ def _functions(cap: Fitted, step: Any, stage_cost: Any, sums: RegionSums | None,
 
 
 def _labelled(cap: Fitted, stratum: Any) -> bool:
-    """Whether strata are looked up on their grid, or a function has been given for them."""
+    """Whether strata are looked up on their grid, rather than through a given function."""
     if stratum is not None:
         return False
     if isinstance(cap.strata, GriddedStrata) and cap.strata.grid is not None:
         return True
     if len(cap.strata.names) == 1:
-        return False  # the stand-in says 0 everywhere
+        return False  # the placeholder returns 0 everywhere
     raise CaptureError(
         "the strata have no grid, so a compiled rollout cannot look them up; give stratum=, a function compiled with "
-        "numba.njit, stratum(y, params), that numbers the stratum of one configuration as strata.index does."
+        "numba.njit, stratum(y, params), that returns the stratum number of one configuration as strata.index does."
     )
 
 
@@ -354,7 +355,7 @@ def _checked_scale(given: Any) -> Floats:
     """Standard deviations of the configuration at each step, (H,)."""
     if given is None:
         raise CaptureError("planning with Mahalanobis needs gaussian_scale: the standard deviation at each step.")
-    scale = finite_array("gaussian_scale", given, (None,), "(H,): one standard deviation a step")
+    scale = finite_array("gaussian_scale", given, (None,), "(H,): one standard deviation per step")
     if (scale < 0).any():
         raise CaptureError("gaussian_scale has negative standard deviations; expected (H,) of at least 0.")
     return scale

@@ -1,7 +1,7 @@
-"""Hazard cells inside a region of particles in the Euclidean metric, the shortcut of a planner's inner loop.
+"""Hazard cells inside a region of particles in the Euclidean metric: the fast path of a planner's inner loop.
 
-The search of `capture_cp.kernels.cells` looks at every column within reach. Where hazards are few and regions small, as in
-most steps of most sequences, it is quicker to go through the runs of hazard cells, which are inside or outside as a whole.
+The search of `capture_cp.kernels.cells` visits every column within reach. Where hazards are few and regions small, as in
+most steps of most sequences, it is faster to go through the runs of hazard cells, which are inside or outside as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from capture_cp.spaces.strata import INFEASIBLE, NO_WEIGHTS, GridStrata, columns
 
 
 class Runs(NamedTuple):
-    """Hazard cells of a grid as runs: neighbours along the last axis that lie in one stratum."""
+    """Hazard cells of a grid as runs: neighbours along the last axis in the same stratum."""
 
     hazard: Any  # bool (cells,)
     first: Any  # (n0 + 1,): runs first[i] to first[i + 1] have index i on the first axis
@@ -33,17 +33,17 @@ class Runs(NamedTuple):
     stratum: Any
     origin: Any
     spacing: Any
-    per_spacing: Any  # one over the spacing: multiplying is quicker where the last digit does not matter
+    per_spacing: Any  # one over the spacing: multiplication is faster where the last digit does not matter
     shape: Any
     periodic: Any  # bool (dc,)
     axes: Any  # (dc,): which entries of the state are the configuration
 
 
 def hazard_cells(cap: Fitted, hazard: Bools, axes: Ints, as_runs: bool) -> tuple[Runs, Columns]:
-    """Hazard cells (cells,) as runs, for the Euclidean metric, and labelled, as the search for other metrics takes them."""
+    """Hazard cells (cells,) as runs, for the Euclidean metric, and labelled, for the search in other metrics."""
     strata = grid_of(cap.strata)
     grid = strata.require_grid()
-    # a region that ignores the strata reaches into infeasible cells too, with the one threshold it has
+    # a region that ignores the strata extends into infeasible cells too, with its single threshold
     ambient = cap.ambient_
     labels = np.maximum(strata.labels, 0) if ambient else strata.labels
     runs = hazard_runs(grid, labels, hazard, axes)
@@ -54,13 +54,13 @@ def hazard_cells(cap: Fitted, hazard: Bools, axes: Ints, as_runs: bool) -> tuple
 
 
 def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints) -> Runs:
-    """The cells where `hazard` holds and the label is a stratum, as a kernel takes them."""
+    """The cells where `hazard` holds and the label is a stratum, in the form kernels need."""
     counted = np.where(hazard & (labels >= 0), labels, -1).reshape(-1, grid.shape[-1])
     rows = len(counted)
     padded = np.hstack([np.full((rows, 1), -1), counted, np.full((rows, 1), -1)])
     edges = padded[:, 1:] != padded[:, :-1]
     if len(grid.shape) == 1:
-        edges[:] = True  # rows are cells here: a longer run could begin before the rows that are looked at
+        edges[:] = True  # rows are single cells here: a longer run could begin before the rows that are searched
     row, begin = np.nonzero(edges[:, :-1] & (counted >= 0))
     end = np.nonzero(edges[:, 1:] & (counted >= 0))[1] + 1
     index = np.stack(np.unravel_index(row * grid.shape[-1] + begin, grid.shape), axis=1)
@@ -77,8 +77,8 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
 def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
     """Hazard cells inside the region of particles `cloud` (L, dc) with squared thresholds `limits` (M,).
 
-    How far the particles are spread about their middle decides for most cells whether they are inside. The last four
-    arguments are room to work in: (dc,), (dc,), (M,), (M,).
+    The spread of the particles around their centre decides for most cells whether they are inside. The last four arguments
+    are scratch: (dc,), (dc,), (M,), (M,).
     """
     particles, squares = cloud.shape[0], 0.0
     for axis in range(cloud.shape[1]):
@@ -102,10 +102,10 @@ def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
 
 @njit(cache=True)
 def kth_at_most(squares, k, particles):
-    """What the k-th nearest particle's distance from a point is at most, and the k-th farthest's, nothing being sorted.
+    """Upper bounds on the distances of the k-th nearest and of the k-th farthest particle from a point, without sorting.
 
     `squares` is the sum of all squared distances: if the k-th nearest of L were farther than r, so would be L - k others,
-    and the sum more than (L - k + 1) r². A hair more, for what rounding could turn.
+    and the sum more than (L - k + 1) r². The bounds are slightly enlarged against rounding.
     """
     hair = 1e-9 * (1.0 + math.sqrt(squares))
     # reciprocals, because they stay the same from step to step
@@ -114,10 +114,10 @@ def kth_at_most(squares, k, particles):
 
 @njit(cache=True)
 def sure_and_possible(limit, inner, outer):
-    """Distances from the particles' middle within which every cell is inside, and beyond which none is (negative: none).
+    """Distances from the particles' centre within which every cell is inside, and beyond which none is (negative: none).
 
-    A cell this near to the middle has k particles within the threshold; one outside has fewer. `inner` and `outer` bound the
-    distances of the k-th nearest and of the k-th farthest particle from the middle.
+    A cell this near to the centre has k particles within the threshold; one outside has fewer. `inner` and `outer` bound the
+    distances of the k-th nearest and of the k-th farthest particle from the centre.
     """
     q = math.sqrt(max(limit, 0.0))
     return q - inner, q + outer if limit >= 0.0 else -1.0
@@ -125,7 +125,7 @@ def sure_and_possible(limit, inner, outer):
 
 @njit(cache=True, inline="always")
 def runs_within(middle, furthest, cells):
-    """The runs that may have cells within `furthest` of the middle (dc,): first, and one after the last."""
+    """The runs that may have cells within `furthest` of the centre (dc,): first, and one after the last."""
     if furthest < 0.0:
         return 0, 0
     from_row = _up(middle[0] - furthest - cells.origin[0], cells.per_spacing[0], 0, cells.shape[0])
@@ -163,13 +163,13 @@ def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):
 
 @njit(cache=True)
 def _up(place, per_spacing, begin, end):
-    """The first index from `begin` to `end` that is at a place or beyond; NaN and infinity do no harm."""
+    """The first index from `begin` to `end` that is at a position or beyond; NaN and infinity are safe."""
     return int(math.ceil(smaller(larger(place * per_spacing, 1.0 * begin), 1.0 * end)))
 
 
 @njit(cache=True)
 def _past(place, per_spacing, begin, end):
-    """One after the last index from `begin` to `end` that is not beyond a place."""
+    """One after the last index from `begin` to `end` that is not beyond a position."""
     return int(math.floor(smaller(larger(place * per_spacing, begin - 1.0), end - 1.0))) + 1
 
 

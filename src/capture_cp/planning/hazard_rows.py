@@ -1,4 +1,4 @@
-"""Hazard cells of many regions at once, in the Euclidean metric: the fused planner's shortcut for particles of any model."""
+"""Hazard cells of many regions at once, in the Euclidean metric: the fused planner's fast path, for any model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from capture_cp.spaces.strata import grid_of
 
 
 class HazardRows:
-    """Cells of a mask inside every region, as `HazardCount` counts them, but through the runs of hazard cells.
+    """Cells of a mask inside every region, as counted by `HazardCount`, but through the runs of hazard cells.
 
     Args:
-        cap: calibrated predictor whose regions are tested, of the nearest of particles in Euclidean distances.
+        cap: calibrated predictor whose regions are tested, with nearest-particle scores in the Euclidean metric.
         hazard: grid cells, bool (cells,).
     """
 
@@ -32,12 +32,12 @@ class HazardRows:
         self._runs, _ = hazard_cells(cap, mask, np.arange(cap.n_outputs_), as_runs=True)
 
     def __call__(self, clouds: Any, q: Any) -> Any:
-        """Of particles (n, L, dc) with thresholds q (n, M): int64 (n,)."""
+        """Hazard cells of regions with particles (n, L, dc) and thresholds q (n, M): int64 (n,)."""
         return count_rows(clouds, np.ascontiguousarray(q), self._k, self._runs)
 
 
 def hazard_counter(cap: Fitted, hazard: Any, points: int, farthest: float | None) -> HazardRows | HazardCount:
-    """The quickest way to count the hazard inside regions of a calibration; arguments as those of `HazardCount`."""
+    """The fastest counter of the hazard inside regions of a calibration; arguments as for `HazardCount`."""
     score = cap.score_
     kernel = score.metric_.kernel(cap.n_outputs_) if type(score) is NearestParticles else None
     if callable(hazard) or kernel is None or kernel[0] != EUCLIDEAN:

@@ -1,4 +1,4 @@
-"""Regions for the planners of judo: what its rollouts would meet if the model is wrong, taken off the reward of a task."""
+"""Regions for the planners of judo: the cost of the regions along its rollouts, subtracted from the reward of a task."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Spread = Callable[[Floats, Floats, Floats, np.random.Generator], Floats]
 class JudoReward:
     """A reward for tasks of judo: minus the cost of the regions along each of its rollouts.
 
-    judo rolls one state out per sample, without noise, and passes states (n, T, nq + nv) that leave out the first. Regions
-    need particles of every step: `spread` draws them about the rollout. A region is looked at every few steps of the
-    simulator, and its input is the state and the mean control from there to the next: calibrate on such transitions.
+    judo rolls out one state per sample, without noise, and passes states (n, T, nq + nv) that leave out the first. Regions
+    need particles of every step: `spread` draws them around the rollout. A region is evaluated every few simulator steps,
+    with the state and the mean control until the next one as its input: calibrate on such transitions.
 
     Args:
-        cost: of regions, whose states are judo's (nq + nv) and whose actions are its controls.
+        cost: cost of regions, whose states are judo's (nq + nv) and whose actions are its controls.
         axes: which entries of the state are the configuration.
         spread: particles (n, L, dc) from states (n, ds), controls (n, du), the states that the rollout arrived at (n, ds)
-            and a generator. By default the calibrated model is asked, which rolls out again.
-        every: steps of the simulator from one region to the next.
+            and a generator. By default the calibrated model is called, which simulates the steps again.
+        every: simulator steps between regions.
         rng: draws the particles.
     """
 
@@ -46,7 +46,7 @@ class JudoReward:
         self._start: Floats | None = None
 
     def attach(self, task: Any) -> Any:
-        """Make it part of the reward of a judo task, which is returned: from now on the task's controllers plan with it."""
+        """Add it to the reward of a judo task and return the task: from now on its controllers plan with regions."""
         before, reward = getattr(task, "pre_rollout", None), getattr(task, "reward", None)
         if not callable(before) or not callable(reward):
             raise CaptureError(f"{type(task).__name__} has no pre_rollout and reward; expected a task of judo.")
@@ -62,7 +62,7 @@ class JudoReward:
         return task
 
     def begin(self, state: Any) -> None:
-        """Take note of the state (nq + nv,) that the next rollouts start from; judo calls `pre_rollout` with it."""
+        """Store the state (nq + nv,) that the next rollouts start from; judo calls `pre_rollout` with it."""
         self._start = finite_array("state", state, (None,), "(nq + nv,)")
 
     def __call__(self, states: Any, sensors: Any, controls: Any, system_metadata: Any = None) -> Floats:
@@ -71,7 +71,7 @@ class JudoReward:
             raise CaptureError("the state that rollouts start from is not known; attach it to a task, or call begin first.")
         n, blocks = len(states), states.shape[1] // self.every
         if not blocks:
-            raise CaptureError(f"a rollout has {states.shape[1]} steps and a region is due every {self.every}; take fewer.")
+            raise CaptureError(f"a rollout has {states.shape[1]} steps, fewer than every={self.every}; use a smaller every.")
         after = np.asarray(states)[:, self.every - 1 :: self.every][:, :blocks]
         start = np.broadcast_to(self._start, (n, 1, len(self._start)))
         before = np.concatenate([start, after[:, :-1]], axis=1)

@@ -1,7 +1,7 @@
 """Rollout, thresholds, regions and cost in one kernel.
 
 This file is also a template: `specialise` compiles it again with the user's functions in place of the plug-ins imported
-below, so that the compiler sees them and can inline them.
+below, so that the compiler can inline them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from capture_cp.planning.hazard import particle_hazard, region_hazard
 from capture_cp.planning.plugin import particle_cost, particle_stratum, stage_cost, step
 from capture_cp.planning.records import Seen
 
-CHUNK = 8  # sequences that a thread takes at once, in one room to work in
+CHUNK = 8  # sequences that a thread handles at once, with the same scratch arrays
 KERNELS = ("roll_out", "weigh")
 
 
@@ -101,7 +101,7 @@ def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, 
                 hazard += counts.sum()
             if cal.count_particles:
                 hazard += particle_hazard(cloud, runs)
-            # a model that yields NaN must not be mended by a cost that never looks at that number
+            # a cost that does not use a NaN entry of the state must not hide it
             lost = not math.isfinite(mean.sum())
             costs[i, h] = math.nan if lost else stage_cost(mean, action, hazard, h + 1, horizon, params)
 
@@ -112,7 +112,7 @@ def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, 
 
     Particles are rolled through the model; at each step the region of (mean state, action, particles) is tested against the
     hazard cells (Algorithm 2), which are `runs`, or for another metric than the Euclidean the labelled cells of `columns`.
-    Sequence i draws its noise from stream i of the seed, unless `draws` is false.
+    Sequence i draws its noise from stream i of the seed; without `draws` there is no noise.
     """
     samples = sequences.shape[0]
     costs = np.empty((samples, sequences.shape[1]))
@@ -132,7 +132,7 @@ def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, 
 def _sum_region(h, x, states, cloud, cal, summed, columns, room, params, seen):
     """Cells and weights of the region of step h, from an input x (dx,) and its particles, into `seen`.
 
-    A region without a cell is stood for by its particles.
+    A region without a cell is represented by its particles.
     """
     strata, dc, reach = cal.roots.shape[1], cloud.shape[1], -1.0
     limits, whole, indices = np.empty(strata + 1), np.zeros(strata), np.empty((2, dc), dtype=np.int64)
@@ -162,7 +162,7 @@ def _sum_region(h, x, states, cloud, cal, summed, columns, room, params, seen):
         seen.sums[h] = pairwise_sum(alone)
 
 
-@njit(cache=True)  # `WithoutCopies` would take writing into the arrays of `seen` for dead code
+@njit(cache=True)  # `WithoutCopies` would treat the writes to the arrays of `seen` as dead code
 def _weigh_one(start, sequence, n_particles, noise_dims, key, cal, axes, summed, columns, params, costs):
     """Stage costs (H,) of one sequence (H, da)."""
     horizon, da = sequence.shape
@@ -199,9 +199,9 @@ def _weigh_one(start, sequence, n_particles, noise_dims, key, cal, axes, summed,
 
 @parallel_kernel(cache=True)
 def weigh(start, sequences, n_particles, noise_dims, seed, cal, axes, summed, columns, params):
-    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,), by a cost that sees sums over regions.
+    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,), by a cost that uses sums over regions.
 
-    Particles and noise are those of `roll_out`; the region of a Gaussian is about the step without noise.
+    Particles and noise are those of `roll_out`; the region of a Gaussian is centred on the step without noise.
     """
     costs = np.empty((sequences.shape[0], sequences.shape[1]))
     for i in prange(sequences.shape[0]):

@@ -22,21 +22,21 @@ class MPPI:
 
     Args:
         rollout: stage costs of action sequences; `PythonRollout` for any Python model, `FusedRollout` for compiled ones, or
-            a function of yours, `cost(state (ds,), sequences (N, H, da), seed)`, that returns costs (N, H).
+            your own function `cost(state (ds,), sequences (N, H, da), seed)` that returns costs (N, H).
         horizon: steps H of a plan.
         samples: action sequences N tried at each step.
-        temperature: λ; small follows the best samples, large averages over many. Its unit is the cost's. A function of the
-            state (ds,) where costs shrink on the way, for example with the distance to a goal.
+        temperature: λ; small values follow the best samples, large ones average over many. In units of the cost. Give a
+            function of the state (ds,) if costs shrink along the way, for example with the distance to a goal.
         noise: covariance (da, da) of the action perturbations.
         low, high: bounds of the action, (da,).
         iterations: how often sampling and averaging are repeated in one plan.
-        elites: how many of the best samples compete with their average; 0 takes the average unseen. An average of ways left
-            and right of a pit leads into it, and the best of many samples may owe its cost to lucky noise: so each is rolled
-            out again, and the best on fresh noise is taken. That costs (elites + 1) * repeats rollouts more.
-        repeats: rollouts, each with noise of its own, behind each comparison.
+        elites: how many of the best samples compete with their average; 0 uses the average without a check. An average of
+            paths left and right of a pit leads into it, and the best of many samples may have a low cost by chance. So each
+            is rolled out again, and the best on fresh noise is used. This takes (elites + 1) * repeats extra rollouts.
+        repeats: rollouts behind each comparison, each with its own noise.
         seed: fixes every random number of every plan.
-        device: "cuda" plans wholly on a GPU, which takes a `FusedRollout`; its random numbers are others than the
-            processor's. "auto" takes a GPU where there is one and the rollout can run there.
+        device: "cuda" plans entirely on a GPU, which requires a `FusedRollout`; its random numbers differ from those of the
+            CPU. "auto" uses a GPU if there is one and the rollout can run there.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class MPPI:
         self._seeds = seed_sequence(whole_number("seed", seed, 0), "MPPI")
         self.reset()
 
-    #: Kept between plans, as it holds compiled code and memory of the GPU.
+    #: Kept between plans, as it holds compiled code and GPU memory.
     _device_plans: CudaPlans | None = None
 
     def reset(self) -> None:
-        """Forget the last plan, and start the random numbers again."""
+        """Forget the last plan, and restart the random numbers."""
         self.nominal: Floats = np.zeros((self.horizon, len(self.low)))
         self._rng = np.random.default_rng(self._seeds)
 
     def fingerprint(self) -> str:
-        """Digest of all that its plans depend on, but for the seed and the device; see `capture_cp.base.fingerprints`."""
+        """Digest of all that its plans depend on, except the seed and the device; see `capture_cp.base.fingerprints`."""
         sizes = self.horizon, self.samples, self.iterations, self.elites, self.repeats
         costs = self.rollout.parts() if isinstance(self.rollout, Rollout) else self.rollout
         return fingerprint(sizes, self.low, self.high, self._spread, self.temperature, costs)
@@ -119,7 +119,7 @@ class MPPI:
         return self.checked_rollout().cuda_plans(settings, rows)
 
     def checked_rollout(self) -> Rollout:
-        """The rollout, known not to be a plain function."""
+        """The rollout, checked not to be a plain function."""
         if isinstance(self.rollout, Rollout):
             return self.rollout
         raise CaptureError(f"the rollout is {self.rollout!r}; expected a Rollout, such as FusedRollout.")
@@ -159,7 +159,7 @@ class MPPI:
         return np.asarray(stages.sum(axis=1))
 
     def _best_again(self, state: Floats, plans: Floats) -> Floats:
-        """The plan (H, da) of several (c, H, da) that costs least on fresh noise."""
+        """The plan (H, da) among several (c, H, da) with the lowest cost on fresh noise."""
         costs = self._total(state, np.repeat(plans, self.repeats, axis=0)).reshape(len(plans), self.repeats)
         return np.asarray(plans[int(costs.mean(axis=1).argmin())])
 

@@ -1,9 +1,9 @@
-"""The compiled functions that a fast planner is made of, in their simplest form: a point that is pushed about.
+"""The compiled functions of a fast planner, in their simplest form: a point that is pushed around.
 
-Write your own with the same signatures, decorated with `numba.njit`, in a module of yours, and hand them to `FusedRollout`.
-`particle_cost` and `particle_stratum` are for costs that look at the cells of regions, see `RegionSums`; `hazard`, `stratum`
-and `squared` for regions that have no cells.
-Not cached by themselves: what they are compiled for is anybody's, and kept with the rollout.
+Write your own with the same signatures, decorated with `numba.njit`, in your own module, and pass them to `FusedRollout`.
+`particle_cost` and `particle_stratum` are for costs that use the cells of regions, see `RegionSums`; `hazard`, `stratum`
+and `squared` are for regions that have no cells.
+These functions are not cached by themselves: they are compiled, and cached, as part of a rollout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba import njit
 def step(states, action, noise, params):
     """One step of the approximate model, in place: states (ds, L) of L particles, action (da,), standard normals (dn, L).
 
-    A row holds one number of all particles, so that loops over particles vectorise.
+    Each row holds one state entry of all particles, so that loops over particles vectorise.
     """
     for axis in range(states.shape[0]):
         for l in range(states.shape[1]):
@@ -24,7 +24,7 @@ def step(states, action, noise, params):
 
 @njit
 def stage_cost(mean, action, hazard, h, horizon, params):
-    """Cost of step h (1 to horizon): the particles' mean state (ds,) and the region's hazard cells."""
+    """Cost of step h (1 to horizon) from the particles' mean state (ds,) and the region's hazard cells."""
     away = 0.0
     for axis in range(mean.shape[0]):
         away += (mean[axis] - params.goal[axis]) ** 2
@@ -33,29 +33,29 @@ def stage_cost(mean, action, hazard, h, horizon, params):
 
 @njit
 def particle_cost(states, l, params):
-    """Cost of one particle, number l of those with states (ds, L)."""
+    """Cost of particle l among those with states (ds, L)."""
     return 0.0
 
 
 @njit
 def particle_stratum(states, l, params):
-    """Stratum of one particle, number l of those with states (ds, L); -1 where it is infeasible."""
+    """Stratum of particle l among those with states (ds, L); -1 if infeasible."""
     return -1
 
 
 @njit
 def hazard(y, params):
-    """Whether a configuration y (dc,) is on the hazard, or its signed distance from it, negative where it is."""
+    """Whether a configuration y (dc,) is on the hazard, or its signed distance from it, negative on the hazard."""
     return False
 
 
 @njit
 def stratum(y, params):
-    """Stratum of a configuration y (dc,); -1 where it is infeasible."""
+    """Stratum of a configuration y (dc,); -1 if infeasible."""
     return 0
 
 
 @njit
 def squared(y, p):
-    """Squared distance of two configurations (dc,), by a metric that is a function."""
+    """Squared distance of two configurations (dc,) in a metric that is a function."""
     return 0.0

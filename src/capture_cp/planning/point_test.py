@@ -1,4 +1,4 @@
-"""Regions tested by points in Python, and how far off such estimates are."""
+"""Regions tested by points in Python, and the accuracy of such estimates."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from capture_cp.planning.probes import (
 )
 from capture_cp.spaces.strata import GriddedStrata
 
-FINER = 64  # times as many points stand for the truth
+FINER = 64  # factor on the number of points for the reference estimate
 
 
 class PointTest:
-    """How much of every region lies on a hazard that is a function: (n,), a share or a number of cells.
+    """How much of every region lies on a hazard given as a function: (n,), a fraction or a number of cells.
 
     Args:
         cap: calibrated predictor whose regions are tested, with a particle score.
-        hazard: whether configurations (n, dc) are on the hazard, bool (n,), or their signed distance from it.
-        points: about the particles of a region.
-        farthest: threshold in place of an infinite one: how far from its particles a region without end is looked through;
-            None refuses such a region.
+        hazard: returns whether configurations (n, dc) are on the hazard, bool (n,), or their signed distances from it.
+        points: number of points around the particles of a region.
+        farthest: replaces an infinite threshold: distance from its particles up to which an unbounded region is searched;
+            with None such a region raises an error.
     """
 
     def __init__(self, cap: Fitted, hazard: Callable[[Floats], Any], points: int, farthest: float | None = None) -> None:
@@ -53,7 +53,7 @@ class PointTest:
         self.unit = 0.0 if grid is None else float(grid.cell_volume)
 
     def __call__(self, clouds: Floats, q: Floats) -> Floats:
-        """Of particles (n, L, dc) with thresholds q (n, M)."""
+        """Hazard of regions with particles (n, L, dc) and thresholds q (n, M)."""
         on_particles = self._on_hazard(clouds)
         if self.alone:
             return np.asarray(on_particles.sum(axis=1) if self.unit else on_particles.mean(axis=1))
@@ -66,11 +66,11 @@ class PointTest:
         if self.unit:
             return np.asarray(found / self.offsets.shape[0] / self.unit)
         total = weights.sum(axis=1)
-        # a region that no point has met is stood for by its particles
+        # a region without any point is represented by its particles
         return np.asarray(np.where(total > 0, found / np.maximum(total, 1e-300), on_particles.mean(axis=1)))
 
     def _weighed(self, clouds: Floats, q: Floats, on_particles: Bools) -> tuple[Floats, Bools]:
-        """Weights (n, J) of points, 0 outside the region, and which are on the hazard; of regions that may meet it."""
+        """Weights (n, J) of points, 0 outside the region, and which are on the hazard, for regions that may meet it."""
         index, widest = self.cap.strata.index, np.maximum(q.max(axis=1, keepdims=True), 0.0)
         own = _at(q, _labels(index, clouds))
         radii = np.hstack([np.where(own >= 0, own, widest), widest])
@@ -90,12 +90,12 @@ class PointTest:
 
 
 class HazardError(NamedTuple):
-    """How far estimates of a hazard are off, over the regions that meet it."""
+    """Accuracy of hazard estimates over the regions that meet the hazard."""
 
-    regions: int  # that meet it, of those asked about
-    typical: float  # mean hazard of these, as the cost sees it
+    regions: int  # number of regions that meet it
+    typical: float  # their mean hazard, in the cost's units
     error: float  # root mean square error of the estimates
-    missed: float  # share of these regions in which no point was on the hazard
+    missed: float  # fraction of these regions in which no point was on the hazard
 
 
 def hazard_error(
@@ -108,16 +108,16 @@ def hazard_error(
     params: Any = (),
     rng: Randomness = None,
 ) -> HazardError:
-    """How well so many points tell how much of a region is on a hazard, by 64 times as many.
+    """How accurately this many points estimate how much of a region is on a hazard, against 64 times as many.
 
     Args:
         cap: calibrated predictor with a particle score.
         hazard: as for `PythonRollout`, or compiled, as for `FusedRollout`.
-        states, actions: where to ask: regions of one step from states (n, ds) under actions (n, da), such as those of a log.
+        states, actions: regions to test: one step from states (n, ds) under actions (n, da), such as those of a log.
         alpha: failure rate of the regions.
-        points: about the particles of a region.
-        params: of a compiled hazard.
-        rng: of the particles.
+        points: number of points around the particles of a region.
+        params: parameters of a compiled hazard.
+        rng: draws the particles.
     """
     function = hazard
     if hasattr(hazard, "py_func"):
@@ -138,14 +138,14 @@ def hazard_error(
 
 
 def asked_one_by_one(hazard: Any, params: Any, Y: Floats) -> Floats:
-    """What a compiled hazard says of each configuration Y (n, dc), as signed distances: (n,)."""
+    """Signed distances of configurations Y (n, dc) by a compiled hazard, called one by one: (n,)."""
     out = np.empty(len(Y))
     ask_each(hazard, params, np.ascontiguousarray(Y), out)
     return out
 
 
 def on_hazard(hazard: Callable[[Floats], Any], Y: Floats) -> Bools:
-    """Whether configurations Y (n, dc) are on a hazard, by a function that says so or gives a signed distance: (n,)."""
+    """Whether configurations Y (n, dc) are on a hazard, by a function that returns that or a signed distance: (n,)."""
     try:
         found = np.asarray(hazard(Y))
     except Exception as error:
@@ -168,7 +168,7 @@ def _labels(index: Callable[[Floats], Any], configurations: Floats) -> Ints:
 
 
 def _at(q: Floats, labels: npt.NDArray[Any]) -> Floats:
-    """Threshold of every label (n, J), from thresholds q (n, M); -1 where infeasible."""
+    """Threshold of every label (n, J), from thresholds q (n, M); -1 if infeasible."""
     return np.where(labels >= 0, np.take_along_axis(q, np.maximum(labels, 0), axis=1), -1.0)
 
 

@@ -1,4 +1,4 @@
-"""Rollouts whose regions have no cells: points about the particles are tested, see `capture_cp.planning.probes`.
+"""Rollouts whose regions have no cells: points around the particles are tested, see `capture_cp.planning.probes`.
 
 Like `kernel`, this file is a template: `specialise` compiles it with the user's functions.
 """
@@ -23,7 +23,7 @@ KERNELS = ("probe",)
 
 @njit(cache=True, inline="always")
 def _clearance(y, probes, params):
-    """Signed distance of a configuration y (dc,) from the hazard, by its function; -1 or 0 where only that is known."""
+    """Signed distance of a configuration y (dc,) from the hazard, by its function; -1 or 0 for a yes-or-no hazard."""
     if probes.masked:
         cell = cell_of(y, probes)
         return -1.0 if cell >= 0 and probes.mask[cell] else 0.0
@@ -32,7 +32,7 @@ def _clearance(y, probes, params):
 
 @njit(cache=True, inline="always")
 def _stratum_at(y, probes, params):
-    """Stratum of a configuration y (dc,), by its function or on the grid; -1 where no region reaches."""
+    """Stratum of a configuration y (dc,), by its function or on the grid; -1 where no region extends."""
     if probes.labelled:
         cell = cell_of(y, probes)
         m = probes.labels[cell] if cell >= 0 else -1
@@ -64,9 +64,9 @@ def _particles_on_hazard(cloud, probes, params):
 
 @njit(cache=True, inline="always")
 def _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
-    """How far the points of each particle reach, squared, as it is, and one over the volume within, into radii (3, L + 1).
+    """Reach of the points of each particle: squared, plain, and one over the volume within, into radii (3, L + 1).
 
-    Returns whether they can meet the hazard: where it is farther away than any point of the region, nothing is looked at.
+    Returns whether they can meet the hazard: if it is farther away than any point of the region, no point is tested.
     """
     near = reach >= 0.0
     if near and probes.steepness > 0.0:
@@ -85,7 +85,7 @@ def _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
 def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, distances, y):
     """Summed weights of the points in a region that are on the hazard, or of those that are not."""
     total, particles, each = 0.0, cloud.shape[0], probes.offsets.shape[0] // cloud.shape[0]
-    far = -1.0  # how far about the particle no point is on the hazard
+    far = -1.0  # radius around the particle within which no point is on the hazard
     for j in range(probes.offsets.shape[0]):
         l = j // each
         if on_hazard and probes.steepness > 0.0 and j % each == 0:
@@ -104,9 +104,9 @@ def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, dist
 
 @njit(cache=True, inline="always")
 def _probed(cloud, limits, cal, probes, params, radii, distances, y):
-    """How much of the region of particles `cloud` (L, dc) lies on the hazard: in cells, or as a share of the region.
+    """How much of the region of particles `cloud` (L, dc) lies on the hazard: in cells, or as a fraction of the region.
 
-    A region that no point has met is stood for by its particles. The last two arguments are room to work in.
+    A region without any point is represented by its particles. The last two arguments are scratch.
     """
     found = _weight_of_points(True, cloud, limits, cal, probes, params, radii, distances, y)
     if probes.unit > 0.0:
@@ -150,7 +150,7 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
             if cal.count_particles:
                 alone = _particles_on_hazard(cloud, probes, params)
                 met += alone if probes.unit > 0.0 else alone / n_particles
-            # a model that yields NaN must not be mended by a cost that never looks at that number
+            # a cost that does not use a NaN entry of the state must not hide it
             lost = not math.isfinite(mean.sum())
             costs[i, h] = math.nan if lost else stage_cost(mean, action, met, h + 1, horizon, params)
 
@@ -159,7 +159,7 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
 def probe(start, sequences, n_particles, noise_dims, draws, seed, cal, probes, params):
     """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,), with regions that have no cells.
 
-    As `roll_out`, but points about the particles are tested against the hazard, see `capture_cp.planning.probes`.
+    Like `roll_out`, but points around the particles are tested against the hazard, see `capture_cp.planning.probes`.
     """
     samples = sequences.shape[0]
     costs = np.empty((samples, sequences.shape[1]))

@@ -1,8 +1,8 @@
-"""Hazards of regions that have no cells: points about the particles are tested one by one.
+"""Hazards of regions that have no cells: points around the particles are tested one by one.
 
-Half of the points about a particle reach as far as the threshold of the stratum that it is in, the other half as far as the
-largest threshold. A point in the region counts by one over the density of points there, so that sums are volumes. The points
-are the same for every region, moved and scaled: costs of two plans differ by their plans, not by chance.
+Half of the points around a particle reach as far as the threshold of its stratum, the other half as far as the largest
+threshold. A point in the region is weighted by one over the density of points there, so that sums are volumes. The points
+are the same for every region, moved and scaled: the costs of two plans differ because of the plans, not by chance.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import Euclidean, Metric
 from capture_cp.spaces.strata import GriddedStrata
 
-POINTS = 64  # about the particles of a region, by default
+POINTS = 64  # around the particles of a region, by default
 SEED = 0
 
 
 class Probes(NamedTuple):
-    """Points about particles, and what is known of hazard and strata at them, as kernels take it."""
+    """Points around particles, with the hazard and strata data to test them, in the form kernels need."""
 
-    offsets: Any  # (J, dc): of size 1 at most, as many for every particle
+    offsets: Any  # (J, dc): of size at most 1, the same number for every particle
     moves: Any  # (dc, 3), see kernels.probes
     ball: float  # volume of the unit ball of all lines and circles
     axes: Any  # (dc,): which entries of the state are the configuration
-    unit: float  # volume of a cell, in which the hazard is measured; 0 for the share of the region
-    steepness: float  # that a signed distance has at most; 0 where it is unknown
-    ambient: bool  # whether the region reaches into what is infeasible
+    unit: float  # volume of a cell, in which the hazard is measured; 0 for the fraction of the region
+    steepness: float  # upper bound on the slope of the signed distance; 0 if unknown
+    ambient: bool  # whether the region extends into infeasible space
     masked: bool  # whether the hazard is a mask on the grid, or a function
     labelled: bool  # whether the strata are labels on the grid, or a function
     mask: Any  # bool (cells,)
@@ -48,7 +48,7 @@ class Probes(NamedTuple):
 
 
 def metric_of(score: Any) -> Metric | None:
-    """The distance by which points are spread about particles; None for a score that has none."""
+    """The metric in which points are spread around particles; None for a score without one."""
     if type(score) is NearestParticles:
         return score.metric_
     return Euclidean() if type(score) in (Mahalanobis, ParticleBox) else None
@@ -69,9 +69,9 @@ def rule_of(score: Any, dims: int) -> tuple[int, Any, int]:
 def probes_of(
     cap: Fitted, hazard: Bools | None, labelled: bool, axes: Ints, n_particles: int, points: Any, steepness: Any
 ) -> Probes:
-    """Points for the regions of a calibration with so many particles, and a hazard that is a mask or a function (None)."""
+    """Points for the regions of a calibration with so many particles; the hazard is a mask, or None for a function."""
     dims, metric = cap.n_outputs_, metric_of(cap.score_)
-    assert metric is not None  # whoever asks has looked
+    assert metric is not None  # checked by the caller
     strata = cap.strata
     grid = strata.grid if isinstance(strata, GriddedStrata) else None
     moves = checked_moves(metric, dims)
@@ -85,9 +85,9 @@ def probes_of(
 
 
 def low_discrepancy(moves: Floats, points: int, n_particles: int) -> Floats:
-    """Offsets (J, dc) of size 1 at most, spread evenly: an even number per particle, `points` or a few more in all.
+    """Offsets (J, dc) of size at most 1, spread evenly: an even number per particle, `points` or a few more in all.
 
-    Scrambled points of Sobol'; consecutive ones, which a particle gets, are spread evenly among themselves.
+    Scrambled Sobol' points; consecutive points, which belong to one particle, are also spread evenly among themselves.
     """
     each = 2 * -(-points // (2 * n_particles))
     kinds = moves[:, 0]
@@ -115,21 +115,21 @@ def unit_ball(moves: Floats) -> float:
 
 
 def check_finite(thresholds: Floats) -> None:
-    """Refuse thresholds without end, which points cannot reach."""
+    """Reject infinite thresholds, which points cannot reach."""
     if np.isposinf(thresholds).any():
         raise CaptureError(
-            "a group has too few calibration points for a finite threshold, and without cells a hazard cannot be looked for "
-            "without end; calibrate on more transitions, merge rare strata with Tree(min_stratum=...), or say how far one "
-            "step can reach with Capture(farthest=...)."
+            "a group has too few calibration points for a finite threshold, and without grid cells a hazard cannot be "
+            "searched for in an unbounded region; calibrate on more transitions, merge rare strata with "
+            "Tree(min_stratum=...), or bound the reach of one step with Capture(farthest=...)."
         )
 
 
 def checked_moves(metric: Metric, dims: int) -> Floats:
-    """How a metric moves configurations about, (dims, 3), or an error where it does not know how far."""
+    """How a metric moves configurations, (dims, 3), or an error if it defines no reach."""
     moves = np.ascontiguousarray(metric.moves(dims))
     if not np.isfinite(moves).all():
         raise CaptureError(
-            f"{metric!r} does not say how far a distance reaches along each axis; give it `axis_reach`, or a method `reach`."
+            f"{metric!r} does not define how far a distance reaches on each axis; give it `axis_reach`, or a method `reach`."
         )
     return moves
 
@@ -139,14 +139,14 @@ def _checked_steepness(given: Any) -> float:
         return 0.0
     if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not 0 < float(given) < np.inf:
         raise CaptureError(
-            f"steepness is {given!r}; expected a positive number: by how much the hazard's signed distance changes at most "
-            "when a configuration moves by 1, or None."
+            f"steepness is {given!r}; expected None or a positive number: the largest change of the signed distance "
+            "when a configuration moves by 1."
         )
     return float(given)
 
 
 def _grid_parts(grid: Grid | None, dims: int) -> tuple[Any, Any, Any, Any]:
-    """Origin, spacing, shape and periodic axes, of nothing where there is no grid."""
+    """Origin, spacing, shape and periodic axes; empty if there is no grid."""
     if grid is None:
         return np.zeros(dims), np.ones(dims), np.zeros(dims, dtype=np.int64), np.zeros(dims, dtype=bool)
     return grid.origin, grid.spacing, np.array(grid.shape, dtype=np.int64), np.isin(np.arange(dims), grid.periodic)
@@ -162,7 +162,7 @@ def _first_of_blocks(kinds: Floats) -> list[int]:
 
 
 def _in_ball(drawn: Floats) -> Floats:
-    """Points (n, d) of the unit cube, spread over the unit ball: directions of normals, radii by their chi-square rank."""
+    """Points (n, d) of the unit cube, mapped to the unit ball: directions of normals, radii by their chi-square rank."""
     dims = drawn.shape[1]
     if dims == 0:
         return drawn
@@ -172,5 +172,5 @@ def _in_ball(drawn: Floats) -> Floats:
 
 
 def _power_of_two(n: int) -> int:
-    """The least power of two that is at least n, as sequences of Sobol' have it."""
+    """The smallest power of two that is at least n, as Sobol' sequences require."""
     return 1 << (n - 1).bit_length()

@@ -1,6 +1,6 @@
-"""What the kernels of rollouts are given, and what they pass to a cost.
+"""Arguments of the rollout kernels, and the values that they pass to a cost.
 
-Not in the file of the kernels, which is compiled again for every user's functions: these classes must stay the same.
+Kept apart from the kernels, which are compiled again for every user's functions: these classes must stay the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ class Calibrated(NamedTuple):
     """A calibration, and how its region is tested."""
 
     nodes: Any  # the partition, see kernels.tree
-    roots: Any  # (S, M): of the steps that have trees of their own; the last serves all steps after it
+    roots: Any  # (S, M): of the steps that have their own trees; the last serves all later steps
     stratum_features: Any
     thresholds: Any  # (M, J): of a group, which may be stricter in one stratum than in another
     rule: int  # see kernels.cells
@@ -24,10 +24,10 @@ class Calibrated(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """Whose regions are summed up, and what stands for strata that belong as a whole."""
+    """Which regions are summed, and the sums of strata that are contained entirely."""
 
     steps: int  # the first steps of a plan
-    infeasible: bool  # whether regions take in infeasible cells, with the threshold of stratum 0
+    infeasible: bool  # whether regions include infeasible cells, with the threshold of stratum 0
     sizes: Any  # (M,): cells of each stratum
     totals: Any  # (M,): their summed weights
     whiten: Any  # (dc, dc): of a Gaussian's ellipsoid
@@ -36,7 +36,7 @@ class Summed(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a stage cost sees of regions and particles."""
+    """What a stage cost receives about regions and particles."""
 
     particles: Any  # (H,): mean cost of the particles after each step
     cells: Any  # (n, M + 1): cells of the regions of the first n steps by stratum, infeasible ones last

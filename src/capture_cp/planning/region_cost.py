@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 
 class RegionCost:
-    """What the regions of planned steps cost: `weight` times the hazard inside each, as the library's own planners count it.
+    """The cost of the regions of planned steps: `weight` times the hazard inside each, as in the library's own planners.
 
-    Arrays of NumPy, PyTorch and JAX go in; the cost comes out as an array of the same library, type and device. Tensors on
-    a GPU stay there if the hazard is a mask; JAX's arrays are looked at on the processor, inside `jax.jit` by a callback. A
-    count is constant almost everywhere, so no gradient flows.
+    Accepts arrays of NumPy, PyTorch and JAX; the cost is an array of the same library, type and device. Tensors on a GPU
+    stay there if the hazard is a mask; JAX arrays are evaluated on the CPU, inside `jax.jit` through a callback. A count is
+    constant almost everywhere, so there is no gradient.
 
     Args:
         cap: calibrated predictor whose regions are tested, with a particle score. Regions of one step are applied all along
             a plan, as in the paper; a `HorizonCapture` has thresholds for each step.
-        hazard: what must be avoided: grid cells, bool (cells,), or a function of configurations (n, dc) that says whether
-            they are on the hazard, bool (n,), or returns their signed distances from it.
+        hazard: what must be avoided: grid cells, bool (cells,), or a function of configurations (n, dc) that returns whether
+            they are on the hazard, bool (n,), or their signed distances from it.
         alpha: failure rate of the regions.
-        weight: cost of each hazard cell in a region; of a hazard function without a grid, of a region that is all hazard.
-        simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
-        points: about the particles of a region, by which a hazard function is estimated.
-        farthest: how far from its particles a region without end is looked through for a hazard function; by default such
-            a region is refused.
+        weight: cost of each hazard cell in a region; for a hazard function without a grid, of a region that is all hazard.
+        simultaneous: for `HorizonCapture` only, whether its regions hold simultaneously.
+        points: number of points around the particles of a region at which a hazard function is evaluated.
+        farthest: distance from its particles up to which an unbounded region is searched with a hazard function; by default
+            such a region raises an error.
     """
 
     def __init__(
@@ -48,25 +48,25 @@ class RegionCost:
     ) -> None:
         cap.check_fitted()
         if cap.score_.ambient:
-            raise CaptureError(f"a region cost needs a score of particles; {cap.score_!r} has none, so use another method.")
+            raise CaptureError(f"a region cost needs a particle score; {cap.score_!r} has none, so use another method.")
         self.cap, self.alpha, self.weight = cap, alpha, positive_number("weight", weight)
         self.simultaneous, self._avoided = simultaneous, hazard
         self._thresholds = cap.plan_thresholds(alpha, simultaneous)
         self._count = hazard_counter(cap, hazard, points, farthest)
         self._steps = len(cap.steps_)
 
-    #: Made when the first tensor on a GPU is met.
+    #: Made when the first tensor on a GPU is passed.
     _on_cuda: CudaRegionCost | None = None
 
     def __call__(self, states: Any, actions: Any, particles: Any, step: int = 1) -> Any:
-        """Cost (n,) of one step, or of several that are summed.
+        """Cost (n,) of one step, or the sum over several.
 
         Args:
-            states: before the step, (n, ds); of H successive steps (n, H, ds). Along a plan, the means of the particles.
+            states: before the step, (n, ds); for H successive steps (n, H, ds). Along a plan, the means of the particles.
             actions: (n, da), or (n, H, da).
-            particles: configurations after the step that the model deems possible, (n, L, dc), or (n, H, L, dc); as many as
-                the calibration had.
-            step: which step of the plan this is, or the first of them; it matters to a `HorizonCapture` only.
+            particles: the model's configurations after the step, (n, L, dc), or (n, H, L, dc); as many as in the
+                calibration.
+            step: number of this step in the plan, or of the first of several; it matters to a `HorizonCapture` only.
         """
         several = len(np.shape(states)) == 3
         found = self.stages(states, actions, particles, step)
@@ -117,14 +117,14 @@ class RegionCost:
 _MEANING = {
     "states": "(n, ds), or (n, H, ds) of successive steps",
     "actions": "(n, da), or (n, H, da): one action per state",
-    "particles": "(n, L, dc), or (n, H, L, dc): as many as the calibration had",
+    "particles": "(n, L, dc), or (n, H, L, dc): as many as in the calibration",
 }
 
 
 def checked_rows(
     cap: Fitted, states: tuple[int, ...], actions: tuple[int, ...], particles: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Of the shapes of three arrays: their rows (n,) or (n, H), and the shape of a row of each; or what is wrong."""
+    """From the shapes of three arrays: their rows (n,) or (n, H), and the shape of a row of each; or an error."""
     rows, cloud = states[:-1], (cap.n_particles, cap.n_outputs_)
     alike = len(states) in (2, 3) and actions[:-1] == rows and particles == (*rows, *cloud)
     if not alike or states[-1] + actions[-1] != cap.n_inputs_:

@@ -1,4 +1,4 @@
-"""What every rollout asks of a calibration: thresholds that may be replaced, and that it fits the state and the grid."""
+"""Checks that every rollout makes of a calibration: that it fits the state and the grid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capture_cp.capture.fitted import Fitted
 
 
 def checked_axes(cap: Fitted, axes: Sequence[int]) -> Ints:
-    """Which entries of the state are the configuration, one for each of its numbers."""
+    """Indices of the state's entries that are the configuration, checked: one for each of its numbers."""
     dims, order = cap.n_outputs_, np.asarray(axes)
     sound = order.shape == (dims,) and order.dtype.kind in "iu" and len(set(order.tolist())) == dims
     if not sound or order.min() < 0 or order.max() >= cap.partition_.n_inputs:
@@ -23,7 +23,7 @@ def checked_axes(cap: Fitted, axes: Sequence[int]) -> Ints:
 
 
 def check_sizes(cap: Fitted, state: Floats, sequences: Floats, axes: Any) -> None:
-    """Refuse a state and actions that are not the ones the calibration was made for."""
+    """Reject a state and actions whose sizes do not match the calibration."""
     wanted = cap.partition_.n_inputs
     if state.ndim != 1 or sequences.ndim != 3 or len(state) + sequences.shape[2] != wanted or max(axes) >= len(state):
         raise CaptureError(

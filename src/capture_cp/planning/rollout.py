@@ -1,4 +1,4 @@
-"""What a planner asks of a rollout, and rollouts through any Python model."""
+"""The interface between planner and rollout, and rollouts through any Python model."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class Rollout(ABC):
-    """Stage costs of action sequences, with a region per step: what `MPPI` plans with.
+    """Stage costs of action sequences, with one region per step: the cost that `MPPI` plans with.
 
     Attributes:
         thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
-            adaptation does. They cannot be written to, so every threshold that a kernel reads was checked here.
-        on_cuda: whether plans can be made wholly on a GPU.
+            adaptation does. The array is read-only, so every threshold that a kernel reads was checked here.
+        on_cuda: whether plans can be made entirely on a GPU.
     """
 
     on_cuda = False
@@ -43,17 +43,17 @@ class Rollout(ABC):
 
     @abstractmethod
     def check(self, state: Floats) -> None:
-        """Refuse a state (ds,) that no plan can start from."""
+        """Reject a state (ds,) that no plan can start from."""
 
     def parts(self) -> tuple[Any, ...]:
-        """What its costs depend on, for the fingerprint of a planner."""
+        """The objects that its costs depend on, for the fingerprint of a planner."""
         return type(self).__name__, self._thresholds
 
     def cuda_plans(self, settings: Settings, rows: int) -> CudaPlans:
         """Plans on a GPU, up to `rows` at a time."""
         raise CaptureError(
             f'planning on device "cuda" needs a FusedRollout, whose functions are compiled; {type(self).__name__} calls '
-            'Python. Use it, or device "cpu".'
+            'Python. Use a FusedRollout, or device "cpu".'
         )
 
     @property
@@ -66,14 +66,14 @@ class Rollout(ABC):
         try:
             found = np.array(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise CaptureError(f"thresholds are no array of numbers ({error}); expected shape {shape}.") from None
+            raise CaptureError(f"thresholds are not an array of numbers ({error}); expected shape {shape}.") from None
         if found.shape != shape:
             raise CaptureError(
                 f"thresholds have shape {found.shape}; expected {shape}: one for every stratum and group of the calibration."
             )
         if np.isnan(found).any():
             raise CaptureError(
-                f"thresholds have {int(np.isnan(found).sum())} NaN; expected numbers, infinite where a region takes in its "
+                f"thresholds have {int(np.isnan(found).sum())} NaN; expected numbers, infinite where a region includes its "
                 "whole stratum, negative where it is empty."
             )
         self._thresholds = _read_only(found)
@@ -86,14 +86,14 @@ def _read_only(array: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Stage:
-    """What a cost sees of one step of N sequences.
+    """The arguments of a cost for one step of N sequences.
 
     Attributes:
         h: the step, 1 to horizon.
         mean: the particles' mean states, (N, ds).
         action: the actions taken, (N, da).
         particles: next configurations, (N, L, dc).
-        hazard: hazard cells inside each region, (N,); of a hazard function estimated, and without a grid as a share.
+        hazard: hazard cells inside each region, (N,); estimated for a hazard function, and without a grid a fraction.
     """
 
     h: int
@@ -105,21 +105,21 @@ class Stage:
 
 
 class PythonRollout(Rollout):
-    """Rolls particles through any batched Python model: short to write, slow to run.
+    """Rolls particles through any batched Python model: simple to write, slow to run.
 
     Args:
         cap: calibrated predictor whose regions are tested, with a particle score. One-step regions are applied along the
             horizon, as in the paper; a `HorizonCapture` has thresholds for each step.
         step: approximate model of the whole state, `step(states, actions, rng)`.
         cost: stage costs (N,) of a `Stage`.
-        hazard: what must be avoided: grid cells, bool (cells,), or a function of configurations (n, dc) that says whether
-            they are on the hazard, bool (n,), or returns their signed distances from it. See `FusedRollout`.
+        hazard: what must be avoided: grid cells, bool (cells,), or a function of configurations (n, dc) that returns whether
+            they are on the hazard, bool (n,), or their signed distances from it. See `FusedRollout`.
         axes: which entries of the state are the configuration.
         alpha: failure rate of the regions.
-        simultaneous: for `HorizonCapture` only, whether its regions are to hold all at once.
-        points: about the particles, by which a hazard function is estimated.
-        farthest: how far from its particles a region without end is looked through for a hazard function; by default such
-            a region is refused.
+        simultaneous: for `HorizonCapture` only, whether its regions hold simultaneously.
+        points: number of points around the particles at which a hazard function is evaluated.
+        farthest: distance from its particles up to which an unbounded region is searched with a hazard function; by default
+            such a region raises an error.
 
     Attributes:
         thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
@@ -153,7 +153,7 @@ class PythonRollout(Rollout):
         return cls(cap, model.next_states, cost, hazard, model.axes, **settings)
 
     def check(self, state: Floats) -> None:
-        """Any state will do that has the right size, which is checked with the actions."""
+        """Accept any state; its size is checked together with the actions."""
 
     def parts(self) -> tuple[Any, ...]:
         partition = self.cap.partition_

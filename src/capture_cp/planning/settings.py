@@ -1,4 +1,4 @@
-"""Settings of a sampling planner, the same for every robot; the weights of its objective are the robot's own."""
+"""Settings of a sampling planner, the same for every robot; each robot defines the weights of its own objective."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from capture_cp.base.checks import CaptureError, whole_number
 
 @dataclass(frozen=True)
 class PlannerSettings:
-    """MPPI's settings; flags of commands and controls of the live page are made of them.
+    """MPPI's settings; command flags and live-page controls are made from them.
 
     Attributes:
         horizon: steps H of a plan.
-        samples: action sequences rolled out per iteration of a plan, those that are rolled out again included.
-        temperature: MPPI's λ: small follows the best samples, large averages over many. In the unit that the robot's planner
-            gives it.
-        elites: best samples that are rolled out again beside their average, see `MPPI`; the paper has none.
+        samples: action sequences rolled out per iteration of a plan, including those that are rolled out again.
+        temperature: MPPI's λ: small values follow the best samples, large ones average over many. Its unit is set by the
+            robot's planner.
+        elites: best samples that are rolled out again together with their average, see `MPPI`; the paper has none.
         repeats: rollouts of each of them.
         iterations: how often sampling and averaging are repeated in one plan.
     """
@@ -35,7 +35,7 @@ class PlannerSettings:
         again = (self.elites + 1) * self.repeats if self.elites else 0
         if again >= self.samples:
             raise CaptureError(
-                f"{self.elites} elites, rolled out {self.repeats} times again, leave none of {self.samples} samples; take "
-                "more samples or fewer elites."
+                f"{self.elites} elites, rolled out {self.repeats} more times each, leave none of {self.samples} samples; "
+                "use more samples or fewer elites."
             )
         return self.samples - again

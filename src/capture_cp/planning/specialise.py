@@ -1,4 +1,4 @@
-"""The rollout kernel with the user's compiled functions in it, cached on disk, and numba's errors in a sentence."""
+"""The rollout kernel compiled with the user's functions and cached on disk, and numba's errors in one sentence."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from capture_cp.base.files import cache_folder
 from capture_cp.planning import kernel, plugin
 
-#: The line of a template that imports the functions which a user's take the place of.
+#: The line of a template that imports the functions which the user's functions replace.
 _PLUGIN = re.compile(r"^from capture_cp\.planning\.plugin import .*$", re.MULTILINE)
 
 
 class Functions(NamedTuple):
-    """The numba functions of a user that a kernel is made of, see `capture_cp.planning.plugin`."""
+    """The user's numba functions that a kernel calls, see `capture_cp.planning.plugin`."""
 
     step: Any
     stage_cost: Any
@@ -48,25 +48,25 @@ def specialise_cuda(template: ModuleType, functions: Functions, sizes: Any, para
     from capture_cp.planning.cuda.layout import layout_of
 
     source = inspect.getsource(template).replace(f"SIZES = {template.SIZES!r}", f"SIZES = {sizes!r}")
-    layout = f"# {layout_of(sizes)}\n"  # another one is another kernel
+    layout = f"# {layout_of(sizes)}\n"  # another layout needs another kernel
     return _specialised(template, functions, source + _told_apart(params) + layout)
 
 
 def _told_apart(params: type) -> str:
-    """A comment that gives every class of parameters a file of its own.
+    """A comment that gives every class of parameters its own file.
 
-    Numba's list of what a file has been compiled for names their classes, and cannot be read where one of them is missing.
+    Numba's index of a compiled file names these classes, and cannot be read if one of them is missing.
     """
     script = getattr(sys.modules["__main__"], "__file__", "") if params.__module__ == "__main__" else ""
     return f"\n# {params.__module__} {script} {params.__qualname__} {getattr(params, '_fields', ())}\n"
 
 
 def _specialised(template: ModuleType, functions: Functions, source: str) -> ModuleType:
-    """A template with a user's functions in it.
+    """A template with the user's functions in it.
 
-    Numba keeps compiled code on disk only for functions that live in a file, so a copy of the template's source with the
-    user's import in it is written to a cache folder. Functions of a notebook or a script have no module to import from:
-    they are compiled anew in each session.
+    Numba caches compiled code on disk only for functions that live in a file, so a copy of the template's source with the
+    user's import in it is written to a cache folder. Functions of a notebook or a script cannot be imported: they are
+    compiled again in each session.
     """
     own = [_module_of(part) for part in functions]
     if None in own:
@@ -89,7 +89,7 @@ def _module_of(function: Any) -> str | None:
 
 
 def _fingerprint(*functions: Any) -> str:
-    """Digest of every source file that holds a function which the rollout calls."""
+    """Digest of every source file with a function that the rollout calls."""
     files = {Path(inspect.getfile(function)) for function in _reachable(functions)}
     digest = hashlib.sha256()
     for file in sorted(files):
@@ -98,7 +98,7 @@ def _fingerprint(*functions: Any) -> str:
 
 
 def _reachable(functions: Any) -> list[Any]:
-    """The functions and every compiled function that they call by name, however deep."""
+    """The functions and every compiled function that they call by name, at any depth."""
     found: dict[int, Any] = {}
     waiting = [function.py_func for function in functions]
     while waiting:
@@ -129,7 +129,7 @@ def _from_file(source: str, fingerprint: str) -> ModuleType:
 
 
 def _written(file: Path, source: str) -> Path:
-    """The file, written whole unless it is there; its name is a digest of its content."""
+    """The file, written whole if it does not exist; its name is a digest of its content."""
     if not file.exists():
         temporary = file.with_suffix(f".{os.getpid()}.tmp")
         temporary.write_text(source, encoding="utf-8")
@@ -139,7 +139,7 @@ def _written(file: Path, source: str) -> Path:
 
 # -- errors ---------------------------------------------------------------------------------------------------------------
 
-#: What compiling may raise.
+#: Exceptions that compiling may raise.
 COMPILING = (NumbaError, UnsupportedBytecodeError)
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -150,7 +150,7 @@ _OURS = Path(__file__).parent
 
 
 def why(error: BaseException) -> str:
-    """The cause, and the line of the user's function that it was found in, without a full stop."""
+    """The cause, and the line of the user's function where it was found, without a full stop."""
     text = _ESCAPES.sub("", str(error))
     lines = [line.strip() for line in text.splitlines()]
     cause = next((line for line in lines if line and not _FRAME.match(line)), type(error).__name__)
@@ -158,7 +158,7 @@ def why(error: BaseException) -> str:
 
 
 def _where(text: str) -> str:
-    """The innermost line of code that is not of this library, or the innermost function."""
+    """The innermost line of code outside this library, or the innermost function."""
     for place in _PLACE.finditer(text):
         file, line = place["file"], int(place["line"])
         if not file.startswith("<rollout kernel") and not _is_ours(Path(file)):

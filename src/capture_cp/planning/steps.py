@@ -1,4 +1,4 @@
-"""One step function as a whole model: particles to calibrate on, steps to roll out, and the compiled step of a planner."""
+"""One step function as a complete model: particles for calibration, steps for rollouts, and a planner's compiled step."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class StepModel:
     """A model of the whole state, written once.
 
     It is the model of a `Capture` (particles of the next configuration); `next_states` is the step of a `PythonRollout`, a
-    `HorizonCapture` and of `Rollouts.simulate`; and where `step` is compiled, `FusedRollout.from_model` and its GPU use it
-    as it is.
+    `HorizonCapture` and of `Rollouts.simulate`; and if `step` is compiled, `FusedRollout.from_model` uses it directly, on
+    the CPU and the GPU.
 
     Args:
         step: in Python, `step(states (n, ds), actions (n, da), rng)`, which returns next states (n, ds); or compiled with
@@ -34,7 +34,7 @@ class StepModel:
         state_dims: numbers ds of a state.
         axes: which of them are the configuration.
         noise_dims: standard normals dn that a compiled step uses.
-        params: what a compiled step needs, a flat NamedTuple of arrays and numbers; the cost of a planner sees it too.
+        params: parameters of a compiled step, a flat NamedTuple of arrays and numbers; the cost of a planner gets them too.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class StepModel:
 
 
 def step_model_of(cap: Fitted, compiled: bool) -> StepModel:
-    """The step model behind a calibration, or an error that says what else to do."""
+    """The step model behind a calibration, or an error that names the alternative."""
     model = getattr(cap.model_, "__self__", cap.model_)
     if not isinstance(model, StepModel) or (compiled and not model.compiled):
         kind = "a StepModel whose step is compiled with numba.njit" if compiled else "a StepModel"
         raise CaptureError(
-            f"the calibrated model is {type(model).__name__}; from_model needs {kind}. Calibrate with one, or give the step "
-            "yourself to the rollout."
+            f"the calibrated model is {type(model).__name__}; from_model needs {kind}. Calibrate with one, or pass the step "
+            "to the rollout yourself."
         )
     return model

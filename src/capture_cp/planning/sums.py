@@ -1,4 +1,4 @@
-"""Sums over the cells of regions, for costs that look at more of a region than its hazard cells."""
+"""Sums over the cells of regions, for costs that use more of a region than its hazard cells."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from capture_cp.spaces.strata import GriddedStrata, columns_of, grid_of
 
 
 class RegionSums(NamedTuple):
-    """What a stage cost sees in place of a number of hazard cells: the regions of the first steps, and all particles.
+    """What a stage cost receives instead of a number of hazard cells: the regions of the first steps, and all particles.
 
     The third argument of `stage_cost` is then a `capture_cp.planning.records.Seen`: mean costs of the particles after every
-    step, and of the regions of the first n steps their cells by stratum and the sum of `cell_costs` over them. n is 1, or as
-    many steps as a `HorizonCapture` was calibrated for. A region without a cell is stood for by its particles. The cost is
-    asked once the whole sequence is rolled out: that of step h may look at all steps.
+    step and, for the regions of the first n steps, their cells by stratum and the sum of `cell_costs` over them. n is 1, or
+    the number of steps a `HorizonCapture` was calibrated for. A region without a cell is represented by its particles. The
+    cost is called after the whole sequence is rolled out: the cost of step h may use all steps.
 
     Args:
-        cell_costs: what is summed up, of every cell of the grid, (cells,); float32 halves what a kernel reads.
+        cell_costs: cost of every cell of the grid, summed over regions, (cells,); float32 halves the memory traffic.
         particle_cost, particle_stratum: numba functions as in `capture_cp.planning.plugin`.
-        infeasible: whether a region that ignores strata, as an ellipsoid does, takes in infeasible cells.
+        infeasible: whether a region that ignores strata, such as an ellipsoid, includes infeasible cells.
         covariance: for Mahalanobis only, of the configuration after the first step, (dc, dc).
     """
 
@@ -37,12 +37,12 @@ class RegionSums(NamedTuple):
     covariance: Any = None
 
 
-#: Costs of the cells of strata, and their sums over each stratum: planners are made by the hundred, of the same few.
+#: Cell costs and their sums over each stratum: studies make hundreds of planners from the same few.
 _TOTALS: WeakKeyDictionary[GriddedStrata, tuple[Any, Floats]] = WeakKeyDictionary()
 
 
 def summed_regions(cap: Fitted, sums: RegionSums) -> tuple[Summed, Columns]:
-    """What a kernel needs to sum up the regions of a calibration."""
+    """The data that a kernel needs to sum over the regions of a calibration."""
     strata = grid_of(cap.strata)
     grid, columns = strata.require_grid(), columns_of(strata)
     weights = np.ascontiguousarray(np.ravel(sums.cell_costs))
@@ -62,7 +62,7 @@ def summed_regions(cap: Fitted, sums: RegionSums) -> tuple[Summed, Columns]:
 
 
 def _gaussian(score: Any, covariance: Any, dims: int) -> tuple[Floats, Any, Floats]:
-    """Whitening (dc, dc), which axes are angles, and standard deviations (dc,) of a Gaussian; nothing for particles."""
+    """Whitening (dc, dc), which axes are angles, and standard deviations (dc,) of a Gaussian; empty for particles."""
     if type(score) is not Mahalanobis:
         return np.zeros((dims, dims)), np.zeros(dims, dtype=bool), np.zeros(dims)
     if covariance is None:

@@ -1,4 +1,4 @@
-"""Regions for the planners of pytorch_mppi, whose terminal cost sees all particles of all samples at once."""
+"""Regions for the planners of pytorch_mppi, whose terminal cost receives all particles of all samples at once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from capture_cp.planning.regions import checked_axes
 class TorchMPPICost:
     """A `terminal_state_cost` for `pytorch_mppi.MPPI`: the regions of every step of every sampled plan.
 
-    Make the controller with `rollout_samples` equal to the particles of the calibration and dynamics that draw noise of
-    their own. It passes states (M, K, T, nx) of M particles, K samples and T steps, which leave out the state that all start
-    from; that one is read from the controller, so name it with `watch` before the first command.
+    Make the controller with `rollout_samples` equal to the particles of the calibration and dynamics that draw their own
+    noise. It passes states (M, K, T, nx) of M particles, K samples and T steps, without the state that all start from;
+    that state is read from the controller, so pass the controller to `watch` before the first command.
 
     Args:
-        cost: of regions.
+        cost: cost of regions.
         axes: which entries of the state are the configuration.
     """
 

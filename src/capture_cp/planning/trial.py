@@ -1,7 +1,7 @@
-"""A user's functions tried in Python, with arrays of the exact sizes, before compiled code is trusted with them.
+"""Tries the user's functions in Python, with arrays of the exact sizes, before the compiled code runs.
 
-Compiled code reads beyond the end of an array without an error, and nobody sees what a step returns. In Python, arrays check
-their indices. What has been tried with which calibration is remembered: studies make hundreds of planners of the same few.
+Compiled code reads beyond the end of an array without an error and ignores what a step returns. In Python, arrays check
+their indices. What has been tried with which calibration is remembered: studies make hundreds of planners from the same few.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.capture.fitted import Fitted
 from capture_cp.kernels.compiler import require_compiler
 
-STEPS = 4  # of the first sequence that are tried
+STEPS = 4  # number of steps of the first sequence that are tried
 
 SIGNATURES = {
     "step": ("states", "action", "noise", "params"),
@@ -36,7 +36,7 @@ SIGNATURES = {
 
 
 def check_signature(role: str, function: Any) -> None:
-    """Refuse what is no compiled function, or does not take the arguments of its role."""
+    """Reject anything that is not a compiled function with the arguments of its role."""
     require_compiler()
     wanted = SIGNATURES[role]
     if not hasattr(function, "py_func"):
@@ -54,10 +54,10 @@ def check_signature(role: str, function: Any) -> None:
 def try_in_python(
     step: Any, stage_cost: Any, params: Any, state: Floats, actions: Floats, noise: Floats, seen: Any = 0
 ) -> None:
-    """Call the Python versions of both functions along one sequence, and refuse what compiled code would hide.
+    """Call the Python versions of both functions along one sequence, and report errors that compiled code would hide.
 
-    From state (ds,) under actions (H, da) with noise (steps, dn, L); `seen` is what the cost sees of regions. Errors other
-    than those of indices are left to the compiled functions: not all that numba compiles runs in Python.
+    From state (ds,) under actions (H, da) with noise (steps, dn, L); `seen` is what the cost receives about regions. Only
+    index errors are reported here: not all code that numba compiles runs in Python.
     """
     states = np.repeat(state[:, None], noise.shape[2], axis=1)
     with np.errstate(all="ignore"):
@@ -94,7 +94,7 @@ def _try_step(step: Any, states: Floats, action: Floats, noise: Floats, params: 
         ) from error
     if returned is not None:
         raise CaptureError(
-            f"step returned {_kind(returned)}, which nobody reads; write the next states into `states` and return nothing."
+            f"step returned {_kind(returned)}, which is ignored; write the next states into `states` and return nothing."
         )
     if not np.array_equal(action, given, equal_nan=True):
         raise CaptureError("step changed its action, which belongs to the planner; copy the numbers that it changes.")
@@ -117,17 +117,17 @@ def _kind(value: Any) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """What an error says, and the line of code that raised it."""
+    """The message of an error, and the line of code that raised it."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     code = linecache.getline(frame.filename, frame.lineno or 0).strip()
     return f"{error}, in line {frame.lineno} of {frame.filename}" + (f": `{code}`" if code else "")
 
 
-# -- a compiled function as plain Python, the compiled functions that it calls included -----------------------------------
+# -- a compiled function as plain Python, including the compiled functions that it calls ----------------------------------
 
 
 def python_twin(function: Any) -> Any:
-    """The Python function behind a numba function, which calls the Python functions behind others."""
+    """The Python function behind a numba function, calling the Python functions behind others."""
     return _twin(function, {})
 
 
@@ -153,7 +153,7 @@ def _twin(value: Any, known: dict[int, Any]) -> Any:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Global names that a function, or one defined in it, may ask for."""
+    """Global names that a function, or one defined in it, may use."""
     inner = (part for part in code.co_consts if isinstance(part, CodeType))
     return set(code.co_names).union(*(_names(part) for part in inner))
 
@@ -170,12 +170,12 @@ class _Module:
 
 # -- what has been tried --------------------------------------------------------------------------------------------------
 
-#: By the calibration's id, for as long as it lives: its model, and the keys of what was tried.
+#: By the calibration's id, while it is alive: its model, and the keys of what was tried.
 _TRIED: dict[int, tuple[Any, set[Hashable]]] = {}
 
 
 def tried_with(cap: Fitted) -> set[Hashable]:
-    """Keys of what has been tried with a calibration and the model that it has now; add to it."""
+    """Keys of what has been tried with a calibration and its present model; add to it."""
     model = cap.model_
     if id(cap) not in _TRIED:
         weakref.finalize(cap, _TRIED.pop, id(cap), None)
@@ -185,7 +185,7 @@ def tried_with(cap: Fitted) -> set[Hashable]:
 
 
 def content_key(params: Any) -> Hashable:
-    """A key that is the same for parameters of the same content, or of this very object where that cannot be known."""
+    """A key that is equal for parameters of equal content, or identifies the object if the content cannot be compared."""
     try:
         return hashlib.sha256(pickle.dumps(params)).hexdigest()
     except Exception:
@@ -193,7 +193,7 @@ def content_key(params: Any) -> Hashable:
 
 
 class _Same:
-    """A key that keeps its object alive, so that its id is not given away."""
+    """A key that keeps its object alive, so that its id is not reused."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing

@@ -1,4 +1,4 @@
-"""Robots that studies, films and pages work with: ours, and the class to derive your own from."""
+"""The robots of studies, videos and pages: the built-in tasks, and the class to derive your own from."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ __all__ = ["TASKS", "Task", "find_task", "register_task", "task_names"]
 
 
 def __getattr__(name: str) -> Any:
-    """`Task`, imported when it is used: the command line only looks names up."""
+    """`Task`, imported on first use: the command line only looks up names."""
     if name != "Task":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from capture_cp.tasks.task import Task

@@ -1,7 +1,7 @@
 """A point in a box with a pillar: the smallest system with free motion, edges and corners.
 
-The state is the position (x, y), the action a push (ax, ay). The true system moves 1.5 times as far as the model believes,
-both are pushed by the same noise, and both slide along walls. There is no robot in it, only what the method is about.
+The state is the position (x, y), the action a push (ax, ay). The true system moves 1.5 times as far as the model predicts,
+both have the same noise, and both slide along walls. It has the essentials of the method and nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from capture_cp.spaces.strata import GridStrata
 from capture_cp.tasks.task import Task
 
 SUBMOVES = 16
-#: Episodes lead from a start to a goal, where being that near is enough, past a patch that ends them too.
+#: Episodes lead from a start to within a radius of a goal, past a patch that also ends them.
 START, GOAL, NEAR = (0.1, 0.85), (0.9, 0.85), 0.06
 PATCH = (0.4, 0.8), (0.5, 0.9)
 
@@ -43,7 +43,7 @@ class Box(Task):
     """The unit box with a pillar in it, and its two dynamics.
 
     Attributes:
-        true_gain: how far the true system moves per unit of push; the model believes 1.
+        true_gain: distance that the true system moves per unit of push; the model assumes 1.
         noise: standard deviation of the push noise on each axis.
         bound: largest push on each axis.
         spacing: grid cell size.
@@ -72,7 +72,7 @@ class Box(Task):
 
     @cached_property
     def strata(self) -> GridStrata:
-        """Free space, edges (one wall or the pillar touches) and corners (two walls do), on a grid that reaches outside."""
+        """Free space, edges (contact with one wall or the pillar) and corners (two walls), on a grid larger than the box."""
         margin = 5 * self.spacing
         grid = Grid.between((-margin, -margin), (1 + margin, 1 + margin), self.spacing)
         x, y = grid.centre(np.arange(grid.size)).T
@@ -83,7 +83,7 @@ class Box(Task):
         touches_end = (y < near) | (y > 1 - near)
         touches_pillar = (x > left - near) & (x < right + near) & (y > bottom - near) & (y < top + near)
         labels = touches_side.astype(int) + touches_end + touches_pillar
-        # a cell is feasible if any of it is, so that a point up against a wall always has a stratum
+        # a cell is feasible if any of it is, so that a point against a wall always has a stratum
         half = self.spacing / 2 + tiny
         solid = (x > left + half) & (x < right - half) & (y > bottom + half) & (y < top - half)
         outside = (np.minimum(x, y) < -half) | (np.maximum(x, y) > 1 + half)
@@ -150,7 +150,7 @@ class Box(Task):
         return np.tile(START, (n, 1))
 
     def brake(self, states: Floats) -> Floats:
-        """No push: a point without speed then stays where it is, but for the noise."""
+        """No push: a point without speed then stays in place, apart from the noise."""
         return np.zeros((len(states), 2))
 
     def outcome(self, state: Floats) -> str | None:
@@ -160,7 +160,7 @@ class Box(Task):
 
     def changed(self, gain: float, drag: float) -> Box:
         if drag:
-            raise CaptureError(f"drag is {drag:g}; a point in the box has no speed to lose, change its gain alone.")
+            raise CaptureError(f"drag is {drag:g}; a point in the box has no speed to lose, change only its gain.")
         return replace(self, true_gain=gain * self.true_gain)
 
 

@@ -1,4 +1,4 @@
-"""Settings of a task's planner that can be certified: from text to a row, calibrated, with fingerprints."""
+"""Settings of a task's planner that can be certified: parsed from text, calibrated, with fingerprints."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ALPHA = 0.1
 
 @dataclass(frozen=True)
 class CandidateRow:
-    """A row of the planning table with settings of its own, to be certified.
+    """A row of the planning table with its own settings, to be certified.
 
     Attributes:
         row: how it plans.
-        method: name of the row that it was made of.
-        alpha: failure rate of the regions that the planner is charged for.
+        method: name of the row that it is based on.
+        alpha: failure rate of the regions in the planner's cost.
     """
 
     row: Row
@@ -33,7 +33,7 @@ class CandidateRow:
 
     @classmethod
     def of(cls, task: Task, settings: Mapping[str, Any]) -> CandidateRow:
-        """The task's row with other settings: a method, an alpha, settings of the planner, weights of the objective."""
+        """The task's row with other settings: method, alpha, settings of the planner, weights of the objective."""
         method = known_name("method", str(settings.get("method", METHOD)), task.rows)
         row = task.rows[method]
         known = {"method", "alpha", *(entry.name for entry in fields(PlannerSettings)), *_weights_of(row)}
@@ -48,7 +48,7 @@ class CandidateRow:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings, those that no one changed included, as JSON can hold them."""
+        """All settings, including unchanged ones, as JSON values."""
         weights = {} if self.row.weights is None else asdict(self.row.weights)
         return {"method": self.method, "alpha": self.alpha} | asdict(self.row.planner) | weights
 
@@ -77,7 +77,7 @@ def _value(word: str) -> Any:
 
 
 def _like(own: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Chosen settings as the kinds of number that the row has; others are refused."""
+    """Chosen settings converted to the number types of the row; others raise an error."""
     found = {}
     for name, value in chosen.items():
         kind = type(own[name])
@@ -104,7 +104,8 @@ def fit_candidate(task: Task, candidate: CandidateRow, seed: int, calibration: f
     fitted = fit_row(candidate.row, task, seed, calibration=calibration)
     if fitted.row.practice or fitted.row.online:
         raise CaptureError(
-            f"{candidate.method} practises or adapts; certify {METHOD}, or another row whose episodes are all alike."
+            f"{candidate.method} practises or adapts, so its episodes are not identically distributed; certify {METHOD}, or "
+            "another row without either."
         )
     return fitted
 
@@ -124,9 +125,9 @@ def fingerprints(fitted: FittedRow, alpha: float) -> dict[str, str]:
 def certified_row(
     certificate: Certificate, task: Task, seed: int = 0, calibration: float = 1.0, **settings: Any
 ) -> FittedRow:
-    """The planner that a certificate is for, calibrated again; refused where settings, task or calibration are others.
+    """The planner that a certificate is for, calibrated again; raises an error if settings, task or calibration differ.
 
-    `settings` are those that the caller means to use, if any: they must be the certified ones.
+    `settings` are those that the caller intends to use, if any: they must equal the certified ones.
     """
     candidate = CandidateRow.of(task, certificate.settings)
     certificate.require(candidate.settings | settings)

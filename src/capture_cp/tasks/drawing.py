@@ -1,6 +1,6 @@
 """Figures of any task: its configuration space by stratum, regions over it, paths, particles.
 
-A task that has more to show derives from `Drawing`. Needs matplotlib (extra `view`).
+A task with more to show derives from `Drawing`. Needs matplotlib (extra `view`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from capture_cp.tasks.task import Task
 if TYPE_CHECKING:
     from capture_cp.tasks.film import Storyboard
 
-#: Random inputs among which the situations of a figure are looked for, and outcomes drawn in each.
+#: Random inputs from which the situations of a figure are chosen, and outcomes drawn in each.
 INPUTS, OUTCOMES = 20_000, 200
 PATH_STYLES = {"success": ("#0072B2", "-"), "fell": ("#D55E00", "--"), TIMED_OUT: ("#555555", ":")}
 
@@ -32,9 +32,9 @@ PATH_STYLES = {"success": ("#0072B2", "-"), "fell": ("#D55E00", "--"), TIMED_OUT
 class Drawing:
     """Draws one task in one place."""
 
-    #: The two axes of the configuration that figures show where there is no grid; with one, the first two.
+    #: The two axes of the configuration that figures show without a grid; with a grid, the first two.
     shown: tuple[int, int] = (0, 1)
-    #: What the figure of all paths is called, and how many of them count as what.
+    #: Title of the figure of all paths.
     paths_title = "Paths: to the goal (solid), failed (dashed), timed out (dotted)"
 
     def __init__(self, task: Task) -> None:
@@ -45,7 +45,7 @@ class Drawing:
     def coverage_figures(
         self, study: Any, tasks: Mapping[str, Task], caps: Mapping[str, Mapping[str, Capture]], folder: Path
     ) -> list[Path]:
-        """PNG files of every place and of the regions of calibrated methods there; `caps` are by place and method."""
+        """Write PNG files of every place and of the regions of calibrated methods there; `caps` are by place and method."""
         files = []
         for name, task in tasks.items():
             spaces, regions = (folder / f"{Path(name).stem}-{kind}.png" for kind in ("spaces", "regions"))
@@ -57,21 +57,21 @@ class Drawing:
     def planning_figures(
         self, study: Any, tasks: Mapping[str, Task], results: Mapping[tuple[str, str], Sequence[Any]], folder: Path
     ) -> list[Path]:
-        """A PNG file of the paths of every episode; `results` are summaries of episodes by place and method."""
+        """Write a PNG file of the paths of every episode; `results` are summaries of episodes by place and method."""
         file = folder / "trajectories.png"
         self.draw_trajectories(tasks, results, file)
         return [file]
 
     def figure_data(self, tasks: Mapping[str, Task], figure: str) -> Any:
-        """The JSON-ready numbers behind a figure, by its name without ending; None where its settings are all there is."""
+        """The JSON-ready numbers behind a figure, by its name without suffix; None if its settings are enough."""
         return None
 
     def player_data(self, caps: Mapping[str, Capture], episodes: Mapping[str, Sequence[Episode]]) -> Any:
-        """What the small player of a page needs to show episodes by method, JSON-ready; None where it cannot."""
+        """JSON-ready data with which a page's small player shows episodes by method; None if it cannot."""
         return None
 
     def storyboard(self, episode: Episode) -> Storyboard:
-        """What draws a recorded episode of this task, step by step."""
+        """The object that draws a recorded episode of this task, step by step."""
         from capture_cp.tasks.film import Storyboard
 
         return Storyboard(self, episode)
@@ -80,15 +80,15 @@ class Drawing:
 
     @property
     def slices(self) -> Slices:
-        """What draws the configuration space."""
+        """The object that draws the configuration space."""
         return Slices(self.task) if has_grid(self.task.strata) else PointSlices(self.task, shown=self.shown)
 
     def draw_workspace(self, axis: Any) -> None:
-        """What paths are drawn over."""
+        """Draw the background of paths."""
         self.slices.draw(axis, self.slices.workspace_layer())
 
     def draw_marks(self, axis: Any) -> None:
-        """What else stands in the configuration space, such as a goal."""
+        """Draw fixed things in the configuration space, such as a goal."""
 
     def draw_spaces(self, file: Path) -> None:
         """The configuration space by stratum, or slices of it."""
@@ -173,7 +173,7 @@ class Drawing:
 
 
 def method_panels(methods: Sequence[str], rows: int) -> tuple[Any, Any]:
-    """A figure with one row of panels per situation and one column per method, named on top."""
+    """A figure with one row of panels per situation and one column per method, with the method's name on top."""
     figure, panels = pyplot().subplots(
         rows, len(methods), figsize=(2.3 * len(methods), 2.5 * rows), squeeze=False, layout="constrained"
     )
@@ -183,7 +183,7 @@ def method_panels(methods: Sequence[str], rows: int) -> tuple[Any, Any]:
 
 
 def predicted(region: Region) -> Floats:
-    """What the model predicted: particles (L, dc), or the mean (1, dc) of a Gaussian."""
+    """The model's prediction: particles (L, dc), or the mean (1, dc) of a Gaussian."""
     return np.asarray(region.prediction[0] if isinstance(region.prediction, np.ndarray) else region.prediction.mean)
 
 

@@ -1,4 +1,4 @@
-"""Films of any task: every step of a recorded episode, with its region and particles in the configuration space."""
+"""Videos of any task: every step of a recorded episode, with its region and particles in the configuration space."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from capture_cp.tasks.slices import STRONG, Layer
 
 #: Opacity of the strata.
 PALE = 0.15
-#: Axes that are not drawn, up to which a title says where the slice is; and how much wider a close-up is than its regions.
+#: Largest number of hidden axes whose values a title shows; and how much wider a close-up is than its regions.
 MANY, ROOM = 3, 1.3
 
 
@@ -31,12 +31,12 @@ class Storyboard:
         cap: the episode's method, not fitted; None for an episode without regions.
     """
 
-    #: Size of the figure, widths of its panels (the last two are the space and the close-up), and of the close-up half a
-    #: side in cells of the grid; without a grid, in small lengths where there are no regions to go by.
+    #: Size of the figure, widths of its panels (the last two are the space and the close-up), and half the side of the
+    #: close-up in grid cells; without a grid, in small lengths if there are no regions.
     inches: tuple[float, float] = (10.4, 5.4)
     ratios: Sequence[float] = (1, 1)
     close = 12.0
-    #: What the heading of the last picture makes of an outcome.
+    #: How the heading of the last picture describes an outcome.
     ends: Mapping[str, str] = {"success": "reached the goal", TIMED_OUT: "out of time"}
 
     def __init__(self, drawing: Drawing, episode: Episode) -> None:
@@ -63,13 +63,13 @@ class Storyboard:
 
     @property
     def title(self) -> str:
-        """What the episode is a run of."""
+        """The place and method of the episode."""
         return f"{self.task.place}, {self.episode.info.get('method', '')}"
 
-    # -- what stays ---------------------------------------------------------------------------------------------------
+    # -- fixed parts --------------------------------------------------------------------------------------------------
 
     def draw_background(self) -> None:
-        """What is the same in every picture."""
+        """Draw the parts that are the same in every picture."""
         low, high = self.slices.corners()
         self.space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=" ")
         self.closeup.set_title(" ")
@@ -78,31 +78,31 @@ class Storyboard:
             self.drawing.draw_marks(axis)
 
     def legend(self) -> list[Any]:
-        """What the colours and marks of all pictures mean."""
+        """Legend entries of all pictures."""
         from matplotlib.patches import Patch
 
         strata = [Patch(color=c, alpha=STRONG, label=name) for c, name in zip(self.slices.colours, self.task.strata.names)]
         return [*strata, *self.marks()]
 
     def marks(self) -> list[Any]:
-        """The part of the legend on what is drawn by `draw_space`."""
+        """Legend entries of what `draw_space` draws."""
         from matplotlib.lines import Line2D
 
         looks = [("o", 4, "black", "particles")] * (self.cap is not None)
-        looks += [("D", 6, "white", "now"), ("X", 8, "white", "where it went")]
+        looks += [("D", 6, "white", "now"), ("X", 8, "white", "after the step")]
         return [Line2D([], [], marker=m, ls="none", ms=ms, color=c, mec="black", label=name) for m, ms, c, name in looks]
 
-    # -- what moves ---------------------------------------------------------------------------------------------------
+    # -- moving parts -------------------------------------------------------------------------------------------------
 
     def draw_workspace(self, step: int) -> None:
-        """The panels before the last two."""
+        """Draw the panels before the last two."""
 
     def region(self, step: int) -> Region | None:
-        """The region of a step, None where there is none."""
+        """The region of a step; None if there is none."""
         return None if self.cap is None else recorded_region(self.episode, self.cap, step)
 
     def draw_space(self, step: int) -> None:
-        """The slice in which the step ends with the region of the step, whole and from near."""
+        """Draw the slice in which the step ends with its region, whole and as a close-up."""
         going, axes = step < self.episode.steps, list(self.task.axes)
         unit, shown = self.slices.unit, list(self.slices.shown)
         now, went = self.episode.states[[step, min(step + 1, self.episode.steps)]][:, axes]
@@ -129,14 +129,14 @@ class Storyboard:
         self.slices.draw(axis, layer, PALE)
 
     def draw_region(self, axis: Any, region: Region, layer: Layer, middle: Floats) -> None:
-        """The region of a step in the space, or in the close-up around `middle` (2,)."""
+        """Draw the region of a step in the space, or in the close-up around `middle` (2,)."""
         if axis is self.closeup and not layer:
             self.slices.draw_shape(axis, region, middle, self.half)
         else:
             self.slices.draw_region(axis, region, layer)
 
     def space_title(self, went: Floats) -> str:
-        """What the configuration space is called when a step ends at `went` (dc,)."""
+        """Title of the configuration space when a step ends at `went` (dc,)."""
         hidden = [number for number in range(len(went)) if number not in self.slices.shown]
         if len(hidden) > MANY:
             return "a slice of the configuration space"
@@ -144,7 +144,7 @@ class Storyboard:
         return f"configuration space at {at}" if at else "configuration space"
 
     def _half(self) -> float:
-        """Half a side of the close-up: so many cells, or without a grid what shows most regions whole."""
+        """Half the side of the close-up: a number of cells, or without a grid enough to show most regions whole."""
         usual = self.close * float(self.task.cell)
         if has_grid(self.task.strata) or self.cap is None:
             return usual
@@ -156,7 +156,7 @@ class Storyboard:
 
 
 def verdict(episode: Episode, step: int) -> str:
-    """Whether the region of a step held what followed, in words."""
+    """Whether the region of a step contained the next configuration, as text."""
     if step >= len(episode.inside):
         return ""
     return "the region held" if episode.inside[step] else "the region missed"

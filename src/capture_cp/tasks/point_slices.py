@@ -16,21 +16,21 @@ from capture_cp.spaces.plotting import INFEASIBLE_COLOUR
 from capture_cp.tasks.slices import OUTSIDE, PALE, SLICES, STRONG, WALL_COLOUR, Layer, Slices, usual_colours
 from capture_cp.tasks.task import Task
 
-#: Points along a side of a picture, and by how much of its size a window on regions is widened.
+#: Points along a side of a picture, and the fraction of its size by which a window on regions is widened.
 POINTS, MARGIN = 160, 0.1
-#: Random members that tell how far a region reaches, where its score does not.
+#: Random members that estimate the extent of a region whose score does not give it.
 MEMBERS = 512
 
 
 class PointSlices(Slices):
     """Draws two axes of a configuration space of any number of axes, in a slice through a configuration.
 
-    A picture shows the part of the slice that its axes were set to, all of the space where they were not set.
+    A picture shows the part of the slice within its axis limits, or the whole space if no limits are set.
 
     Args:
-        task: whose space it is; where random inputs lie tells how large that is.
-        colours: one per stratum, by default the usual ones in order.
-        unit: by which lengths are multiplied.
+        task: the task whose space is drawn; random inputs estimate its size.
+        colours: one per stratum, by default the standard ones in order.
+        unit: factor on lengths.
         shown: the two axes.
     """
 
@@ -48,7 +48,7 @@ class PointSlices(Slices):
         return tuple(float(value) for value in configuration)
 
     def middle_layers(self) -> list[Layer]:
-        """A few slices across the first axis that is not drawn, through the middle of others; one of a plane."""
+        """A few slices across the first hidden axis, through the centre of the others; a single one for a plane."""
         middle, hidden = self.extent.middle, self._hidden
         if not hidden:
             return [self.layer(middle)]
@@ -57,23 +57,23 @@ class PointSlices(Slices):
         return [self.layer(layer) for layer in layers]
 
     def workspace_layer(self) -> Layer:
-        """The slice that paths are drawn over: through the middle."""
+        """The slice behind paths: through the centre."""
         return self.layer(self.extent.middle)
 
     def name(self, layer: Layer, axis_name: Callable[[int], str]) -> str:
-        """Where a slice is, in words; of many axes, on the first that is not drawn."""
+        """The position of a slice as text; with many axes, on the first hidden one."""
         hidden = self._hidden
         named = hidden if len(hidden) <= 2 else hidden[:1]
         at = ", ".join(f"{axis_name(axis)} = {layer[axis]:.3g}" for axis in named)
         return (at + ", others in the middle" * (len(named) < len(hidden))) or "configuration space"
 
     def size(self, region: Region) -> str:
-        """How large a region is, in words."""
+        """The size of a region as text."""
         volume = part_volumes(region, stream(0, "picture")).sum()
         return f"volume {volume:.3g}" if np.isfinite(volume) else "whole strata"
 
     def corners(self) -> tuple[Floats, Floats]:
-        """Corners (2,) of the space on the axes that are drawn, times the unit."""
+        """Corners (2,) of the space on the drawn axes, times the unit."""
         shown = list(self.shown)
         return self.extent.low[shown] * self.unit, self.extent.high[shown] * self.unit
 
@@ -86,14 +86,14 @@ class PointSlices(Slices):
         return low - margin, high + margin
 
     def draw(self, axis: Any, layer: Layer, opacity: float = PALE) -> None:
-        """The strata of a slice, infeasible space in grey."""
+        """Draw the strata of a slice, infeasible space in grey."""
         window = self._window(axis)
         self._show(axis, self._classified(window, layer)[1], opacity, WALL_COLOUR, 1.0, window)
 
     def draw_region(
         self, axis: Any, region: Region, layer: Layer, opacity: float = STRONG, infeasible: float = STRONG
     ) -> None:
-        """What a slice has of a region, by stratum; `infeasible` is the opacity of what is."""
+        """Draw a region's part of a slice, by stratum; `infeasible` is the opacity of infeasible parts."""
         window = self._window(axis)
         points, labels = self._classified(window, layer)
         inside = region.within(points, labels.ravel()).reshape(labels.shape)
@@ -104,14 +104,14 @@ class PointSlices(Slices):
         return [axis for axis in range(len(self.extent.low)) if axis not in self.shown]
 
     def _window(self, axis: Any) -> tuple[float, float, float, float]:
-        """Left, right, bottom and top of what is drawn, times the unit."""
+        """Left, right, bottom and top of the drawn part, times the unit."""
         if axis.get_autoscale_on():
             (left, bottom), (right, top) = self.corners()
             return float(left), float(right), float(bottom), float(top)
         return *axis.get_xlim(), *axis.get_ylim()
 
     def _classified(self, window: tuple[float, ...], layer: Layer) -> tuple[Floats, Ints]:
-        """Points (n, dc) of a window of a slice, and their strata (POINTS, POINTS); kept for the next question."""
+        """Points (n, dc) of a window of a slice, and their strata (POINTS, POINTS); cached for the next call."""
         if self._seen is None or self._seen[0] != (window, layer):
             left, right, bottom, top = np.array(window) / self.unit
             middles = (np.arange(POINTS) + 0.5) / POINTS
@@ -124,9 +124,9 @@ class PointSlices(Slices):
 
 
 def finite_box(region: Region) -> Floats:
-    """Corners (2, dc) of a box about what a region has in the strata that it does not take in whole.
+    """Corners (2, dc) of a box around a region's parts in strata that it does not contain entirely.
 
-    Angles may reach around the circle as far as the score's own box can tell; there the box is that of random members.
+    Where the score's box spans the whole circle on an angle, the box is that of random members.
     """
     finite = region.thresholds[np.isfinite(region.thresholds)]
     limit = max(float(finite.max()), 0.0) if len(finite) else 0.0
@@ -139,7 +139,7 @@ def finite_box(region: Region) -> Floats:
 
 
 def checked_shown(shown: tuple[int, int], dims: int) -> tuple[int, int]:
-    """The two axes that pictures show, known to be different ones of the configuration's `dims`."""
+    """The two axes that pictures show, checked to be different axes of the configuration's `dims`."""
     if len(shown) != 2 or len(set(shown)) != 2 or not all(0 <= axis < dims for axis in shown):
         raise CaptureError(f"shown is {tuple(shown)}; expected two different axes of the configuration, 0 to {dims - 1}.")
     return shown

@@ -1,7 +1,7 @@
 """Practice: closed-loop runs of a planner, on which the regions of its executed steps are calibrated.
 
-The planner keeps what it is charged for, so that practice does not change where it goes. New runs are then exchangeable with
-those of practice, and a random step of one lies in its region with probability at least 1 - alpha, by stratum too.
+The regions in the planner's cost stay the same, so practice does not change its behaviour. New runs are then exchangeable
+with the practice runs, and a random step of one lies in its region with probability at least 1 - alpha, also by stratum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.tasks.rows import FittedRow
 from capture_cp.tasks.task import Advance, Task
 
-TOGETHER = 1000  # runs planned at once on a GPU, about half a gigabyte there
+TOGETHER = 1000  # runs planned at once on a GPU; they need about half a gigabyte
 
 
 def practised(
@@ -32,9 +32,9 @@ def practised(
     device: Device = "cpu",
     advance: Advance | None = None,
 ) -> FittedRow:
-    """A row whose regions of executed steps are calibrated on `row.practice` runs of its own.
+    """A row whose regions of executed steps are calibrated on `row.practice` runs of its planner.
 
-    `task` is what the row was fitted to. Nothing is played where the calibration is at hand, see `Task.practice_file`.
+    `task` is the task that the row was fitted to. Nothing is played if a saved calibration exists, see `Task.practice_file`.
     """
     if not isinstance(fitted.cap, Capture):
         raise CaptureError("executed steps calibrate one-step regions; use a row without regions for a horizon.")
@@ -47,7 +47,7 @@ def practised(
 
 
 def ready_promise(fitted: FittedRow, task: Task, seed: int) -> Capture | None:
-    """The saved calibration on practice runs of this very row, fitted to `task`, at alpha = 0.1; None if there is none."""
+    """The saved calibration on practice runs of exactly this row, fitted to `task`, at alpha = 0.1; None if missing."""
     cap, file = fitted.cap, task.practice_file(fitted.row)
     if file is None or seed != 0 or cap.groups != task.tree or cap.data_["rows"] != task.calibration_size:
         return None
@@ -58,7 +58,7 @@ def ready_promise(fitted: FittedRow, task: Task, seed: int) -> Capture | None:
 def on_episodes(task: Task, like: Capture, runs: Sequence[Episode]) -> Capture:
     """The method `like`, calibrated on the executed steps of whole episodes, which are too few for a tree.
 
-    One threshold per stratum takes its place, or a single one where it did not know the strata.
+    The tree is replaced by one threshold per stratum, or by a single one if the method ignores strata.
     """
     groups, rows = like.groups_, executed(runs, task.axes)
     if isinstance(groups, Tree):
@@ -76,7 +76,7 @@ def played(
     braking: BrakingFilter | None = None,
     starts: Floats | None = None,
 ) -> list[Episode]:
-    """One closed-loop run per seed, from the task's starts in turn; on a GPU all are planned together where they can be.
+    """One closed-loop run per seed, from the task's starts in turn; on a GPU all are planned together where possible.
 
     `braking` is a filter of the plans, see `run_episode`; `starts` (n, ds) are other states to start from.
     """

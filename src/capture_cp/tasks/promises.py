@@ -1,7 +1,7 @@
-"""What regions promise to a planner's episodes: an ordinary calibration beside one that was made for the promise.
+"""Coverage guarantees for a planner's episodes: an ordinary calibration compared with one made for the guarantee.
 
 All are measured on fresh episodes of the same planner, and an episode is one trial. See `capture_cp.planning.chosen` and
-`capture_cp.planning.braking` for why the calibrations that were made for a promise keep it.
+`capture_cp.planning.braking` for why the calibrations made for a guarantee are valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from capture_cp.tasks.task import Task
 
 
 class Played(NamedTuple):
-    """Episodes of one planner, with other seeds each."""
+    """Episodes of one planner, with different seeds for calibration and test."""
 
     calibration: Sequence[Episode]
     tests: Sequence[Episode]
@@ -36,14 +36,14 @@ class Played(NamedTuple):
 
 @dataclass(frozen=True)
 class Promise:
-    """What is promised, and how often it was kept in the test episodes.
+    """A guarantee, and how often it held in the test episodes.
 
     Attributes:
-        name: the promise in words.
-        target: how often it is to be kept.
-        ordinary: by regions that were calibrated for something else.
-        calibrated: by regions that were calibrated for this promise.
-        examples: episodes that the latter were calibrated on.
+        name: the guarantee in words.
+        target: how often it must hold.
+        ordinary: how often it held with regions calibrated for something else.
+        calibrated: how often it held with regions calibrated for this guarantee.
+        examples: number of episodes that the latter were calibrated on.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Promise:
     examples: int
 
     def rows(self, **labels: Any) -> list[dict[str, Any]]:
-        """Two JSON-ready records, `labels` in front."""
+        """Two JSON-ready records, with `labels` in front."""
         both = {"ordinary": self.ordinary, "calibrated": self.calibrated}
         return [
             labels
@@ -72,7 +72,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Promises:
-    """The promises to a row's planner, each measured by a method of its own.
+    """The guarantees for a row's planner, one method each.
 
     Attributes:
         fitted: the row, with one-step regions.
@@ -94,7 +94,7 @@ class Promises:
         return Promise("one executed step", 1 - self.alpha, ordinary, calibrated, len(runs.calibration))
 
     def all_executed_steps(self, runs: Played) -> Promise:
-        """All steps of an episode lie in their regions; beside it regions that hold for one executed step."""
+        """All steps of an episode lie in their regions; compared with regions calibrated for one executed step."""
         task, rng = self.fitted.task, self._seed("executed")
         cap = on_episodes(task, self._one_step, runs.calibration)
         ordinary, found = (
@@ -104,16 +104,16 @@ class Promises:
         return Promise("all executed steps", 1 - self.alpha, ordinary.together, found.together, len(runs.calibration))
 
     def chosen_plan(self, runs: Played, ahead: HorizonCapture) -> tuple[Promise, HorizonCapture]:
-        """All steps of a plan that was chosen, executed open loop, lie in their regions; and regions that hold there.
+        """All steps of a chosen plan, executed open loop, lie in their regions; also returns regions calibrated for this.
 
         `ahead` has ordinary regions of a horizon, calibrated on random actions.
         """
         return self._of_plans("all steps of the plan that was chosen", runs, ahead, None)
 
     def passed_plan(self, runs: Played, judge: HorizonCapture) -> tuple[Promise, HorizonCapture] | None:
-        """The same of plans that passed a filter with the regions of `judge`; `runs` were played with that filter.
+        """The same for plans that passed a filter with the regions of `judge`; `runs` were played with that filter.
 
-        None where not one plan has passed, in calibration or in test episodes.
+        None if no plan has passed, in calibration or in test episodes.
         """
         if any(all(run.braked.all() for run in part) for part in runs):
             return None
@@ -139,7 +139,7 @@ class Promises:
         cap = self.fitted.cap
         if isinstance(cap, Capture):
             return cap
-        raise CaptureError("promises about executed steps need one-step regions; use a row without regions for a horizon.")
+        raise CaptureError("guarantees on executed steps need one-step regions; use a row without regions for a horizon.")
 
     def _seed(self, purpose: str) -> int:
         return derived_seed(self.seed, "promises", purpose)
@@ -148,18 +148,18 @@ class Promises:
 def chosen_capture(like: HorizonCapture, rollouts: Rollouts, groups: Groups | None = None) -> HorizonCapture:
     """Regions like those of `like` and for the same steps, calibrated on rollouts of chosen plans, too few for a tree.
 
-    One group per step takes its place, or `groups`. The promise of all steps at once is not by stratum, and a planner leaves
-    strata out: by stratum their thresholds would be infinite, and a filter would brake for whatever hazard lies in them.
+    The tree is replaced by one group per step, or by `groups`. The simultaneous guarantee is not by stratum, and a planner
+    avoids some strata: by stratum their thresholds would be infinite, and a filter would brake for any hazard in them.
     """
     settings = like.get_params(deep=False) | {"groups": groups or OneGroup()}
     return HorizonCapture(**settings).fit(rollouts, steps=like.steps_)
 
 
 def can_branch(task: Task) -> bool:
-    """Whether the true system can go on from any state of an episode, which open-loop plans need."""
+    """Whether the true system can continue from any state of an episode, which open-loop plans need."""
     return type(task).true_step is not Task.true_step
 
 
 def share(held: Bools) -> CoverageRow:
-    """How many of independent trials (n,) held, with an exact interval."""
+    """The fraction of independent trials (n,) that held, with an exact interval."""
     return tally(["all"], np.zeros(len(held), dtype=np.int64), held, None, None)[0]

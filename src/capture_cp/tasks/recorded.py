@@ -1,4 +1,4 @@
-"""Recorded episodes: what is written into them of their task, the task that is made of it again, and their regions.
+"""Recorded episodes: the description of their task that they store, the task restored from it, and their regions.
 
 Nothing is calibrated again: particles and thresholds are in the episode.
 """
@@ -21,7 +21,7 @@ from capture_cp.tasks.task import Task
 
 
 def recorded_info(options: Any, task: Task, place: str) -> dict[str, Any]:
-    """What an episode remembers of its task: options, place, and what a corrected model has learnt."""
+    """The description of its task that an episode stores: options, place, and the correction of its model."""
     kinds = get_type_hints(type(options))
     kept = {entry.name: getattr(options, entry.name) for entry in fields(options)}
     plain = {name: value for name, value in kept.items() if _fits(value, kinds[name])}
@@ -34,10 +34,10 @@ def recorded_task(episode: Episode) -> Task:
     info = episode.info
     if not {"task", "options", "map"} <= info.keys():
         raise CaptureError(
-            f"the episode has the entries {sorted(map(str, info))}; expected task, options and map among them, as "
-            "`capture plan TASK --record FOLDER` writes them: record it again."
+            f"the episode has the entries {sorted(map(str, info))}; expected task, options and map among them, as written "
+            "by `capture plan TASK --record FOLDER`: record it again."
         )
-    name = known_name("task of the episode,", info["task"], task_names())  # never a module that a file names
+    name = known_name("task of the episode,", info["task"], task_names())  # never a module named in a file
     task: Task = _options(find_task(name), info["options"]).at(str(info["map"]))
     task = task.with_correction(info.get("correction"))
     task.check_episode(episode)
@@ -49,14 +49,14 @@ def recorded_method(episode: Episode, task: Task) -> Capture | None:
     if not len(episode.particles):
         return None
     row = task.rows[known_name("method of the episode,", episode.info.get("method"), task.rows)]
-    particles = max(episode.particles.shape[1], 2)  # of a Gaussian there is one, its mean
+    particles = max(episode.particles.shape[1], 2)  # a Gaussian has one, its mean
     return task.method(row.method, particles, k=episode.info.get("k"))
 
 
 def recorded_region(episode: Episode, cap: Capture, step: int) -> Region | None:
-    """The region of an executed step, or None where the episode has none.
+    """The region of an executed step; None if the episode has none.
 
-    `cap` is the episode's method as `recorded_method` makes it, whose model is the task; it need not be fitted, since the
+    `cap` is the episode's method from `recorded_method`, whose model is the task; it need not be fitted, since the
     thresholds are in the episode.
     """
     if step >= len(episode.particles):
@@ -70,7 +70,7 @@ def recorded_region(episode: Episode, cap: Capture, step: int) -> Region | None:
             f"{len(strata.names)} strata in {dims} dimensions: it was recorded with other settings or in another place."
         )
     score = cap.score_
-    if isinstance(score, Mahalanobis):  # of a Gaussian only the mean is recorded; its covariance follows from the input
+    if isinstance(score, Mahalanobis):  # only a Gaussian's mean is recorded; its covariance follows from the input
         gaussian = score.predict(cap.model, episode.inputs[step][None], 1, np.random.default_rng(0))
         prediction = score.checked(gaussian, 1, 1, dims)
     alpha = float(episode.info.get("alpha", 0.1))
@@ -81,20 +81,20 @@ def recorded_region(episode: Episode, cap: Capture, step: int) -> Region | None:
 
 
 def _options(kind: type[Any], given: Any) -> Any:
-    """The options of a task, of values from a file."""
+    """The options of a task, from values in a file."""
     kinds = get_type_hints(kind)
     known = {entry.name: kinds[entry.name] for entry in fields(kind)}
     for name, value in given.items() if isinstance(given, dict) else [("options", given)]:
         if name not in known or not _fits(value, known[name]):
             raise CaptureError(
-                f"the episode has {str(name)!r}: {str(value)[:60]!r} among the options of {kind.name}, which is none of "
-                "them; it is damaged, or of another version: record it again."
+                f"the episode has {str(name)!r}: {str(value)[:60]!r}, which is not a valid option of {kind.name}; "
+                "it is damaged, or of another version: record it again."
             )
     return kind(**{name: _as_tuples(value) for name, value in given.items()})
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value, of options or of JSON, is one that an annotation allows and that a file may hold."""
+    """Whether a value, from options or JSON, is allowed by an annotation and can be stored in a file."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in parts)

@@ -1,4 +1,4 @@
-"""Which tasks there are: ours, those that other packages bring, and any that a program registers."""
+"""The registry of tasks: the built-in ones, those of other packages, and any that a program registers."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from typing import Any
 
 from capture_cp.base.checks import CaptureError, known_name
 
-#: Entry points of this group, `name = "module:object"`, bring tasks of other packages.
+#: Entry points of this group, `name = "module:object"`, add tasks of other packages.
 GROUP = "capture_cp.tasks"
 
-#: Tasks by name: a class that is imported when it is asked for, or the class itself.
+#: Tasks by name: a class to import on first use, or the class itself.
 TASKS: dict[str, Any] = {
     "box": "capture_cp.tasks.box:Box",
     "marble": "capture_cp.tasks.marble.options:MarbleOptions",
     "peg": "capture_cp.tasks.peg.options:PegOptions",
     "shelf": "capture_cp.tasks.shelf.options:ShelfOptions",
 }
-#: What is shown where nobody names a task.
+#: The task shown by default.
 DEFAULT_TASK = "marble"
 
-#: Commands that a task brings beside the studies of all tasks: the task, `module:class`, and one line about it.
+#: Commands of a task in addition to the studies of all tasks: the task, `module:class`, and a one-line description.
 TASK_COMMANDS: dict[str, tuple[str, str, str]] = {
     "simulator": (
         "peg",
         "capture_cp.tasks.peg.simulator_study:SimulatorStudy",
-        "How far the simulator can be trusted.",
+        "Measure the accuracy of the simulator.",
     ),
 }
 
 
 def register_task(task: Any) -> Any:
-    """Make a task known under its `name`; also a decorator of its class.
+    """Register a task under its `name`; also a class decorator.
 
-    `task` is a dataclass whose fields are the task's options, and whose `places()` makes tasks of them: one derived from
-    `Task`, or a class beside it.
+    `task` is a dataclass whose fields are the task's options, and whose `places()` makes tasks from them: one derived from
+    `Task`, or a separate class.
     """
     TASKS[_checked(task).name] = task
     return task
 
 
 def task_names() -> list[str]:
-    """The names of all tasks, those of other packages included."""
+    """The names of all tasks, including those of other packages."""
     return [*TASKS, *(found.name for found in _brought() if found.name not in TASKS)]
 
 
 def find_task(name: str) -> Any:
-    """The class of a task by its name, or by `module:object`; imported now, from the current folder last."""
+    """The class of a task by its name, or by `module:object`; imported now, searching the current folder last."""
     if ":" in name:
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())

@@ -1,4 +1,4 @@
-"""Rows of a planning table: how each of them plans, fitted to a task, and played in closed loop."""
+"""Rows of a planning table: how each row plans, fitted to a task and played in closed loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Step size of rows that adapt online: large, since an episode has a few dozen steps.
 RATE = 0.5
-#: Runs of practice: enough for a finite threshold in a stratum that takes one step in fifty.
+#: Runs of practice: enough for a finite threshold in a stratum with one step in fifty.
 PRACTICE = 500
 
 
@@ -39,15 +39,15 @@ class Row:
     """How a row of the planning table plans.
 
     Attributes:
-        method: recipe of its one-step calibration.
-        planner: MPPI's settings.
-        weights: of the task's objective, a dataclass of the task; None where it has none.
-        horizon: regions calibrated for each step of the horizon, instead of one-step regions all along it.
-        online: thresholds that adapt during the episode.
-        corrected: a model whose bias was learnt away from transitions of its own.
-        oracle: the true system as the model, to see what planning alone can reach.
+        method: method of its one-step calibration.
+        planner: settings of MPPI.
+        weights: weights of the task's objective, a dataclass of the task; None if it has none.
+        horizon: whether regions are calibrated for each step of the horizon, instead of one-step regions applied along it.
+        online: whether thresholds adapt during the episode.
+        corrected: whether the model's bias is corrected by separate transitions.
+        oracle: whether the true system is the model, an upper limit for planning.
         practice: closed-loop runs on which the regions of executed steps are calibrated, see `capture_cp.tasks.practice`;
-            none leaves the regions that the planner is charged for.
+            0 uses the regions of the planner's cost.
     """
 
     method: str
@@ -60,7 +60,7 @@ class Row:
     practice: int = 0
 
     def changed(self, planner: dict[str, Any], weights: Any = None) -> Row:
-        """The row with other settings; a value of None leaves the row's own, and so does a switch that is off."""
+        """The row with other settings; a value of None, or a switch that is off, keeps the row's own."""
         chosen = {} if weights is None else {entry.name: getattr(weights, entry.name) for entry in fields(weights)}
         kept = {name: value for name, value in chosen.items() if value is not None and value is not False}
         settings = {name: value for name, value in planner.items() if value is not None}
@@ -77,7 +77,7 @@ def method_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]
 
 
 def practice_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """CaPTURe with regions of executed steps that hold where the planner goes."""
+    """CaPTURe with regions of executed steps calibrated in closed loop."""
     return {"capture-on-policy": Row("capture", planner, weights, practice=PRACTICE)}
 
 
@@ -88,7 +88,7 @@ def own_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
 
 
 def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """The same and plain CaPTURe with a corrected model, and what they are compared with."""
+    """The same and plain CaPTURe with a corrected model, and their baselines."""
     names = "capture", "particles", "pcp", "no-strata"
     plain = {name: Row(name, planner, weights) for name in names}
     plain |= practice_rows(planner, weights) | own_rows(planner, weights)
@@ -96,21 +96,21 @@ def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, R
 
 
 def oracle_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """Bare particles of the true system."""
+    """Uncalibrated particles of the true system."""
     return {"particles-oracle": Row("particles", planner, weights, oracle=True)}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that the sensitivity study varies while all others stay as they are.
+    """A setting that the sensitivity study varies while all others keep their values.
 
     Attributes:
         option: its name among the options of the planning study, of the task or of its weights.
         label: its name in tables and figures.
-        values: what it is set to, the planning study's own value among them.
-        own: that value, with which nothing is changed.
+        values: its values, including that of the planning study.
+        own: the value of the planning study.
         relative: whether the values are multiples of each row's own.
-        none: how a value of None is shown.
+        none: text for a value of None.
     """
 
     option: str
@@ -131,9 +131,9 @@ class Setting:
 class Axis(Setting):
     """A setting of the task along which the study of when regions help makes the model wrong.
 
-    Attributes, beside those of `Setting`:
-        corrected: whether the model is corrected along this axis; otherwise it is the model as it is.
-        as_is: the value with which a corrected model is the model as it is.
+    Attributes, in addition to those of `Setting`:
+        corrected: whether the model is corrected along this axis.
+        as_is: the value at which a corrected model equals the uncorrected one.
     """
 
     corrected: bool = False
@@ -142,11 +142,11 @@ class Axis(Setting):
 
 @dataclass(frozen=True)
 class Worth:
-    """What the study of when regions help varies in a task.
+    """The axes and planners of the study of when regions help.
 
     Attributes:
         axes: by name.
-        planners: by name, rows whose planner and weights all compared rows take, so that only their regions differ.
+        planners: by name, rows whose planner and weights all compared rows share, so that only their regions differ.
     """
 
     axes: Mapping[str, Axis]
@@ -154,7 +154,7 @@ class Worth:
 
 
 def weight_options(weights: type[Any]) -> type[Any]:
-    """A dataclass of the weights' fields as options: None, or off, leaves each row's own."""
+    """A dataclass of the weights' fields as options: None, or off, keeps each row's own."""
     kinds = get_type_hints(weights, include_extras=True)
     entries: list[Any] = [
         (entry.name, bool, False) if kinds[entry.name] is bool else (entry.name, kinds[entry.name] | None, None)
@@ -166,13 +166,13 @@ def weight_options(weights: type[Any]) -> type[Any]:
 
 @dataclass(frozen=True)
 class FittedRow:
-    """A row that was calibrated in one place.
+    """A row calibrated in one place.
 
     Attributes:
         row: how it plans.
         task: the task, with the model that plans.
-        cap: the calibration whose regions the planner is charged for.
-        promise: the calibration of executed steps where the row has practised, None where it is the same.
+        cap: the calibration of the regions in the planner's cost.
+        promise: the calibration of executed steps if the row has practised; None if it is the same.
     """
 
     row: Row
@@ -182,19 +182,19 @@ class FittedRow:
 
     @property
     def executed(self) -> Fitted:
-        """The calibration whose regions executed steps have."""
+        """The calibration of the regions of executed steps."""
         return self.cap if self.promise is None else self.promise
 
     def planner(self, alpha: float = 0.1, seed: int = 0, device: Device = "cpu") -> MPPI:
-        """What the row plans with."""
+        """The row's planner."""
         return self.task.planner(self.cap, self.row.planner, self.row.weights, alpha, seed, device)
 
     def braking(
         self, cap: HorizonCapture, alpha: float = 0.1, simultaneous: bool = True, steps: int | None = None
     ) -> BrakingFilter:
-        """A filter of the row's plans by the regions of `cap`, all or the first `steps`; hazard and brake are its task's."""
+        """A filter of the row's plans by the regions of `cap`, all or the first `steps`, with its hazard and brake."""
         if not self.task.has_brake:
-            self.task.brake(self.task.starts(1))  # says so
+            self.task.brake(self.task.starts(1))  # raises an error that explains it
         chosen: dict[str, Any] = {"alpha": alpha, "simultaneous": simultaneous, "steps": steps}
         return BrakingFilter(cap, self.task.hazard, self.task.brake, **chosen, farthest=self.task.farthest)
 
@@ -213,7 +213,7 @@ class FittedRow:
         """
         seed, noise_seed = seeds
         planner, system, axes = self.planner(alpha, seed, device), self.task.closed_loop(start), self.task.axes
-        planner.plan(start)  # compiles what is not yet compiled, so that no plan is timed with it
+        planner.plan(start)  # compile first, so that compilation is not timed
         if not self.row.online:
             run = run_episode(planner, system, start, self.task.max_steps, noise_seed, info, braking)
             return run.with_regions(self.executed, axes, alpha, noise_seed)
@@ -266,9 +266,9 @@ def fit_row(
     k: int | None = None,
     calibration: float = 1.0,
 ) -> FittedRow:
-    """A row, fitted to calibration transitions of a task or to rollouts of it.
+    """A row, fitted to calibration transitions or rollouts of a task.
 
-    `particles`, `tree` and `k` are by default the task's. `calibration` up to 1 is a share of the data, above it their
+    `particles`, `tree` and `k` are by default the task's. `calibration` up to 1 is a fraction of the data, above 1 their
     number.
     """
     planned = task.oracle() if row.oracle else task.corrected(seed) if row.corrected else task
@@ -286,15 +286,15 @@ def fit_row(
 
 
 def acting_row(row: Row, task: Task, cap: Capture) -> FittedRow:
-    """A row with its calibration, whose model is from now on asked in closed loop."""
+    """A row with its calibration, whose model is used in closed loop from now on."""
     cap.model = task.in_closed_loop
     return FittedRow(row, task.in_closed_loop, cap)
 
 
 def part_of(size: int, calibration: float) -> int:
-    """How many of `size` calibration data are used: a share of them up to 1, or a number."""
+    """How many of `size` calibration data are used: a fraction of them up to 1, or a number."""
     if not calibration > 0 or (calibration > 1 and calibration != int(calibration)):
         raise CaptureError(
-            f"calibration is {calibration:g}; expected a share of the data above 0 and up to 1, or a whole number of them."
+            f"calibration is {calibration:g}; expected a fraction of the data above 0 and up to 1, or a whole number."
         )
     return max(1, round(calibration * size)) if calibration <= 1 else int(calibration)

@@ -1,7 +1,7 @@
-"""What the live page shows of a task: a scene in 3D, pictures of the configuration space, sliders, and plans ahead.
+"""A task on the live page: a 3D scene, pictures of the configuration space, sliders, and plans ahead.
 
-`Scene` serves any task: its configuration space, or a slice of it, lies flat, with regions, particles and the way so far on
-it. A task that has more to show derives from it. Only `build` and what is called after it need viser (extra `view`).
+`Scene` works for any task: its configuration space, or a slice of it, lies flat, with regions, particles and the path so far
+on it. A task with more to show derives from it. Only `build` and what is called after it need viser (extra `view`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from capture_cp.tasks.task import Task
 
 #: Opacity of the region of the first step of a plan, and of the last.
 NEAR, FAR = 0.85, 0.25
-#: Length of the longer side of pictures, width of the enlarged one, and how many pixels of the page its pixels are wide.
+#: Length of the longer side of pictures, width of the enlarged one, and size of its pixels in pixels of the page.
 PIXELS, ENLARGED, COARSE = 460, 156, 3
 TRAIL, PARTICLE, ROBOT, GOAL = "#555555", "#000000", "#ffffff", "#009e73"
-#: How many positions a slider has, and inputs that show between which values a state's other entries lie.
+#: Number of slider positions, and inputs that estimate the range of a state's other entries.
 POSITIONS, INPUTS = 200, 1000
 #: Length of the longer side of the flat space, in the unit of cameras and gizmos.
 SIDE = 1.2
@@ -38,7 +38,7 @@ SIDE = 1.2
 
 @dataclass(frozen=True)
 class Slider:
-    """A slider for one number of the state or of the action, shown as `unit` times the number."""
+    """A slider for one entry of the state or of the action, shown as `unit` times its value."""
 
     label: str
     of: str  # "state" or "action"
@@ -52,12 +52,12 @@ class Slider:
 
 @dataclass(frozen=True)
 class PlanStep:
-    """One step of a plan as the model sees it.
+    """One step of a plan as predicted by the model.
 
     Attributes:
         cloud: particles (L, dc).
-        region: theirs, where the planner builds one.
-        cells: of the region of the first step, by stratum, infeasible ones last, (M + 1,); without a grid volumes.
+        region: their region, if the planner builds one.
+        cells: cells of the region of the first step, by stratum, infeasible ones last, (M + 1,); without a grid, volumes.
     """
 
     cloud: Floats
@@ -67,11 +67,11 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a scene draws.
+    """The content of a scene.
 
     Attributes:
         state: (ds,).
-        trail: states so far, the present one last, (t + 1, ds).
+        trail: states so far, ending with the present one, (t + 1, ds).
         plans: steps ahead with their regions, by method.
     """
 
@@ -85,20 +85,20 @@ class Snapshot:
         return next(iter(self.plans.values()), [])
 
 
-#: Called with the entries of the state that a person has dragged, and their new values.
+#: Called with the entries of the state that the user has dragged, and their new values.
 Moved = Callable[[Sequence[int], Floats], None]
 
 
 class Scene:
     """One task on the page. Drawn by one thread only."""
 
-    #: Whether every step of a plan has a region; otherwise only the first has.
+    #: Whether every step of a plan has a region, or only the first.
     regions_along = True
     #: The two axes of the configuration that pictures show.
     shown: tuple[int, int] = (0, 1)
-    #: Least height of the enlarged picture, in cells of the grid, or without a grid in small lengths of the task.
+    #: Minimum height of the enlarged picture, in grid cells, or without a grid in small lengths of the task.
     least_cells = 6.0
-    #: Where the gizmo is that the robot is dragged with, and along which axes of the scene it moves.
+    #: Position of the gizmo that drags the robot, and the axes of the scene along which it moves.
     handle = "/task/handle"
     drag_axes = (True, True, False)
 
@@ -107,18 +107,18 @@ class Scene:
         self.gridded = has_grid(task.strata)
         self.grid: Any = grid_of(task.strata).require_grid() if self.gridded else None
         self._columns = list(checked_shown(self.shown, len(task.axes)))
-        # without a grid the strata of pixels are computed one by one: fewer of them, each drawn as a square
+        # without a grid the strata of pixels are computed one by one: use fewer pixels, each drawn as a square
         self.coarse = 1 if self.gridded else COARSE
         self._painted: tuple[list[PlanStep], Picture] | None = None
 
     # -- states and plans ---------------------------------------------------------------------------------------------
 
     def first_look(self) -> tuple[Floats, Floats]:
-        """A state and an action worth looking at before anything has moved."""
+        """A state and an action with a visible region, shown before anything has moved."""
         return self.task.starts(1)[0], self.task.bounds / 2
 
     def placed(self, state: Floats) -> Floats:
-        """The possible state nearest to what a person has asked for."""
+        """The feasible state nearest to the one requested."""
         axes, state = list(self.task.axes), state.copy()
         state[axes] = np.clip(state[axes], *self.corners())
         if self.task.strata.index(state[axes][None])[0] == INFEASIBLE:
@@ -137,9 +137,9 @@ class Scene:
     def ahead(
         self, cap: Capture, state: Floats, plan: Floats, alpha: float, seed: int, recorded: Floats | None = None
     ) -> list[PlanStep]:
-        """The steps of a plan (H, da) from a state; `recorded` particles (L, dc) take the place of the first cloud.
+        """The steps of a plan (H, da) from a state; `recorded` particles (L, dc) replace the first prediction.
 
-        The noise is the same at every call, so that a picture changes only where its subject does.
+        The noise is the same at every call, so that a picture changes only if its content does.
         """
         along = self.regions_along and not isinstance(cap.score, Mahalanobis)  # whose covariance is that of one step
         rng, states, steps = stream(seed, "picture"), np.tile(state, (cap.n_particles, 1)), []
@@ -159,20 +159,20 @@ class Scene:
         """Next states (n, ds) by the model of a plan."""
         return np.asarray(self.task.model_step(states, actions, rng))
 
-    # -- what the page offers -----------------------------------------------------------------------------------------
+    # -- controls of the page -----------------------------------------------------------------------------------------
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        """What has a colour in the pictures, with the colour."""
+        """The entries of the legend, with their colours."""
         return (*zip(self.task.strata.names, STRATA_COLOURS), ("infeasible", INFEASIBLE_COLOUR))
 
     @property
     def camera(self) -> tuple[Floats, Floats]:
-        """Where a camera stands at first, and what it looks at, both (3,)."""
+        """Initial position of the camera, and the point it looks at, both (3,)."""
         return np.array([0.0, -1.15, 1.4]), np.array([0.0, -0.05, 0.0])
 
     def sliders(self) -> list[Slider]:
-        """Sliders for the state and the action: bounds of the space, those of random inputs, and those of actions."""
+        """Sliders for the state and the action: bounds of the space, the range of random inputs, and action bounds."""
         names, inputs = self.task.states, self.task.inputs(INPUTS, np.random.default_rng(0))[:, : len(self.task.states)]
         low, high = inputs.min(axis=0), inputs.max(axis=0)
         low[list(self.task.axes)], high[list(self.task.axes)] = self.corners()
@@ -181,7 +181,7 @@ class Scene:
         return found + [Slider(name, "action", i, *whole_steps(-bound, bound)) for i, (name, bound) in enumerate(bounds)]
 
     def reading(self, snapshot: Snapshot) -> str:
-        """The state in words, as Markdown."""
+        """The state as text, in Markdown."""
         m = int(self.task.strata.index(snapshot.state[list(self.task.axes)][None])[0])
         numbers = ", ".join(f"{name} {value:.3g}" for name, value in zip(self.task.states, snapshot.state))
         return f"{numbers}; {'infeasible' if m == INFEASIBLE else self.task.strata.names[m]}"
@@ -189,7 +189,7 @@ class Scene:
     # -- 3D -----------------------------------------------------------------------------------------------------------
 
     def build(self, server: Any, snapshot: Snapshot, moved: Moved) -> None:
-        """Set up the scene on a viser server, in place of what was there."""
+        """Set up the scene on a viser server, replacing its content."""
         server.scene.remove_by_name("/task")
         server.scene.add_frame("/task", show_axes=False)
         server.scene.add_light_hemisphere("/task/sky", intensity=2.5, position=(0.0, 0.0, 3.0))
@@ -203,23 +203,23 @@ class Scene:
         self._handle.on_update(self._dragged)
 
     def build_solids(self, snapshot: Snapshot) -> None:
-        """Add what stands in the scene."""
+        """Add the fixed shapes of the scene."""
 
     def draw(self, snapshot: Snapshot) -> None:
-        """Bring the scene up to date."""
+        """Update the scene."""
         picture = self.picture(snapshot, snapshot.first_plan)
         size = np.array(picture.shape[1::-1]) * self._scale() * self.canvas.pitch / self.coarse
-        turned = (0.0, 1.0, 0.0, 0.0)  # viser's images hang with their tops towards -y
+        turned = (0.0, 1.0, 0.0, 0.0)  # viser's images have their tops towards -y
         self.server.scene.add_image("/task/space", picture, *size, format="jpeg", wxyz=turned)
         self.put_handle(np.append(self._on_plate(snapshot.state[list(self.task.axes)][self._columns]), 0.0))
 
     def put_handle(self, place: Floats) -> None:
-        """Bring the gizmo to a place (3,) of the scene."""
+        """Move the gizmo to a position (3,) of the scene."""
         if not np.allclose(self._handle.position, place, atol=1e-6):
             self._handle.position = place
 
     def dragged_to(self, place: Floats) -> tuple[Sequence[int], Floats]:
-        """The entries of the state that the gizmo at a place (3,) of the scene stands for, and their values."""
+        """The entries of the state that correspond to the gizmo at a position (3,) of the scene, and their values."""
         low, high = (corner[self._columns] for corner in self.corners())
         return [self.task.axes[axis] for axis in self._columns], place[:2] / self._scale() + (low + high) / 2
 
@@ -236,7 +236,7 @@ class Scene:
         return (point - (low + high) / 2) * self._scale()
 
     def point_cloud(self, name: str, points: Floats, colours: Any, size: float, shape: str = "circle") -> None:
-        """Points (n, 3) of the scene in place of those with the same name; `colours` are one or (n, 3)."""
+        """Draw points (n, 3), replacing those with the same name; `colours` are one or (n, 3)."""
         path = f"/task/{name}"
         if not len(points):
             self.server.scene.remove_by_name(path)
@@ -249,21 +249,21 @@ class Scene:
 
     @property
     def pictured(self) -> Strata:
-        """The strata as pictures show them."""
+        """The strata used in pictures."""
         return self.task.strata  # type: ignore[no-any-return]
 
     @property
     def colours(self) -> Sequence[int] | None:
-        """Which of the usual colours each stratum has, (M,); None for their order."""
+        """Which of the standard colours each stratum has, (M,); None for their order."""
         return None
 
     def rest(self, snapshot: Snapshot) -> Floats:
-        """Which slice is shown: a configuration (dc,) whose entries that are shown do not matter."""
+        """The slice that is shown: a configuration (dc,) whose entries on the drawn axes do not matter."""
         first = snapshot.first_plan
         here = first[0].cloud.mean(axis=0) if first else snapshot.state[list(self.task.axes)]
         slice_ = np.array(here)
         if self.gridded:
-            cells = np.rint((here - self.grid.origin) / self.grid.spacing)  # a slice between cells would be the same
+            cells = np.rint((here - self.grid.origin) / self.grid.spacing)  # a slice between cells would look the same
             slice_ = self.grid.origin + cells * self.grid.spacing
         slice_[self._columns] = 0.0
         return np.asarray(slice_)
@@ -277,7 +277,7 @@ class Scene:
         return picture
 
     def enlarged(self, snapshot: Snapshot) -> list[Picture]:
-        """The same around the next step of all methods, one picture each; none if no method has one."""
+        """The same around the next step of all methods, one picture each; none if no method has a next step."""
         plans = list(snapshot.plans.values())
         firsts, least = [steps[0] for steps in plans if steps], self.least_cells * float(self.task.cell)
         window = window_around(firsts, least, wide=len(plans) == 1, axes=self._columns)
@@ -291,7 +291,7 @@ class Scene:
         return pictures
 
     def furnish(self, canvas: Canvas, picture: Picture, snapshot: Snapshot, steps: list[PlanStep], dot: int = 1) -> None:
-        """Draw what stands in the space, the way so far, particles and the robot, whatever slice they are in."""
+        """Draw fixed things, the path so far, particles and the robot, in whatever slice they are."""
         axes = list(self.task.axes)
         self.furnish_space(canvas, picture)
         canvas.dots(picture, snapshot.trail[:, axes], TRAIL, 2)
@@ -301,7 +301,7 @@ class Scene:
         canvas.dots(picture, snapshot.state[axes][None], ROBOT, 3)
 
     def furnish_space(self, canvas: Canvas, picture: Picture) -> None:
-        """Draw what stands in the configuration space, such as a goal."""
+        """Draw fixed things in the configuration space, such as a goal."""
 
     def painted(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
         """The strata with the regions of a plan, painted once per frame."""
@@ -314,7 +314,7 @@ class Scene:
         return Canvas(self.pictured, low, high, pixels, (self._columns[0], self._columns[1]), self.colours)
 
     def corners(self) -> tuple[Floats, Floats]:
-        """Outer corners (dc,) of the grid; without one, of where random inputs lie."""
+        """Outer corners (dc,) of the grid; without a grid, of the range of random inputs."""
         if not self.gridded:
             return self.task.extent.low, self.task.extent.high
         low = self.grid.origin - self.grid.spacing / 2
@@ -322,7 +322,7 @@ class Scene:
 
 
 def plan_step(cap: Capture, x: Floats, cloud: Floats, region: Region, count: bool = True) -> PlanStep:
-    """A step with a region, which it has from the input x (ds + da,), and if asked for its cells, or volumes."""
+    """A step with the region of the input x (ds + da,), and optionally its cells, or volumes."""
     if not count:
         return PlanStep(cloud, region)
     if not has_grid(cap.strata):
@@ -331,7 +331,7 @@ def plan_step(cap: Capture, x: Floats, cloud: Floats, region: Region, count: boo
 
 
 def paint_plan(canvas: Canvas, steps: list[PlanStep], rest: Floats) -> Picture:
-    """The strata with the regions of a plan over them, the next step's on top; `rest` (dc,) is where the slice is."""
+    """The strata with the regions of a plan over them, the next step's on top; `rest` (dc,) is the position of the slice."""
     picture = canvas.ground(rest)[1].copy()
     strengths = np.linspace(NEAR, FAR, len(steps)) if len(steps) > 1 else [NEAR]
     for step, strength in reversed(list(zip(steps, strengths))):
@@ -360,6 +360,6 @@ def window_around(firsts: list[PlanStep], least: float, wide: bool, axes: Sequen
 
 
 def whole_steps(low: float, high: float) -> tuple[float, float, float]:
-    """Bounds of a slider that its steps lead to exactly, and its step: a round number."""
+    """Bounds of a slider that are multiples of its step, and the step: a round number."""
     step = float(10.0 ** np.floor(np.log10(max(high - low, 1e-12) / POSITIONS * 2)))
     return float(np.floor(low / step) * step), float(np.ceil(high / step) * step), step

@@ -1,4 +1,4 @@
-"""Pictures of a configuration space with a grid: its cells by stratum, those of regions, and what they are called."""
+"""Pictures of a configuration space with a grid: its cells by stratum, the cells of regions, and captions."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from capture_cp.tasks.task import Task
 
 #: Colour of infeasible space, and opacity of strata and of a region's cells.
 WALL_COLOUR, PALE, STRONG = "#cccccc", 0.12, 0.75
-#: Cells of surroundings that are shown around a region, and slices across the third axis.
+#: Margin in cells around a region, and number of slices across the third axis.
 MARGIN, SLICES = 4, 5
 OUTSIDE = INFEASIBLE - 1  # of a region
 
-#: Where a slice is: numbers of cells on the axes that are not drawn, or without a grid a configuration.
+#: Position of a slice: cell numbers on the hidden axes, or without a grid a configuration.
 Layer = tuple[Any, ...]
 
 
 class Slices:
-    """Draws the first two axes of a configuration space at one place on the others; a plane has one slice, itself.
+    """Draws the first two axes of a configuration space at one position on the others; a plane is its own slice.
 
     Without a grid, see `PointSlices`.
 
     Args:
-        task: whose space it is.
-        colours: one per stratum, by default the usual ones in order.
-        unit: by which lengths are multiplied.
+        task: the task whose space is drawn.
+        colours: one per stratum, by default the standard ones in order.
+        unit: factor on lengths.
     """
 
-    #: The axes that are drawn, and what regions are drawn as.
+    #: The drawn axes, and what represents a region.
     shown: Sequence[int] = (0, 1)
     parts = "cells by stratum"
 
@@ -44,12 +44,12 @@ class Slices:
         self.colours = colours or usual_colours(task)
 
     def layer(self, configuration: Floats) -> Layer:
-        """Numbers of the cells nearest to a configuration (dc,) on the axes that are not drawn."""
+        """Numbers of the cells nearest to a configuration (dc,) on the hidden axes."""
         cells = np.rint((np.asarray(configuration) - self.grid.origin) / self.grid.spacing).astype(int)
         return tuple(int(cell) for cell in np.clip(cells, 0, np.array(self.grid.shape) - 1)[2:])
 
     def middle_layers(self) -> list[Layer]:
-        """A few slices across the third axis, through the middle of others; one of a plane."""
+        """A few slices across the third axis, through the centre of the others; a single one for a plane."""
         rest = self.grid.shape[2:]
         if not rest:
             return [()]
@@ -57,21 +57,21 @@ class Slices:
         return [(int(at), *middle) for at in np.linspace(0, rest[0] - 1, SLICES + 2)[1:-1]]
 
     def workspace_layer(self) -> Layer:
-        """The slice that paths are drawn over."""
+        """The slice behind paths."""
         return self.middle_layers()[0]
 
     def name(self, layer: Layer, axis_name: Callable[[int], str]) -> str:
-        """Where a slice is, in words."""
+        """The position of a slice as text."""
         origin, spacing = self.grid.origin, self.grid.spacing
         at = (f"{axis_name(2 + i)} = {origin[2 + i] + n * spacing[2 + i]:.3g}" for i, n in enumerate(layer))
         return ", ".join(at) or "configuration space"
 
     def size(self, region: Region) -> str:
-        """How large a region is, in words."""
+        """The size of a region as text."""
         return f"{len(region.cells()):,} cells"
 
     def corners(self) -> tuple[Floats, Floats]:
-        """Corners (2,) of the space on the axes that are drawn, times the unit."""
+        """Corners (2,) of the space on the drawn axes, times the unit."""
         low = self.grid.origin[:2] * self.unit
         return low, low + (self.grid.spacing * np.array(self.grid.shape))[:2] * self.unit
 
@@ -82,7 +82,7 @@ class Slices:
         return shown.min(axis=0) - margin, shown.max(axis=0) + margin
 
     def draw(self, axis: Any, layer: Layer, opacity: float = PALE) -> None:
-        """The strata of a slice, infeasible space in grey."""
+        """Draw the strata of a slice, infeasible space in grey."""
         whole: tuple[Any, ...] = (slice(None), slice(None))
         labels = self.strata.labels.reshape(self.grid.shape)[(*whole, *layer)]
         self._show(axis, labels, opacity, WALL_COLOUR, 1.0)
@@ -90,7 +90,7 @@ class Slices:
     def draw_region(
         self, axis: Any, region: Region, layer: Layer, opacity: float = STRONG, infeasible: float = STRONG
     ) -> None:
-        """The cells of a region in a slice by stratum; `infeasible` is the opacity of those that are."""
+        """Draw the cells of a region in a slice by stratum; `infeasible` is the opacity of infeasible cells."""
         cells = np.stack(np.unravel_index(region.cells(), self.grid.shape), axis=1)
         here = (cells[:, 2:] == np.array(layer, dtype=int)).all(axis=1)
         labels: Ints = np.full(self.grid.shape[:2], OUTSIDE)
@@ -98,8 +98,8 @@ class Slices:
         self._show(axis, labels, opacity, INFEASIBLE_COLOUR, infeasible)
 
     def draw_shape(self, axis: Any, region: Region, middle: Floats, half: float, points: int = 240) -> None:
-        """A region of a plane within a square of half a side around `middle` (2,), point by point: it may be smaller
-        than a cell."""
+        """Draw a region of a plane within a square around `middle` (2,), `half` being half its side, point by point: the
+        region may be smaller than a cell."""
         side = np.linspace(-half, half, points)
         at = middle + np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
         labels = np.where(region.contains(at), self.strata.index(at), OUTSIDE).reshape(points, points)
@@ -121,5 +121,5 @@ class Slices:
 
 
 def usual_colours(task: Task) -> list[str]:
-    """The usual colours of strata, in order."""
+    """The standard colours of strata, in order."""
     return [STRATA_COLOURS[m % len(STRATA_COLOURS)] for m in range(len(task.strata.names))]

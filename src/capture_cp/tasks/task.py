@@ -1,4 +1,4 @@
-"""What every study, film and page asks of a robot: one class to derive from, with a default for all that can have one."""
+"""The base class of all robots, used by every study, video and page, with defaults where they exist."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ if TYPE_CHECKING:
 
 #: What must be avoided: cells of a grid, bool (cells,), or a function of configurations (n, dc), see `PythonRollout`.
 Hazard = Bools | Callable[[Floats], Any]
-#: Called with the number of transitions done, while many are simulated.
+#: Called with the number of finished transitions while many are simulated.
 Advance = Callable[[int], object]
 
 CALIBRATION, TEST, SINGLE = "calibration", "test", "single"
-STARTS = 1000  # that random starts are drawn from
+STARTS = 1000  # size of the set that random starts are drawn from
 
-#: Of a task without settings of its own; rolled out in Python, so few samples. The temperature is in the unit of its cost.
+#: For a task without its own settings; rolled out in Python, so few samples. The temperature is in the unit of its cost.
 PLANNER = PlannerSettings(horizon=4, samples=64, temperature=0.02)
-#: What can be varied of any task.
+#: Settings that the sensitivity study varies for any task.
 VARIED = {
     "k": Setting("k", "neighbour k, of 16 particles", (1, 2, 4, 8, 12), 8),
     "particles": Setting("particles", "particles L, with k = L/2", (4, 8, 16, 32), 16),
-    "leaves": Setting("max_leaves", "most leaves per tree", (5, 20, 80, None), 20),
-    "calibration": Setting("calibration", "share of the calibration data", (1 / 64, 1 / 16, 1 / 4, 1), 1),
+    "leaves": Setting("max_leaves", "maximum leaves per tree", (5, 20, 80, None), 20),
+    "calibration": Setting("calibration", "fraction of the calibration data", (1 / 64, 1 / 16, 1 / 4, 1), 1),
     "alpha": Setting("alpha", "alpha", (0.02, 0.1, 0.3, 0.5), 0.1),
-    "temperature": Setting("temperature", "times the row's own temperature", (0.25, 1, 4), 1, relative=True),
+    "temperature": Setting("temperature", "temperature, relative to the row's own", (0.25, 1, 4), 1, relative=True),
 }
 
 
 class TaskOptions:
-    """What studies and the command line ask of a task before it is in a place; a dataclass whose fields are its options.
+    """Options of a task before its place is chosen; a dataclass whose fields are command-line options.
 
     Class attributes:
-        name: under which the task is registered.
-        defaults: what a study's options are for this task, by study and option.
-        paper: file with what the paper printed about this task, see `capture_cp.studies.paper`.
+        name: name under which the task is registered.
+        defaults: default options of a study for this task, by study and option.
+        paper: file with the paper's figures for this task, see `capture_cp.studies.paper`.
         everywhere: name of the rows that add up all places.
         weights: class of the weights of the planner's objective, a dataclass; its fields become options.
-        varied: what the sensitivity study varies, by name.
-        worth: what the study of when regions help varies; None where there is nothing for it.
-        ladder: settings of the planner to certify, by name, from the safest on; see `capture_cp.tasks.candidates`.
+        varied: settings that the sensitivity study varies, by name.
+        worth: axes and planners of the study of when regions help; None if the task has none.
+        ladder: settings of the planner to certify, by name, from the safest; see `capture_cp.tasks.candidates`.
     """
 
     name: ClassVar[str]
@@ -81,22 +81,22 @@ class TaskOptions:
     ladder: ClassVar[Mapping[str, Mapping[str, Any]]] = {name: {"method": name} for name in ("capture", "particles")}
 
     def places(self) -> Mapping[str, Task]:
-        """The tasks that a study runs over, by the names that these options give them."""
+        """The tasks that a study runs over, by name."""
         raise NotImplementedError
 
     @property
     def place_names(self) -> tuple[str, ...]:
-        """The names that these options give to places."""
+        """The names of the places."""
         return tuple(self.places())
 
     def at(self, place: str) -> Task:
-        """One of these tasks, as planning has it; nothing that only its true system needs is checked."""
+        """One of these tasks, as used in planning; requirements of its true system alone are not checked."""
         places = self.places()
         return places[known_name("place", place, places)]
 
     @property
     def in_paper(self) -> bool:
-        """Whether these are the places of the paper, so that its figures may stand beside ours."""
+        """Whether these are the places of the paper, so that its figures can be compared with ours."""
         return True
 
 
@@ -104,24 +104,24 @@ class Task(TaskOptions):
     """A robot in one place: its strata, its model, its true system, its data and its planner.
 
     States are (ds,), actions (da,), configurations (dc,): the entries `axes` of a state. An input x (ds + da,) is a state
-    and an action. Derive from this class, give it what raises here, and every study, film and page works with it. As a
-    dataclass its fields become options of the command line.
+    and an action. Derive from this class and implement the methods that raise `NotImplementedError`; every study, video and
+    page then works with it. If it is a dataclass, its fields become command-line options.
 
-    Class attributes, beside those of `TaskOptions`:
+    Class attributes, in addition to those of `TaskOptions`:
         axes: which entries of the state are the configuration.
         states, actions: names of the entries of a state and of an action.
-        rate: control steps per second, for films.
+        rate: control steps per second, for videos.
         max_steps: steps after which an episode has timed out.
         particles: particles L of a prediction, by default.
-        test_part: test inputs whose particles are drawn together, None for all of them.
-        draws: most outcomes of a test input that there are, None for any number.
+        test_part: number of test inputs whose particles are drawn together; None for all of them.
+        draws: maximum number of outcomes per test input; None for any number.
         calibration_rollouts: rollouts that calibrate the regions of a horizon.
-        region_steps: steps of a plan that have regions of their own in such rows, None for all of them.
+        region_steps: number of a plan's steps with their own regions in such rows; None for all of them.
         adapts_at_once: whether rows that adapt raise tiny thresholds to `cell` from the first plan on, or from the first
             executed step on.
     """
 
-    #: LUCCa's ellipsoids have no rollout in Python, which is what `planner` plans with unless a task has its own.
+    #: LUCCa's ellipsoids have no Python rollout, which the default `planner` uses.
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "plan": {"methods": tuple(name for name in METHODS if name != "lucca")},
         "promises": {"samples": PLANNER.samples},
@@ -142,7 +142,7 @@ class Task(TaskOptions):
 
     @property
     def place(self) -> str:
-        """The map, hole or variant; episodes and data of two places share no random numbers."""
+        """The map, hole or variant; episodes and data of two places use independent random numbers."""
         return self.name
 
     def places(self) -> Mapping[str, Task]:
@@ -151,32 +151,32 @@ class Task(TaskOptions):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What distinguishes this task from others, for the names of files: fields that make it another task."""
+        """The fields that distinguish this task from others, for file names."""
         kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
 
     def on(self, device: Device) -> Task:
-        """The task with its strata and model on a device, where they can be computed there; the same task otherwise."""
+        """The task with its strata and model on a device, if they can be computed there; otherwise the same task."""
         return self
 
     @property
     def slug(self) -> str:
-        """The place as part of the name of a file."""
+        """The place as part of a file name."""
         return re.sub(r"\W+", "-", self.place.lower()).strip("-") or self.name
 
     @property
     def strata(self) -> Strata:
-        """The stratified configuration space; with a grid, or without one for a space of many axes."""
+        """The stratified configuration space, with a grid or, for many axes, without."""
         raise NotImplementedError
 
     @property
     def metric(self) -> Metric:
-        """The distance of configurations."""
+        """The metric of configurations."""
         return Euclidean()
 
     @property
     def regimes(self) -> tuple[str, ...]:
-        """Groups of strata by which tables report."""
+        """Groups of strata that tables report."""
         return self.strata.names
 
     @property
@@ -193,12 +193,12 @@ class Task(TaskOptions):
 
     @cached_property
     def extent(self) -> Extent:
-        """Where random inputs' configurations lie: what stands for the bounds of a space without a grid."""
+        """The range of random inputs' configurations: the bounds of a space without a grid."""
         return Extent.of(self.inputs, list(self.axes), self.metric)
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """The regimes that have rows of their own in tables; the others count in "all" only."""
+        """The regimes with their own rows in tables; the others count in "all" only."""
         return self.regimes
 
     @property
@@ -216,19 +216,19 @@ class Task(TaskOptions):
         """The approximate model: particles (n, L, dc) of the next configuration."""
         rows, ds = np.repeat(X, n_particles, axis=0), len(self.states)
         after = self.model_step(rows[:, :ds], rows[:, ds:], rng)[:, list(self.axes)]
-        return np.ascontiguousarray(after.reshape(len(X), n_particles, len(self.axes)))  # as compiled answers take it
+        return np.ascontiguousarray(after.reshape(len(X), n_particles, len(self.axes)))  # as compiled code requires
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
-        """The model as a Gaussian, for LUCCa: means (n, dc) and covariances (n, dc, dc), by default of some particles."""
+        """The model as a Gaussian, for LUCCa: means (n, dc) and covariances (n, dc, dc), by default from particles."""
         cloud = self(X, 64, stream(0, "gaussian"))
-        for axis in self.metric.angles(cloud.shape[2]):  # particles on both sides of ±π have no mean between them
+        for axis in self.metric.angles(cloud.shape[2]):  # unwrap: particles on both sides of ±π have no mean between them
             cloud[..., axis] = cloud[:, :1, axis] + wrap_angle(cloud[..., axis] - cloud[:, :1, axis])
         away = cloud - cloud.mean(axis=1, keepdims=True)
-        least = (0.1 * self.cell) ** 2 * np.eye(cloud.shape[2])  # where a wall stops all particles, they do not spread
+        least = (0.1 * self.cell) ** 2 * np.eye(cloud.shape[2])  # particles that are all stopped by a wall have no spread
         return cloud.mean(axis=1), np.einsum("nli,nlj->nij", away, away) / 63 + least
 
     def corrected(self, seed: int) -> Task:
-        """The task with a model whose bias was learnt away from true transitions of its own."""
+        """The task with a model whose bias was corrected by separate true transitions."""
         raise CaptureError(f"{self.name} has no corrected model; leave out the rows whose names end in -residual.")
 
     def oracle(self) -> Task:
@@ -236,12 +236,10 @@ class Task(TaskOptions):
         raise CaptureError(f"{self.name} cannot plan with its true system; leave out the rows whose names end in -oracle.")
 
     def with_correction(self, correction: Any) -> Task:
-        """The task with the correction of a recorded episode, read from JSON; None is the model as it is."""
+        """The task with the correction of a recorded episode, read from JSON; None is the uncorrected model."""
         if correction is None:
             return self
-        raise CaptureError(
-            f"the episode has a corrected model, which {self.name} has not; it is damaged or of another task."
-        )
+        raise CaptureError(f"the episode has a corrected model, but {self.name} has none; it is damaged or of another task.")
 
     @property
     def correctable(self) -> bool:
@@ -271,11 +269,11 @@ class Task(TaskOptions):
         raise NotImplementedError
 
     def inputs(self, n: int, rng: np.random.Generator) -> Floats:
-        """Random inputs (n, ds + da) that are feasible: where calibration and test transitions start."""
+        """Random feasible inputs (n, ds + da): the starts of calibration and test transitions."""
         raise NotImplementedError
 
     def seed_here(self, seed: int) -> int:
-        """The seed of everything in this place: two places share no random numbers."""
+        """The seed for this place: two places use independent random numbers."""
         return derived_seed(seed, self.name, self.place)
 
     def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
@@ -292,25 +290,25 @@ class Task(TaskOptions):
         return self.transitions(self._number(n, CALIBRATION), stream(self.seed_here(seed), CALIBRATION))
 
     def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
-        """What calibrations are tested on."""
+        """The test set of calibrations."""
         here = self.seed_here(seed)
         return TestSet(self.inputs(self._number(n, TEST), stream(here, TEST)), partial(self.outcomes, seed=here))
 
     def test_parts(self, n: int) -> list[slice]:
-        """The rows of n test inputs in parts, whose particles are drawn together."""
+        """The rows of n test inputs in parts; the particles of a part are drawn together."""
         size = self.test_part or n
         return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
         """`draws` next configurations of the true system for each input X (n, dx): (n, draws, dc).
 
-        The inputs are numbered from `first`, the draws from `first_draw`: other numbers have other noise.
+        The inputs are numbered from `first`, the draws from `first_draw`; the noise depends on these numbers.
         """
         _, Y = self._landed(np.repeat(X, draws, axis=0), stream(seed, "outcomes", first, first_draw))
         return Y.reshape(len(X), draws, -1)
 
     def outcomes_on_cuda(self) -> OutcomesOnCuda | None:
-        """`outcomes` that are drawn on a GPU and stay there; None if they cannot be."""
+        """`outcomes` drawn on a GPU and kept there; None if not supported."""
         return None
 
     def prediction_stream(self, seed: int, first: int) -> np.random.Generator:
@@ -320,7 +318,7 @@ class Task(TaskOptions):
     def rollouts(
         self, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
     ) -> Rollouts:
-        """n open-loop rollouts of the true system, actions uniform up to their bounds and held for `hold` steps each."""
+        """n open-loop rollouts of the true system, with uniform actions within their bounds, each held for `hold` steps."""
         rng, n, H = stream(self.seed_here(seed), purpose), whole_number("n", n, 1), whole_number("horizon", horizon, 1)
         starts = self.inputs(n, rng)[:, : len(self.states)]
         high = self.bounds
@@ -328,7 +326,7 @@ class Task(TaskOptions):
         return Rollouts.simulate(self.true_step, starts, np.repeat(drawn, hold, axis=1)[:, :H], list(self.axes), rng)
 
     def single_steps(self, seed: int, n: int, advance: Advance | None = None) -> tuple[Floats, Floats]:
-        """n transitions X (n, dx), Y (n, dc) like the steps of rollouts, for a calibration of one step beside theirs."""
+        """n transitions X (n, dx), Y (n, dc) like the steps of rollouts, for a one-step calibration to compare with."""
         return self.rollouts(seed, SINGLE, n, 1).transitions()
 
     def as_transitions(self, X: Floats, Y: Floats) -> Transitions:
@@ -360,11 +358,11 @@ class Task(TaskOptions):
 
     @property
     def farthest(self) -> float | None:
-        """How far from its particles a region without end is looked through for a hazard that is a function."""
+        """Distance from its particles up to which an unbounded region is searched with a hazard function."""
         return None if has_grid(self.strata) else self.extent.width
 
     def cost(self, stage: Stage, weights: Any) -> Floats:
-        """Stage costs (N,) of a plan's step; `weights` are a row's."""
+        """Stage costs (N,) of a plan's step; `weights` are those of a row."""
         raise NotImplementedError
 
     def planner(
@@ -377,7 +375,7 @@ class Task(TaskOptions):
         device: Device = "cpu",
         simultaneous: bool = False,
     ) -> MPPI:
-        """A planner that uses the regions of `cap`: by default one that rolls `model_step` out in Python."""
+        """A planner that uses the regions of `cap`: by default one that rolls out `model_step` in Python."""
         cost, high = partial(self.cost, weights=weights), self.bounds
         regions: dict[str, Any] = {"alpha": alpha, "simultaneous": simultaneous, "farthest": self.farthest}
         rollout = PythonRollout(cap, self.model_step, cost, self.hazard, self.axes, **regions)
@@ -403,22 +401,22 @@ class Task(TaskOptions):
     def random_starts(self, seeds: Sequence[int]) -> Floats:
         """A start drawn at random for every seed (n,), one of the first thousand of `starts`: (n, ds).
 
-        Certificates are about episodes whose starts are independent, which a sequence that fills space evenly is not.
+        Certificates require independent starts; those of a space-filling sequence are not.
         """
         every = self.starts(STARTS)
         return every[[int(stream(seed, "starts").integers(len(every))) for seed in seeds]]
 
     @property
     def in_closed_loop(self) -> Task:
-        """The task as planner and true system have it in closed loop, where calibration data differ from that."""
+        """The task of planner and true system in closed loop, if it differs from that of the calibration data."""
         return self
 
     def outcome(self, state: Floats) -> str | None:
-        """How an episode has ended, once it has: "success", "fell", ..."""
+        """How an episode has ended, or None: "success", "fell", ..."""
         return None
 
     def closed_loop(self, start: Floats) -> System:
-        """The true system, about to be stepped from a state (ds,)."""
+        """The true system, ready to be stepped from a state (ds,)."""
 
         def act(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
             after = self.true_step(state[None], action[None], rng)[0]
@@ -436,11 +434,11 @@ class Task(TaskOptions):
         return type(self).brake is not Task.brake
 
     def practice_file(self, row: Row) -> Path | None:
-        """A saved calibration on practice runs of a row with seed 0 and this task's own settings, where one is at hand."""
+        """A saved calibration on practice runs of a row with seed 0 and this task's default settings, or None."""
         return None
 
     def changed(self, gain: float, drag: float) -> Task:
-        """The task once its true system has changed: moves are `gain` times as large, and `drag` of its speed is lost."""
+        """The task after a change of its true system: moves are `gain` times as large, and `drag` of its speed is lost."""
         raise CaptureError(f"the true system of {self.name} cannot change; the online study needs a task with `changed`.")
 
     def closed_loops(self) -> Systems | None:
@@ -448,7 +446,7 @@ class Task(TaskOptions):
         return None
 
     def check_episode(self, episode: Episode) -> None:
-        """Refuse a recorded episode that cannot be of this task."""
+        """Reject a recorded episode that cannot be of this task."""
         ds, da = len(self.states), len(self.actions)
         shapes = episode.states.shape[1:], episode.actions.shape[1:], episode.plans.shape[2:]
         if not episode.steps or shapes != ((ds,), (da,), (da,)):
@@ -462,34 +460,34 @@ class Task(TaskOptions):
     # -- pictures -----------------------------------------------------------------------------------------------------
 
     def drawing(self) -> Drawing:
-        """What draws figures and films of this task; needs matplotlib."""
+        """The object that draws figures and videos of this task; needs matplotlib."""
         from capture_cp.tasks.drawing import Drawing
 
         return Drawing(self)
 
     def scene(self) -> Scene:
-        """What the live page shows of this task."""
+        """The scene of this task on the live page."""
         from capture_cp.tasks.scene import Scene
 
         return Scene(self)
 
 
 class OutcomesOnCuda(Protocol):
-    """Outcomes of a task's true system that are drawn on a GPU."""
+    """Outcomes of a task's true system, drawn on a GPU."""
 
     def draw(self, X: Any, draws: int, seed: int, first: int, first_draw: int, Y: Any, labels: Any) -> None:
-        """As `Task.outcomes`, into arrays there: Y (n * draws, dc), and its strata, int8 (n * draws,)."""
+        """Like `Task.outcomes`, into arrays on the GPU: Y (n * draws, dc), and its strata, int8 (n * draws,)."""
 
 
 @dataclass(frozen=True)
 class TestSet:
-    """What a calibration is tested on: inputs, and next configurations of the true system.
+    """Test data of a calibration: inputs, and next configurations of the true system.
 
     Attributes:
         X: test inputs (n, dx).
-        draw: outcomes of inputs, called as `Task.outcomes` is, without a seed; None for a log.
-        Y: the one outcome of every input that was logged, (n, dc), where outcomes are not drawn.
-        note: what a reader of its results should know.
+        draw: outcomes of inputs, called like `Task.outcomes` without a seed; None for a log.
+        Y: the single logged outcome of every input, (n, dc), if outcomes are not drawn.
+        note: remark for the reader of its results.
     """
 
     __test__ = False  # its name would make pytest collect it

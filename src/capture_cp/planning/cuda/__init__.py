@@ -1,1 +1,1 @@
-"""Planning wholly on a GPU; imported only when one is asked for."""
+"""Planning entirely on a GPU; imported only when a GPU is used."""

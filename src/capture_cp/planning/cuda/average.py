@@ -1,4 +1,4 @@
-"""MPPI's other steps on the GPU: sequences are drawn, averaged by their costs, and the best tried again."""
+"""The other steps of MPPI on the GPU: sequences are drawn, averaged by their costs, and the best are evaluated again."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def take_elites(plans, elites, repeats, again):
 
 @cuda.jit(cache=True)
 def take_best(again, repeats):
-    """The plan that cost least on fresh noise becomes the nominal one."""
+    """Make the plan with the lowest cost on fresh noise the nominal one."""
     row, thread = cuda.blockIdx.x, cuda.threadIdx.x
     horizon, da = again.nominal.shape[1], again.nominal.shape[2]
     candidates = again.costs.shape[1] // repeats

@@ -1,4 +1,4 @@
-"""What the planner's kernels on the GPU work on, and how their threads are shared out."""
+"""The data of the planner's GPU kernels, and how their threads are divided."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from capture_cp.base.checks import CaptureError
 
 WARP = 32
 THREADS = 128  # of a block that rolls out
-CHUNK = 4  # steps that particles go, at most, before the lanes turn to regions and costs
-SHARED_BYTES = 48 * 1024  # what a block may have without asking for more
-COMBINING = 256  # threads of a block that averages, and sequences that it takes
+CHUNK = 4  # maximum number of steps that particles advance before the lanes compute regions and costs
+SHARED_BYTES = 48 * 1024  # shared memory of a block without an explicit request for more
+COMBINING = 256  # threads of a block that averages, and sequences that it handles
 
 
 class Sizes(NamedTuple):
-    """What the kernels are compiled for."""
+    """Sizes that the kernels are compiled for."""
 
     state: int
     action: int
@@ -22,17 +22,17 @@ class Sizes(NamedTuple):
     particles: int
     axes: int
     strata: int
-    points: int = 0  # about the particles of a region; 0 where hazard cells are counted
+    points: int = 0  # around the particles of a region; 0 where hazard cells are counted
 
 
 class DeviceRegions(NamedTuple):
     """A calibration, and how its region is tested."""
 
     nodes: Any  # the partition, see kernels.tree
-    roots: Any  # (S, M): of the steps that have trees of their own; the last serves all steps after it
+    roots: Any  # (S, M): of the steps that have their own trees; the last serves all later steps
     stratum_features: Any
-    limits: Any  # (T, M, J): thresholds of each step as kernels compare them; the last serve all steps after them
-    thresholds: Any  # (T, M, J): the same as they are
+    limits: Any  # (T, M, J): thresholds of each step in the form kernels compare; the last serve all later steps
+    thresholds: Any  # (T, M, J): the same thresholds, unconverted
     axes: Any  # (dc,): which entries of the state are the configuration
     rule: int  # see kernels.cells
     length: Any  # of the metric, or a table of its axes
@@ -49,10 +49,10 @@ class Plans(NamedTuple):
     nominal: Any  # (B, H, da): to sample around, then the plan
     sequences: Any  # (B, N, H, da)
     costs: Any  # (B, N)
-    stages: Any  # (B, N, H), or empty where nobody asks
+    stages: Any  # (B, N, H), or empty if not kept
     partial: Any  # (B, blocks, 2 + H * da): lowest cost, sum of weights, weighted sums
-    trouble: Any  # (B, 2): sequences with a cost that is no number, first such step
-    lowest: Any  # (B,): cost
+    trouble: Any  # (B, 2): number of sequences with a non-finite cost, first such step
+    lowest: Any  # (B,): lowest cost
 
 
 class Sampling(NamedTuple):
@@ -64,23 +64,23 @@ class Sampling(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the lanes of one sequence tell one another, of the steps under way."""
+    """Shared memory through which the lanes of one sequence exchange data of the current steps."""
 
     rows: Any  # (STEPS, DS, L + 1): states of the particles
     cloud: Any  # (STEPS, L, DC): their configurations
     x: Any  # (STEPS + 1, DS + DA): mean state before each step, and its action
     spread: Any  # (STEPS, DS): sum of squared distances from the mean
-    limits: Any  # (STEPS, M + 1): squared thresholds, and none for what is infeasible
-    near: Any  # (STEPS, M): distance from the middle within which cells are inside
-    far: Any  # (STEPS, M): and beyond which none is; of another metric than the Euclidean, the thresholds
-    counts: Any  # (STEPS, LANES): hazard cells, or particles on the hazard, that a lane has found
+    limits: Any  # (STEPS, M + 1): squared thresholds, and none for infeasible cells
+    near: Any  # (STEPS, M): distance from the centre within which all cells are inside
+    far: Any  # (STEPS, M): distance beyond which no cell is; for metrics other than the Euclidean, the thresholds
+    counts: Any  # (STEPS, LANES): hazard cells, or particles on the hazard, found by a lane
     costs: Any  # (STEPS,)
-    radii: Any  # (STEPS, 3, L + 1) where points are tested: how far they reach, squared and not, and one over the volumes
-    weights: Any  # (STEPS, 2, LANES) of a lane's points in the region: those on the hazard, and all
+    radii: Any  # (STEPS, 3, L + 1) where points are tested: reach squared, reach, and one over the volume
+    weights: Any  # (STEPS, 2, LANES): weight of a lane's points in the region, on the hazard and in total
 
 
 class Work(NamedTuple):
-    """What the kernels that sum up regions leave to one another, of B plans, N sequences each."""
+    """Buffers between the kernels that sum over regions, for B plans of N sequences each."""
 
     states: Any  # (B, N, H, ds, L): of the particles after each step
     alone: Any  # (B, N, ds, 1): of a Gaussian's mean after the first step
@@ -94,15 +94,15 @@ class Work(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How a block of threads is shared out."""
+    """How a block of threads is divided."""
 
-    lanes: int  # of a warp, that share a sequence
+    lanes: int  # lanes of a warp that share a sequence
     groups: int  # sequences of a block
-    steps: int  # that particles go before the lanes turn to regions and costs
+    steps: int  # steps that particles advance before the lanes compute regions and costs
 
 
 def layout_of(sizes: Sizes) -> Layout:
-    """A lane a particle where they fit, never fewer than test hazard cells well; as many sequences and steps as fit."""
+    """One lane per particle if they fit, with a minimum for testing hazard cells; as many sequences and steps as fit."""
     lanes = WARP // 2 if sizes.particles <= WARP // 2 else WARP
     for threads in (THREADS, THREADS // 2, WARP):
         for steps in (CHUNK, CHUNK // 2, 1):
@@ -110,7 +110,7 @@ def layout_of(sizes: Sizes) -> Layout:
             if _shared_bytes(sizes, layout) <= SHARED_BYTES:
                 return layout
     raise CaptureError(
-        f"{sizes.particles} particles of {sizes.state} numbers do not fit into the fast memory of a GPU; take fewer."
+        f"{sizes.particles} particles of {sizes.state} numbers do not fit into the shared memory of a GPU; use fewer."
     )
 
 

@@ -1,4 +1,4 @@
-"""Plans made wholly on the GPU: states go up, plans come down."""
+"""Plans made entirely on the GPU: states are copied to it, plans are copied back."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Settings(NamedTuple):
 class CudaPlans:
     """Plans of one rollout from up to `rows` states at a time.
 
-    What is sampled and what noise it meets depend on a plan's key and on nothing else: neither on how many plans are made at
-    once nor on the GPU. As many plans as there are rows are recorded as a CUDA graph, which starts quicker.
+    Samples and noise depend only on a plan's key, not on the number of plans made at once or on the GPU. A call with exactly
+    `rows` plans is recorded as a CUDA graph, which starts faster.
 
     Args:
         rollout: model, cost and regions.
-        settings: MPPI's.
-        rows: most plans at a time.
+        settings: settings of MPPI.
+        rows: maximum number of plans at a time.
         keep_stages: keep the stage costs (rows, N, H) of the last plans, for comparisons.
     """
 
@@ -79,10 +79,10 @@ class CudaPlans:
             else:
                 self._work(n, self._stream)
                 self._stream.synchronize()
-        except (*COMPILING, KeyError) as error:  # the latter where a function of NumPy has no version for a GPU
+        except (*COMPILING, KeyError) as error:  # KeyError where a NumPy function has no GPU version
             raise CaptureError(
-                "the model or the cost does not compile for a GPU, where nothing can be allocated and little of NumPy is at "
-                f"hand. Numba reports: {why(error)}."
+                "the model or the cost does not compile for a GPU, where memory cannot be allocated and few NumPy functions "
+                f"are available. Numba reports: {why(error)}."
             ) from error
         self._check(host["trouble"][:n])
         return np.array(host["nominal"][:n]), np.array(host["lowest"][:n])
@@ -129,7 +129,7 @@ class CudaPlans:
         }
 
     def _work(self, n: int, stream: Any) -> None:
-        """Sample, roll out and average, once an iteration; then the best again. For the first n rows."""
+        """Sample, roll out and average in each iteration, then evaluate the best again, for the first n rows."""
         s, plans = self.settings, self._plans
         self._exchanged.up("states", "nominal", stream)
         for iteration in range(s.iterations):
@@ -145,7 +145,7 @@ class CudaPlans:
         self._exchanged.down("nominal", "lowest", stream)
 
     def _refresh_thresholds(self) -> None:
-        """Take over thresholds that were replaced since the last plan, as online adaptation does."""
+        """Upload thresholds that were replaced since the last plan, as online adaptation does."""
         if self.rollout.thresholds is not self._thresholds:
             self._thresholds = self.rollout.thresholds
             parts = self.rollout.device_parts(self.settings.horizon, self._sizes.action)
@@ -161,7 +161,7 @@ class CudaPlans:
 
 
 def _work_of(plans: weakref.ref[CudaPlans], rows: int, stream: Any) -> None:
-    """The work of plans that are not held: in a circle of references, their memory would wait for the collector."""
+    """The work of plans held by a weak reference: a reference cycle would delay the release of their memory."""
     found = plans()
     assert found is not None
     found._work(rows, stream)

@@ -1,4 +1,4 @@
-"""What regions cost, for PyTorch's tensors that are on a GPU and stay there."""
+"""The cost of regions for PyTorch tensors that are on a GPU and stay there."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from capture_cp.spaces.strata import INFEASIBLE, GridStrata, grid_of
 
 
 class CudaRegionCost:
-    """`RegionCost` on a GPU: the cells of a calibration whose only cells are the hazard's.
+    """`RegionCost` on a GPU: counts region cells on a grid that contains only the hazard's cells.
 
-    Nothing waits for the GPU, so that numbers cannot be refused: what is NaN or infinite costs NaN. Work is queued on the
-    default stream.
+    Nothing waits for the GPU, so invalid numbers cannot raise an error: NaN or infinite inputs cost NaN. Work is queued on
+    the default stream.
     """
 
     def __init__(self, cap: Fitted, hazard: Any, alpha: float, weight: float, simultaneous: bool) -> None:
         if callable(hazard) or type(cap.score_) is ParticleBox:
             raise CaptureError(
                 "on a GPU, a region cost needs a hazard mask over grid cells and regions of nearest particles; move the "
-                "tensors to the processor with .cpu() first."
+                "tensors to the CPU with .cpu() first."
             )
         strata = grid_of(cap.strata)
         mask = checked_hazard(hazard, strata.require_grid().size)
@@ -57,7 +57,7 @@ class CudaRegionCost:
         return self._steps[min(h, len(self._steps) - 1)].count_cells(x, clouds)
 
     def _count(self, h: int, x: Any, clouds: Any) -> Any:
-        """All hazard cells in them, as a tensor (n,)."""
+        """All hazard cells in the regions, as a tensor (n,)."""
         torch = import_module("torch")
         cells = self.cells(h, x.detach().contiguous(), clouds.detach().contiguous())
         found = torch.as_tensor(cells, device=x.device).sum(dim=1).double()

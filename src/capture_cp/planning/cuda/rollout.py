@@ -1,8 +1,8 @@
 """The rollout on the GPU: particles, regions and costs of the sequences of several plans.
 
-Lanes of a warp share one action sequence: each takes its particles, then its share of the strata, of the runs of hazard
-cells and of the steps, through the functions that the processor's kernel calls. What they tell one another goes through
-shared memory; sequences never meet, so barriers are the warp's.
+Lanes of a warp share one action sequence: each handles its particles, then its part of the strata, of the runs of hazard
+cells and of the steps, through the functions that the CPU kernel calls. They exchange data through shared memory; sequences
+are independent, so barriers synchronise one warp only.
 
 Like `kernel`, this file is a template: `specialise` compiles it with the user's functions and sizes.
 """
@@ -32,16 +32,16 @@ LANES, GROUPS, STEPS = layout_of(SIZES)
 PAIRS, EACH = (DN + 1) // 2, -(-PARTICLES // LANES)
 NOISE_ROWS, INPUTS, STEPS_AND_ONE = 2 * PAIRS + 2, DS + DA, STEPS + 1
 LIMITS = STRATA + 1
-RADII, WEIGHED = (PARTICLES + 1, LANES) if POINTS else (1, 1)  # the least that memory can be asked for
-PADDED = PARTICLES + 1  # so that lanes which sum up rows do not all ask the same bank of memory
+RADII, WEIGHED = (PARTICLES + 1, LANES) if POINTS else (1, 1)  # 1 is the smallest array size allowed
+PADDED = PARTICLES + 1  # avoids bank conflicts between lanes that sum rows
 KERNELS = ("roll_out",)
-#: So many that four blocks fit on a multiprocessor, where a plan of the paper's size then runs in one go.
+#: Registers such that four blocks fit on a multiprocessor, where a plan of the paper's size then runs in one wave.
 FEW_REGISTERS: dict[str, Any] = {} if config.ENABLE_CUDASIM else {"max_registers": 128}
 
 
 @cuda.jit(device=True, cache=True)
 def average_particles(shared, here, lane):
-    """Means of the particles after each step, and how far they are spread."""
+    """Mean of the particles after each step, and their spread."""
     for item in range(lane, here * DS, LANES):
         c, s = item // DS, item % DS
         mean, squares = 0.0, 0.0
@@ -55,7 +55,7 @@ def average_particles(shared, here, lane):
 
 @cuda.jit(device=True, cache=True)
 def find_thresholds(shared, regions, first, here, lane):
-    """Thresholds by the state before each step, and what they tell of cells by their distance from the middle."""
+    """Thresholds from the state before each step, and the distances from the centre at which cells are inside or outside."""
     for item in range(lane, here * STRATA, LANES):
         c, m = item // STRATA, item % STRATA
         root = regions.roots[min(first + c, regions.roots.shape[0] - 1), m]
@@ -74,7 +74,7 @@ def find_thresholds(shared, regions, first, here, lane):
 
 @cuda.jit(device=True, cache=True)
 def count_in_runs(shared, regions, runs, c, lane):
-    """Hazard cells in the region of one step in the Euclidean metric: a lane's share, in runs of cells."""
+    """Hazard cells in the region of one step in the Euclidean metric: a lane's part, in runs of cells."""
     centre = cuda.local.array(DC, np.float64)
     middle = cuda.local.array(DC, np.float64)
     count, furthest = 0, -1.0
@@ -92,7 +92,7 @@ def count_in_runs(shared, regions, runs, c, lane):
 
 @cuda.jit(device=True, cache=True)
 def count_in_columns(shared, regions, columns, c, lane):
-    """Hazard cells in the region of one step in another metric: a lane's share, in columns of cells."""
+    """Hazard cells in the region of one step in another metric: a lane's part, in columns of cells."""
     centre = cuda.local.array(DC, np.float64)
     first = cuda.local.array(DC, np.int64)
     extent = cuda.local.array(DC, np.int64)
@@ -120,7 +120,7 @@ def count_in_columns(shared, regions, columns, c, lane):
 
 @cuda.jit(device=True, cache=True)
 def count_hazard(shared, regions, runs, columns, params, c, lane):
-    """Hazard cells in the region of one step, and particles on such cells: a lane's share."""
+    """Hazard cells in the region of one step, and particles on such cells: a lane's part."""
     count = 0
     if regions.count_cells and regions.rule == EUCLIDEAN:
         count += count_in_runs(shared, regions, runs, c, lane)
@@ -134,7 +134,7 @@ def count_hazard(shared, regions, runs, columns, params, c, lane):
 
 @cuda.jit(device=True, cache=True)
 def hazard_in_cells(shared, regions, runs, c):
-    """What the lanes have counted."""
+    """Total of the lanes' counts."""
     count = 0
     for lane in range(LANES):
         count += shared.counts[c, lane]
@@ -146,7 +146,7 @@ def hazard_in_cells(shared, regions, runs, c):
 
 @cuda.jit(device=True, cache=True)
 def clearance(y, probes, params):
-    """Signed distance of a configuration y (dc,) from the hazard, by its function; -1 or 0 where only that is known."""
+    """Signed distance of a configuration y (dc,) from the hazard, by its function; -1 or 0 for a yes-or-no hazard."""
     if probes.masked:
         cell = cell_of(y, probes)
         return -1.0 if cell >= 0 and probes.mask[cell] else 0.0
@@ -155,7 +155,7 @@ def clearance(y, probes, params):
 
 @cuda.jit(device=True, cache=True)
 def stratum_at(y, probes, params):
-    """Stratum of a configuration y (dc,), by its function or on the grid; -1 where no region reaches."""
+    """Stratum of a configuration y (dc,), by its function or on the grid; -1 where no region extends."""
     if probes.labelled:
         cell = cell_of(y, probes)
         m = probes.labels[cell] if cell >= 0 else -1
@@ -179,7 +179,7 @@ def find_distances(regions, y, cloud, distances):
 
 @cuda.jit(device=True, cache=True)
 def weigh_point(shared, regions, probes, params, c, j, y, distances):
-    """Weight of point j about the particles of one step, and whether it is on the hazard; y and distances are room."""
+    """Weight of point j around the particles of one step, and whether it is on the hazard; y and distances are scratch."""
     each = POINTS // PARTICLES
     l, cloud = j // each, shared.cloud[c]
     radius = shared.radii[c, 1, PARTICLES if reaches_wide(j, each) else l]
@@ -197,7 +197,7 @@ def weigh_point(shared, regions, probes, params, c, j, y, distances):
 
 @cuda.jit(device=True, cache=True)
 def prepare_points(shared, regions, probes, params, c, lane):
-    """How far the points about each particle reach: a lane's share. Returns whether they can meet the hazard."""
+    """Reach of the points around each particle: a lane's part. Returns whether they can meet the hazard."""
     distances = cuda.local.array(PARTICLES, np.float64)
     reach, cloud = -1.0, shared.cloud[c]
     for m in range(STRATA):
@@ -218,7 +218,7 @@ def prepare_points(shared, regions, probes, params, c, lane):
 
 @cuda.jit(device=True, cache=True)
 def look_at_points(shared, regions, probes, columns, params, c, lane):
-    """Points about the particles of one step that are in the region, and particles on the hazard: a lane's share."""
+    """Points around the particles of one step that are in the region, and particles on the hazard: a lane's part."""
     y = cuda.local.array(DC, np.float64)
     distances = cuda.local.array(PARTICLES, np.float64)
     found, total, count = 0.0, 0.0, 0
@@ -235,7 +235,7 @@ def look_at_points(shared, regions, probes, columns, params, c, lane):
 
 @cuda.jit(device=True, cache=True)
 def hazard_by_points(shared, regions, probes, c):
-    """How much of the region of one step lies on the hazard, in cells or as a share, and particles on it."""
+    """How much of the region of one step lies on the hazard, in cells or as a fraction, and particles on it."""
     found, total, count = 0.0, 0.0, 0
     for lane in range(LANES):
         found, total = found + shared.weights[c, 0, lane], total + shared.weights[c, 1, lane]
@@ -248,7 +248,7 @@ def hazard_by_points(shared, regions, probes, c):
     return hazard + (count / PARTICLES if regions.count_particles else 0.0)
 
 
-#: How a region meets the hazard: by its cells, or by points about its particles.
+#: How a region is tested against the hazard: by its cells, or by points around its particles.
 look_at, hazard_of = (look_at_points, hazard_by_points) if POINTS else (count_hazard, hazard_in_cells)
 
 
@@ -257,7 +257,7 @@ look_at, hazard_of = (look_at_points, hazard_by_points) if POINTS else (count_ha
 
 @cuda.jit(device=True, cache=True)
 def price_steps(shared, regions, runs, first, here, horizon, params, lane):
-    """Costs, a lane a step."""
+    """Costs of the steps, one lane per step."""
     action = cuda.local.array(DA, np.float64)
     for c in range(lane, here, LANES):
         met, all_of_it = hazard_of(shared, regions, runs, c), 0.0
@@ -266,13 +266,13 @@ def price_steps(shared, regions, runs, first, here, horizon, params, lane):
         for s in range(DS):
             all_of_it += shared.x[c + 1, s]
         cost = stage_cost(shared.x[c + 1, :DS], action, met, first + c + 1, horizon, params)
-        # a model that yields NaN must not be mended by a cost that never looks at that number
+        # a cost that does not use a NaN entry of the state must not hide it
         shared.costs[c] = cost if math.isfinite(all_of_it) else math.nan
 
 
 @cuda.jit(device=True, cache=True)
 def move_particles(shared, c, states, action, noise, key, h, lane, draws, regions, params):
-    """A lane's particles one step on, which is step h of the plan and number c of those under way."""
+    """Advance a lane's particles by one step: step h of the plan, number c in the current chunk."""
     for p in range(EACH):
         l = lane + p * LANES
         if l < PARTICLES:
@@ -288,7 +288,7 @@ def move_particles(shared, c, states, action, noise, key, h, lane, draws, region
 
 @cuda.jit(device=True, cache=True)
 def add_up(plans, shared, row, i, first, here, total):
-    """The cost of a sequence with that of the steps under way; what is no number is noted, and costs infinitely much."""
+    """Add the costs of the current steps to the cost of a sequence; a non-finite cost is recorded and becomes infinite."""
     for c in range(here):
         cost = shared.costs[c]
         if not math.isfinite(cost) and math.isfinite(total):
@@ -302,16 +302,16 @@ def add_up(plans, shared, row, i, first, here, total):
 
 @cuda.jit(cache=True, **FEW_REGISTERS)
 def roll_out(plans, purpose, draws, regions, runs, columns, params):
-    """Costs of the sequences of every plan, under noise of streams of their own.
+    """Costs of the sequences of every plan, each under its own stream of noise.
 
-    Particles go a few steps on their own. Then lanes share out what those steps leave to do: means, thresholds, runs of
-    hazard cells, costs. Nothing of it is needed to go on, and so most lanes have something to do most of the time.
+    Particles advance a few steps. The lanes then divide the remaining work of those steps: means, thresholds, runs of
+    hazard cells, costs. The particles do not depend on it, so most lanes are busy most of the time.
     """
     lane, group, row = cuda.threadIdx.x, cuda.threadIdx.y, cuda.blockIdx.y
     samples, horizon = plans.sequences.shape[1], plans.sequences.shape[2]
     i = cuda.blockIdx.x * GROUPS + group
     real = i < samples
-    i = min(i, samples - 1)  # a lane without a sequence of its own repeats the last, so that all meet at the barriers
+    i = min(i, samples - 1)  # a lane without its own sequence repeats the last, so that all reach the barriers
     rows = cuda.shared.array((GROUPS, STEPS, DS, PADDED), np.float64)
     cloud = cuda.shared.array((GROUPS, STEPS, PARTICLES, DC), np.float64)
     x = cuda.shared.array((GROUPS, STEPS_AND_ONE, INPUTS), np.float64)

@@ -1,4 +1,4 @@
-"""How the sequences of plans are rolled out on the GPU: hazard cells of every step, or sums over regions of the first."""
+"""Rolling out the sequences of plans on the GPU: hazard cells of every step, or sums over regions of the first steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from capture_cp.planning.specialise import specialise_cuda
 
 
 class Rolls:
-    """A rollout on the GPU: call it to fill in the costs of the sequences of plans."""
+    """A rollout on the GPU; calling it computes the costs of the sequences of plans."""
 
     def __init__(self, parts: DeviceParts, template: Any) -> None:
         self.kernels = specialise_cuda(template, parts.functions, parts.sizes, parts.params.__class__)
@@ -27,7 +27,7 @@ class Rolls:
         self.columns, self.params = tuple_on_device(parts.columns), tuple_on_device(parts.params)
 
     def refresh(self, parts: DeviceParts) -> None:
-        """Take over other thresholds."""
+        """Replace the thresholds."""
         self.regions.limits.copy_to_device(parts.regions.limits)
         self.regions.thresholds.copy_to_device(parts.regions.thresholds)
 
@@ -48,7 +48,7 @@ class HazardRolls(Rolls):
 
 
 class SummedRolls(Rolls):
-    """Sums over the regions of the first steps, in four kernels, which round as the processor does."""
+    """Sums over the regions of the first steps, in four kernels that round as the CPU does."""
 
     def __init__(self, parts: DeviceParts) -> None:
         super().__init__(parts, sums)

@@ -1,7 +1,7 @@
-"""Rollouts on the GPU whose cost sees sums over regions: particles, regions, their cells, then costs.
+"""Rollouts on the GPU whose cost uses sums over regions: particles, regions, their cells, then costs.
 
-Particles go a thread each, regions are prepared a thread each and looked through a block each (`capture_cp.cuda.cells`), and
-sequences are priced a thread each, by the functions that the processor's kernel calls.
+There is one thread per particle, one thread per region to prepare it and one block per region to search it
+(`capture_cp.cuda.cells`), and one thread per sequence for its cost, by the functions that the CPU kernel calls.
 
 Like `planning.kernel`, this file is a template: `specialise` compiles it with the user's functions and sizes.
 """
@@ -43,7 +43,7 @@ def roll_particles(plans, purpose, regions, summed, work, params):
             states[s, 0] = plans.states[row, s]
         for n in range(NOISE_ROWS):
             noise[n, 0] = 0.0
-        if regions.rule == ELLIPSOID and l == 0:  # a Gaussian is one of the first step
+        if regions.rule == ELLIPSOID and l == 0:  # a Gaussian belongs to the first step
             step(states, plans.sequences[row, i, 0], noise, params)
             for s in range(DS):
                 work.alone[row, i, s, 0] = states[s, 0]
@@ -74,7 +74,7 @@ def mean_after(work, row, i, h, s):
 
 @exact_kernel
 def find_regions(plans, regions, summed, columns, work):
-    """Thresholds and index boxes of regions, and strata that belong to them as a whole: a thread per region."""
+    """Thresholds and index boxes of regions, and strata that they contain entirely: a thread per region."""
     row, number = cuda.blockIdx.y, cuda.grid(1)
     samples, kept = plans.sequences.shape[1], work.cells.shape[2]
     x = cuda.local.array(INPUTS, np.float64)
@@ -106,7 +106,7 @@ def find_regions(plans, regions, summed, columns, work):
 
 @cuda.jit(device=True)
 def stand_in(row, i, h, states, work, params):
-    """Particles with states (ds, L) in the place of a region that has no cell."""
+    """Use particles with states (ds, L) in place of a region that has no cell."""
     cells, work.sums[row, i, h] = work.cells[row, i, h], 0.0
     for l in range(states.shape[1]):
         m = particle_stratum(states, l, params)
@@ -141,7 +141,7 @@ def price(plans, regions, work, params):
                 mean[s] = mean_after(work, row, i, h, s)
                 everything += mean[s]
             cost = stage_cost(mean, plans.sequences[row, i, h], seen, h + 1, horizon, params)
-            # a model that yields NaN must not be mended by a cost that never looks at that number
+            # a cost that does not use a NaN entry of the state must not hide it
             cost = cost if math.isfinite(everything) else math.nan
             if not math.isfinite(cost) and math.isfinite(total):
                 cuda.atomic.add(plans.trouble, (row, 0), 1)

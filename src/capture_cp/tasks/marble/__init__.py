@@ -1,1 +1,1 @@
-"""The marble labyrinth: a tilting board, walls, pits, and a model that believes in half the acceleration."""
+"""The marble labyrinth: a tilting board, walls, pits, and a model with half the true acceleration."""

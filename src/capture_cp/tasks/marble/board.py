@@ -1,8 +1,8 @@
-"""The labyrinth in three dimensions: frame, tilting plate, walls, pits and marble as plain shapes, and these as polygons.
+"""The labyrinth in 3D: frame, tilting plate, walls, pits and marble as simple shapes, and these as polygons.
 
-Lengths in metres, z up, origin at the middle of the plate's upper face. Shapes that tilt with the plate carry `tilts=True`
-and are given in the plate's own frame; `plate_rotation` turns that frame. The polygons are seen from the front and above, so
-that no 3D library is needed.
+Lengths in metres, z up, origin at the centre of the plate's upper face. Shapes that tilt with the plate have `tilts=True`
+and coordinates in the plate's frame; `plate_rotation` turns that frame. The polygons are seen from the front and above, so
+no 3D library is needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FRAME_GAP = 6e-3
 
 Colour = tuple[float, float, float]
 
-_TURN, _HEIGHT = np.radians(-78), np.radians(56)  # where the viewer stands: a little to the right, in front, above
+_TURN, _HEIGHT = np.radians(-78), np.radians(56)  # position of the viewer: slightly to the right, in front, above
 #: Unit vectors of the drawing in the world: towards the viewer, to the right, up.
 VIEW: Floats = np.array([np.cos(_HEIGHT) * np.cos(_TURN), np.cos(_HEIGHT) * np.sin(_TURN), np.sin(_HEIGHT)])
 RIGHT: Floats = np.array([-np.sin(_TURN), np.cos(_TURN), 0.0])
@@ -46,7 +46,7 @@ class Shape:
 
 
 def board_scene(map: Map) -> list[Shape]:
-    """Everything that stands still on the plate, and the frame around it."""
+    """All fixed shapes on the plate, and the frame around it."""
     width, height = (side * MILLIMETRE for side in map.size)
     middle = np.array([width, height]) / 2
     shapes = [Shape("plate", "box", (0, 0, -PLATE_THICKNESS / 2), (width, height, PLATE_THICKNESS), "#e8d9bd")]
@@ -72,7 +72,7 @@ def marble_shape(map: Map, state: Floats) -> Shape:
 def plate_rotation(state: Floats) -> Floats:
     """Rotation (3, 3) of the plate of a state: positive alpha lowers the side of small x, positive beta that of small y.
 
-    That is how the marble rolls: its acceleration along x is -5/7 g alpha.
+    This matches the marble's motion: its acceleration along x is -5/7 g alpha.
     """
     a, b = float(state[4]), float(state[5])
     about_y = np.array([[np.cos(a), 0, -np.sin(a)], [0, 1, 0], [np.sin(a), 0, np.cos(a)]])
@@ -140,7 +140,7 @@ def back_to_front(shapes: list[Shape], view: Floats) -> list[Shape]:
 
 
 def _separated(shapes: list[Shape], view: Floats) -> Bools:
-    """Whether shape i lies wholly on the viewer's side of shape j, along some axis: (n, n)."""
+    """Whether shape i lies entirely on the viewer's side of shape j, along some axis: (n, n)."""
     centre = np.array([shape.centre for shape in shapes])
     half = np.array([_half_size(shape) for shape in shapes])
     low, high = centre - half, centre + half
@@ -169,7 +169,7 @@ def _polygons(shape: Shape, rotation: Floats) -> list[Polygon]:
 
 
 def _box(shape: Shape, rotation: Floats) -> list[Polygon]:
-    """The faces of a box that the viewer sees, darker the more they turn away from the light."""
+    """The faces of a box visible to the viewer, darker the more they turn away from the light."""
     half, seen = np.array(shape.size) / 2, []
     for axis in range(3):
         for sign in (-1.0, 1.0):

@@ -1,4 +1,4 @@
-"""Exact contact geometry of the marble's centre, compiled: gaps to walls inflated by its radius, and the way out of them.
+"""Exact contact geometry of the marble's centre, compiled: gaps to walls inflated by its radius, and moving out of them.
 
 A box inflated by a disk has round corners: its gap is the distance to the box less the radius. All lengths in metres.
 """
@@ -24,7 +24,7 @@ _HALVINGS = 40
 
 
 class Geometry(NamedTuple):
-    """A map as the kernels take it: its shapes, then the fields of its `ContactTable`."""
+    """A map in the form the kernels need: its shapes, then the fields of its `ContactTable`."""
 
     bounds: Floats  # (4,): lowest and highest x, then y, of the centre
     walls: Floats  # (w, 4): boxes x0, y0, x1, y1 before inflation
@@ -81,7 +81,7 @@ def clearance(x, y, g):
 
 @njit(cache=True, inline="always")
 def contents_at(x0, y0, x, y, g):
-    """What a move from (x0, y0) to (x, y) can have met: the contents of the square of its end, see `ContactTable`."""
+    """Obstacles that a move from (x0, y0) to (x, y) may have met: contents of the square of its end, see `ContactTable`."""
     u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
     # a move longer than the radius may have passed a thin wall
     if u >= 0.0 and v >= 0.0 and larger(abs(x - x0), abs(y - y0)) <= g.radius:
@@ -93,8 +93,8 @@ def contents_at(x0, y0, x, y, g):
 
 @njit(cache=True)
 def clamp(x, vx, low, high):
-    """A coordinate held between two flat surfaces, and its speed without the part into the one it touches: x, vx."""
-    # without branches: which marble touches what is as good as random, and costs more to guess than to work out
+    """A coordinate clamped between two flat surfaces, and its speed without the component into the touched one: x, vx."""
+    # branch-free: which marble touches what is unpredictable, and a mispredicted branch costs more than the arithmetic
     slowest = 0.0 if x < low + TOLERANCE else -math.inf
     fastest = 0.0 if x > high - TOLERANCE else math.inf
     return clip(x, low, high), clip(vx, slowest, fastest)
@@ -109,9 +109,9 @@ def _square(x, y, g):
 
 @njit(cache=True, inline="always")
 def push_out(x, y, vx, vy, g):
-    """Move the centre out of everything it is in, along surface normals; drop the velocity into all that it touches.
+    """Move the centre out of all obstacles along surface normals, and remove the velocity into those that it touches.
 
-    Each pass leaves the deepest wall only: the end of a wall that is buried in another has a normal that means nothing.
+    Each pass leaves only the deepest wall: the end of a wall that is buried in another has no meaningful normal.
     Returns x, y, vx, vy and whether it is out.
     """
     reach = (g.radius + TOLERANCE) * (g.radius + TOLERANCE)
@@ -162,7 +162,7 @@ def push_out(x, y, vx, vy, g):
 
 @njit(cache=True)
 def _along(vx, vy, nx, ny):
-    """The velocity without its part against the normal."""
+    """The velocity without its component against the normal."""
     inward = smaller(vx * nx + vy * ny, 0.0)
     return vx - inward * nx, vy - inward * ny
 

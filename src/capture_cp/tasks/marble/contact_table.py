@@ -1,7 +1,7 @@
-"""What the marble can meet in each small square of the board, worked out once per map.
+"""The obstacles that the marble can meet in each small square of the board, computed once per map.
 
-Most contact is with flat sides of walls, where pushing out is clamping to a box. Each square knows whether that holds
-there, so that the kernels look at single walls only around corners.
+Most contact is with flat sides of walls, where pushing out is clamping to a box. The table records for each square whether
+that holds there, so that the kernels test individual walls only around corners.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import Floats
 
-#: Walls, pits and the goal may all matter here: look at each.
+#: Walls, pits and the goal may all be met here: test each.
 ANYTHING = -1
 #: Nothing can be met here.
 NOTHING = 0
@@ -32,7 +32,7 @@ class ContactTable(NamedTuple):
     """
 
     contents: npt.NDArray[np.int32]  # (rows, columns)
-    boxes: Floats  # (b, 4): lowest and highest x, then y; the first holds nothing back
+    boxes: Floats  # (b, 4): lowest and highest x, then y; the first is unbounded
     near: npt.NDArray[np.int32]  # (rows * columns + 1,)
     nearby: npt.NDArray[np.int32]
     corner: Floats  # (2,)
@@ -40,7 +40,7 @@ class ContactTable(NamedTuple):
 
 
 def count_squares(width: float, height: float, radius: float) -> int:
-    """How many squares a board of that size has at most, with a marble of that radius, all in metres."""
+    """Largest number of squares of a board of that size, with a marble of that radius, all in metres."""
     pitch = _pitch(width, height)
     return math.prod(math.ceil((side + 2 * (radius + pitch)) / pitch) for side in (width, height))
 
@@ -52,7 +52,7 @@ def _pitch(width: float, height: float) -> float:
 def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Floats) -> ContactTable:
     """The squares of a map: `bounds` (4,) of the centre, `walls` (w, 4), `pits` (p, 3), `goal` (3,), in metres.
 
-    They reach a radius beyond the bounds, which is as far as a move in one piece can lead.
+    They extend a radius beyond the bounds, the farthest that a move in one piece can lead.
     """
     pitch = _pitch(bounds[1], bounds[3])
     corner = bounds[[0, 2]] - radius - pitch
@@ -66,7 +66,7 @@ def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Fl
     unclear |= held & ~_same_at_landing(spans, held & ~unclear, unclear.reshape(shape), box.reshape(*shape, 4))
     ends = _near_ends((low + high) / 2, np.vstack([pits, goal]), radius + 2 * pitch)
     boxes, which = np.unique(np.where(held[:, None], box, [-np.inf, np.inf] * 2), axis=0, return_inverse=True)
-    # the box that holds nothing back comes first, whatever the order of `unique`
+    # the unbounded box comes first, whatever the order of `unique`
     first = int(np.flatnonzero(np.isinf(boxes).all(axis=1))[0])
     boxes[[0, first]] = boxes[[first, 0]]
     order = np.arange(len(boxes))
@@ -80,7 +80,7 @@ def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Fl
 
 
 def _faces(low: Floats, high: Floats, bounds: Floats, walls: Floats, radius: float) -> tuple[Any, Any, Floats]:
-    """Which walls can touch in each square (s, w), whether clamping is not all there is to it (s,), the box (s, 4)."""
+    """Which walls can touch in each square (s, w), whether clamping is not sufficient there (s,), the box (s, 4)."""
     lo, hi = low[:, None], high[:, None]
     start, stop = walls[:, :2], walls[:, 2:]
     touches = np.all((hi > start - radius - _HAIR) & (lo < stop + radius + _HAIR), axis=2)
@@ -101,7 +101,7 @@ def _faces(low: Floats, high: Floats, bounds: Floats, walls: Floats, radius: flo
 
 
 def _same_at_landing(spans: Any, wanted: Any, unclear: Any, box: Floats) -> Any:
-    """Whether the squares into which a square's centres are clamped know the same walls: (s,), where wanted."""
+    """Whether the squares into which a square's centres are clamped list the same walls: (s,), where wanted."""
     same = np.zeros(len(spans), dtype=bool)
     own = box.reshape(-1, 4)
     for square in np.flatnonzero(wanted):

@@ -1,4 +1,4 @@
-"""The marble's approximate model with its bias learnt away: what `residual` does for a model that a planner rolls out."""
+"""The marble's approximate model with a learnt bias correction: `residual` for a model that a planner rolls out."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ AWAY = 4e-3  # m
 
 
 def corrected(task: Marble, transitions: int, rng: np.random.Generator) -> Marble:
-    """The task with a model that has learnt, from true transitions of its own, how much it accelerates too little.
+    """The task with a model whose missing acceleration was learnt from separate true transitions.
 
-    For each axis, linear regressors learn what the model misses of the next velocity and position, on transitions that start
-    and end away from walls and end below the speed limit; robust ones, because a few of these have met a wall on their way.
-    The correction acts as an acceleration, so walls and pits stop a corrected marble as they stop any other.
+    For each axis, linear regressors learn the model's error in the next velocity and position, on transitions that start
+    and end away from walls and end below the speed limit; they are robust, because a few of these have met a wall midway.
+    The correction acts as an acceleration, so walls and pits stop a corrected marble like any other.
     """
     model = replace(task, absorb=False, correction=None)
     X = model.inputs(whole_number("transitions", transitions, 20), rng)
@@ -31,7 +31,7 @@ def corrected(task: Marble, transitions: int, rng: np.random.Generator) -> Marbl
         free &= model.map.clearance(states[:, POSITION]) > AWAY
     speed, place = (_missing(model, X[free], after[free], entries) for entries in (SPEEDS, POSITION))
     # over n substeps a mean acceleration a and a growth j add n Δt a to the speed, and Δt² C(n, 2) a - Δt² C(n + 1, 3) / 2 j
-    # to the place, because speed is added before it changes
+    # to the position, because speed is added before it changes
     n, dt = dynamics.SUBSTEPS, dynamics.DT
     mean = speed / (n * dt)
     growth = (dt**2 * comb(n, 2) * mean - place) / (dt**2 * comb(n + 1, 3) / 2)
@@ -39,7 +39,7 @@ def corrected(task: Marble, transitions: int, rng: np.random.Generator) -> Marbl
 
 
 def _missing(model: Marble, X: Floats, after: Floats, entries: list[int]) -> Floats:
-    """What a step of the model misses of two entries of the state, linear in state and action: (2, 9), offsets last."""
+    """The model's error in two entries of the next state, linear in state and action: (2, 9), offsets last."""
     from sklearn.linear_model import HuberRegressor
 
     rows = []

@@ -95,8 +95,8 @@ def _towards(points, targets, g):
 class MarbleStrata(GridStrata):
     """Strata of one map. A cell belongs to the stratum of its centre, and to none if its centre is in collision.
 
-    The index of a position is a look-up. Only in cells that a wall cuts, where the centre may be in collision and the
-    position is not, the exact geometry answers.
+    The index of a position is looked up. Only in cells cut by a wall, where the centre may be in collision while the
+    position is not, is it computed from the exact geometry.
 
     Some maps have pockets that the marble cannot reach from its start: between walls, or beyond a wall and open only to
     the larger maze. They are part of the configuration space, since a transition there is as valid as elsewhere;
@@ -117,13 +117,13 @@ class MarbleStrata(GridStrata):
 
     @property
     def look_up(self) -> tuple[npt.NDArray[np.int32], Floats, Floats]:
-        """What `stratum_of` looks up: labels (rows, columns), origin and spacing (2,) of the grid."""
+        """The arguments of `stratum_of`: labels (rows, columns), origin and spacing (2,) of the grid."""
         grid = self.require_grid()
         return self.labels.reshape(grid.shape), grid.origin, grid.spacing
 
     @cached_property
     def reachable(self) -> Bools:
-        """Cells (cells,) that the marble can get to from the start of the map."""
+        """Cells (cells,) that the marble can reach from the start of the map."""
         return self._connected(self.labels != INFEASIBLE)
 
     @cached_property
@@ -136,12 +136,12 @@ class MarbleStrata(GridStrata):
             pit_x,
             pit_y,
             radius,
-        ) in self.map.geometry.pits:  # one by one: a large board with all of them would fill the memory
+        ) in self.map.geometry.pits:  # one by one: all of them at once would fill the memory for a large board
             inside |= np.hypot(x - pit_x, y - pit_y) <= radius
         return inside
 
     def nearest_free(self, points: Floats) -> Floats:
-        """Positions (n, 2) moved to the nearest free ones where they are in collision, up against the obstacle."""
+        """Positions (n, 2); those in collision are moved to the nearest free ones, against the obstacle."""
         grid = self.require_grid()
         free = grid.centre(np.flatnonzero(self.labels != INFEASIBLE))
         moved = points.copy()
@@ -151,7 +151,7 @@ class MarbleStrata(GridStrata):
         return moved
 
     def goal_is_reachable(self) -> bool:
-        """Whether a way leads from the start to the goal between walls and pits."""
+        """Whether a path between walls and pits leads from the start to the goal."""
         passable = (self.labels != INFEASIBLE) & ~self.pit_cells
         return bool(self._connected(passable)[self._cell_of(self.map.goal, passable)])
 
@@ -167,7 +167,7 @@ class MarbleStrata(GridStrata):
         return np.asarray((parts.ravel() == parts.ravel()[start]) & passable)
 
     def _cell_of(self, point: tuple[float, float], passable: Bools) -> int:
-        """The passable cell nearest to a point in millimetres, which may lie on a side of the board or up against a wall."""
+        """The passable cell nearest to a point in millimetres, which may lie on a side of the board or against a wall."""
         cells = np.flatnonzero(passable)
         away = self.require_grid().centre(cells) - np.array(point) * MILLIMETRE
         return int(cells[np.argmin((away**2).sum(axis=1))])

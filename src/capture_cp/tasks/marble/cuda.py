@@ -1,4 +1,4 @@
-"""Outcomes of the true marble on the GPU: the processor's dynamics, noise and strata, a thread an outcome."""
+"""Outcomes of the true marble on the GPU: the dynamics, noise and strata of the CPU code, one thread per outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _outcomes(X, draws, seed, first, first_draw, gain, noise, absorb, g, strata,
 
 
 class OutcomesOnCuda:
-    """`Marble.outcomes` on the GPU, with the strata of what it draws."""
+    """`Marble.outcomes` on the GPU, together with the strata of the outcomes."""
 
     def __init__(self, task: Marble) -> None:
         self._system = task.true_gain, task.noise, task.absorb

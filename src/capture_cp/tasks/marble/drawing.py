@@ -1,4 +1,4 @@
-"""Figures of the marble: the board, its configuration space, and regions over it; and their numbers."""
+"""Figures of the marble: the board, its configuration space, and regions over it, with their data."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _episode_record(run: Episode, cap: Capture) -> dict[str, Any]:
 
 
 def _runs(cells: Any) -> list[int]:
-    """Sorted cells (n,) as first cell and length of every run of neighbours, in turn."""
+    """Sorted cells (n,) as alternating first cell and length of every run of neighbours."""
     if not len(cells):
         return []
     starts = np.flatnonzero(np.diff(cells, prepend=cells[0] - 2) != 1)
@@ -155,7 +155,7 @@ def _runs(cells: Any) -> list[int]:
 
 
 def metres(point: Any) -> tuple[float, ...]:
-    """Lengths of a map, which has millimetres."""
+    """Lengths of a map, converted from millimetres."""
     return tuple(float(value) * MILLIMETRE for value in point)
 
 

@@ -1,7 +1,7 @@
 """The marble on the tilting board (Appendix B.1 of the paper), true and approximate: one function with a gain.
 
-A state is (x, vx, y, vy, alpha, beta) in metres, metres a second and radians; an action two motor speeds. A control step
-of 0.1 s is five explicit Euler substeps. Noise is drawn once a control step and added to the action before clipping.
+A state is (x, vx, y, vy, alpha, beta) in metres, metres per second and radians; an action is two motor speeds. A control
+step of 0.1 s has five explicit Euler substeps. Noise is drawn once per control step and added to the action before clipping.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TRUE_GAIN = 2.0
 
 ROLLS, AT_GOAL, FELL = range(3)
 
-CHUNK = 64  # rows that a thread takes at once; numba cannot always see through a loop in which `step` itself is written out
+CHUNK = 64  # rows that a thread handles at once; numba optimises a loop that contains `step` itself less reliably
 
 
 @njit(cache=True)
@@ -51,7 +51,7 @@ def stops(x, y, g):
 
 @njit(cache=True, inline="always")
 def contact(x0, y0, x, y, vx, vy, g):
-    """Where a move from a free point (x0, y0) to (x, y) ends, walls considered, and the velocity then: x, y, vx, vy."""
+    """The end of a move from a free point (x0, y0) to (x, y) with walls, and the velocity there: x, y, vx, vy."""
     if larger(abs(x - x0), abs(y - y0)) <= g.radius:
         x, y, vx, vy = _arrive(x0, y0, x, y, vx, vy, g)
     else:
@@ -68,14 +68,14 @@ def _arrive(x0, y0, x, y, vx, vy, g):
     x1, y1, vx, vy, out_of_walls = push_out(x, y, vx, vy, g)
     if out_of_walls:
         return x1, y1, vx, vy
-    # wedged where pushing out of one wall leads into another: stop on the way in
+    # wedged where leaving one wall leads into another: stop on the way in
     x1, y1 = last_free(x0, y0, x, y, g)
     return x1, y1, 0.0, 0.0
 
 
 @njit(cache=True)
 def _arrive_in_pieces(x0, y0, x, y, vx, vy, g):
-    """A move longer than the radius, which could pass a thin wall; with the paper's marble it never is."""
+    """A move longer than the radius, which could pass a thin wall; this never occurs with the paper's marble."""
     pieces = math.ceil(max(abs(x - x0), abs(y - y0)) / g.radius)
     dx, dy = (x - x0) / pieces, (y - y0) / pieces
     for _ in range(pieces):
@@ -87,7 +87,7 @@ def _arrive_in_pieces(x0, y0, x, y, vx, vy, g):
 def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):
     """One control step of one marble under the noisy action (push0, push1): its next state, and the outcome.
 
-    `extra` (ax, ay, jx, jy) is an acceleration beside that of the tilt: its mean, and how much it grows each substep. With
+    `extra` (ax, ay, jx, jy) is an acceleration in addition to that of the tilt: its mean, and its growth per substep. With
     `absorb`, a marble in a pit or at the goal stays there, checked at every substep.
     """
     ax, ay, jx, jy = extra
@@ -108,7 +108,7 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):
                 box = np.uint32(met >> 1)
                 x, vx = clamp(x, vx, g.boxes[box, 0], g.boxes[box, 1])
                 y, vy = clamp(y, vy, g.boxes[box, 2], g.boxes[box, 3])
-            if absorb and (met & 1):  # odd too where anything may be met
+            if absorb and (met & 1):  # also odd where anything may be met
                 outcome = stops(x, y, g)
         substep += 1
         late += 1.0
@@ -160,7 +160,7 @@ def _sample_rows(states, actions, draws, seed, first, first_draw, gain, noise, a
 def sample_positions(states, actions, draws, seed, first, first_draw, gain, noise, absorb, g):
     """`draws` next positions of every marble under fresh noise: (n, draws, 2).
 
-    Row i uses stream `first + i` of the seed from number `first_draw` on, so the numbers depend neither on threads nor on
+    Row i uses stream `first + i` of the seed from number `first_draw` on, so the result depends neither on threads nor on
     how rows and draws are batched.
     """
     n = states.shape[0]

@@ -1,4 +1,4 @@
-"""Films of the marble: the tilted board and the workspace beside the configuration space."""
+"""Videos of the marble: the tilted board and the workspace next to the configuration space."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARBLE_COLOUR, PATH_COLOUR, PLAN_COLOUR = "#9aa5b1", "#222222", "#CC79A7"
 
 
 class MarbleStoryboard(Storyboard):
-    """The tilted board and the workspace beside the configuration space."""
+    """The tilted board and the workspace next to the configuration space."""
 
     inches, ratios, close = (15.6, 5.0), (1.35, 1, 1, 1), 6.0
     ends = dict(Storyboard.ends) | {"fell": "fell into a pit"}
@@ -46,11 +46,11 @@ class MarbleStoryboard(Storyboard):
         from matplotlib.lines import Line2D
 
         path = Line2D([], [], color=PATH_COLOUR, lw=1.5, label="path")
-        plan = Line2D([], [], color=PLAN_COLOUR, lw=2, ls=":", label="plan, by the model")
+        plan = Line2D([], [], color=PLAN_COLOUR, lw=2, ls=":", label="plan (model)")
         return [path, plan, *(super().legend() if self.cap is not None else ())]
 
     def draw_strata(self, axis: Any, layer: Layer) -> None:
-        """Nothing: the plane is in the background."""
+        """Draw nothing: the strata are in the background."""
 
     def draw_workspace(self, step: int) -> None:
         from matplotlib.patches import Circle
@@ -73,7 +73,7 @@ class MarbleStoryboard(Storyboard):
         self.board.add_collection(PolyCollection([p.corners for p in shapes], facecolors=colours, edgecolors="#00000030"))
 
     def _planned(self, step: int) -> Floats:
-        """Where the approximate model would be along the plan of a step, without noise: (H + 1, 2)."""
+        """Positions of the approximate model along the plan of a step, without noise: (H + 1, 2)."""
         state, still = self.episode.states[step][None], np.zeros((1, 2))
         along = [state]
         for action in self.episode.plans[step]:

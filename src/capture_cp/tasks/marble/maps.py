@@ -1,4 +1,4 @@
-"""Labyrinth maps: JSON files in millimetres, six that ship with the package or the user's own."""
+"""Labyrinth maps: JSON files in millimetres, six that ship with the package or your own."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from capture_cp.tasks.marble.dynamics import clearances
 
 SIDES = ("left", "right", "bottom", "top")
 MILLIMETRE = 1e-3
-LARGEST = 2000.0  # mm: a grid of 1 mm cells, and the ways between them, must fit in memory
+LARGEST = 2000.0  # mm: a grid of 1 mm cells, and the paths between them, must fit in memory
 LARGEST_FILE = 1_000_000  # bytes
-#: Squares of the board times walls and pits, which memory must hold; and cells of the grid times those, which take time.
+#: Limits on squares of the board times walls and pits, which need memory, and on grid cells times those, which take time.
 MOST_PAIRS, MOST_WORK = 30_000_000, 300_000_000
 
 #: The six sections of the paper, in the order of its planning table.
@@ -33,14 +33,14 @@ class Map:
     """One labyrinth. Lengths in millimetres, origin at the lower left corner, x to the right, y up.
 
     Attributes:
-        name: what tables call it.
+        name: name in tables.
         size: width and height of the board section.
         walls: boxes (x0, y0, x1, y1).
         start: centre of the marble at the start of an episode.
         goal: centre of the goal.
         pits: centres of the pits.
         framed: sides with a frame, which is a wall; the other sides are cuts through a larger maze, where the marble's
-            centre simply ends.
+            centre stops at the edge.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Map:
     pit_radius: float = 12.0
     goal_radius: float = 6.4
 
-    # -- the same in metres, as the kernels take it --------------------------------------------------------------------
+    # -- the same in metres, in the form the kernels need --------------------------------------------------------------
 
     @cached_property
     def geometry(self) -> Geometry:
-        """The map as the kernels take it."""
+        """The map in the form the kernels need."""
         margin = {side: self.marble_radius if side in self.framed else 0.0 for side in SIDES}
         width, height = self.size
         bounds = [margin["left"], width - margin["right"], margin["bottom"], height - margin["top"]]
@@ -77,7 +77,7 @@ class Map:
 def tuning_variant(map: Map, shift: float = 2.0) -> Map:
     """The map mirrored left to right, with its pits `shift` millimetres further right and down.
 
-    Made for choosing a planner's settings without looking at the maps it is judged on.
+    Made for choosing a planner's settings without using the maps it is evaluated on.
     """
     width, _ = map.size
 
@@ -116,7 +116,7 @@ def load_map(source: Pathlike) -> Map:
 
 def _parse(file: Path) -> Map:
     if file.stat().st_size > LARGEST_FILE:
-        raise CaptureError(f"map {file} is larger than {LARGEST_FILE // 1_000_000} MB; no labyrinth needs as many walls.")
+        raise CaptureError(f"map {file} is larger than {LARGEST_FILE // 1_000_000} MB; use a smaller map file.")
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError, RecursionError) as error:
@@ -137,7 +137,7 @@ def _parse(file: Path) -> Map:
 
 
 class _Reader:
-    """Takes typed values out of a map file, or says which key is wrong and why."""
+    """Reads typed values from a map file, and reports which key is wrong and why."""
 
     def __init__(self, file: Path, content: dict[str, Any]) -> None:
         self.file, self.content = file, content
@@ -188,7 +188,7 @@ def _is_length(value: Any) -> bool:
 
 
 def _check_size(file: Path, parsed: Map) -> None:
-    """Refuse a map whose look-up tables would take more memory or time than anyone has, before any is made."""
+    """Reject a map whose look-up tables would need too much memory or time, before any is made."""
     (width, height), marble, obstacles = parsed.size, parsed.marble_radius, len(parsed.walls) + len(parsed.pits)
     if 2 * marble >= min(parsed.size):
         raise CaptureError(
@@ -234,4 +234,4 @@ def _check_way(file: Pathlike, parsed: Map) -> None:
 
     if not MarbleStrata(parsed).goal_is_reachable():
         x, y = parsed.goal
-        raise CaptureError(f"map {file}, key 'goal': no way leads from the start to ({x:g}, {y:g}) between walls and pits.")
+        raise CaptureError(f"map {file}, key 'goal': no path between walls and pits leads from the start to ({x:g}, {y:g}).")

@@ -1,4 +1,4 @@
-"""What the command line asks of the marble: which maps, and how they are taken."""
+"""Command-line options of the marble: which maps, and with which parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from capture_cp.tasks.task import TaskOptions
 
 @dataclass(frozen=True)
 class MarbleOptions(TaskOptions):
-    """The marble labyrinth: a marble on a tilting board between pits, which accelerates twice as hard as believed."""
+    """The marble labyrinth: a marble on a tilting board between pits; the true one accelerates twice as hard as modelled."""
 
     name = "marble"
     task: ClassVar[type[Marble]] = Marble
@@ -48,22 +48,22 @@ class MarbleOptions(TaskOptions):
         "rounds": {"maps": ("bottom-left", "center-right", "top-center")},
     }
 
-    maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or .json files of your own.")] = MAP_NAMES
-    model_gain: Annotated[float, tyro.conf.arg(help="Acceleration that the model believes in.")] = 1.0
-    true_gain: Annotated[float, tyro.conf.arg(help="Acceleration of the true marble.")] = dynamics.TRUE_GAIN
-    noise: Annotated[float, tyro.conf.arg(help="Standard deviation of the noise on actions.")] = dynamics.NOISE
-    pit_radius: Annotated[float | None, tyro.conf.arg(help="Radius of all pits (mm), by default each map's own.")] = None
-    training: Annotated[int, tyro.conf.arg(help="Transitions that correct the model, in rows that have one.")] = TRAINING
-    training_drag: Annotated[float, tyro.conf.arg(help="Share of its speed lost per step in those transitions.")] = 0.0
+    maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or your own .json files.")] = MAP_NAMES
+    model_gain: Annotated[float, tyro.conf.arg(help="Acceleration gain of the model.")] = 1.0
+    true_gain: Annotated[float, tyro.conf.arg(help="Acceleration gain of the true marble.")] = dynamics.TRUE_GAIN
+    noise: Annotated[float, tyro.conf.arg(help="Standard deviation of the action noise.")] = dynamics.NOISE
+    pit_radius: Annotated[float | None, tyro.conf.arg(help="Radius of all pits (mm); each map's own by default.")] = None
+    training: Annotated[int, tyro.conf.arg(help="Transitions used to correct the model, in -residual rows.")] = TRAINING
+    training_drag: Annotated[float, tyro.conf.arg(help="Fraction of speed lost per step in those transitions.")] = 0.0
     absorb: Annotated[bool, tyro.conf.arg(help="Pits and goal stop the marble in calibration and test data too.")] = False
-    variant: Annotated[bool, tyro.conf.arg(help="Mirrored maps with moved pits, made for choosing settings.")] = False
+    variant: Annotated[bool, tyro.conf.arg(help="Mirrored maps with moved pits, for choosing settings.")] = False
     design: Annotated[Design, tyro.conf.arg(help="Calibration inputs: the paper's grid, or random feasible ones.")] = "grid"
     test_design: Annotated[
-        Literal["same", "grid", "random"], tyro.conf.arg(help="Test inputs: as for calibration, or one of the two.")
+        Literal["same", "grid", "random"], tyro.conf.arg(help="Test inputs: the same as for calibration, grid or random.")
     ] = "same"
 
     def places(self) -> dict[str, Marble]:
-        """The maps by the names that were given."""
+        """The maps by the given names."""
         if not self.maps:
             raise CaptureError("no maps are given; name at least one, or leave --maps out.")
         return {str(name): self.at(name) for name in self.maps}
@@ -82,7 +82,7 @@ class MarbleOptions(TaskOptions):
         if not (0.0 <= self.training_drag < 1.0 and 0.0 <= self.noise < inf and 0.0 < self.true_gain < inf):
             raise CaptureError(
                 f"true gain, noise and training drag are {self.true_gain}, {self.noise} and {self.training_drag}; expected "
-                "a positive number, one of at least 0, and a share of the speed from 0 up to but without 1."
+                "a positive number, a number of at least 0, and a fraction of the speed from 0 to less than 1."
             )
         found, test = load_map(place), None if self.test_design == "same" else self.test_design
         board = tuning_variant(found) if self.variant else found

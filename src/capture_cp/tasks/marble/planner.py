@@ -28,7 +28,7 @@ from capture_cp.tasks.marble.task import POSITION, Marble
 
 
 class Params(NamedTuple):
-    """What the compiled model and cost need: the fields of a `Geometry`, flat, and the objective's."""
+    """Parameters of the compiled model and cost: the fields of a `Geometry`, flat, and those of the objective."""
 
     bounds: Any
     walls: Any
@@ -67,7 +67,7 @@ def _correction(terms, row, states, l, action):
 def model_step(states, action, noise, params):
     """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
 
-    One that has reached the goal is put at its centre: nothing is left to go, wherever on the rim it came in.
+    A particle that has reached the goal is moved to its centre, so that its remaining distance is zero.
     """
     terms = params.correction
     for l in range(states.shape[1]):
@@ -92,7 +92,7 @@ def model_step(states, action, noise, params):
 def marble_cost(mean, action, hazard, h, horizon, params):
     """The paper's marble objective: distance of the mean particle to the goal, and pit cells in the region.
 
-    Speed and tilt cost nothing there; see `MarbleWeights`.
+    The paper's objective has no cost of speed and tilt; see `MarbleWeights`.
     """
     away = interpolate(params.field, params.origin, params.spacing, mean[0], mean[2])
     cost = params.stage_weight * away + params.pit_weight * hazard
@@ -118,14 +118,14 @@ class MarbleWeights:
     """Weights of the marble's objective; the paper's.
 
     Attributes:
-        final: weight of the way left to the goal after the last step (1/m).
-        stage: weight of the way left after every step (1/m).
+        final: weight of the remaining distance to the goal after the last step (1/m).
+        stage: weight of the remaining distance after every step (1/m).
         pit: weight of every pit cell in a region.
         speed: weight of the squared speed after every step (s²/m²); slower marbles fall less often.
         tilt: weight of the squared tilt of the board after every step (1/rad²).
-        margin: by how much pits are enlarged (mm) where regions are tested against them.
-        count_particles: whether particles in pits count beside the pit cells of regions.
-        hazard_points: points about the particles by which pit cells of a region are estimated from the distance to pits; 0
+        margin: enlargement of the pits (mm) where regions are tested against them.
+        count_particles: whether particles in pits are counted in addition to the pit cells of regions.
+        hazard_points: points around the particles that estimate the pit cells of a region from the distance to pits; 0
             counts the cells.
     """
 
@@ -139,14 +139,14 @@ class MarbleWeights:
     hazard_points: int = 0
 
 
-#: The paper's where it gives them. The temperature is a share of what standing still would cost: the paper's 0.2 leaves the
-#: unit of cost open, and with any fixed one, a plan that is careful far from the goal cannot tell millimetres near it.
-#: The share was chosen on the six maps and confirmed on their mirrored variants.
+#: The paper's where it gives them. The temperature is a fraction of the cost of standing still: the paper's 0.2 leaves the
+#: unit of cost open, and with any fixed unit, a plan that is careful far from the goal cannot resolve millimetres near it.
+#: The fraction was chosen on the six maps and confirmed on their mirrored variants.
 PLANNER = PlannerSettings(horizon=6, samples=4096, temperature=0.04)
 
 
 def marble_params(task: Marble, gain: float, weights: MarbleWeights | None = None) -> Params:
-    """Model and cost of one map. A way that a marble can travel leads neither through walls nor through pits."""
+    """Model and cost of one map. Distances to the goal are along paths that avoid walls and pits."""
     grid = task.strata.require_grid()
     goal = np.unravel_index(task.strata.goal_cell(), grid.shape)
     passable = (task.strata.labels != INFEASIBLE) & ~task.strata.pit_cells
@@ -155,7 +155,7 @@ def marble_params(task: Marble, gain: float, weights: MarbleWeights | None = Non
     corrects = task.correction is not None
     weighed = weights or MarbleWeights()
     chosen = weighed.final, weighed.stage, weighed.pit, weighed.speed, weighed.tilt
-    floats = map(float, chosen)  # a whole number would compile every kernel anew
+    floats = map(float, chosen)  # an int would make every kernel compile again
     return Params(*task.map.geometry, gain, task.noise, correction, corrects, field, grid.origin, grid.spacing, *floats)
 
 
@@ -182,7 +182,7 @@ def marble_planner(
         POSITION,
         noise_dims=2,
         alpha=alpha,
-        # of one step at every step, as thresholds of particles are; propagated, it covers the board
+        # the spread of one step at every step, like the thresholds of particles; propagated, it would cover the board
         gaussian_scale=np.full(settings.horizon, task.one_step_spread) if isinstance(cap.score, Mahalanobis) else None,
         simultaneous=simultaneous,
         count_particles=weights.count_particles,
@@ -214,7 +214,7 @@ def marble_planner(
 
 
 def _pit_cells(task: Marble, margin: float) -> Bools:
-    """Cells over pits that are larger by a margin (mm), (cells,)."""
+    """Cells over pits enlarged by a margin (mm), (cells,)."""
     if not margin:
         return task.strata.pit_cells
     grid = task.strata.require_grid()
@@ -225,7 +225,7 @@ def _pit_cells(task: Marble, margin: float) -> Bools:
 
 def _check_calibration(cap: Fitted, task: Marble) -> None:
     if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
-        raise CaptureError(f"the calibration was made for another map than {task.map.name}; calibrate on this one.")
+        raise CaptureError(f"the calibration was not made for the map {task.map.name}; calibrate on this map.")
     model = getattr(cap.model_, "__self__", cap.model_)
     if isinstance(model, Marble) and _beliefs(model) != _beliefs(task):
         raise CaptureError(
@@ -235,12 +235,12 @@ def _check_calibration(cap: Fitted, task: Marble) -> None:
 
 
 def _beliefs(task: Marble) -> tuple[Any, ...]:
-    """What the model of a task believes, pits and the goal aside."""
+    """The parameters of a task's model, except pits and the goal."""
     return task.model_gain, task.noise, task.correction
 
 
 def _check_state(task: Marble, state: Floats) -> None:
-    """Refuse a state (6,) that is no marble on the map."""
+    """Reject a state (6,) that is not a marble on the map."""
     if len(state) != 6 or task.map.clearance(state[[0, 2]][None])[0] < -TOLERANCE:
         raise CaptureError(
             f"the state {state.tolist()} is not a marble on the map: x, vx, y, vy, alpha, beta, clear of walls."

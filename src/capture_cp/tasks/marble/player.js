@@ -2,7 +2,7 @@
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const board = data.board, [width, height] = board.size, margin = 4;
-  const scale = 6;  // canvas pixels a millimetre
+  const scale = 6;  // canvas pixels per millimetre
   const play = document.getElementById("play"), time = document.getElementById("time");
   const stepShown = document.getElementById("step"), episodes = document.getElementById("episode");
   const panels = data.methods.map(addPanel);
@@ -119,7 +119,7 @@
     document.getElementById("legend").append(item);
   }
   const cross = document.createElement("li");
-  cross.textContent = "✕ where it went";
+  cross.textContent = "✕ after the step";
   document.getElementById("legend").append(cross);
   play.addEventListener("click", () => (timer ? stop() : start()));
   time.addEventListener("input", () => { stop(); draw(); });

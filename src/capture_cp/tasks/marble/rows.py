@@ -1,4 +1,4 @@
-"""The rows of the marble's planning table, and what is varied to see what they depend on."""
+"""The rows of the marble's planning table, and the settings that its studies vary."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from capture_cp.tasks.rows import (
 )
 from capture_cp.tasks.task import VARIED
 
-#: Chosen on mirrored maps with moved pits, for the row that has everything. Rows on the model as it is keep the paper's, so
-#: that only their regions differ from `capture`.
+#: Chosen on mirrored maps with moved pits, for the row that has everything. Rows with the uncorrected model keep the paper's
+#: settings, so that only their regions differ from `capture`.
 OURS, OUR_WEIGHTS = replace(PLANNER, temperature=0.02, elites=31), MarbleWeights(count_particles=True)
 
 ROWS: dict[str, Row] = (
@@ -32,8 +32,8 @@ ROWS: dict[str, Row] = (
     | oracle_rows(OURS, OUR_WEIGHTS)
 )
 
-#: What is certified, from slow to bold: speed and tilt cost something, which trades steps for falls. Chosen on mirrored maps
-#: with moved pits. Through the gap of Center, which is 3.6 mm wide, the board must tilt.
+#: Candidates for certification, from slow to fast: costs of speed and tilt trade steps for falls. Chosen on mirrored maps
+#: with moved pits. To pass the gap of Center, which is 3.6 mm wide, the board must tilt.
 LADDER: dict[str, dict[str, float]] = {
     "speed 60, tilt 100": {"speed": 60.0, "tilt": 100.0},
     "speed 40, tilt 100": {"speed": 40.0, "tilt": 100.0},
@@ -46,12 +46,12 @@ LADDER: dict[str, dict[str, float]] = {
 }
 
 SETTINGS = VARIED | {
-    "leaves": Setting("max_leaves", "most leaves per tree", (5, 7, 9, 20, 80), LEAVES),
+    "leaves": Setting("max_leaves", "maximum leaves per tree", (5, 7, 9, 20, 80), LEAVES),
     "horizon": Setting("horizon", "steps of the horizon", (4, 6, 8, 10), 6),
 }
 
-#: Two that a correction can learn, or cannot, and three of the model as it is. The narrowest gap, at Center, is 15.6 mm less
-#: the radius of the pits. Particles in pits count with either planner, as they do in the oracle's row.
+#: Two axes that a correction can or cannot learn, and three of the uncorrected model. The narrowest gap, at Center, is
+#: 15.6 mm minus the radius of the pits. Particles in pits count with either planner, as in the oracle's row.
 WORTH = Worth(
     axes={
         "training": Axis(

@@ -18,12 +18,12 @@ from capture_cp.tasks.marble.task import POSITION, Marble
 from capture_cp.tasks.scene import GOAL, PARTICLE, TRAIL, PlanStep, Scene, Slider, Snapshot, plan_step
 from capture_cp.tasks.task import Task
 
-#: The scene is drawn in decimetres: cameras and gizmos are made for things of about that size.
+#: The scene is drawn in decimetres, the scale that cameras and gizmos are made for.
 UNIT, MM = 10.0, 1 / MILLIMETRE
-#: How far (m) above the plate flat things are drawn, in order.
+#: Heights (m) above the plate at which flat things are drawn, in order.
 LIFT = 6e-4
 PIT = "#111111"
-#: Every which pixel of the picture is also a tile on the board.
+#: Spacing of the pixels that are also drawn as tiles on the board.
 TILE = 3
 #: Bounds of a state's velocities and tilts.
 STATE_BOUNDS: Floats = np.array([np.inf, dynamics.MAX_SPEED, np.inf, dynamics.MAX_SPEED, *2 * [dynamics.MAX_TILT]])
@@ -44,7 +44,7 @@ class MarbleScene(Scene):
     # -- states and plans ---------------------------------------------------------------------------------------------
 
     def first_look(self) -> tuple[Floats, Floats]:
-        """The marble off its start, rolling towards the middle of a tilted board: a region that can be seen."""
+        """The marble away from its start, rolling towards the centre of a tilted board, where its region is visible."""
         state = self.task.starts(1)[0]
         towards = self.size / 2 - state[POSITION]
         state[[1, 3]] = 0.2 * towards / max(float(np.linalg.norm(towards)), MILLIMETRE)
@@ -62,7 +62,7 @@ class MarbleScene(Scene):
     def ahead(
         self, cap: Capture, state: Floats, plan: Floats, alpha: float, seed: int, recorded: Floats | None = None
     ) -> list[PlanStep]:
-        """As the planner's rollout: a Gaussian is one marble without noise, with the spread of one step at every step."""
+        """As in the planner's rollout: a Gaussian is one marble without noise, with the spread of one step at every step."""
         if not isinstance(cap.score, Mahalanobis):
             return super().ahead(cap, state, plan, alpha, seed, recorded)
         covariance, states, steps = self.task.one_step_spread**2 * np.eye(2)[None], state[None], []
@@ -76,7 +76,7 @@ class MarbleScene(Scene):
             steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, prediction=prediction), count=h == 0))
         return steps
 
-    # -- what the page offers -----------------------------------------------------------------------------------------
+    # -- controls of the page -----------------------------------------------------------------------------------------
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
@@ -138,7 +138,7 @@ class MarbleScene(Scene):
         self._on_board("trail", snapshot.trail[:, POSITION], TRAIL, 1.2e-3, 3 * LIFT)
 
     def _tiles(self, snapshot: Snapshot) -> tuple[Floats, Floats]:
-        """Middles (n, 2) and colours (n, 3) of the pixels that regions cover, thinned out."""
+        """Centres (n, 2) and colours (n, 3) of the pixels that regions cover, thinned out."""
         some, rest = slice(TILE // 2, None, TILE), np.zeros(2)
         ground = self.canvas.ground(rest)[1][some, some]
         picture = self.painted(snapshot, snapshot.first_plan)[some, some]
@@ -146,18 +146,18 @@ class MarbleScene(Scene):
         return self.canvas.points(some, some, rest)[covered.ravel()], picture[covered].astype(np.float64)
 
     def _on_board(self, name: str, points: Floats, colours: Any, size: float, lift: float, shape: str = "circle") -> None:
-        """Points (n, 2) of the board, so far above it."""
+        """Draw points (n, 2) of the board, at a height above it."""
         high = np.column_stack([points - self.size / 2, np.full(len(points), lift)]) * UNIT
         self.point_cloud(f"plate/{name}", high, colours, size * UNIT, shape)
 
     # -- pictures -----------------------------------------------------------------------------------------------------
 
     def corners(self) -> tuple[Floats, Floats]:
-        """Those of the board."""
+        """Corners of the board."""
         return np.zeros(2), self.size
 
     def furnish_space(self, canvas: Canvas, picture: Picture) -> None:
-        """Pits and goal."""
+        """Draw pits and goal."""
         map = self.task.map
         for pit in map.pits:
             canvas.circle(picture, np.array(pit) * MILLIMETRE, map.pit_radius * MILLIMETRE, PIT, inside=0.25)

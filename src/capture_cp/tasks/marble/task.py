@@ -43,15 +43,15 @@ OUTCOMES = {dynamics.AT_GOAL: "success", dynamics.FELL: "fell"}
 GRID_POSITIONS = 8
 #: Draws of the true system per input of the calibration design.
 DRAWS = 2
-#: Leaves of the tree that planning calibrates: the paper gives no number. With this one its volume ratios and its planning
-#: table are met best; five give the same, and from nine on the tree without strata fails on Bottom Left.
+#: Leaves of the tree for planning: the paper gives no number. This one reproduces its volume ratios and its planning table
+#: best; five give the same, and from nine on the tree without strata fails on Bottom Left.
 LEAVES = 7
-#: Transitions that correct the model.
+#: Transitions used to correct the model.
 TRAINING = 20_000
-#: A grid position in collision is moved out if that takes at most this (m), about half a wall and the marble's radius.
+#: A grid position in collision is moved out if the distance is at most this (m), about half a wall and the marble's radius.
 FARTHEST_MOVE = 11e-3
-#: Control steps in which the brake means to take the speed away. With one it is a little quicker where the model is right,
-#: and overshoots for seconds where the true marble accelerates twice as hard.
+#: Control steps in which the brake aims to remove the speed. One step is slightly faster where the model is right, and
+#: overshoots for seconds where the true marble accelerates twice as hard.
 BRAKING_STEPS = 2
 
 
@@ -63,17 +63,17 @@ class Marble(Task):
         map: walls, pits, start and goal.
         absorb: whether pits and the goal stop the marble, as they do in closed loop, or count as floor, as in the paper's
             calibration data, whose grid of start positions includes the pits. A marble that never moves scores zero, so
-            that thresholds calibrated on traps are too small.
-        model_gain: acceleration that the approximate model believes in; the true system has twice the default.
-        correction: what the approximate model adds to its acceleration, (4, 9): the mean over a step on both axes, then how
-            much it grows each substep; coefficients of state and action, and an offset. See `corrected`.
+            thresholds calibrated with absorbing pits are too small.
+        model_gain: acceleration gain of the approximate model; the true system has twice the default.
+        correction: acceleration that a corrected model adds, (4, 9): the mean over a step on both axes, then its growth
+            per substep; coefficients of state and action, and an offset. See `corrected`.
         design: inputs of calibration transitions, the paper's grid or random ones.
-        test_design: test inputs, by default as for calibration.
-        true_gain: acceleration of the true system.
-        noise: standard deviation of the noise on actions, of the true system and of the model alike.
-        training: transitions that the corrected model learns from; with none it is the model as it is.
+        test_design: test inputs, by default the same as for calibration.
+        true_gain: acceleration gain of the true system.
+        noise: standard deviation of the noise on actions, in the true system and in the model.
+        training: transitions that the corrected model learns from; 0 leaves the model uncorrected.
         training_drag: drag of the system that these transitions come from.
-        drag: share of its speed that the true marble loses at the beginning of every control step.
+        drag: fraction of its speed that the true marble loses at the beginning of every control step.
     """
 
     name = "marble"
@@ -118,7 +118,7 @@ class Marble(Task):
     ) -> tuple[Floats, Ints]:
         """Next states (n, 6) and outcomes (n,) of a control step; `noise` (n, 2) is added to the actions (n, 2).
 
-        `extra` (n, 4) is an acceleration beside that of the tilt, see `dynamics.step`.
+        `extra` (n, 4) is an acceleration in addition to that of the tilt, see `dynamics.step`.
         """
         n = len(states)
         state = finite_array("states", states, (n, 6), "(n, 6)")
@@ -136,7 +136,7 @@ class Marble(Task):
         return self.step(states, actions, noise, self.model_gain, extra)[0]
 
     def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
-        """Next states (n, 6) by the approximate model, with noise of its own."""
+        """Next states (n, 6) by the approximate model, with its own noise."""
         return self.believed_step(states, actions, self.noise * rng.standard_normal((len(states), 2)))
 
     def true_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
@@ -154,8 +154,8 @@ class Marble(Task):
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
         """`draws` next positions of the true system for each input X (n, 8): (n, draws, 2).
 
-        Row i draws its noise from stream `first + i` of the seed, from number `first_draw` on: the same outcomes whatever
-        the number of threads, and however rows and draws are batched.
+        Row i draws its noise from stream `first + i` of the seed, from number `first_draw` on: outcomes depend neither on
+        the number of threads nor on how rows and draws are batched.
         """
         states, actions = np.ascontiguousarray(self._slowed(X[:, :6])), np.ascontiguousarray(X[:, 6:])
         how = self.true_gain, self.noise, self.absorb, self.map.geometry
@@ -184,7 +184,7 @@ class Marble(Task):
 
     def oracle(self) -> Marble:
         if self.drag:
-            raise CaptureError("the marble's model has no drag; an oracle of a true system with drag is not at hand.")
+            raise CaptureError("the marble's model has no drag; there is no oracle of a true system with drag.")
         return replace(self, model_gain=self.true_gain, correction=None)
 
     def with_correction(self, correction: Any) -> Marble:
@@ -222,7 +222,7 @@ class Marble(Task):
         return DRAWS * len(self._grid_inputs())
 
     def transitions(self, n: int, rng: np.random.Generator) -> Transitions:
-        """n transitions from random inputs, drawn as many at once as the paper's grid has."""
+        """n transitions from random inputs, drawn in batches of the size of the paper's grid."""
         logs: list[Transitions] = []
         while sum(map(len, logs)) < n:
             logs.append(self.design_transitions("random", 1, rng))
@@ -230,7 +230,7 @@ class Marble(Task):
         return self.as_transitions(X, Y)
 
     def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
-        """Two transitions for each input of the design, or n drawn of them, in their order."""
+        """Two transitions for each input of the design, or n of them at random, in order."""
         here = self.seed_here(seed)
         data = self.design_transitions(self.design, DRAWS, stream(here, CALIBRATION))
         return data if n is None else data.rows(np.sort(stream(here, "subsets").permutation(len(data))[:n]))
@@ -241,7 +241,7 @@ class Marble(Task):
         return TestSet(X, partial(self.outcomes, seed=here))
 
     def design_inputs(self, design: Design, rng: np.random.Generator) -> Floats:
-        """State-action pairs (n, 8): the paper's Cartesian grid, or as many drawn uniformly over what is feasible."""
+        """State-action pairs (n, 8): the paper's Cartesian grid, or as many drawn uniformly over the feasible space."""
         known_name("design", design, get_args(Design))
         grid = self._grid_inputs()
         return grid if design == "grid" else self.inputs(len(grid), rng)
@@ -263,7 +263,7 @@ class Marble(Task):
         return np.asarray(moved[np.linalg.norm(moved - wanted, axis=1) <= FARTHEST_MOVE])
 
     def inputs(self, n: int, rng: np.random.Generator) -> Floats:
-        """State-action pairs (n, 8) drawn uniformly over what is feasible."""
+        """State-action pairs (n, 8) drawn uniformly over the feasible space."""
         positions = np.empty((0, 2))
         while len(positions) < n:
             tried = rng.random((n, 2)) * np.array(self.map.size) * MILLIMETRE
@@ -299,7 +299,7 @@ class Marble(Task):
 
     @property
     def in_closed_loop(self) -> Marble:
-        """The same with pits and a goal that stop the marble."""
+        """The same task with pits and a goal that stop the marble."""
         return replace(self, absorb=True)
 
     @property
@@ -309,18 +309,18 @@ class Marble(Task):
     def brake(self, states: Floats) -> Floats:
         """Motor speeds (n, 2) that tilt the board against the marble's velocity, and level it as the marble stops.
 
-        The tilt aimed at takes away, within two steps and as far as the board can tilt, the speed that is left after a step
-        of the present tilt. Each axis by itself, by the model's acceleration.
+        The target tilt removes, within two steps and as far as the board can tilt, the speed that remains after a step of
+        the present tilt, for each axis separately and by the model's acceleration.
         """
         given = finite_array("states", states, (None, 6), "(n, 6)")
         speed, tilt, duration = given[:, [1, 3]], given[:, 4:], 1.0 / self.rate
-        change = -duration * self._acceleration  # of the speed, by a step of one radian
+        change = -duration * self._acceleration  # change of speed in a step at one radian
         wanted = np.clip(-(speed + change * tilt) / (BRAKING_STEPS * change), -dynamics.MAX_TILT, dynamics.MAX_TILT)
         return np.clip((wanted - tilt) / duration, -self.bounds, self.bounds)
 
     @property
     def _acceleration(self) -> Floats:
-        """How hard the model's marble accelerates against the tilt of either axis, per radian: (2,)."""
+        """Acceleration of the model's marble against the tilt of either axis, per radian: (2,)."""
         learnt = np.zeros(2) if self.correction is None else np.array([self.correction[0][4], self.correction[1][5]])
         return self.model_gain * dynamics.ROLLING - learnt
 
@@ -361,7 +361,7 @@ class Marble(Task):
     def check_episode(self, episode: Episode) -> None:
         super().check_episode(episode)
         if (self.map.clearance(episode.states[:, POSITION]) < -TOLERANCE).any():
-            raise CaptureError(f"the episode leads through walls of {self.map.name}; it was recorded on another map.")
+            raise CaptureError(f"the episode passes through walls of {self.map.name}; it was recorded on another map.")
 
     # -- pictures -----------------------------------------------------------------------------------------------------
 

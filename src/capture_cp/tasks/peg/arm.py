@@ -15,34 +15,34 @@ from capture_cp.base.checks import Floats
 from capture_cp.tasks.peg.mjcf import FLOOR, arm_model
 from capture_cp.tasks.peg.simulator import PegSystem
 
-#: From the flange to the middle of the peg, which the fingers hold by its upper half (m).
+#: From the flange to the centre of the peg, whose upper half the fingers hold (m).
 GRIP = 0.115
-#: Where the arm stands, behind the hole (m). All of REACH is then 9 degrees or more from the limits of the joints.
+#: Position of the arm's base, behind the hole (m). All of REACH is then 9 degrees or more from the joint limits.
 BASE = -0.52
-#: Where the controller's inertia is taken: above the hole, upright.
+#: Pose at which the controller's inertia is computed: above the hole, upright.
 WORKING_POSE: Floats = np.array([0.0, 0.025, 0.0])
 #: The joints that move the peg in the plane of the hole, and the one that turns the hand about the peg.
 SHOULDER, ELBOW, WRIST, HAND = 1, 3, 5, 6
-#: How much more stiffly the joints that would leave the plane are held: friction must not keep the peg off it.
+#: Stiffness factor of the joints that would leave the plane: friction must not push the peg off it.
 HOLD = 16.0
 
 
 @cache
 def panda() -> dict[str, Any]:
-    """The arm's published numbers."""
+    """The arm's published parameters."""
     text = resources.files("capture_cp.tasks.peg").joinpath("panda.json").read_text(encoding="utf-8")
     numbers: dict[str, Any] = json.loads(text)
     return numbers
 
 
 class ArmSystem(PegSystem):
-    """Seven joints under operational-space control, without gravity, the peg rigidly in the hand.
+    """Seven joints under operational-space control, without gravity, the peg fixed in the hand.
 
     In the plane the arm has as many joints as a pose has numbers, so the operational-space law
-    τ = Jᵀ Λ (ω² (c* - c) - 2 ω ċ), with the inertia Λ = (J M⁻¹ Jᵀ)⁻¹ that the peg feels, is the joint law
+    τ = Jᵀ Λ (ω² (c* - c) - 2 ω ċ), with the inertia Λ = (J M⁻¹ Jᵀ)⁻¹ at the peg, is the joint law
     τ = M (ω² (q* - q) - 2 ω q̇) up to the curvature of a move of millimetres. The other joints are held by the same law, more
     stiffly. With M = L Lᵀ, taken at the working pose, it needs no callback: MuJoCo drives seven tendons, the columns of L,
-    each like a unit mass. There are no torque limits: so stiff a controller asks for tens of times what the real arm has.
+    each like a unit mass. There are no torque limits: such a stiff controller needs tens of times the real arm's torque.
     """
 
     name = "arm"
@@ -56,7 +56,7 @@ class ArmSystem(PegSystem):
         return self._mujoco.MjModel.from_xml_string(arm_model(self.settings, panda(), BASE, GRIP, self._shape))
 
     def _gains(self, model: Any) -> Floats:
-        """The controller's inertia (7, 7): that of the joints at the working pose, in the plane and across it apart."""
+        """The controller's inertia (7, 7): that of the joints at the working pose, in the plane and across it separately."""
         data, inertia = self._mujoco.MjData(model), np.empty((7, 7))
         data.qpos[:] = self._joints(WORKING_POSE)
         self._mujoco.mj_forward(model, data)

@@ -1,4 +1,4 @@
-"""The peg's approximate model with its bias learnt away: how far it moves, and how much it rubs where it touches."""
+"""The peg's approximate model with a learnt correction of its displacement and of its friction in contact."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from capture_cp.tasks.peg.task import Peg
 
 
 class Correction(NamedTuple):
-    """What is added to the model.
+    """The correction of the model.
 
     Attributes:
-        move: rows of a (3, 4) matrix: what the move along x, z and theta becomes, linear in the believed one, offset last.
-        friction: length by which a move along a wall is held back for every length that it is pressed into the wall.
+        move: rows of a (3, 4) matrix: the corrected move along x, z and theta, linear in the predicted one, offset last.
+        friction: length by which a move along a wall is reduced for every length that it is pressed into the wall.
     """
 
     move: tuple[tuple[float, ...], ...] = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
@@ -30,18 +30,18 @@ class Correction(NamedTuple):
 
 
 NO_CORRECTION = Correction()
-FEWEST = 100  # transitions to learn from
+FEWEST = 100  # minimum number of transitions
 AWAY = 1e-2  # m above the rim, out of reach of a control step
 MOST_FRICTION = 2.0
 _TRIES = 20  # poses drawn for each that is kept
-_PARTICLES = 256  # behind each believed move
+_PARTICLES = 256  # per predicted move
 _CLOUD = 32  # particles of a score
 _LENGTH, _ANGLE = float(ACTION_UNIT[0]), float(ACTION_UNIT[2])
 
 
 @njit(cache=True)
 def corrected_move(pose, action, noise, move, friction, params):
-    """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta. `move` (3, 4) is a correction's."""
+    """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta. `move` (3, 4) is that of a correction."""
     a, b, c = (
         disturbed(action[0], noise[0], params),
         disturbed(action[1], noise[1], params),
@@ -65,7 +65,7 @@ def _step_all(X, noise, move, friction, params):
 
 
 class CorrectedModel(PegModel):
-    """The model c' = c + C (clip(a + ε), 1), contacts and friction considered: disturbances are corrected as actions are."""
+    """The model c' = c + C (clip(a + ε), 1) with contacts and friction: disturbances are corrected as actions are."""
 
     def __init__(self, settings: PegSettings, correction: Correction, device: Device = "cpu") -> None:
         super().__init__(settings, device)
@@ -109,12 +109,12 @@ def recorded_correction(task: Peg, given: Any) -> CorrectedPeg:
 
 
 def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> CorrectedPeg:
-    """The task with a model that has learnt, from true transitions of its own, how far it moves and how much it rubs.
+    """The task with a model whose displacement and friction were learnt from separate true transitions.
 
-    - A linear regressor learns what the model's mean move misses, from transitions that start too high above the rim to
-      meet anything: contact would look like a bias. It corrects the move that is asked for, so that walls stop a corrected
-      peg as they stop any other.
-    - Then a coefficient of friction is chosen, with which the particles fit transitions in contact best, by energy score.
+    - A linear regressor learns the error of the model's mean move, from transitions that start too high above the rim to
+      meet anything: contact would look like a bias. It corrects the commanded move, so that walls stop a corrected peg
+      like any other.
+    - Then the coefficient of friction is chosen with which the particles fit transitions in contact best, by energy score.
 
     `transitions` are used for each of the two.
     """
@@ -148,7 +148,7 @@ def _learnt_friction(task: Peg, move: tuple[tuple[float, ...], ...], n: int, rng
     unit = np.array([1.0, 1.0, task.settings.radius])
 
     def energy(friction: float) -> float:
-        """Mean distance of particles from what happened, less half of that from each other: least for the true law."""
+        """Mean distance of particles from the outcome, less half of that from each other: smallest for the true law."""
         cloud = unit * _step_all(log.X, noise, np.array(move), friction, params)
         apart = np.linalg.norm(cloud[:, ::2] - cloud[:, 1::2], axis=2).mean()
         return float(np.linalg.norm(cloud - unit * log.Y[:, None], axis=2).mean() - 0.5 * apart)
@@ -166,7 +166,7 @@ def _in_the_air(task: Peg, n: int, rng: np.random.Generator) -> Floats:
     high = poses[lowest > AWAY][:n]
     if len(high) < n:
         raise CaptureError(
-            f"the grid has too little room above a peg of {1e3 * task.settings.peg_length:.0f} mm to learn a correction in "
-            "the air; use a shorter peg, or the model as it is."
+            f"the grid has too little space above a peg of {1e3 * task.settings.peg_length:.0f} mm to learn a correction in "
+            "free space; use a shorter peg, or the uncorrected model."
         )
     return np.hstack([high, rng.uniform(-task.settings.bound, task.settings.bound, size=(n, 3))])

@@ -29,7 +29,7 @@ FEATURES = ("v1", "v2", "v3", "v4", "e1", "e2", "e3", "e4")
 REGIMES = ("free", "point", "edge", "other")
 _POSES = "(n, 3): x, z, theta in metres and radians"
 _JITTERS = 8
-#: Fewer poses take longer to copy to a GPU than to look at.
+#: Fewer poses take longer to copy to a GPU than to process.
 MANY_POSES = 2048
 
 
@@ -69,8 +69,8 @@ def codes_of_cells(origin, spacing, shape, trim, g):
 class PegStrata(GriddedStrata):
     """Strata of the peg: one for each contact fingerprint (v1..v4, e1..e4) that occurs on the grid, free space first.
 
-    The index of a pose is computed from the pose itself, on and off the grid: the cell that holds it may be infeasible just
-    where contact matters. A fingerprint so rare that no cell has it counts as the nearest that does occur: fewest bits
+    The index of a pose is computed from the pose itself, on and off the grid: the cell that contains it may be infeasible
+    exactly where contact matters. A fingerprint so rare that no cell has it counts as the nearest that occurs: fewest bits
     changed, then most contacts in common, then the lower number. Cells, and so regions, end where the grid does.
 
     Args:
@@ -78,12 +78,12 @@ class PegStrata(GriddedStrata):
         trim: length (m) by which the segment inside a tube is cut at both ends. 0 is the paper's definition, with about a
             dozen strata; 1.5e-3 distinguishes a peg in the hole from one that lies flush on the rim.
         grid: cells of the space, the paper's by default.
-        device: where fingerprints are computed, "cpu", "cuda" or "auto"; a few poses are left to the processor.
+        device: where fingerprints are computed, "cpu", "cuda" or "auto"; small batches are always computed on the CPU.
 
     Attributes:
         codes: fingerprint of each stratum as a number, bit i for FEATURES[i], (M,).
         features: the same as bits, (M, 8).
-        stratum_of_code: stratum of every fingerprint, and last of what is infeasible, (257,).
+        stratum_of_code: stratum of every fingerprint, with the infeasible one last, (257,).
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class PegStrata(GriddedStrata):
         return np.asarray(_codes_of(given, self.trim, self.shape))
 
     def _codes_of_cells(self, grid: Grid) -> Codes:
-        if self.device == "cuda":  # sooner computed than read
+        if self.device == "cuda":  # faster to compute than to read
             from capture_cp.tasks.peg import cuda
 
             return cuda.codes_of_cells(grid.origin, grid.spacing, grid.shape, self.trim, self.shape)
@@ -126,7 +126,7 @@ class PegStrata(GriddedStrata):
 
     @cached_property
     def regimes(self) -> tuple[str, ...]:
-        """Regime of each stratum as the paper's Table 3 reports it, one of REGIMES: (M,)."""
+        """Regime of each stratum as reported in the paper's Table 3, one of REGIMES: (M,)."""
         return tuple(_regime(bits[:4], bits[4:]) for bits in _bits(self.codes))
 
     # -- the goal -----------------------------------------------------------------------------------------------------
@@ -159,10 +159,10 @@ class PegStrata(GriddedStrata):
     # -- starts -------------------------------------------------------------------------------------------------------
 
     def sample_starts(self, n: int, rng: np.random.Generator, margin: float = 1.5) -> Floats:
-        """Poses (n, 3) for calibration: a stratum, a cell of it and a place in the cell, each drawn uniformly.
+        """Poses (n, 3) for calibration: a stratum, one of its cells and a position in the cell, each drawn uniformly.
 
-        A place that is not of the cell's stratum is drawn again, a few times, before the cell's centre serves. All stay
-        `margin` times the largest action inside the grid; strata that occur only nearer to its end are left out.
+        A position outside the cell's stratum is drawn again, a few times, before the cell's centre is used. All stay
+        `margin` times the largest action inside the grid; strata that occur only nearer to its edge are left out.
         """
         grid, inner = self.require_grid(), self._inner_cells(margin)
         stratum = rng.integers(len(inner), size=whole_number("n", n, 1))
@@ -195,12 +195,12 @@ class PegStrata(GriddedStrata):
         if margin < 0 or (lower > upper).any():
             raise CaptureError(
                 f"margin is {margin!r} times a bound of {self.settings.bound!r} (mm, mm, degrees); expected at least 0, "
-                "and so small that some of the grid is left inside."
+                "and small enough to leave some of the grid inside."
             )
         return lower, upper
 
     def _inner_cells(self, margin: float) -> list[Ints]:
-        """Cells, stratum by stratum, that lie wholly in the inner box."""
+        """Cells, by stratum, that lie entirely in the inner box."""
         grid = self.require_grid()
         lower, upper = self._inner_box(margin)
         inside = np.ones(grid.shape, dtype=bool)
@@ -226,9 +226,9 @@ def _nearest_codes(codes: Ints) -> Ints:
 
 
 def _regime(vertices: Bools, edges: Bools) -> str:
-    """Free, point (one vertex, or one bare edge), edge (two adjacent vertices and what joins them), or other.
+    """Free, point (one vertex, or one edge alone), edge (two adjacent vertices and the edges that meet them), or other.
 
-    An edge counts as the vertex's own if it ends there: the paper's tubes reach around every vertex that touches.
+    An edge counts as part of a vertex contact if it ends there: the paper's tubes extend around every touching vertex.
     """
     touching = np.flatnonzero(vertices)
     own = np.zeros(4, dtype=bool)
@@ -243,13 +243,13 @@ def _regime(vertices: Bools, edges: Bools) -> str:
     return "edge" if own.sum() == 3 and edges[between] else "other"
 
 
-# -- kept on disk -----------------------------------------------------------------------------------------------------------
+# -- disk cache -------------------------------------------------------------------------------------------------------------
 
 
 def _cached_codes(grid: Grid, trim: float, shape: Shape) -> Codes:
-    """Fingerprint of every cell, -1 where infeasible: (cells,); from disk if they were computed before.
+    """Fingerprint of every cell, -1 where infeasible: (cells,); read from disk if computed before.
 
-    The file's name says what it was computed from, its checksum that it is whole; anything else is computed again.
+    The file's name identifies its inputs, and its checksum that it is complete; otherwise it is computed again.
     """
     content = (grid.shape, grid.origin.tolist(), grid.spacing.tolist(), trim, tuple(shape))
     digest = hashlib.sha256(repr(content).encode())
@@ -264,7 +264,7 @@ def _cached_codes(grid: Grid, trim: float, shape: Shape) -> Codes:
             with written_whole(file) as temporary:
                 temporary.write_bytes(serialise({"codes": codes}, {"sha256": _checksum(codes)}))
         except (OSError, CaptureError):
-            pass  # a folder that cannot be written costs a second each time, no more
+            pass  # without a writable folder they are computed each time, in about a second
     return codes
 
 

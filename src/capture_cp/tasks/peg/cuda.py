@@ -1,7 +1,7 @@
-"""The peg on a GPU: fingerprints and the approximate model, a thread each.
+"""The peg on a GPU: fingerprints and the approximate model, one thread each.
 
-The kernels call the functions that the processor's loops call; noise comes from the same normals.
-Import this only when a GPU is asked for.
+The kernels call the functions of the CPU loops, with the same normals as noise.
+Import this only when a GPU is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from capture_cp.tasks.peg.model import ModelParams
 
 
 class _Kept(threading.local):
-    """What a thread of this process keeps on the GPU: buffers, and its stream."""
+    """GPU data kept by a thread of this process: buffers, and its stream."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, Any] = {}
@@ -37,7 +37,7 @@ _kept = _Kept()
 
 
 def buffer(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
-    """An array on the GPU that the next call of this name gets again: allocating takes longer than most kernels."""
+    """A GPU array that the next call with this name reuses: allocation takes longer than most kernels."""
     arrays = _kept.arrays
     if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != dtype:
         arrays[name] = cuda.device_array(shape, dtype)
@@ -52,13 +52,13 @@ def uploaded(name: str, array: Any) -> Any:
 
 
 def start(kernel: Any, n_blocks: int, *arguments: Any) -> None:
-    """Start a kernel that rounds as the processor does, after what was started before on the stream."""
+    """Start a kernel that rounds as the CPU does, after earlier work on the stream."""
     with unfused():
         kernel[n_blocks, THREADS, _kept.stream](*arguments)
 
 
 def fetched(array: Any) -> Any:
-    """A NumPy copy of a buffer, once everything started on the stream is done."""
+    """A NumPy copy of a buffer, after all work on the stream is done."""
     there = array.copy_to_host(stream=_kept.stream)
     _kept.stream.synchronize()
     return there
@@ -106,7 +106,7 @@ def codes_of_cells(origin: Floats, spacing: Floats, shape: tuple[int, ...], trim
 
 @exact_kernel
 def step_particles(X, noise, move, friction, params):
-    """Particles of inputs X (n, 6), in the place of the standard normals (n, L, 3) that disturb them."""
+    """Particles of inputs X (n, 6), written over the standard normals (n, L, 3) that disturb them."""
     particles = noise.shape[1]
     number = cuda.grid(1)
     if number < X.shape[0] * particles:

@@ -1,7 +1,7 @@
-"""Transitions of the peg by the ten thousand: simulated in parts, kept on disk, never simulated twice.
+"""Large sets of peg transitions: simulated in parts, cached on disk, never simulated twice.
 
-Part i of a data set depends on the configuration, the seed and i alone: not on threads, nor on how many parts there are, so
-that fewer transitions are always the first of more.
+Part i of a data set depends only on the configuration, the seed and i, not on threads or on the number of parts: a smaller
+set is always the beginning of a larger one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.task import Peg
 from capture_cp.tasks.task import CALIBRATION
 
-#: Transitions a part; it also fixes which random numbers they get, so it is no setting.
+#: Transitions per part; it also determines which random numbers they get, so it is not a setting.
 PART = 5000
-#: What the numbers come from: the geometry of starts and landings, the scene and its controllers.
+#: Files that determine the numbers: the geometry of starts and landings, the scene and its controllers.
 _SOURCES = (
     *("cspace.py", "data.py", "geometry.py", "model.py", "settings.py", "task.py"),
     *("arm.py", "mjcf.py", "panda.json", "planar.py", "simulator.py"),
@@ -54,14 +54,14 @@ def peg_data(
     folder: Pathlike | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> PegData:
-    """n transitions of the task's true system, from disk where they were simulated before.
+    """n transitions of the task's true system, from disk if they were simulated before.
 
     Args:
         seed: same seed, same transitions.
-        purpose: CALIBRATION or TEST, which never share random numbers.
-        threads: of the simulator, by default all cores; the transitions do not depend on them.
-        folder: where to keep them, by default the user's cache. Stopped halfway, the same call goes on from there.
-        advance: called with the number of transitions done, a part at a time.
+        purpose: CALIBRATION or TEST, which use independent random numbers.
+        threads: threads of the simulator, by default all cores; the transitions do not depend on them.
+        folder: where to store them, by default the user's cache. After an interruption, the same call continues.
+        advance: called with the number of finished transitions after each part.
     """
     n, seed = whole_number("n", n, 1), whole_number("seed", seed, 0)
     system = task.true_system(threads)
@@ -83,7 +83,7 @@ def peg_data(
 
 
 def _simulate(task: Peg, system: PegSystem, rows: int, random: Callable[[str], np.random.Generator]) -> Part:
-    """The first rows of one part; starts and noise have streams of their own, so that a shorter part is a beginning."""
+    """The first rows of one part; starts and noise have separate streams, so that a shorter part is a beginning."""
     X = task.inputs(PART, random("starts"))[:rows]
     Y, pushed_out = task.landings(X, random("noise"), system)
     return X, Y, pushed_out
@@ -102,9 +102,7 @@ def _made_folder(parent: Path, name: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CaptureError(
-            f"cannot keep transitions in {parent}: {error.strerror}; choose a folder that can be written to."
-        ) from None
+        raise CaptureError(f"cannot store transitions in {parent}: {error.strerror}; choose a writable folder.") from None
     return folder
 
 
@@ -116,7 +114,7 @@ def _write(file: Path, part: Part, fingerprint: str) -> None:
 
 
 def _read(file: Path, fingerprint: str) -> Part | None:
-    """A part from disk; None if it is missing or damaged, and is to be simulated again."""
+    """A part from disk; None if it is missing or damaged and must be simulated again."""
     try:
         with safe_open(file, "numpy") as stored:
             about, X, Y = stored.metadata() or {}, stored.get_tensor("X"), stored.get_tensor("Y")

@@ -33,9 +33,9 @@ OUTCOMES, STARTS = 100, 50
 NEAR_SLICE = 1.0  # degrees
 #: Opacity of the strata behind a region, and of its cells.
 FEASIBLE_SHADE, REGION_SHADE = 0.15, 0.85
-VIEW = 6.0  # mm around what is shown of a region
+VIEW = 6.0  # mm around the visible part of a region
 STEPS_SHOWN = (5, 10, 15)
-WARM_UP = 8  # control steps over which the plan settles, before it is shown
+WARM_UP = 8  # control steps before the plan is shown, so that it settles
 MM = 1e3
 
 
@@ -93,7 +93,7 @@ class PegDrawing(Drawing):
         return Slices(self.task, [REGIME_COLOURS[regime] for regime in self.task.strata.regimes], MM)
 
     def draw_spaces(self, file: Path) -> None:
-        """The peg as low as it goes over the hole at several angles, and the slice of the configuration space for each."""
+        """The peg as low as possible over the hole at several angles, and the slice of the configuration space for each."""
         plt, slices = pyplot(), self.slices
         figure, panels = plt.subplots(2, len(ANGLES), figsize=(2.5 * len(ANGLES), 5.6), layout="constrained", sharey="row")
         for (above, below), angle in zip(panels.T, ANGLES):
@@ -103,10 +103,10 @@ class PegDrawing(Drawing):
             above.set(title=f"θ = {angle}°", xlim=(-30, 30), ylim=(-26, 54), xticks=[])
             slices.draw(below, slices.layer(lowest), 0.8)
             below.plot(*(lowest[:2] * MM), ".", color="black")
-            below.set(xlabel="x of the middle (mm)")
+            below.set(xlabel="x of the centre (mm)")
         self.draw_marks(panels[1][ANGLES.index(0)])
         panels[0][0].set_ylabel("workspace, z (mm)")
-        panels[1][0].set_ylabel("slice, z of the middle (mm)")
+        panels[1][0].set_ylabel("slice, z of the centre (mm)")
         _regime_legend(
             figure, [("*", "white", "goal"), (".", "black", "pose drawn above"), ("s", WALL_COLOUR, "infeasible")]
         )
@@ -114,7 +114,7 @@ class PegDrawing(Drawing):
         plt.close(figure)
 
     def draw_contacts(self, landings: Floats, file: Path) -> None:
-        """One landing (of n, 3) of every stratum among them, with its fingerprint and the regime it is reported in."""
+        """One landing (of n, 3) per stratum, with its fingerprint and its regime."""
         plt, strata = pyplot(), self.task.strata
         labels = strata.index(landings)
         found = [m for m in range(len(strata.names)) if (labels == m).any()]
@@ -154,7 +154,7 @@ class PegDrawing(Drawing):
         plt.close(figure)
 
     def draw_landing_regions(self, caps: Mapping[str, Capture], test: Transitions, alpha: float, file: Path) -> None:
-        """Regions of every method for one landing of each regime, in the slice of the landing's own angle."""
+        """Regions of every method for one landing of each regime, in the slice at the landing's angle."""
         task, slices, rows = self.task, self.slices, self._landings(test)
         figure, panels = method_panels(list(caps), len(rows))
         for line, (regime, i) in zip(panels, rows.items()):
@@ -169,8 +169,8 @@ class PegDrawing(Drawing):
                 self._show_outcomes(axis, after, layer)
                 axis.set(xlim=xlim, ylim=ylim, xticks=[], yticks=[])
                 axis.set_xlabel(f"{len(region.cells()):,} cells", fontsize=8)
-            line[0].set_ylabel(f"lands: {regime}, θ = {np.degrees(test.Y[i, 2]):.1f}°", fontsize=8)
-        figure.suptitle(f"Regions at {1 - alpha:.0%}: their cells in the slice of one landing's angle")
+            line[0].set_ylabel(f"outcome: {regime}, θ = {np.degrees(test.Y[i, 2]):.1f}°", fontsize=8)
+        figure.suptitle(f"Regions at {1 - alpha:.0%}: their cells in the slice at one landing's angle")
         marks = [
             ("s", INFEASIBLE_COLOUR, "infeasible, in the region"),
             ("s", WALL_COLOUR, "infeasible"),
@@ -183,7 +183,7 @@ class PegDrawing(Drawing):
         pyplot().close(figure)
 
     def _landings(self, test: Transitions) -> dict[str, int]:
-        """One test transition for each regime: the landing nearest to the hole's mouth after a large move."""
+        """One test transition for each regime: the landing nearest to the hole's opening after a large move."""
         regimes = np.array(self.task.strata.regimes)[self.task.strata.index(test.Y)]
         mouth = np.array([0.0, shape_of(self.task.settings).half_length])
         away = np.hypot(*(test.Y[:, :2] - mouth).T)
@@ -192,14 +192,14 @@ class PegDrawing(Drawing):
         return {name: row for name, row in nearest.items() if (regimes == name).any()}
 
     def _lowest(self, degrees: float) -> Floats:
-        """The lowest feasible pose (3,) over the middle of the hole, free all the way up, at an angle."""
+        """The lowest feasible pose (3,) over the centre of the hole, free all the way up, at an angle."""
         heights = np.arange(0.05, -0.01, -1e-4)
         poses = np.stack([np.zeros_like(heights), heights, np.full_like(heights, np.radians(degrees))], axis=1)
         blocked = np.flatnonzero(self.task.strata.index(poses) == INFEASIBLE)
         return np.asarray(poses[(blocked[0] if len(blocked) else len(poses)) - 1])
 
     def _mark_contacts(self, axis: Any, pose: Floats, touching: Any, colour: str) -> None:
-        """Thick edges and dots for what touches: `touching` (8,) is v1 to v4, e1 to e4."""
+        """Thick edges and dots for contacts: `touching` (8,) is v1 to v4, e1 to e4."""
         x, z, theta = pose
         g = shape_of(self.task.settings)
         corners = np.array([vertex(i, x, z, np.cos(theta), np.sin(theta), g) for i in range(4)]) * MM
@@ -210,7 +210,7 @@ class PegDrawing(Drawing):
                 axis.plot(*corners[i], "o", color=colour, markeredgecolor="black", markersize=6, zorder=4)
 
     def _show_outcomes(self, axis: Any, after: Floats, layer: Layer) -> None:
-        """True outcomes (n, 3): crosses near the slice, faint dots at other angles, whose walls are elsewhere."""
+        """True outcomes (n, 3): crosses near the slice, faint dots at other angles, where walls are elsewhere."""
         grid = self.task.strata.require_grid()
         near = np.abs(after[:, 2] - grid.origin[2] - layer[0] * grid.spacing[2]) <= np.radians(NEAR_SLICE)
         x, z = after[:, :2].T * MM
@@ -221,7 +221,7 @@ class PegDrawing(Drawing):
     # -- the planning study -------------------------------------------------------------------------------------------
 
     def draw_paths(self, results: Mapping[str, Sequence[Any]], file: Path) -> None:
-        """Paths of the middle of the peg's base in every episode, one panel per method."""
+        """Paths of the centre of the peg's base in every episode, one panel per method."""
         plt, half = pyplot(), shape_of(self.task.settings).half_length
         figure, panels = _row_of_panels(len(results), 2.6, 3.2)
         for axis, (name, runs) in zip(panels, results.items()):
@@ -263,7 +263,7 @@ class PegDrawing(Drawing):
         figure.savefig(file, dpi=130)
         pyplot().close(figure)
 
-    # -- what stands in both spaces -----------------------------------------------------------------------------------
+    # -- shapes of both spaces ----------------------------------------------------------------------------------------
 
     def draw_workspace(self, axis: Any) -> None:
         """Table and receptacle, cut through the hole."""

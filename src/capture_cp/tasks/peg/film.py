@@ -1,4 +1,4 @@
-"""Films of the peg: the peg over its hole beside the slice of the configuration space in which it lands."""
+"""Videos of the peg: the peg over its hole next to the slice of the configuration space in which it lands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PALE, STRONG, SOLID = 0.18, 0.9, 1.0
 
 
 class PegStoryboard(Storyboard):
-    """The workspace beside the configuration space, all in millimetres."""
+    """The workspace next to the configuration space, all in millimetres."""
 
     inches, ratios, close = (13.6, 5.4), (0.8, 1, 1), 28.0
     task: Peg
@@ -35,9 +35,9 @@ class PegStoryboard(Storyboard):
         self.drawing.draw_peg(self.workspace, self.task.strata.goal, **goal)
         self.workspace.set(xlim=(-36, 36), ylim=(-26, 78), xlabel="x (mm)", ylabel="z (mm)", title=" ")
         for axis in (self.space, self.closeup):
-            axis.set(xlabel="x of the middle (mm)", title=" ", aspect="equal")
+            axis.set(xlabel="x of the centre (mm)", title=" ", aspect="equal")
             self.drawing.draw_marks(axis)
-        self.space.set(xlim=(-30, 30), ylim=(-10, 50), ylabel="z of the middle (mm)")
+        self.space.set(xlim=(-30, 30), ylim=(-10, 50), ylabel="z of the centre (mm)")
 
     def legend(self) -> list[Any]:
         from matplotlib.lines import Line2D

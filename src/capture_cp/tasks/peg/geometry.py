@@ -1,8 +1,8 @@
 """The peg against its surroundings, exact and compiled: overlap area, contacts, and the contact fingerprint.
 
 The peg is a rectangle about its pose (x, z, theta). Table and receptacle are three columns, unbounded below: the table up
-to z = -depth, and the two blocks beside the hole up to z = 0. Taking the blocks down through the table changes nothing but
-saves them a buried face. All lengths in metres; kernels take `c, s`, the cosine and sine of theta.
+to z = -depth, and the two blocks next to the hole up to z = 0. Extending the blocks down through the table changes nothing
+but removes a buried face. All lengths in metres; kernels take `c, s`, the cosine and sine of theta.
 
 Vertices v1 to v4 run counterclockwise from the lower left one of an upright peg, edges e1 to e4 from its base: e1 joins v1
 and v2, e2 joins v2 and v3.
@@ -19,25 +19,25 @@ from numba import njit, prange
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.tasks.peg.settings import PegSettings
 
-#: Area (m²) that peg and surroundings may share in a feasible pose: simulated contacts give a little.
+#: Area (m²) of overlap allowed in a feasible pose: simulated contacts are slightly soft.
 MAX_OVERLAP = 1e-8
-#: Radius (m) of the disks about vertices and the tubes about edges. The nanometre settles poses of the grid that lie at the
-#: paper's 0.75 mm exactly: they touch, however their distance is rounded.
+#: Radius (m) of the disks around vertices and the tubes around edges. The extra nanometre makes grid poses at exactly the
+#: paper's 0.75 mm count as touching, however their distance is rounded.
 TOUCH = 0.75e-3 + 1e-9
-#: Stands for an infinite half width (m): infinity times zero is not a number.
+#: Stands for an infinite half width (m): infinity times zero is NaN.
 FAR = 1e3
 
 #: The ways out of a column: over its top, past its left or right side, along the width or the length of the peg.
 TOP, LEFT, RIGHT, ACROSS, ALONG = range(5)
-_PARALLEL = 1e-9  # m; of two parallel faces, the column's is taken
-_FLAT = 1e-6  # m; vertices as near as this touch together
+_PARALLEL = 1e-9  # m; of two parallel faces, the column's is used
+_FLAT = 1e-6  # m; vertices whose depths differ by less touch together
 
 #: The columns.
 TABLE, LEFT_BLOCK, RIGHT_BLOCK = range(3)
 
 
 class Shape(NamedTuple):
-    """Sizes as the kernels take them (m). Any tuple with these fields will do."""
+    """Sizes in the form the kernels need (m). Any tuple with these fields works."""
 
     half_width: float  # of the peg
     half_length: float  # of the peg
@@ -48,7 +48,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(settings: PegSettings) -> Shape:
-    """The sizes that matter to contact."""
+    """The sizes relevant to contact."""
     return Shape(
         half_width=settings.peg_width / 2,
         half_length=settings.peg_length / 2,
@@ -119,7 +119,7 @@ def _area_within(x, z, c, s, left, right, top, g):
 
 @njit(cache=True)
 def overlap(x, z, c, s, g):
-    """Area (m²) that the peg shares with receptacle and table, exact."""
+    """Exact area (m²) of the peg's overlap with receptacle and table."""
     if z - extent(c, s, g)[1] >= 0.0:
         return 0.0
     blocks = _area_within(x, z, c, s, -g.block, -g.hole, 0.0, g) + _area_within(x, z, c, s, g.hole, g.block, 0.0, g)
@@ -147,7 +147,7 @@ def overlaps(poses, g):
 
 @njit(cache=True)
 def depth_along(way, number, x, z, c, s, g):
-    """How far the peg must go to leave a column by one way out, and the direction: depth, nx, nz; negative when apart.
+    """How far the peg must move to leave a column by one way out, and the direction: depth, nx, nz; negative when apart.
 
     Separating axes: the ways out of the column's own faces move a vertex of the peg, those along the peg's faces move a
     face of it off a corner of the column. A column has no bottom, so only upward directions lead out.
@@ -170,7 +170,7 @@ def depth_along(way, number, x, z, c, s, g):
 
 @njit(cache=True)
 def way_out(number, x, z, c, s, g):
-    """The shortest way out of a column, and its depth: positive exactly when the peg is in the column."""
+    """The shortest way out of a column, and its depth, which is positive exactly when the peg is in the column."""
     best, shortest = TOP, depth_along(TOP, number, x, z, c, s, g)[0]
     for way in range(1, 5):
         depth = depth_along(way, number, x, z, c, s, g)[0]
@@ -181,9 +181,9 @@ def way_out(number, x, z, c, s, g):
 
 @njit(cache=True, error_model="numpy")
 def contact_point(way, number, x, z, c, s, g):
-    """Where a column pushes on the peg: its corner, or the peg's vertices in it, each weighed by how deep it is.
+    """Where a column pushes on the peg: the column's corner, or the peg's vertices in it, weighted by their depths.
 
-    Apart, it is where they would touch first.
+    When apart, it is the point where they would first touch.
     """
     left, right, top = column(number, g)
     depth, nx, nz = depth_along(way, number, x, z, c, s, g)
@@ -196,7 +196,7 @@ def contact_point(way, number, x, z, c, s, g):
         vx, vz = vertex(i, x, z, c, s, g)
         weight = max(level - (nx * vx + nz * vz) - surface, 0.0)
         total += weight
-        # of a face that lies flat on the column, the part beyond the column's end is not pushed on
+        # the column does not push on the part of a flat face beyond the column's end
         px += weight * min(max(vx, left), right)
         pz += weight * min(vz, top)
     return px / total, pz / total
@@ -222,9 +222,9 @@ def _squared_from_corner(ax, az, bx, bz, px, pz):
 
 @njit(cache=True, error_model="numpy")
 def segment_distance(ax, az, bx, bz, left, right, top):
-    """Distance of the segment from a to b to a column, 0 where they meet.
+    """Distance of the segment from a to b to a column, 0 if they intersect.
 
-    The nearest points of two convex bodies apart include an end of the segment or a corner of the column.
+    The nearest points of two disjoint convex bodies include an end of the segment or a corner of the column.
     """
     low, high = max(min(ax, bx), left), min(max(ax, bx), right)
     if low <= high:
@@ -252,7 +252,7 @@ def _touches(ax, az, bx, bz, g):
 def fingerprint(x, z, c, s, trim, g):
     """Contact fingerprint as a number: bit i is v(i+1), bit 4 + i is e(i+1).
 
-    A bit is set when the disk about the vertex, or the tube about the edge, reaches receptacle or table, or is in them.
+    A bit is set if the disk around the vertex, or the tube around the edge, intersects receptacle or table.
     `trim` (m) shortens the segment inside a tube at both ends.
     """
     if z - extent(c, s, g)[1] > TOUCH:

@@ -5,7 +5,7 @@ For that viewer a pose turns counter-clockwise, which is about -y.
 
 The peg collides as a box and the hole is a slot, long in y: in the plane of the hole that is exactly the rectangle and the
 channel of the paper's feasibility test, which a cylinder in a round hole also shows there. Box against box gives contacts on
-both sides of the plane that do not twist the peg out of it, and MuJoCo computes them exactly. The round peg is drawn only.
+both sides of the plane that do not twist the peg out of it, and MuJoCo computes them exactly. The round peg is only drawn.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from capture_cp.tasks.peg.settings import PegSettings
 
 CONTROL_STEP = 1 / 15
 SUBSTEPS = 64
-#: Natural frequencies of the controllers (rad/s), critically damped: after a control step next to nothing of a free move is
-#: left. The arm's is higher because its inertia is known at one pose only.
+#: Natural frequencies of the controllers (rad/s), critically damped: after a control step almost nothing of a free move
+#: remains. The arm's is higher because its inertia is known at one pose only.
 PLANAR_FREQUENCY, ARM_FREQUENCY = 150.0, 200.0
-#: Rotational over translational inertia of the planar peg (m²): of the order of the arm's, felt at the peg.
+#: Rotational over translational inertia of the planar peg (m²): similar to the arm's, at the peg.
 INERTIA_RATIO = 0.039
 PEG_MASS = 0.019
-#: Half sizes of what would be endless (m): beyond the reach of the peg.
+#: Half sizes of bodies that should be unbounded (m): beyond the reach of the peg.
 HALF_BLOCK, HALF_TABLE, HALF_DEPTH = 0.15, 0.25, 0.05
-#: Where the table and the arm stand (m).
+#: Positions of the table and the arm (m).
 FLOOR = -0.304
 
 #: Contact as hard as the time step allows; with MuJoCo's default the peg sinks in by half a millimetre. It starts a margin
 #: of 10 µm before the bodies touch and is fully hard when they do: at rest they keep 5 µm apart, and a peg flat against a
-#: wall does not share with it the 0.01 mm² that would make its pose infeasible.
+#: wall does not overlap it by the 0.01 mm² that would make its pose infeasible.
 _CONTACT = f'condim="3" solref="{2 * CONTROL_STEP / SUBSTEPS} 1" solimp="0.9 0.9999 1e-5"'
-_MARGIN = 1e-5  # m, on the peg alone: the same whether MuJoCo adds the margins of two bodies or takes the larger
+_MARGIN = 1e-5  # m, on the peg alone: the same whether MuJoCo adds the margins of two bodies or uses the larger
 
 
 def planar_model(settings: PegSettings) -> str:
@@ -58,13 +58,13 @@ def planar_model(settings: PegSettings) -> str:
 
 
 def arm_model(settings: PegSettings, panda: dict[str, Any], base: float, grip: float, shape: Floats) -> str:
-    """The Panda with the peg rigidly in its hand, driven through seven tendons.
+    """The Panda with the peg fixed in its hand, driven through seven tendons.
 
     Args:
         settings: sizes of the task.
-        panda: the arm's numbers.
-        base: x where it stands (m).
-        grip: from the flange to the middle of the peg (m).
+        panda: parameters of the arm.
+        base: x position of its base (m).
+        grip: from the flange to the centre of the peg (m).
         shape: (7, 7); tendon i is the combination shape[:, i] of the joints, driven like a unit mass.
     """
     tendons, actuators, frequency = [], [], settings.frequency or ARM_FREQUENCY

@@ -1,6 +1,6 @@
-"""The approximate model of the peg: it goes where it is sent, and what it meets pushes it aside without friction.
+"""The approximate model of the peg: it moves as commanded, and contacts push it aside without friction.
 
-The true system moves 1.5 times as far and rubs; the model knows of neither.
+The true system moves 1.5 times as far and has friction; the model has neither.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from capture_cp.tasks.peg.geometry import (
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 
 _LENGTH, _ANGLE = float(ACTION_UNIT[0]), float(ACTION_UNIT[2])
-_STRIDE = 1e-3  # m; no point of the peg goes farther in a sub-move, which is about the paper's clearance
+_STRIDE = 1e-3  # m; largest motion of any point of the peg in a sub-move, about the paper's clearance
 _PASSES = 12
 _HALVINGS = 20
 
 
 class ModelParams(NamedTuple):
-    """What `peg_step` needs: the fields of a `Shape`, flat, and the action's. A longer tuple with these fields will do."""
+    """Parameters of `peg_step`: the fields of a `Shape`, flat, and the action's. A longer tuple with these fields works."""
 
     half_width: float
     half_length: float
@@ -53,16 +53,17 @@ def model_params(settings: PegSettings) -> ModelParams:
 
 @njit(cache=True)
 def _contact(number, x, z, c, s, x0, z0, c0, s0, g):
-    """Contact of a pose with a column: depth (negative when apart), normal nx, nz, and the arm by which it turns the peg.
+    """Contact of a pose with a column: depth (negative when apart), normal nx, nz, and the lever by which it turns the peg.
 
-    The column is left by the way the peg came in from the feasible pose (x0, z0): the shortest way may cut its corner.
+    The peg leaves the column on the side by which it came in from the feasible pose (x0, z0): the shortest way out may cut
+    its corner.
     """
     if depth_along(TOP, number, x, z, c, s, g)[0] <= -_STRIDE:
         return -math.inf, 0.0, 1.0, 0.0
     way, depth = way_out(number, x, z, c, s, g)
     if depth > 0.0:
         entered = way_out(number, x0, z0, c0, s0, g)[0]
-        # deeper than a sub-move goes, the peg has turned past the face it came in by
+        # deeper than a sub-move, the peg has turned past the face by which it came in
         if depth_along(entered, number, x, z, c, s, g)[0] <= 2.0 * _STRIDE:
             way = entered
     depth, nx, nz = depth_along(way, number, x, z, c, s, g)
@@ -72,14 +73,14 @@ def _contact(number, x, z, c, s, x0, z0, c0, s0, g):
 
 @njit(cache=True, error_model="numpy")
 def _pushes(one, two, weight):
-    """How far to push along two contacts' normals so that the peg leaves the first and is not in the second: two lengths.
+    """Distances to push along two contacts' normals so that the peg leaves the first and is not in the second.
 
-    The smallest motion in the metric that weighs a turn by the peg's radius, weight = 1 / radius².
+    The smallest motion in the metric that weights a rotation by the peg's radius, weight = 1 / radius².
     """
     own, other = 1.0 + one[3] * one[3] * weight, 1.0 + two[3] * two[3] * weight
     mixed = one[1] * two[1] + one[2] * two[2] + one[3] * two[3] * weight
     det = own * other - mixed * mixed
-    if two[0] * own <= one[0] * mixed or det < 1e-9:  # the first push settles both, or they oppose each other
+    if two[0] * own <= one[0] * mixed or det < 1e-9:  # the first push resolves both, or they oppose each other
         return one[0] / own, 0.0
     first, second = (one[0] * other - two[0] * mixed) / det, (two[0] * own - one[0] * mixed) / det
     return (first, second) if first > 0.0 else (0.0, two[0] / other)
@@ -87,10 +88,10 @@ def _pushes(one, two, weight):
 
 @njit(cache=True)
 def _push_out(x, z, theta, x0, z0, theta0, g):
-    """An infeasible pose, come from a feasible one, moved out of its contacts: x, z, theta, and whether it is out.
+    """An infeasible pose, reached from a feasible one, moved out of its contacts: x, z, theta, and whether it is out.
 
-    Each pass leaves the deepest contact, together with the one that this would drive the peg into: between two walls,
-    one at a time would take forever.
+    Each pass leaves the deepest contact together with the one that this would drive the peg into: between two walls,
+    resolving one at a time would not terminate.
     """
     c0, s0, weight = math.cos(theta0), math.sin(theta0), 1.0 / (g.radius * g.radius)
     for _ in range(_PASSES):
@@ -134,13 +135,13 @@ def _last_feasible(x, z, theta, dx, dz, turn, g):
 
 @njit(cache=True)
 def walk(x, z, theta, dx, dz, turn, friction, g):
-    """Where a displacement of a feasible pose ends, contacts considered: x, z, theta, feasible always.
+    """The end of a displacement of a feasible pose, with contacts: x, z, theta, always feasible.
 
-    With friction, what pushes the peg out of a wall holds back its way along the wall, as Coulomb says.
+    With friction, the push out of a wall reduces the motion along the wall (Coulomb friction).
     """
     farthest = math.hypot(dx, dz) + g.radius * abs(turn)
     if z - extent(math.cos(theta), math.sin(theta), g)[1] > farthest:
-        return x + dx, z + dz, theta + turn  # out of reach of everything
+        return x + dx, z + dz, theta + turn  # out of reach of all obstacles
     moves = max(int(math.ceil(farthest / _STRIDE)), 1)
     dx, dz, turn = dx / moves, dz / moves, turn / moves
     for _ in range(moves):
@@ -194,7 +195,7 @@ def _settle_all(poses, g):
         x, z, theta = poses[i, 0], poses[i, 1], poses[i, 2]
         if not is_feasible(x, z, math.cos(theta), math.sin(theta), g):
             x1, z1, theta1, out[i] = _push_out(x, z, theta, x, z, theta, g)
-            if out[i]:  # wedged, the way out of all contacts is long: go no farther than it takes
+            if out[i]:  # the way out of all contacts may be long where the peg is wedged: stop as soon as it is feasible
                 x1, z1, theta1 = _last_feasible(x1, z1, theta1, x - x1, z - z1, theta - theta1, g)
             out[i] &= math.hypot(x1 - x, z1 - z) + g.radius * abs(theta1 - theta) <= _STRIDE
             settled[i, 0], settled[i, 1], settled[i, 2] = x1, z1, theta1
@@ -202,9 +203,9 @@ def _settle_all(poses, g):
 
 
 def settle(poses: Floats, settings: PegSettings) -> Floats:
-    """Poses (n, 3) with those that overlap the surroundings pushed out; feasible ones stay as they are.
+    """Poses (n, 3) with those that overlap the surroundings pushed out; feasible ones are unchanged.
 
-    For measured poses, which contact may leave a little too deep. A pose is pushed until it is feasible and no farther.
+    For measured poses, which contact may leave slightly too deep. A pose is pushed just until it is feasible.
     """
     given = finite_array("poses", poses, (None, 3), "(n, 3): x, z, theta in metres and radians")
     settled, out = _settle_all(given, shape_of(settings))
@@ -218,10 +219,10 @@ def settle(poses: Floats, settings: PegSettings) -> Floats:
 
 
 class PegModel:
-    """The approximate model c' = c + clip(a + ε), contacts considered, as a library model.
+    """The approximate model c' = c + clip(a + ε) with contacts, as a library model.
 
-    Inputs X (n, 6) are a feasible pose (m, m, rad) and an action (mm, mm, degrees) a row. `device` is where particles are
-    moved, "cpu", "cuda" or "auto"; the normals that disturb them are the same, so the particles differ by rounding only.
+    Each row of inputs X (n, 6) is a feasible pose (m, m, rad) and an action (mm, mm, degrees). `device` is where particles
+    are moved, "cpu", "cuda" or "auto"; their noise is the same, so the particles differ by rounding only.
     """
 
     def __init__(self, settings: PegSettings | None = None, device: Device = "cpu") -> None:
@@ -233,7 +234,7 @@ class PegModel:
         return f"PegModel({self.settings!r})"
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
-        """Particles (n, L, 3) of the next pose. The same for any number of threads."""
+        """Particles (n, L, 3) of the next pose, independent of the number of threads."""
         inputs, particles = self._checked(X), whole_number("n_particles", n_particles, 1)
         return self._step(inputs, rng.standard_normal((len(inputs), particles, 3)))
 
@@ -241,7 +242,7 @@ class PegModel:
         """The next pose as a Gaussian: means (n, 3), the noise-free step with its contacts, and covariances (n, 3, 3).
 
         In plain (x, z, theta), for `Mahalanobis(angles=[2])`. The covariance is that of free motion: neither clipping nor
-        contact narrows it.
+        contact reduces it.
         """
         inputs = self._checked(X)
         mean = self._step(inputs, np.zeros((len(inputs), 1, 3)))[:, 0]
@@ -263,6 +264,6 @@ class PegModel:
             row = int(infeasible[0])
             raise CaptureError(
                 f"{len(infeasible)} of {len(inputs)} poses of X lie in the receptacle or the table, first in row {row}: "
-                f"{inputs[row, :3].tolist()}; the model starts from feasible poses (metres, radians)."
+                f"{inputs[row, :3].tolist()}; the model needs feasible poses (metres, radians)."
             )
         return inputs

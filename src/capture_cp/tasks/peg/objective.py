@@ -1,4 +1,4 @@
-"""What an insertion costs: the reward of the Factory simulation suite for a pose of the peg, with its sign turned."""
+"""The cost of an insertion: the negative reward of the Factory simulation suite for a pose of the peg."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from capture_cp.tasks.peg.settings import PegSettings
 
 #: Keypoints (m) along the peg's axis from its base.
 _KEYPOINTS = (-75e-3, -25e-3, 25e-3, 75e-3)
-#: How far (m) the base of an inserted or engaged peg may be from the hole's axis, and how far above the bottom, as a share
-#: of the hole's depth.
+#: Largest distance (m) of the base of an inserted or engaged peg from the hole's axis, and largest height above the bottom,
+#: as a fraction of the hole's depth.
 CENTRED, INSERTED, ENGAGED = 2.5e-3, 0.04, 0.9
 
 
 @njit(cache=True)
 def insertion_cost(x, z, theta, g):
-    """Ψ of a pose: -Σ 1 / (e^{ad} + b + e^{-ad}), d (m) the mean distance of the peg's keypoints to where they belong.
+    """Ψ of a pose: -Σ 1 / (e^{ad} + b + e^{-ad}), d (m) the mean distance of the peg's keypoints to their goals.
 
-    `g` has the fields of a `Shape`. Three terms of growing sharpness pull from afar, near the hole and inside it.
+    `g` has the fields of a `Shape`. Three terms of increasing sharpness act far away, near the hole and inside it.
     """
     c, s = math.cos(theta), math.sin(theta)
     base_x, base_z = x + s * g.half_length, z - c * g.half_length + g.depth
@@ -34,14 +34,14 @@ def insertion_cost(x, z, theta, g):
         d += 0.25 * math.hypot(base_x - o * s, base_z + o * (c - 1.0))
     cost = 0.0
     for a, b in ((5.0, 4.0), (50.0, 2.0), (100.0, 0.0)):
-        grown = math.exp(min(a * d, 700.0))  # beyond, the term is 0 to the last bit, and the exponential overflows
+        grown = math.exp(min(a * d, 700.0))  # beyond this the term is 0 in floating point, and the exponential overflows
         cost -= 1.0 / (grown + b + 1.0 / grown)
     return cost
 
 
 @njit(cache=True)
 def pose_cost(x, z, theta, bonuses, g):
-    """Ψ of a pose, less the suite's bonuses if asked for: 1 once the peg is engaged and 1 more when it is inserted."""
+    """Ψ of a pose, optionally less the suite's bonuses: 1 once the peg is engaged and 1 more when it is inserted."""
     cost = insertion_cost(x, z, theta, g)
     if bonuses:
         c, s = math.cos(theta), math.sin(theta)

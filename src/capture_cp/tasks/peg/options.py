@@ -1,4 +1,4 @@
-"""What the command line asks of the peg: which true system, and its sizes and errors."""
+"""Command-line options of the peg: which true system, and its sizes and errors."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class PegOptions(TaskOptions):
     hole: Annotated[float, tyro.conf.arg(help="Width of the hole (mm).")] = 9.0
     width: Annotated[float, tyro.conf.arg(help="Width of the receptacle (mm).")] = inf
     noise: Annotated[float, tyro.conf.arg(help="Standard deviation of the disturbance (mm, mm, degrees).")] = 1.5
-    gain: Annotated[float, tyro.conf.arg(help="What the true system makes of an action; the model believes in 1.")] = 1.5
-    friction: Annotated[float, tyro.conf.arg(help="Of the true system's contacts; the model has none.")] = 0.75
-    frequency: Annotated[float | None, tyro.conf.arg(help="Of the controller (rad/s), instead of its own.")] = None
+    gain: Annotated[float, tyro.conf.arg(help="Factor of the true system on actions; the model assumes 1.")] = 1.5
+    friction: Annotated[float, tyro.conf.arg(help="Friction of the true contacts; the model has none.")] = 0.75
+    frequency: Annotated[float | None, tyro.conf.arg(help="Controller frequency (rad/s); the system's by default.")] = None
     trim: Annotated[float, tyro.conf.arg(help="Length by which tubes are cut at both ends (mm).")] = 0.0
-    threads: Annotated[int | None, tyro.conf.arg(help="Of the simulator, by default all cores; no result changes.")] = None
-    data: Annotated[Path | None, tyro.conf.arg(help="Folder that keeps transitions, by default your cache.")] = None
+    threads: Annotated[int | None, tyro.conf.arg(help="Simulator threads, all cores by default; same results.")] = None
+    data: Annotated[Path | None, tyro.conf.arg(help="Folder that stores transitions; your cache by default.")] = None
 
     def places(self) -> dict[str, Peg]:
-        """The peg, by the name of its true system; a missing MuJoCo and impossible sizes are refused now."""
+        """The peg, by the name of its true system; a missing MuJoCo or impossible sizes raise an error here."""
         task = self.at(self.system)
         task.true_system()
         task.starts(1)

@@ -1,4 +1,4 @@
-"""The peg on rails: two slides and a hinge in the plane of the hole, the cheap variant of the true system."""
+"""The peg on rails: two slides and a hinge in the plane of the hole, the fast variant of the true system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from capture_cp.tasks.peg.simulator import PegSystem
 
 
 class PlanarSystem(PegSystem):
-    """A rectangle in a slot, whose joints are its pose; each is driven to its target, critically damped."""
+    """A rectangle in a slot whose joints are its pose; each is driven to its target, critically damped."""
 
     name = "planar"
 

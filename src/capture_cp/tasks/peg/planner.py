@@ -2,18 +2,19 @@
 
 J = Σ γᵗ [Ψ̃ₜ + 0.005 ‖aₜ‖²] + 20 ρ₀ + 0.6 [h₀ - 0.5]₊ ‖a₀‖², t from 0 to H, actions in mm, mm, degrees.
 
-Ψ̃₀, ρ₀ and h₀ are taken over the region of the configuration that a₀ leads to: mean cost, share outside the goal's stratum,
-and mean share of the fingerprint's bits that differ from the goal's. Ψ̃ₜ for t ≥ 1 is taken over the particles after t steps,
-which carry on from the particles of that region. So the configuration after a₀ counts twice, as region and as particles, and
-the one after the last action is the terminal state t = H, which has no action. Its term is added to the last stage.
+Ψ̃₀, ρ₀ and h₀ are taken over the region of the configuration that a₀ leads to: mean cost, fraction outside the goal's
+stratum, and mean fraction of the fingerprint's bits that differ from the goal's. Ψ̃ₜ for t ≥ 1 is taken over the particles
+after t steps, which continue from the particles of that region. So the configuration after a₀ counts twice, as region and as
+particles, and the one after the last action is the terminal state t = H, which has no action. Its term is added to the last
+stage.
 
-A calibration for a horizon has regions of its first steps: the mean over the region of step t stands for Ψ̃ₜ from t = 2 on,
-and its share outside the goal's stratum is charged as ρ₀ is, discounted.
+A calibration for a horizon has regions of its first steps: the mean over the region of step t replaces Ψ̃ₜ from t = 2 on,
+and its fraction outside the goal's stratum is charged like ρ₀, discounted.
 
-Regions of the six methods: of particles, feasible cells whose k-th nearest particle is within the threshold of the cell's
-stratum; of `particles`, which has no region, feasible cells in the box of its particles; of `lucca`, cells in the ellipsoid
-of its Gaussian, infeasible ones too, as its region knows nothing of contact. Those have no fingerprint, and the paper leaves
-open what becomes of them in h₀: see `PegWeights.infeasible`. Where nothing of a region has a fingerprint, h₀ is 1.
+Regions of the six methods: for particles, feasible cells whose k-th nearest particle is within the threshold of the cell's
+stratum; for `particles`, which has no region, feasible cells in the box of its particles; for `lucca`, cells in the
+ellipsoid of its Gaussian, including infeasible ones, as its region ignores contact. Those have no fingerprint, and the paper
+does not define their part in h₀: see `PegWeights.infeasible`. If no cell of a region has a fingerprint, h₀ is 1.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from capture_cp.tasks.peg.task import Peg
 
 #: Of the paper's objective; its weights are in `PegWeights`.
 DISCOUNT, HAMMING_FREE = 0.95, 0.5
-LONGEST = 1000  # steps of a plan; what comes later would weigh nothing
-#: The controller sends the peg no farther than REACH; inertia and contact may take it a little beyond (m, m, rad).
+LONGEST = 1000  # steps of a plan; later ones would have no weight
+#: The controller's target stays within REACH; inertia and contact may take the peg slightly beyond (m, m, rad).
 SLACK: Floats = np.array([5e-3, 5e-3, 0.2])
 
 Infeasible = Literal["outside", "worst", "nothing"]
@@ -60,12 +61,12 @@ class PegWeights:
 
     Attributes:
         spread: standard deviation of the action perturbations (mm, mm, degrees), independent. The paper does not give it;
-            here it is that of the disturbance, half the bound.
+            here it equals that of the disturbance, half the bound.
         effort: weight of every squared action.
-        outside: weight of the share of the region outside the goal's stratum.
+        outside: weight of the fraction of the region outside the goal's stratum.
         caution: weight of a large first action where contacts differ from the goal's.
-        bonuses: whether the insertion cost has the Factory suite's bonuses; the paper's has not.
-        infeasible: what infeasible cells of LUCCa's ellipsoids count as: "outside" the goal's stratum, and not in the mean
+        bonuses: whether the insertion cost has the Factory suite's bonuses; the paper's does not.
+        infeasible: how infeasible cells of LUCCa's ellipsoids count: "outside" the goal's stratum, but not in the mean
             difference of contacts; "worst", outside it and with all contacts different; "nothing", as if the region ended
             where it is infeasible.
     """
@@ -79,7 +80,7 @@ class PegWeights:
 
 
 class Params(NamedTuple):
-    """What the compiled model and cost need: the fields of `ModelParams`, flat, and the objective's."""
+    """Parameters of the compiled model and cost: the fields of `ModelParams`, flat, and those of the objective."""
 
     half_width: float
     half_length: float
@@ -92,8 +93,8 @@ class Params(NamedTuple):
     move: Floats  # (3, 4), of a `Correction`
     friction: float
     trim: float  # of the tubes, see `PegStrata`
-    stratum_of: Ints  # (257,): stratum of every fingerprint, and last of what is infeasible
-    hamming: Floats  # (M,): share of the fingerprint's bits that differ from the goal's
+    stratum_of: Ints  # (257,): stratum of every fingerprint, with the infeasible one last
+    hamming: Floats  # (M,): fraction of the fingerprint's bits that differ from the goal's
     goal: int  # stratum
     discounts: Floats  # γᵗ
     effort: float
@@ -105,7 +106,7 @@ class Params(NamedTuple):
 
 @njit(cache=True, inline="always")
 def _model(params):
-    """The model's numbers alone: functions hand on a tuple without arrays much quicker."""
+    """The model's numbers alone: a tuple without arrays is passed on much faster."""
     return ModelParams(
         params.half_width, params.half_length, params.hole, params.block, params.depth, params.radius, params.bound,
         params.noise,
@@ -130,13 +131,13 @@ def particle_cost(states, l, params):
 
 @njit(cache=True)
 def particle_stratum(states, l, params):
-    """Stratum of a particle, -1 where it is infeasible."""
+    """Stratum of a particle, -1 if infeasible."""
     return params.stratum_of[code_at(states[0, l], states[1, l], states[2, l], params.trim, _model(params))]
 
 
 @njit(cache=True)
 def _region_terms(seen, s, params):
-    """Mean cost, share outside the goal's stratum, and mean share of differing bits of the region of step s, from 0."""
+    """Mean cost, fraction outside the goal's stratum, and mean fraction of differing bits in the region of step s."""
     strata, fingerprints, differing = params.hamming.shape[0], 0, 0.0
     for m in range(strata):
         fingerprints += seen.cells[s, m]
@@ -160,7 +161,7 @@ def _pose_term(seen, t, params):
 
 @njit(cache=True)
 def peg_cost(mean, action, seen, h, horizon, params):
-    """The paper's peg objective: what step h, from 1, adds to it."""
+    """The contribution of step h, from 1, to the paper's peg objective."""
     t, effort, charged = h - 1, action[0] * action[0] + action[1] * action[1] + action[2] * action[2], 0.0
     if t < seen.cells.shape[0]:
         _, outside, hamming = _region_terms(seen, t, params)
@@ -265,7 +266,7 @@ def _check_calibration(cap: Fitted, task: Peg) -> None:
 
 
 def _check_state(task: Peg, state: Floats) -> None:
-    """Refuse a pose (3,) out of reach, in the receptacle or in the table."""
+    """Reject a pose (3,) out of reach, in the receptacle or in the table."""
     pose = finite_array("state", state, (3,), "(3,): x, z, theta in metres and radians")
     if (pose < REACH[0] - SLACK).any() or (pose > REACH[1] + SLACK).any():
         raise CaptureError(

@@ -1,4 +1,4 @@
-"""How good a simulated peg is: how hard its contact, how quick its controller, how repeatable, how fast."""
+"""Quality of a simulated peg: hardness of contact, settling of the controller, repeatability, speed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from capture_cp.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of, way_o
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_cp.tasks.peg.simulator import PegSystem
 
-#: A peg this near (m) touches; contact begins at 10 µm.
+#: Distance (m) that counts as touching; contact begins at 10 µm.
 TOUCHING = 20e-6
-#: Starts near contact are this near (m).
+#: Starts near contact are within this distance (m).
 NEAR = 2e-3
 MICROMETRE, MILLIMETRE, PERCENT = 1e-6, 1e-3, 1e-2
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One number about a system: what was measured, its value and unit."""
+    """One measurement of a system: what was measured, its value and unit."""
 
     system: str
     name: str
@@ -53,7 +53,7 @@ def contact_inputs(n: int, settings: PegSettings, rng: np.random.Generator) -> t
 
 
 def free_inputs(n: int, settings: PegSettings, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Poses (n, 3) so high that displacements (n, 3) lead through free space."""
+    """Poses (n, 3) high enough that displacements (n, 3) stay in free space."""
     move = _displacements(n, settings, rng)
     poses = rng.uniform([-0.03, 0.0, -0.7], [0.03, 0.005, 0.7], size=(n, 3))
     poses[:, 1] += settings.radius + np.abs(move[:, 1]) + MILLIMETRE
@@ -68,7 +68,7 @@ def measure(system: PegSystem, n: int = 2000, seed: int = 0) -> list[Measure]:
 
 
 def compare(first: PegSystem, second: PegSystem, n: int = 2000, seed: int = 0) -> list[Measure]:
-    """How far apart two systems land for the same inputs: ||(x, z, radius · theta)||, in free space and near contact."""
+    """Distance between the landings of two systems from the same inputs: ||(x, z, radius · theta)||, free and in contact."""
     n, rng = whole_number("n", n, 2), np.random.default_rng(seed)
     weights = np.array([1.0, 1.0, first.settings.radius])
     measures = []

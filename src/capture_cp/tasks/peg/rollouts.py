@@ -15,14 +15,14 @@ from capture_cp.tasks.peg.simulator import PegSystem
 from capture_cp.tasks.peg.task import Peg
 from capture_cp.tasks.task import CALIBRATION, TEST, Advance
 
-#: Rollouts simulated at once; it also fixes which random numbers they get, so it is no setting.
+#: Rollouts simulated at once; it also determines which random numbers they get, so it is not a setting.
 PART = 1000
 
 
 def rollouts_in_parts(
     task: Peg, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
 ) -> Rollouts:
-    """n rollouts of a purpose: those of the horizon study a part at a time, those of planning all together."""
+    """n rollouts of a purpose: those of the horizon study part by part, those of planning all together."""
     if purpose not in (CALIBRATION, TEST):
         return peg_rollouts(task, n, horizon, stream(seed, "peg", purpose), hold=hold)
     system, parts = task.true_system(), []
@@ -37,7 +37,7 @@ def rollouts_in_parts(
 def peg_rollouts(
     task: Peg, n: int, horizon: int, rng: np.random.Generator, system: PegSystem | None = None, hold: int = 1
 ) -> Rollouts:
-    """n rollouts of the true system: starts as for calibration, an action drawn anew each step, uniform up to the bound."""
+    """n rollouts of the true system: starts as for calibration, a new uniform action at each step, up to the bound."""
     n, H = whole_number("n", n, 1), whole_number("horizon", horizon, 1)
     starts = task.strata.sample_starts(n, rng)
     bound, drawn = task.settings.bound, ceil(H / whole_number("hold", hold, 1))
@@ -45,13 +45,13 @@ def peg_rollouts(
     system = system if system is not None else task.true_system()
     moves = system.applied(actions.reshape(-1, 3), rng).reshape(n, H, 3)
     landed = _roll_out(system, starts, moves).reshape(-1, 3)
-    # as for single transitions: contact gives a little, and a landing that overlaps too much would have no stratum
+    # as for single transitions: contact is slightly soft, and a landing that overlaps too much would have no stratum
     poses = settle(landed, task.settings).reshape(n, H, 3)
     return Rollouts.from_arrays(starts, actions, poses, states=poses)
 
 
 def _roll_out(system: PegSystem, starts: Floats, moves: Floats) -> Floats:
-    """Poses (n, H, 3) after each displacement (n, H, 3), from rest at starts (n, 3). The same for any number of threads."""
+    """Poses (n, H, 3) after each displacement (n, H, 3), from rest at starts (n, 3), for any number of threads."""
     poses = np.empty_like(finite_array("moves", moves, (len(starts), None, 3), "(n, H, 3)"))
 
     def work(rows: Ints) -> None:

@@ -1,4 +1,4 @@
-"""The rows of the peg's planning table, and the choices that the paper leaves open, which its sensitivity study varies."""
+"""The rows of the peg's planning table, and the choices that the paper leaves open, varied by the sensitivity study."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS: dict[str, Row] = (
 
 SETTINGS = {
     "bound": Setting("bound", "largest action (mm, mm, degrees)", (2.0, 3.0, 4.0, 5.0), 3.0),
-    "frequency": Setting("frequency", "controller (rad/s)", (60.0, None, 300.0), None, none="its own"),
+    "frequency": Setting("frequency", "controller frequency (rad/s)", (60.0, None, 300.0), None, none="default"),
     "width": Setting("width", "width of the receptacle (mm)", (30.0, inf), inf),
     "bonuses": Setting("bonuses", "bonuses in the insertion cost", (False, True), False),
     "infeasible": Setting("infeasible", "LUCCa's infeasible cells", ("outside", "worst", "nothing"), "outside"),

@@ -22,11 +22,11 @@ UNIT, MM, DEGREE = 10.0, 1e3, 180 / np.pi
 COLOURS = (0, 1, 2, 4)
 #: MuJoCo's group of shapes that collide but are not drawn, and how far in front (m) particles are drawn.
 HIDDEN, FRONT = 3, -0.055
-#: The receptacle lets the peg be seen.
+#: The receptacle is transparent, so that the peg is visible.
 CLEAR = {"left": 0.55, "right": 0.55}
 #: A pose just above the rim, leaning, and a push down and across: the peg may land on either side.
 FIRST_POSE, FIRST_ACTION = (3.0e-3, 27.0e-3, 0.06), (-2.0, -2.0, -1.0)
-#: How a pose in collision is lifted out (m).
+#: Steps by which a pose in collision is lifted out (m).
 LIFT = 2.5e-4
 
 
@@ -54,7 +54,7 @@ class PegScene(Scene):
     def believed(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
         return settle(self.task.model_step(states, actions, rng), self.task.settings)
 
-    # -- what the page offers -----------------------------------------------------------------------------------------
+    # -- controls of the page -----------------------------------------------------------------------------------------
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
@@ -69,7 +69,7 @@ class PegScene(Scene):
 
     def sliders(self) -> list[Slider]:
         bound = self.task.settings.bound
-        hint = "What the controller is asked for; disturbed, and half as much again, on the true system."
+        hint = "The commanded move; the true system adds noise and moves half as far again."
         return [
             Slider("x (mm)", "state", 0, -30.0, 30.0, 0.05, MM, "Or drag the peg."),
             Slider("z (mm)", "state", 1, -10.0, 50.0, 0.05, MM, "Or drag the peg."),
@@ -131,7 +131,7 @@ class PegScene(Scene):
         self._bases("trail", snapshot.trail, TRAIL)
 
     def _bases(self, name: str, poses: Floats, colour: str) -> None:
-        """Where the middle of the peg's lower end is in poses (n, 3), as dots in front of the receptacle."""
+        """Draw the centre of the peg's lower end in poses (n, 3), as dots in front of the receptacle."""
         half = self.task.settings.peg_length / 2
         x, z = poses[:, 0] + half * np.sin(poses[:, 2]), poses[:, 1] - half * np.cos(poses[:, 2])
         self.point_cloud(name, np.column_stack([x, np.full(len(x), FRONT), z]) * UNIT, colour, 8e-4 * UNIT)
@@ -151,7 +151,7 @@ class PegScene(Scene):
 
 
 class _Cells:
-    """Strata by look-up in the grid, for pictures: quicker than the geometry, and what regions are counted in."""
+    """Strata by look-up in the grid, for pictures: faster than the geometry, and consistent with counted cells."""
 
     def __init__(self, strata: GriddedStrata) -> None:
         self.names, self._grid, self._labels = strata.names, strata.require_grid(), strata.labels

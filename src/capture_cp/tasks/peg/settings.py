@@ -1,7 +1,7 @@
-"""What the peg task is made of: sizes, disturbance and model error, one record for every part of it.
+"""Parameters of the peg task: sizes, disturbance and model error, shared by all its parts.
 
-Poses are (x, z, theta): the middle of the peg in metres, seen from the centre of the hole's rim with z up, and its turn in
-radians. Actions are displacements in millimetres, millimetres and degrees, as in the paper.
+Poses are (x, z, theta): the centre of the peg in metres, relative to the centre of the hole's rim with z up, and its
+rotation in radians. Actions are displacements in millimetres, millimetres and degrees, as in the paper.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
 
-#: Turns an action (mm, mm, degrees) into a displacement (m, m, rad).
+#: Converts an action (mm, mm, degrees) to a displacement (m, m, rad).
 ACTION_UNIT: Floats = np.array([1e-3, 1e-3, np.pi / 180])
 
 
 @dataclass(frozen=True)
 class PegSettings:
-    """Sizes in metres; the defaults are the paper's, or of the simulation suite it builds on.
+    """Sizes in metres; the defaults are those of the paper, or of the simulation suite it builds on.
 
     Attributes:
         peg_width: diameter of the peg.
@@ -27,12 +27,12 @@ class PegSettings:
         hole_width: diameter of the hole.
         hole_depth: height of the receptacle, which stands on a table: the hole ends at the table.
         block_width: width of the receptacle in the plane; infinite means no outer edge within reach.
-        bound: largest action, a component (mm, mm, degrees).
+        bound: largest action per component (mm, mm, degrees).
         noise: standard deviation of the disturbance added to an action before it is clipped (mm, mm, degrees).
-        gain: what the true system makes of an action; the model believes in 1.
-        friction: of the true system's contacts; the model has none.
-        frequency: natural frequency of the true system's controller (rad/s), which is critically damped: how stiffly it
-            goes where it is sent. None is the system's own, stiff enough to settle within a control step.
+        gain: factor of the true system on actions; the model assumes 1.
+        friction: friction of the true system's contacts; the model has none.
+        frequency: natural frequency of the true system's critically damped controller (rad/s), which sets its stiffness.
+            None is the system's default, stiff enough to settle within a control step.
     """
 
     peg_width: float = 7.986e-3
@@ -65,5 +65,5 @@ class PegSettings:
 
     @property
     def radius(self) -> float:
-        """Half diagonal of the peg (m): the length by which the SE(2) distance weighs a turn."""
+        """Half diagonal of the peg (m): the length by which the SE(2) metric weights a rotation."""
         return hypot(self.peg_width, self.peg_length) / 2

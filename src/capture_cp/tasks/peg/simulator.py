@@ -1,4 +1,4 @@
-"""What every true system of the peg task shares: MuJoCo, transitions in batches, and closed-loop steps."""
+"""What all true systems of the peg task share: MuJoCo, transitions in batches, and closed-loop steps."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.tasks.peg.mjcf import SUBSTEPS
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
 
-#: Poses (x, z, theta) that the peg may start from and be sent to: the paper's grid with 1 cm and 10 degrees to spare.
+#: Poses (x, z, theta) allowed as starts and targets of the peg: the paper's grid extended by 1 cm and 10 degrees.
 REACH: Floats = np.array([[-0.04, -0.02, -np.radians(50)], [0.04, 0.06, np.radians(50)]])
-#: A start may overlap the receptacle by this much (m). The 0.01 mm² that the paper allows are a corner 0.10 mm deep in a
+#: Largest overlap (m) of a start with the receptacle. The 0.01 mm² that the paper allows are a corner 0.10 mm deep in a
 #: face, or 0.11 mm deep in another corner.
 DEEPEST_START = 1.2e-4
-#: The scene has room for a peg and a hole of this size (m).
+#: Largest peg and hole that the scene has space for (m).
 LARGEST = 0.1
 
 
 class Landing(NamedTuple):
-    """Where the peg is at the end of a control step, and whether it is at rest and in the plane.
+    """The peg at the end of a control step, and whether it is at rest and in the plane.
 
     Attributes:
         poses: (n, 3).
         velocities: of the pose, (n, 3) in m/s, m/s, rad/s.
-        off_plane: distance of the peg's ends from the plane of the hole, the larger, (n,) in metres.
+        off_plane: larger distance of the peg's two ends from the plane of the hole, (n,) in metres.
     """
 
     poses: Floats
@@ -38,17 +38,17 @@ class Landing(NamedTuple):
 
 
 class PegSystem(ABC):
-    """The true system: a peg that a controller sends from where it is to where it is sent, against friction and walls.
+    """The true system: a controller moves the peg towards a target, against friction and walls.
 
     The controller's target is the pose at the start of the control step plus the commanded displacement, held for the
-    whole step, as in the simulation suite the paper builds on: what contact has held back is not made up for later. A
-    target beyond `REACH` is cut back to it.
+    whole step, as in the simulation suite the paper builds on: motion blocked by contact is not made up for later. A
+    target beyond `REACH` is clipped to it.
 
     Attributes:
-        name: what commands and tables call this variant.
+        name: name of this variant in commands and tables.
         settings: sizes, noise, gain and friction.
-        threads: of `transitions`; its results do not depend on them.
-        model, data: MuJoCo's own, for drawing; `data` holds the closed loop's state.
+        threads: threads of `transitions`; its results do not depend on them.
+        model, data: MuJoCo's objects, for drawing; `data` holds the state of the closed loop.
     """
 
     name: ClassVar[str]
@@ -63,17 +63,17 @@ class PegSystem(ABC):
         self._started = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in another process is built anew, and is to be reset before it steps."""
+        """A copy in another process is built again, and must be reset before it steps."""
         return type(self), (self.settings, self.threads)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.settings!r}, threads={self.threads})"
 
-    # -- what a variant provides --------------------------------------------------------------------------------------
+    # -- implemented by variants --------------------------------------------------------------------------------------
 
     @abstractmethod
     def _build(self) -> Any:
-        """Its MuJoCo model, with a site `peg` in the middle of the peg."""
+        """Its MuJoCo model, with a site `peg` at the centre of the peg."""
 
     @abstractmethod
     def _joints(self, pose: Floats) -> Floats:
@@ -92,14 +92,14 @@ class PegSystem(ABC):
         return np.asarray(self.settings.gain * np.clip(noisy, -self.settings.bound, self.settings.bound) * ACTION_UNIT)
 
     def transitions(self, poses: Floats, displacements: Floats) -> Floats:
-        """Poses (n, 3) a control step after the peg, at rest at poses (n, 3), is sent off by displacements (n, 3).
+        """Poses (n, 3) one control step after the peg, at rest at poses (n, 3), is moved by displacements (n, 3).
 
-        All in m, m, rad; `applied` makes displacements of actions. The same bits for any batch and any number of threads.
+        All in m, m, rad; `applied` converts actions. Bit-identical for any batch and any number of threads.
         """
         return self.land(poses, displacements).poses
 
     def land(self, poses: Floats, displacements: Floats) -> Landing:
-        """As `transitions`, with the velocities at the end and the distance from the plane."""
+        """Like `transitions`, with the velocities at the end and the distance from the plane."""
         start, move = _pose_rows("poses", poses), _pose_rows("displacements", displacements)
         same_length("poses", start, "displacements", move)
         _check_reach(start)
@@ -134,7 +134,7 @@ class PegSystem(ABC):
     def step(self, action: Floats, rng: np.random.Generator) -> Floats:
         """One control step with an action (3,) in mm, mm, degrees, disturbed; returns the pose (3,).
 
-        The simulator goes on from where it was, velocities included.
+        The simulator continues from its present state, velocities included.
         """
         if not self._started:
             raise CaptureError("the peg has not been placed yet; call reset(pose) before step(action, rng).")
@@ -157,7 +157,7 @@ class PegSystem(ABC):
         self._mujoco.mj_step(self.model, data, SUBSTEPS)
 
     def _read(self, data: Any) -> tuple[Floats, Floats, float]:
-        """Pose (3,), velocity (3,) and distance from the plane, from the peg's site as the joints now are."""
+        """Pose (3,), velocity (3,) and distance from the plane, from the peg's site at the present joint positions."""
         mujoco, site = self._mujoco, self.model.site("peg").id
         mujoco.mj_kinematics(self.model, data)
         mujoco.mj_comPos(self.model, data)
@@ -174,7 +174,7 @@ def _check_sizes(settings: PegSettings) -> None:
     size = max(settings.peg_length, settings.hole_depth, settings.hole_width)
     if size > LARGEST:
         raise CaptureError(
-            f"the peg or its hole measures {size * 1e3:.1f} mm; the scene is made for at most {LARGEST * 1e3:.0f} mm, "
+            f"the peg or its hole measures {size * 1e3:.1f} mm; the scene allows at most {LARGEST * 1e3:.0f} mm, "
             "so make it smaller."
         )
 

@@ -1,4 +1,4 @@
-"""How good the simulated peg is, measured and printed."""
+"""Measures and prints the quality of the simulated peg."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from capture_cp.tasks.peg.systems import SYSTEMS, make_system
 
 @dataclass(frozen=True)
 class SimulatorStudy:
-    """How far the peg's simulator can be trusted: hard contact, settling, motion out of the plane, repeatability, speed.
+    """Measure the accuracy of the peg's simulator: contact, settling, motion out of the plane, repeatability, speed.
 
     Each is measured over random control steps: free ones, and ones that start within 2 mm of contact. With both systems,
-    also how far apart they land from the same inputs. Needs MuJoCo: pip install 'capture-cp[sim]'.
+    also the distance between their landings from the same inputs. Needs MuJoCo: pip install 'capture-cp[sim]'.
     """
 
     system: Annotated[Literal["planar", "arm", "both"], tyro.conf.arg(help="On rails, in a Panda's hand, or both.")] = "both"
@@ -66,8 +66,8 @@ class SimulatorStudy:
 
 def _differences(apart: list[Measure]) -> Table:
     table = Table(
-        title="How far apart the two land, from the same inputs",
-        caption="||(x, z, radius · theta)||. Near contact, where friction decides, tiny differences may lead far apart.",
+        title="Distance between the landings of the two systems, from the same inputs",
+        caption="||(x, z, radius · theta)||. Near contact, where friction decides, tiny differences may grow large.",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )

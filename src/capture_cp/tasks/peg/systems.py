@@ -14,5 +14,5 @@ SYSTEMS: Final[dict[str, type[PegSystem]]] = {variant.name: variant for variant 
 
 
 def make_system(name: str = "planar", settings: PegSettings | None = None, threads: int | None = None) -> PegSystem:
-    """The true system of that name; needs MuJoCo. `threads` (by default all cores) change how fast it is, nothing else."""
+    """The true system of that name; needs MuJoCo. `threads` (by default all cores) affect its speed only."""
     return SYSTEMS[known_name("system", name, SYSTEMS)](settings, threads)

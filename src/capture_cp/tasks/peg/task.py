@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 SystemName = Literal["planar", "arm"]
 
-#: The paper's particles per prediction; the k-th nearest is half of them.
+#: The paper's particles per prediction; k is half of them.
 PARTICLES = 8
-#: Fewest transitions in a leaf, chosen on seeds of its own.
+#: Fewest transitions in a leaf, chosen on separate seeds.
 MIN_LEAF = 1000
-#: Transitions in the air, and as many in contact, that correct the model.
+#: Transitions in free space, and the same number in contact, that correct the model.
 TRAINING = 4_000
-#: Transitions of each purpose, by default; the paper's.
+#: Default number of transitions for each purpose; the paper's.
 SIZES = {CALIBRATION: 70_000, TEST: 90_000}
 
 
@@ -52,19 +52,19 @@ SIZES = {CALIBRATION: 70_000, TEST: 90_000}
 class Peg(Task):
     """A peg and a hole; callable as the approximate model of the library.
 
-    Inputs X (n, 6) are a pose (m, m, rad) and an action (mm, mm, degrees) a row, outputs Y (n, 3) the next pose.
+    Each row of inputs X (n, 6) is a pose (m, m, rad) and an action (mm, mm, degrees); outputs Y (n, 3) are next poses.
 
     Attributes:
         settings: sizes, disturbance and model error.
         system: the true system, "planar" (on rails) or "arm" (in the hand of a Panda); both need MuJoCo.
-        trim: metres by which tubes are cut at their ends, see `PegStrata`; 0 is the paper's.
-        device: where strata and model are computed, "cpu", "cuda" or "auto"; it makes no other task.
-        threads: of the simulator, by default all cores; they change how fast it is, nothing else.
-        folder: where simulated transitions are kept, by default the user's cache.
+        trim: metres by which tubes are cut at their ends, see `PegStrata`; 0 is the paper's value.
+        device: where strata and model are computed, "cpu", "cuda" or "auto"; the task is the same.
+        threads: threads of the simulator, by default all cores; they affect its speed only.
+        folder: where simulated transitions are stored, by default the user's cache.
     """
 
     name = "peg"
-    axes = (0, 1, 2)  # the pose is all of the state
+    axes = (0, 1, 2)  # the pose is the whole state
     states = ("x", "z", "theta")
     actions = ("move_x", "move_z", "turn")
     rate = 15.0
@@ -72,7 +72,7 @@ class Peg(Task):
     particles = PARTICLES
     test_part = None
     calibration_rollouts = SIZES[CALIBRATION]
-    region_steps = 2  # later regions are large, and take long to look at
+    region_steps = 2  # later regions are large and slow to search
     draws = 1
 
     settings: PegSettings = field(default_factory=PegSettings)
@@ -100,7 +100,7 @@ class Peg(Task):
 
     @property
     def reported(self) -> tuple[str, ...]:
-        return REGIMES[:3]  # the paper's; landings that touch in several places at once are in none of them
+        return REGIMES[:3]  # the paper's; landings with several contacts at once are in none of them
 
     @cached_property
     def stratum_regimes(self) -> Ints:
@@ -116,19 +116,19 @@ class Peg(Task):
 
     @property
     def metric(self) -> SE2:
-        """The paper's distance of poses, a turn weighed by the peg's half diagonal."""
+        """The paper's metric of poses, which weights a rotation by the peg's half diagonal."""
         return SE2(self.settings.radius)
 
     @property
     def tree(self) -> Tree:
-        """One tree per stratum, because a single one need not distinguish fingerprints."""
+        """One tree per stratum, because a single tree need not distinguish fingerprints."""
         return peg_tree()
 
     def on(self, device: Device) -> Peg:
         return replace(self, device=device)
 
     def true_system(self, threads: int | None = None) -> PegSystem:
-        """The true system in MuJoCo, on the task's threads unless others are given."""
+        """The true system in MuJoCo, by default with the task's number of threads."""
         return make_system(self.system, self.settings, self.threads if threads is None else threads)
 
     # -- the approximate model ----------------------------------------------------------------------------------------
@@ -164,8 +164,8 @@ class Peg(Task):
     def landings(self, X: Floats, rng: np.random.Generator, system: PegSystem | None = None) -> tuple[Floats, int]:
         """Next poses (n, 3) of the true system at inputs X (n, 6), and how many were pushed out of an overlap.
 
-        The simulator's contact gives a little. A landing that overlaps by more than the paper's 0.01 mm² would have no
-        stratum, and dropping it would void the guarantee: it is moved to the nearest feasible pose, micrometres away.
+        The simulator's contact is slightly soft. A landing that overlaps by more than the paper's 0.01 mm² would have no
+        stratum, and dropping it would invalidate the guarantee: it is moved to the nearest feasible pose, micrometres away.
         """
         inputs = finite_array("X", X, (None, 6), "(n, 6): x, z, theta, then the action")
         self.check_poses(inputs[:, :3])
@@ -179,14 +179,14 @@ class Peg(Task):
         return self.as_transitions(X, self.landings(X, rng)[0])
 
     def seed_here(self, seed: int) -> int:
-        return seed  # the streams of this task name it, and its system where that matters
+        return seed  # the streams of this task include its name, and its system where that matters
 
     @property
     def calibration_size(self) -> int:
         return SIZES[CALIBRATION]
 
     def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
-        """The first n transitions of the seed, simulated once and kept on disk."""
+        """The first n transitions of the seed, simulated once and stored on disk."""
         return self._data(seed, n, CALIBRATION, advance).transitions
 
     def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
@@ -241,7 +241,7 @@ class Peg(Task):
 
     def changed(self, gain: float, drag: float) -> Peg:
         if drag:
-            raise CaptureError(f"drag is {drag:g}; the peg moves too slowly to lose speed, change its gain alone.")
+            raise CaptureError(f"drag is {drag:g}; the peg moves too slowly to lose speed, change only its gain.")
         return replace(self, settings=replace(self.settings, gain=gain * self.settings.gain))
 
     def starts(self, n: int) -> Floats:
@@ -251,7 +251,7 @@ class Peg(Task):
     def closed_loop(self, start: Floats) -> System:
         """The simulator, placed at a feasible pose (3,); the episode ends when the peg is inserted.
 
-        The simulator keeps its own state. What the planner sees is the measured pose, pushed out of the micrometres by
+        The simulator keeps its own state. The planner receives the measured pose, pushed out of the few micrometres by
         which contact may leave it too deep.
         """
         self.check_poses(np.asarray(start, dtype=np.float64)[None])
@@ -278,7 +278,7 @@ class Peg(Task):
         return PegScene(self)
 
     def check_poses(self, poses: Floats) -> None:
-        """Refuse poses (n, 3) outside the grid, in the receptacle or in the table."""
+        """Reject poses (n, 3) outside the grid, in the receptacle or in the table."""
         given = finite_array("poses", poses, (None, 3), "(n, 3): x, z, theta in metres and radians")
         outside = self.strata.require_grid().cell(given) < 0
         for wrong, where in (
@@ -294,5 +294,5 @@ class Peg(Task):
 
 
 def peg_tree() -> Tree:
-    """The tree of this task's methods: one per stratum, because a single one need not distinguish fingerprints."""
+    """The tree of this task's methods: one per stratum, because a single tree need not distinguish fingerprints."""
     return Tree(min_leaf=MIN_LEAF, max_leaves=None)

@@ -1,4 +1,4 @@
-"""The shelf's model with its bias learnt away: how far each joint really moves, coasts, and sags under the jar."""
+"""The shelf's model with a learnt correction of how far each joint moves, coasts, and sags under the jar."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FEWEST = 200
 
 
 def corrected(task: ShelfTask, transitions: int, rng: np.random.Generator) -> ShelfTask:
-    """The task with a model that has learnt from true transitions of its own how the arm moves in free space.
+    """The task with a model of the arm's motion in free space, learnt from separate true transitions.
 
-    For each joint, a regression of its move on the action, its velocity and the lever of the jar's weight; and one of its
-    velocity afterwards. Boxes stop a corrected arm as they stop any other.
+    For each joint, its move is regressed on the action, its velocity and the lever of the jar's weight, and so is its
+    velocity afterwards. Boxes stop a corrected arm like any other.
     """
     from sklearn.linear_model import LinearRegression
 

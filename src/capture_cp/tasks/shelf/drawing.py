@@ -1,4 +1,4 @@
-"""Figures of the shelf: the arm before it, where regions say the jar will be, and the jar's paths."""
+"""Figures of the shelf: the arm in front of it, the jar's positions in regions, and the jar's paths."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from capture_cp.tasks.task import Task
 if TYPE_CHECKING:
     from capture_cp.tasks.shelf.film import ShelfStoryboard
 
-#: Random inputs among which situations are looked for, true outcomes of each, and members of a region per stratum.
+#: Random inputs from which situations are chosen, true outcomes of each, and members of a region per stratum.
 INPUTS, OUTCOMES, MEMBERS = 3_000, 60, 700
-#: Outcomes by colour and dash, in the order of the legend.
+#: Colour and dash of each outcome, in the order of the legend.
 STYLES = {"success": PATH_STYLES["success"], "touched the glass": PATH_STYLES["fell"], TIMED_OUT: PATH_STYLES[TIMED_OUT]}
-#: How much of what is before the shelf the picture of the space shows (m).
+#: How much space in front of the shelf the picture of the space shows (m).
 WHOLE_ARM = 0.85
 LEGEND: dict[str, Any] = {"loc": "outside lower center", "frameon": False}
-#: A margin about jars in a close-up (m).
+#: Margin around jars in a close-up (m).
 MARGIN = 0.03
 
 
@@ -66,7 +66,7 @@ class ShelfDrawing(Drawing):
 
     @property
     def slices(self) -> Slices:
-        """None is drawn: seven angles say little, so that pictures are of the jar."""
+        """No slices are drawn: seven angles are hard to read, so pictures show the jar."""
         return _NoSlices(self.task)
 
     def storyboard(self, episode: Episode) -> ShelfStoryboard:
@@ -77,7 +77,7 @@ class ShelfDrawing(Drawing):
     # -- the coverage study -------------------------------------------------------------------------------------------
 
     def draw_spaces(self, file: Path) -> None:
-        """The shelf with the arm at its start, the glasses and the place of the jar, from the side and from above."""
+        """Draw the shelf with the arm at its start, the glasses and the goal of the jar, from the side and from above."""
         plt, shelf = pyplot(), self.task.shelf
         corners = {view: window(shelf, view, WHOLE_ARM) for view in (SIDE, TOP)}
         corners[SIDE][0][1] = -0.02  # the floor
@@ -94,7 +94,7 @@ class ShelfDrawing(Drawing):
         plt.close(figure)
 
     def draw_regions(self, caps: Mapping[str, Capture], alpha: float, file: Path) -> None:
-        """Where the jar is in regions of every method, from the side; one row of panels per situation."""
+        """Draw the jar's positions in regions of every method, from the side; one row of panels per situation."""
         situations = self.situations()
         figure, panels = method_panels(list(caps), len(situations))
         for row, (situation, x) in zip(panels, situations.items()):
@@ -105,12 +105,12 @@ class ShelfDrawing(Drawing):
         if any(cap.score_.ambient for cap in caps.values()):
             handles += strata_handles(["infeasible"], square=False, colours=[INFEASIBLE_COLOUR])
         figure.legend(handles=handles, **LEGEND, ncols=4, fontsize=8)
-        figure.suptitle(f"{label(self.task.place)}: where the jar is in regions at {1 - alpha:.0%}, side view")
+        figure.suptitle(f"{label(self.task.place)}: positions of the jar in regions at {1 - alpha:.0%}, side view")
         figure.savefig(file, dpi=130)
         pyplot().close(figure)
 
     def _draw_situation(self, row: Any, x: Floats, regions: Mapping[str, Region]) -> None:
-        """The regions of one input x (21,), a panel for each method."""
+        """Draw the regions of one input x (21,), one panel per method."""
         after = SIDE.flat(self.task.jars(self.task.outcomes(x[None], OUTCOMES, seed=1)[0])[:, :3])
         clouds = [jar_cloud(self.task, region, MEMBERS, stream(0, "picture")) for region in regions.values()]
         every = np.concatenate([after, *(SIDE.flat(cloud.points) for cloud in clouds)])
@@ -127,7 +127,7 @@ class ShelfDrawing(Drawing):
         row[0].text(xlim[0] + 0.01 + bar / 2, ylim[0] + 0.016, f"{100 * bar:.0f} cm", ha="center", fontsize=7, zorder=7)
 
     def situations(self) -> dict[str, Floats]:
-        """Inputs whose regions are drawn, by name: the first that lands in each regime, of a few thousand."""
+        """Inputs whose regions are drawn, by name: the first, of a few thousand, that lands in each regime."""
         X = moving_inputs(self.task, INPUTS, np.random.default_rng(7))
         regimes = self.task.stratum_regimes[self.task.strata.index(self.task.outcomes(X, 1, seed=3)[:, 0])]
         firsts = {name: np.flatnonzero(regimes == number)[:1] for number, name in enumerate(self.task.regimes)}
@@ -141,7 +141,7 @@ class ShelfDrawing(Drawing):
     def draw_trajectories(
         self, tasks: Mapping[str, Task], results: Mapping[tuple[str, str], Sequence[Any]], file: Path
     ) -> None:
-        """Paths of the jar in every episode: two rows per shelf, from the side and from above; one column per method."""
+        """Draw paths of the jar in every episode: two rows per shelf, side and top view; one column per method."""
         plt = pyplot()
         methods = list(dict.fromkeys(name for _, name in results))
         size = max(2.5 * len(methods), 4.6), 4.4 * len(tasks) + 1.1
@@ -165,7 +165,7 @@ class ShelfDrawing(Drawing):
 
 
 class _NoSlices(Slices):
-    """The colours of strata only; it takes seconds to find out where the configurations lie."""
+    """Only the colours of strata; finding the range of the configurations takes seconds."""
 
     def __init__(self, task: Task) -> None:
         self.colours, self.unit = usual_colours(task), 1.0
@@ -190,11 +190,11 @@ def _draw_paths(panels: Any, task: Any, runs: Sequence[Any]) -> None:
     panels[1].set_xlabel(f"{reached} of {len(runs)} reach the goal", fontsize=8)
 
 
-# -- things in a panel ------------------------------------------------------------------------------------------------------
+# -- parts of a panel -------------------------------------------------------------------------------------------------------
 
 
 def draw_shelf(axis: Any, shelf: Shelf, view: View, touched: Sequence[int] = ()) -> None:
-    """Boards, walls, glasses and the place of the jar in a view; touched glasses are red."""
+    """Draw boards, walls, glasses and the goal of the jar in a view; touched glasses are red."""
     from matplotlib.patches import Circle, Polygon, Rectangle
 
     for low, high, broad in faces(shelf, view):
@@ -239,7 +239,7 @@ def draw_particles(axis: Any, points: Floats, size: float) -> None:
 
 
 def strata_handles(names: Sequence[str], square: bool = True, colours: Sequence[str] = STRATA_COLOURS) -> list[Any]:
-    """What the colours of a region mean."""
+    """Legend entries for the colours of a region."""
     from matplotlib.lines import Line2D
 
     look: dict[str, Any] = {"ls": "none", "marker": "s" if square else "o", "ms": 7 if square else 5, "mec": "none"}
@@ -247,28 +247,28 @@ def strata_handles(names: Sequence[str], square: bool = True, colours: Sequence[
 
 
 def thing_handles() -> list[Any]:
-    """What stands in a view."""
+    """Legend entries for the shapes of a view."""
     from matplotlib.patches import Patch
 
-    things = [("jar", JAR_COLOUR), ("glass", GLASS_COLOUR), ("place of the jar", GOAL_COLOUR), ("shelf", WOOD_COLOUR)]
+    things = [("jar", JAR_COLOUR), ("glass", GLASS_COLOUR), ("goal of the jar", GOAL_COLOUR), ("shelf", WOOD_COLOUR)]
     return [Patch(color=colour, label=name) for name, colour in things]
 
 
 def mark_handles(names: Sequence[str]) -> list[Any]:
-    """What the marks in a view mean: those of the names that are known."""
+    """Legend entries for the marks of a view, for the given names that are known."""
     from matplotlib.lines import Line2D
 
     looks: dict[str, dict[str, Any]] = {
         "particles": {"marker": "o", "ms": 4, "color": "black"},
         "true outcomes": {"marker": "x", "ms": 5, "color": "black"},
         "now": {"marker": "D", "ms": 6, "color": "white", "mec": "black"},
-        "where it went": {"marker": "X", "ms": 8, "color": "white", "mec": "black"},
+        "after the step": {"marker": "X", "ms": 8, "color": "white", "mec": "black"},
     }
     return [Line2D([], [], ls="none", label=name, **looks[name]) for name in names]
 
 
 def path_handles() -> list[Any]:
-    """What the lines of paths mean."""
+    """Legend entries for the lines of paths."""
     from matplotlib.lines import Line2D
 
     return [Line2D([], [], color=colour, ls=dash, label=name) for name, (colour, dash) in STYLES.items()]

@@ -1,4 +1,4 @@
-"""Films of the shelf: the arm in 3D beside the shelf from the side and from above, with the region of every step."""
+"""Videos of the shelf: the arm in 3D next to the shelf from the side and from above, with the region of every step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from capture_cp.tasks.shelf.views import SIDE, TOP, Cloud, jar_cloud, touched_gl
 MEMBERS = 350
 #: Height and width of the picture in 3D (pixels).
 SIZE = (900, 1080)
-#: Opacity of the arm in the views, so that the shelf is seen through it; how far before the shelf they begin (m).
+#: Opacity of the arm in the views, so that the shelf is visible behind it; how far in front of the shelf they begin (m).
 PALE_ARM, FRONT = 0.55, 0.17
 TOUCHED = "touched the glass"
 
@@ -58,7 +58,7 @@ class ShelfStoryboard(Storyboard):
             return []
         return touched_glasses(self.task, np.ascontiguousarray(self.episode.states[-2:, :7]))
 
-    # -- what stays ---------------------------------------------------------------------------------------------------
+    # -- fixed parts --------------------------------------------------------------------------------------------------
 
     def draw_background(self) -> None:
         self.room = self.figure.axes[0]
@@ -78,21 +78,21 @@ class ShelfStoryboard(Storyboard):
         self.room.set_axis_off()
 
     def legend(self) -> list[Any]:
-        marks = ["particles"] * (self.cap is not None) + ["now", "where it went"]
+        marks = ["particles"] * (self.cap is not None) + ["now", "after the step"]
         return [*(strata_handles(self.task.strata.names) if self.cap is not None else []), *mark_handles(marks)]
 
     def _lay_legend(self) -> None:
-        """The legend again, closer: it has many entries, and is one line."""
+        """Draw the legend again, more tightly: it has many entries in one line."""
         figure, handles = self.figure.figure, self.legend()
         for legend in list(figure.legends):
             legend.remove()
         close = {"handletextpad": 0.1, "columnspacing": 1.0, "fontsize": 10}
         figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, **close)
 
-    # -- what moves ---------------------------------------------------------------------------------------------------
+    # -- moving parts -------------------------------------------------------------------------------------------------
 
     def draw_workspace(self, step: int) -> None:
-        """The arm in 3D; from the side and whole, where there is no renderer."""
+        """Draw the arm in 3D; without a renderer, the whole arm from the side."""
         now = self.episode.states[step, :7]
         self.cloud = self._cloud(step)
         if self.renderer is None:
@@ -103,7 +103,7 @@ class ShelfStoryboard(Storyboard):
         self.room.imshow(picture, extent=(0, SIZE[1], SIZE[0], 0), interpolation="antialiased", zorder=1)
 
     def draw_space(self, step: int) -> None:
-        """The region of the step as places of the jar, from the side and from above."""
+        """Draw the region of the step as positions of the jar, from the side and from above."""
         going = step < self.episode.steps
         for view, axis in self.views.items():
             if self.touched(step):
@@ -133,7 +133,7 @@ class ShelfStoryboard(Storyboard):
         return self.task.jars(np.ascontiguousarray(self.episode.particles[step]))[:, :3]
 
     def _draw_plainly(self, step: int) -> None:
-        """The whole arm from the side, in place of the picture in 3D."""
+        """Draw the whole arm from the side, in place of the 3D picture."""
         low, high = window(self.task.shelf, SIDE, before=0.8)
         self.room.set(xlim=(low[0], high[0]), ylim=(-0.08, high[1]), aspect="equal")
         draw_shelf(self.room, self.task.shelf, SIDE, self.touched(step))

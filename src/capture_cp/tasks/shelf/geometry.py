@@ -1,6 +1,6 @@
-"""Where the arm is and what it touches, for compiled code: plain numbers in and out, nothing allocated.
+"""Position and contacts of the arm, for compiled code: plain numbers in and out, no allocation.
 
-Rollouts, hazards and strata share these functions, on a processor and in a GPU's kernel. A frame is twelve numbers: its
+Rollouts, hazards and strata share these functions, on the CPU and in GPU kernels. A frame is twelve numbers: its
 origin, then its rotation row by row. A configuration is a tuple of seven angles.
 """
 
@@ -20,32 +20,32 @@ from capture_cp.tasks.shelf.mjcf import FIXTURES, PARTS
 from capture_cp.tasks.shelf.shelves import Shelf
 
 _WORLD = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-#: Halvings that find the place on a capsule's axis that is nearest to a box.
+#: Bisection steps that find the point on a capsule's axis nearest to a box.
 _HALVINGS = 24
 FAR = 1e9
-#: Strata by what touches; forearms and several contacts at once are rare, and one stratum.
+#: Strata by contact; forearm contacts and several contacts at once are rare, and form one stratum.
 STRATA = ("free", "jar on board", "jar on wall", "hand on board", "hand on wall", "other contact")
 _JAR, _FOREARM = PARTS.index("jar"), PARTS.index("forearm")
 
 
 class Solids(NamedTuple):
-    """The arm and its shelf, as the functions of this file take it; parameters of a planner have these fields too."""
+    """The arm and its shelf, as used by the functions of this file; parameters of a planner have these fields too."""
 
     fixed: Any  #: (7, 12) frame of each joint in its parent's, at angle 0
-    capsules: Any  #: (c, 8) link, start, way to the end, radius: in the frame of the link
-    balls: Any  #: (c, 4) a ball that holds the capsule: middle, radius
-    boxes: Any  #: (b, 7) middle, half sizes, and which kind of fixture it is
-    glasses: Any  #: (g, 7) upright capsules: start, way to the end, radius
-    tool: Any  #: (3,) the middle of the jar, in the frame of the last link
+    capsules: Any  #: (c, 8) link, start, vector to the end, radius: in the frame of the link
+    balls: Any  #: (c, 4) a ball that contains the capsule: centre, radius
+    boxes: Any  #: (b, 7) centre, half sizes, and kind of fixture
+    glasses: Any  #: (g, 7) upright capsules: start, vector to the end, radius
+    tool: Any  #: (3,) the centre of the jar, in the frame of the last link
     tolerance: float
     depth: float
 
 
 def solids_of(shelf: Shelf, strata: SweptStrata) -> Solids:
-    """The solids that strata measure, and the glasses of their shelf."""
+    """The solids that the strata measure, and the glasses of their shelf."""
     swept: Swept = strata.params
     links = np.asarray(swept.frame)[:, None]
-    capsules = np.hstack([links, swept.segments])  # one segment a cover
+    capsules = np.hstack([links, swept.segments])  # one segment per cover
     boxes = {}
     for (_, _, frame, pair), size in zip(swept.items, swept.size):
         boxes[int(frame)] = (*swept.still[-1 - frame, :3], *size, pair % len(FIXTURES))
@@ -61,7 +61,7 @@ def solids_of(shelf: Shelf, strata: SweptStrata) -> Solids:
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _carried(frame, fixed, k, angle):
-    """Frame of joint k, carried by its parent's and turned by an angle about its own z."""
+    """Frame of joint k, carried by its parent's and turned by an angle about its z axis."""
     cosine, sine = cosine_sine(angle)
     x, y, z, a, b, c, d, e, f, g, h, i = frame
     u, v, w = fixed[k, 0], fixed[k, 1], fixed[k, 2]
@@ -98,7 +98,7 @@ def angles_of(y):
 
 @njit(cache=True, error_model="numpy")
 def jar_at(fixed, tool, q):
-    """The middle of the jar at angles q (7), and how upright it is: 1 if it stands, 0 if it lies."""
+    """The centre of the jar at angles q (7), and how upright it is: 1 if it stands, 0 if it lies."""
     frame = link_frames(fixed, q)[6]
     x, y, z = shifted(frame, tool[0], tool[1], tool[2])
     # the jar's axis is across the fingers, halfway between the x and the y of the last link
@@ -110,14 +110,14 @@ def jar_at(fixed, tool, q):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _beyond(start, way, middle, half):
-    """How far a segment stays away from an interval along one axis; negative where they overlap."""
+    """Distance of a segment from an interval along one axis; negative where they overlap."""
     first, last = min(start, start + way) - middle, max(start, start + way) - middle
     return max(first - half, -half - last)
 
 
 @njit(cache=True, error_model="numpy")
 def nearest_box(capsules, boxes, frames, within):
-    """The least signed distance of the arm to a box, with the capsule and the box; FAR if none is nearer than `within`."""
+    """The smallest signed distance of the arm to a box, with the capsule and the box; FAR if none is within `within`."""
     least, capsule, box = within, -1, -1
     for c in range(capsules.shape[0]):
         frame = frames[int(capsules[c, 0])]
@@ -145,7 +145,7 @@ def _segment_box(x, y, z, u, v, w, boxes, b):
 
 @njit(cache=True, error_model="numpy")
 def glass_clearance(capsules, balls, glasses, frames):
-    """The least signed distance of the arm to a glass, exact up to a decimetre, and then at most what it is."""
+    """The smallest signed distance of the arm to a glass: exact up to a decimetre, a lower bound beyond."""
     least = FAR
     for c in range(capsules.shape[0]):
         frame = frames[int(capsules[c, 0])]
@@ -167,8 +167,8 @@ def glass_clearance(capsules, balls, glasses, frames):
 
 @njit(cache=True, error_model="numpy")
 def contact_stratum(capsules, boxes, frames, tolerance, depth):
-    """Number in `STRATA` of what touches, -1 where anything is too deep inside a box."""
-    contacts = 0  # a bit for each of: jar and hand on a board, on a wall; forearm on either
+    """Index in `STRATA` of the contact, -1 if any part is too deep inside a box."""
+    contacts = 0  # one bit each for: jar and hand on a board, on a wall; forearm on either
     for c in range(capsules.shape[0]):
         frame, far = frames[int(capsules[c, 0])], tolerance + capsules[c, 7]
         x, y, z = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
@@ -240,7 +240,7 @@ def touch(capsules, c, boxes, b, frame):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _lever(frame, x, y, z, i, j, k):
-    """How fast a point moves along a direction (i, j, k) as the joint of a frame turns."""
+    """Speed of a point along a direction (i, j, k) per unit rotation of the joint of a frame."""
     x, y, z = x - frame[0], y - frame[1], z - frame[2]
     u, v, w = frame[5], frame[8], frame[11]
     return i * (v * z - w * y) + j * (w * x - u * z) + k * (u * y - v * x)
@@ -248,7 +248,7 @@ def _lever(frame, x, y, z, i, j, k):
 
 @njit(cache=True, error_model="numpy")
 def gradient(frames, link, x, y, z, i, j, k):
-    """How the distance along (i, j, k) of a point on a link changes with each angle: (7)."""
+    """Derivative of the distance along (i, j, k) of a point on a link with respect to each angle: (7)."""
     zero = 0.0
     return (
         _lever(frames[0], x, y, z, i, j, k),
@@ -263,9 +263,9 @@ def gradient(frames, link, x, y, z, i, j, k):
 
 @njit(cache=True, error_model="numpy")
 def pushed_out(fixed, capsules, boxes, q, rounds):
-    """Angles q (7), moved off all boxes along the joint-space gradient of the deepest contact, up to so many times.
+    """Angles q (7), moved off all boxes along the joint-space gradient of the deepest contact, up to `rounds` times.
 
-    Also whether they had to be moved.
+    Also returns whether they had to be moved.
     """
     pushed = False
     for _ in range(rounds):
@@ -280,7 +280,7 @@ def pushed_out(fixed, capsules, boxes, q, rounds):
         squared = 0.0
         for n in range(7):
             squared += g[n] * g[n]
-        share = (1e-4 - apart) / max(squared, 1e-3)  # a little more, so that it ends
+        share = (1e-4 - apart) / max(squared, 1e-3)  # slightly more than needed, so that the loop ends
         q = (
             q[0] + share * g[0], q[1] + share * g[1], q[2] + share * g[2], q[3] + share * g[3],
             q[4] + share * g[4], q[5] + share * g[5], q[6] + share * g[6],

@@ -1,4 +1,4 @@
-"""The MuJoCo model of a shelf and the arm before it: the arm's file with boards, walls and glasses put in."""
+"""The MuJoCo model of a shelf with the arm in front of it: the arm's file with boards, walls and glasses added."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.tasks.shelf.shelves import Corners, Shelf
 
 JOINTS = tuple(f"joint{i}" for i in range(1, 8))
-#: What of the arm may touch the shelf or a glass, and what it may touch.
+#: Parts of the arm that may touch the shelf or a glass, and fixtures that they may touch.
 PARTS, FIXTURES = ("forearm", "wrist", "palm", "jar"), ("board", "wall")
 WOOD, GLASS = ".8 .68 .5 1", ".55 .8 .9 .55"
 
 
 @dataclass(frozen=True)
 class Physics:
-    """What the true arm has and the model does not know.
+    """Properties of the true arm that the model lacks.
 
     Attributes:
-        payload: mass of the jar (kg), which nothing compensates for.
-        stiffness: of the impedance controller, as a share of the arm's file.
+        payload: mass of the jar (kg), which is not compensated.
+        stiffness: stiffness of the impedance controller, as a fraction of that in the arm's file.
         friction: coefficient of friction of all contacts.
         noise: standard deviation of the disturbance of every commanded joint angle (rad).
     """
@@ -46,7 +46,7 @@ class Physics:
 
 
 def scene_text(shelf: Shelf, physics: Physics) -> str:
-    """MJCF of the arm before a shelf; glasses are drawn, and touch nothing."""
+    """MJCF of the arm in front of a shelf; glasses are drawn, and touch nothing."""
     root = ET.fromstring(_arm())
     world = root.find("worldbody")
     assert world is not None
@@ -65,7 +65,7 @@ def scene_text(shelf: Shelf, physics: Physics) -> str:
         if geom.get("name") == "jar":
             geom.set("mass", repr(physics.payload))
     for servo in root.iter("position"):
-        for gain, power in (("kp", 1.0), ("kv", 0.5)):  # as damped as before
+        for gain, power in (("kp", 1.0), ("kv", 0.5)):  # keeps the damping ratio
             servo.set(gain, repr(float(servo.get(gain, "0")) * physics.stiffness**power))
     return ET.tostring(root, encoding="unicode")
 

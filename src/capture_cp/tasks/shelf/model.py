@@ -1,4 +1,4 @@
-"""The approximate model: the arm goes where it is sent, is stopped by boxes, and slides along them without friction."""
+"""The approximate model: the arm moves as commanded, is stopped by boxes, and slides along them without friction."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from capture_cp.tasks.shelf.geometry import (
 
 #: Control steps per second.
 RATE = 10.0
-#: How far anything of the arm that touches is from the axis of each joint at most (m).
+#: Largest distance of any touching part of the arm from the axis of each joint (m).
 LEVERS = (0.95, 0.95, 0.7, 0.7, 0.4, 0.4, 0.15)
-#: By how much a distance changes at most when a configuration moves by one radian.
+#: Largest change of a distance when a configuration moves by one radian.
 STEEPNESS = float(np.linalg.norm(LEVERS))
-#: Parts of a step after which the arm is moved off what it has run into, and how often each time: boards are thin.
+#: Substeps after which the arm is moved off obstacles, and how often each time: boards are thin.
 PARTS_OF_STEP, ROUNDS = 2, 6
-#: What the model believes of every joint: it moves as commanded, at an even speed; speed and weight have no effect.
+#: The model's assumption for every joint: it moves as commanded, at constant speed; speed and weight have no effect.
 BELIEVED = (1.0, 0.0, 0.0, RATE, 0.0, 0.0)
 
 
 class ShelfParams(NamedTuple):
-    """All that the compiled functions of the task take: the fields of `Solids`, the model's motion, and the objective."""
+    """Parameters of the task's compiled functions: the fields of `Solids`, the model's motion, and the objective."""
 
     fixed: Any
     capsules: Any
@@ -43,7 +43,7 @@ class ShelfParams(NamedTuple):
     tolerance: float
     depth: float
     limits: Any  #: (2, 7)
-    #: (7, 6) of each joint: how far it moves per action, per velocity and per lever of the jar's weight; and the same of its
+    #: (7, 6) for each joint: its move per action, per velocity and per lever of the jar's weight; and the same for its
     #: velocity after the step
     motion: Any
     noise: float  #: standard deviation of the disturbance of an action
@@ -64,7 +64,7 @@ def _inside(angle, limits, i):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _moved(q, move, share, limits):
-    """Angles q (7) after a share of a move (7), within limits."""
+    """Angles q (7) after a fraction of a move (7), within limits."""
     return (
         _inside(q[0] + share * move[0], limits, 0), _inside(q[1] + share * move[1], limits, 1),
         _inside(q[2] + share * move[2], limits, 2), _inside(q[3] + share * move[3], limits, 3),
@@ -114,7 +114,7 @@ def step(states, action, noise, params):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _way(motion, i, action, sigma, noise, states, load, l):
-    """How far joint i of particle l moves if nothing stops it."""
+    """The move of joint i of particle l without obstacles."""
     told = action[i] + sigma * noise[i, l]
     return motion[i, 0] * told + motion[i, 1] * states[7 + i, l] + motion[i, 2] * load[i]
 
@@ -128,7 +128,7 @@ def hazard(y, params):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def stratum(y, params):
-    """Stratum of a configuration y (7,), -1 where infeasible."""
+    """Stratum of a configuration y (7,), -1 if infeasible."""
     frames = link_frames(params.fixed, (y[0], y[1], y[2], y[3], y[4], y[5], y[6]))
     return contact_stratum(params.capsules, params.boxes, frames, params.tolerance, params.depth)
 
@@ -169,10 +169,10 @@ def glass_clearances(Y: Floats, params: ShelfParams) -> Floats:
 
 
 def jars(Y: Floats, params: ShelfParams) -> Floats:
-    """The middle of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
+    """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
     return np.asarray(_jars(finite_rows("Y", Y, 7, "(n, 7): angles"), params))
 
 
 def jar_jacobians(Y: Floats, params: ShelfParams) -> Floats:
-    """How the middle of the jar moves with each angle at configurations Y (n, 7): (n, 3, 7), in metres per radian."""
+    """Derivative of the jar's centre with respect to each angle at configurations Y (n, 7): (n, 3, 7), metres per radian."""
     return np.asarray(_jar_jacobians(finite_rows("Y", Y, 7, "(n, 7): angles"), params))

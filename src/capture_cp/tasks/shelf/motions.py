@@ -1,6 +1,6 @@
-"""The motions that a log of the arm is made of: at random, and as a planner moves, to a point in the shelf.
+"""The motions behind a log of the arm: random ones, and ones towards a point in the shelf, as a planner makes.
 
-Transitions are independent of each other: each is the last step of a short motion of its own, so that the arm has the speed
+Transitions are independent of each other: each is the last step of a separate short motion, so that the arm has the speed
 and the contacts of an arm in motion.
 """
 
@@ -15,23 +15,23 @@ from capture_cp.base.checks import CaptureError, Floats
 if TYPE_CHECKING:
     from capture_cp.tasks.shelf.task import ShelfTask
 
-#: Angles from which motions start, least and greatest: the arm before the shelf and in it.
+#: Lowest and highest angles from which motions start: the arm in front of the shelf and in it.
 LEAST: Floats = np.array([-0.7, -0.9, -0.6, -2.7, -0.6, 2.0, 0.1])
 GREATEST: Floats = np.array([0.7, 1.3, 0.6, -0.9, 0.6, 3.7, 1.5])
-#: How far before the shelf the jar may be (m).
+#: How far in front of the shelf the jar may be (m).
 BEFORE = 0.15
-#: How often poses are drawn before a shelf counts as out of reach.
+#: Maximum number of draws before a shelf counts as out of reach.
 MOST_TRIES = 100
-#: Most steps before the one that is logged, and the share of motions that go to a point.
+#: Maximum number of steps before the one that is logged, and the fraction of motions that go to a point.
 WARM_UP, REACHING = 6, 0.6
-#: How often a random motion changes its mind, and the noise of a reaching one as a share of the largest action.
+#: How often a random motion changes direction, and the noise of a reaching one as a fraction of the largest action.
 CHANGING, RESTLESS = 0.3, 0.25
 #: Damping of the inverse of the Jacobian (m²).
 _DAMPING = 1e-3
 
 
 def random_poses(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
-    """Feasible configurations (n, 7) with the jar in the shelf or before it."""
+    """Feasible configurations (n, 7) with the jar in the shelf or in front of it."""
     low, high = task.shelf.corners
     kept: list[Floats] = []
     while sum(map(len, kept)) < n:
@@ -45,9 +45,9 @@ def random_poses(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
 
 
 def moving_inputs(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
-    """Inputs (n, 21): arms in the midst of motions, and what they do next."""
+    """Inputs (n, 21): states of arms in motion, and their next actions."""
     found = _motions(task, n, rng)
-    while len(lost := np.flatnonzero(task.strata.index(found[:, :7]) < 0)):  # knocked into a board: no step starts there
+    while len(lost := np.flatnonzero(task.strata.index(found[:, :7]) < 0)):  # inside a board: no step can start there
         found[lost] = _motions(task, len(lost), rng)
     return found
 
@@ -73,7 +73,7 @@ def _random(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
 
 
 def _towards(task: ShelfTask, states: Floats, to: Floats, rng: np.random.Generator) -> Floats:
-    """Actions (n, 7) that bring the jar nearer to points (n, 3), as fast as they may, and restlessly."""
+    """Actions (n, 7) that move the jar towards points (n, 3), as fast as allowed, with noise."""
     Y = states[:, :7]
     jacobian, missing = task.jar_jacobians(Y), to - task.jars(Y)[:, :3]
     square = jacobian @ jacobian.swapaxes(1, 2) + _DAMPING * np.eye(3)

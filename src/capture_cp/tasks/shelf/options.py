@@ -1,4 +1,4 @@
-"""What the command line asks of the shelf: which shelves, and what the true arm is like."""
+"""Command-line options of the shelf: which shelves, and the properties of the true arm."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class ShelfOptions(TaskOptions):
         "certify": {"risks": ("touched the glass",)},
     }
 
-    shelves: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of shelves, or .json files of your own.")] = SHELF_NAMES
-    payload: Annotated[float, tyro.conf.arg(help="Mass of the jar (kg), which the model does not know.")] = 2.0
-    stiffness: Annotated[float, tyro.conf.arg(help="Of the true controller, as a share of the arm's file.")] = 1.0
-    friction: Annotated[float, tyro.conf.arg(help="Of the true contacts; the model has none.")] = 0.6
+    shelves: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of shelves, or your own .json files.")] = SHELF_NAMES
+    payload: Annotated[float, tyro.conf.arg(help="Mass of the jar (kg), unknown to the model.")] = 2.0
+    stiffness: Annotated[float, tyro.conf.arg(help="Stiffness of the true controller, relative to the arm's file.")] = 1.0
+    friction: Annotated[float, tyro.conf.arg(help="Friction of the true contacts; the model has none.")] = 0.6
     noise: Annotated[float, tyro.conf.arg(help="Standard deviation of the disturbance of each joint (rad).")] = 0.012
     bound: Annotated[float, tyro.conf.arg(help="Largest action of a joint (rad).")] = 0.12
-    variant: Annotated[bool, tyro.conf.arg(help="Mirrored shelves with moved glasses, made for choosing settings.")] = False
-    threads: Annotated[int | None, tyro.conf.arg(help="Of the simulator, by default all cores; no result changes.")] = None
+    variant: Annotated[bool, tyro.conf.arg(help="Mirrored shelves with moved glasses, for choosing settings.")] = False
+    threads: Annotated[int | None, tyro.conf.arg(help="Simulator threads, all cores by default; same results.")] = None
 
     def places(self) -> dict[str, ShelfTask]:
-        """The shelves by the names that were given."""
+        """The shelves by the given names."""
         if not self.shelves:
             raise CaptureError("no shelves are given; name at least one, or leave --shelves out.")
         return {str(name): self.at(name) for name in self.shelves}

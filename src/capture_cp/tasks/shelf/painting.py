@@ -21,10 +21,10 @@ class Flat:
     """A view of the shelf, painted; row 0 is at the top.
 
     Args:
-        shelf: its boards, walls, glasses and the place of the jar are painted at once.
-        view: from where.
+        shelf: its boards, walls, glasses and the goal of the jar are painted at once.
+        view: direction of view.
         low, high: corners (2,) of the window (m).
-        pixels: across.
+        pixels: width of the picture.
 
     Attributes:
         picture: (rows, columns, 3).
@@ -94,5 +94,5 @@ def as_high(picture: Picture, rows: int) -> Picture:
 
 
 def _mix(patch: Picture, share: Floats, colour: str) -> None:
-    """Colour a patch (r, c, 3) in place, so much of it at each pixel (r, c)."""
+    """Blend a colour into a patch (r, c, 3) in place, with an opacity at each pixel (r, c)."""
     patch[:] = (share[..., None] * rgb(colour) + (1 - share[..., None]) * patch).astype(np.uint8)

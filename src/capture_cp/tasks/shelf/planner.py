@@ -1,7 +1,7 @@
 """Planning in joint space: the objective, compiled, and MPPI with regions against the glass.
 
-Each stage costs `away` times the distance of the jar from its place, `last` times as much after the last step; what it is
-not upright; the squared action; and the share of the region in which a glass is touched.
+Each stage costs `away` times the distance of the jar from its goal, `last` times as much after the last step; the jar's
+deviation from upright; the squared action; and the fraction of the region in which a glass is touched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from capture_cp.tasks.shelf.task import ShelfTask
 
 PLANNER = PlannerSettings(horizon=5, samples=192, temperature=0.05)
-#: Points about the particles of a region that are tested against the glass.
+#: Points around the particles of a region that are tested against the glass.
 POINTS = 32
 
 
@@ -35,12 +35,12 @@ class ShelfWeights:
     """Weights of the shelf's objective.
 
     Attributes:
-        away: weight of the jar's distance from its place (m) after every step.
-        last: how many times as much that of the last step weighs.
-        lift: how much higher than its place the jar is wanted, per metre that it is away from it.
-        upright: weight of how far the jar is from upright, 1 if it lies.
+        away: weight of the jar's distance from its goal (m) after every step.
+        last: factor on that weight in the last step.
+        lift: desired height of the jar above its goal, per metre of distance from it.
+        upright: weight of the jar's deviation from upright, 1 if it lies.
         effort: weight of the squared action (rad²).
-        glass: weight of the share of a region in which a glass is touched.
+        glass: weight of the fraction of a region in which a glass is touched.
         margin: distance (m) from a glass that counts as touching it.
     """
 
@@ -55,7 +55,7 @@ class ShelfWeights:
 
 @njit(cache=True, error_model="numpy")
 def stage_cost(mean, action, hazard, h, horizon, params):
-    """Cost of step h (1 to horizon): the particles' mean state (14,), and the share of the region that touches a glass."""
+    """Cost of step h (1 to horizon): the particles' mean state (14,), and the region's fraction that touches a glass."""
     x, y, z, standing = jar_at(params.fixed, params.tool, (mean[0], mean[1], mean[2], mean[3], mean[4], mean[5], mean[6]))
     x, y, z = x - params.goal[0], y - params.goal[1], z - params.goal[2]
     flat = math.sqrt(x * x + y * y)

@@ -18,17 +18,17 @@ from capture_cp.tasks.shelf.mjcf import scene_model
 from capture_cp.tasks.shelf.task import ShelfTask
 from capture_cp.tasks.shelf.views import TOUCHED_COLOUR, Cloud
 
-#: Where the camera looks, from how far, and from where (m, degrees).
+#: Target, distance and direction of the camera (m, degrees).
 LOOK_AT, DISTANCE, AZIMUTH, ELEVATION = (0.45, 0.0, 0.43), 1.45, 60.0, -17.0
-#: Radii of dots for members of a region, particles, and of the line of the jar's way (m).
+#: Radii of dots for members of a region, particles, and of the line of the jar's path (m).
 MEMBER, PARTICLE, WAY = 0.004, 0.006, 0.0035
 SHAPES = 6000
 
 
 class Renderer:
-    """Draws one shelf with its arm; to be used by the thread that made it.
+    """Draws one shelf with its arm; must be used by the thread that made it.
 
-    Raises whatever the graphics library does where there is none; `renderer_for` gives None instead.
+    Raises the graphics library's error if there is none; `renderer_for` returns None instead.
     """
 
     def __init__(self, task: ShelfTask, height: int, width: int) -> None:
@@ -55,7 +55,7 @@ class Renderer:
     def picture(
         self, y: Floats, cloud: Cloud | None, particles: Floats, way: Floats, touched: Sequence[int] = ()
     ) -> Picture:
-        """The arm at y (7,), a region's jars, particles' jars (L, 3) and the jar's way (t, 3); touched glasses are red."""
+        """The arm at y (7,), a region's jars, particles' jars (L, 3) and the jar's path (t, 3); touched glasses are red."""
         mujoco, (height, width) = self._mujoco, self._size
         before = self._model.geom_rgba[self._glasses].copy()
         for number in touched:
@@ -77,7 +77,7 @@ class Renderer:
         return pixels[::-1]
 
     def close(self) -> None:
-        """Give the graphics memory back."""
+        """Free the graphics memory."""
         self._gl.make_current()
         self._context.free()
         self._gl.free()
@@ -98,7 +98,7 @@ class Renderer:
             self._mujoco.mjv_connector(shape, kind, WAY, a, b)
 
     def _next(self) -> Any:
-        """The next shape of the scene, None if it is full."""
+        """The next shape of the scene; None if it is full."""
         number = self._scene.ngeom
         if number >= self._scene.maxgeom:
             return None
@@ -107,15 +107,15 @@ class Renderer:
 
 
 def renderer_for(task: ShelfTask, height: int, width: int) -> Renderer | None:
-    """A renderer, or None where the machine has no graphics library for it."""
+    """A renderer, or None if the machine has no graphics library for it."""
     try:
         return Renderer(task, height, width)
-    except Exception:  # libraries fail in ways of their own: missing files, no device, no display
+    except Exception:  # libraries fail in different ways: missing files, no device, no display
         return None
 
 
 def _context(mujoco: Any) -> Any:
-    """What makes a drawing surface: as MUJOCO_GL says, else with the display, else without one."""
+    """The drawing surface: by MUJOCO_GL if set, else with the display, else without one."""
     if os.environ.get("MUJOCO_GL") or os.environ.get("DISPLAY") or os.name != "posix":
         return mujoco.GLContext
     try:

@@ -1,4 +1,4 @@
-"""The shelf on the live page: the arm in 3D with the region about its jar, and flat pictures from two sides."""
+"""The shelf on the live page: the arm in 3D with the region around its jar, and flat pictures from two sides."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from capture_cp.tasks.shelf.views import (
 )
 from capture_cp.tasks.task import Task
 
-#: The scene is drawn in these per metre: cameras and gizmos are made for things of about that size.
+#: Scene units per metre: cameras and gizmos are made for things of about that size.
 UNIT, DEGREE = 2.0, 180 / np.pi
 #: Members of a region per stratum, for the next step and for each later one.
 MEMBERS, LATER = 250, 60
-#: Pixels across a flat picture, and in the enlarged one, which is at least so wide (m).
+#: Width of a flat picture in pixels, and of the enlarged one, which shows at least this width (m).
 PIXELS, ENLARGED, LEAST = 380, 300, 0.16
-#: Rounds and damping (m²) of the search for angles that bring the jar to a place, and the largest turn in a round (rad).
+#: Iterations and damping (m²) of the inverse kinematics for the jar, and the largest rotation per iteration (rad).
 ROUNDS, DAMPING, TURN = 12, 2e-3, 0.2
-#: How much of a wall is seen.
+#: Opacity of a wall.
 CLEAR = 0.15
 
 
@@ -66,7 +66,7 @@ class ShelfScene(Scene):
         return self.task.strata.limits[0], self.task.strata.limits[1]
 
     def placed(self, state: Floats) -> Floats:
-        """Within the limits, and moved off boards and walls; where that fails, as it was before."""
+        """Within the limits, and moved off boards and walls; unchanged if that fails."""
         state = state.copy()
         y = np.clip(state[:7], *self.corners())[None]
         if self.task.strata.index(y)[0] == INFEASIBLE:
@@ -75,7 +75,7 @@ class ShelfScene(Scene):
         return state
 
     def dragged_to(self, place: Floats) -> tuple[Sequence[int], Floats]:
-        """Angles (7,) that bring the jar to a place, or near it, from where they are."""
+        """Angles (7,) that bring the jar to a position, or near it, starting from the present ones."""
         y, wanted = self._here.copy(), np.asarray(place) / UNIT
         for _ in range(ROUNDS):
             missing = wanted - self.task.jars(y[None])[0, :3]
@@ -84,7 +84,7 @@ class ShelfScene(Scene):
             y = np.clip(y + np.clip(turn, -TURN, TURN), *self.corners())
         return list(range(7)), y
 
-    # -- what the page offers -----------------------------------------------------------------------------------------
+    # -- controls of the page -----------------------------------------------------------------------------------------
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
@@ -98,7 +98,7 @@ class ShelfScene(Scene):
     def sliders(self) -> list[Slider]:
         low, high = np.array(self.corners()) * DEGREE
         bound = round(self.task.bound * DEGREE, 1)
-        hint = "What the controller is asked for; the true arm is disturbed, and sags under the jar."
+        hint = "The commanded rotation; the true arm is disturbed, and sags under the jar."
         found = [
             Slider(f"joint {i + 1} (°)", "state", i, float(np.ceil(low[i])), float(np.floor(high[i])), 0.5, DEGREE,
                    "Or drag the jar.")
@@ -167,11 +167,11 @@ class ShelfScene(Scene):
         self.point_cloud("trail", self._jars(snapshot.trail[:, :7]) * UNIT, TRAIL, 0.008 * UNIT)
 
     def _jars(self, Y: Floats) -> Floats:
-        """Middles (n, 3) of the jar at configurations Y (n, 7)."""
+        """Centres (n, 3) of the jar at configurations Y (n, 7)."""
         return self.task.jars(np.ascontiguousarray(Y))[:, :3]
 
     def _cloud(self, step: PlanStep, n: int) -> Cloud:
-        """Where the jar is in the region of a step, found once: the same step is drawn in several pictures."""
+        """Positions of the jar in the region of a step, computed once: the same step is drawn in several pictures."""
         for known, cloud in self._clouds:
             if known is step:
                 return cloud
@@ -183,9 +183,9 @@ class ShelfScene(Scene):
     # -- pictures -----------------------------------------------------------------------------------------------------
 
     def picture(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
-        """Side view and top view with where the jar is in the regions of one method.
+        """Side view and top view with the jar's positions in the regions of one method.
 
-        Side by side; one above the other where another method is shown beside it.
+        Side by side; one above the other if another method is shown next to it.
         """
         pictures = []
         for view in (SIDE, TOP):
@@ -195,7 +195,7 @@ class ShelfScene(Scene):
         return stacked(pictures) if len(snapshot.plans) > 1 else beside([as_high(picture, rows) for picture in pictures])
 
     def enlarged(self, snapshot: Snapshot) -> list[Picture]:
-        """The side view around the next step of all methods, one picture each; none if no method has one."""
+        """The side view around the next step of all methods, one picture each; none if no method has a next step."""
         plans = [steps for steps in snapshot.plans.values() if steps]
         if not plans:
             return []
@@ -209,7 +209,7 @@ class ShelfScene(Scene):
         ]
 
     def _furnished(self, flat: Flat, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
-        """A flat picture with the arm, regions, particles, the jar's way and where it is."""
+        """A flat picture with the arm, regions, particles, the jar's path and its present position."""
         capsules = self.arm.at(snapshot.state[:7])
         for number in nearest_last(capsules, flat.view):
             grey = JAR_COLOUR if number == self.arm.jar else "#dcdde2"

@@ -1,4 +1,4 @@
-"""Shelves: JSON files in metres, five that ship with the package or the user's own."""
+"""Shelves: JSON files in metres, five that ship with the package or your own."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Glass:
     """A glass that stands on a board: a capsule from its foot up.
 
     Attributes:
-        foot: middle of its base.
-        height: to its top.
-        radius: of its body.
+        foot: centre of its base.
+        height: height of its top.
+        radius: radius of its body.
     """
 
     foot: tuple[float, ...]
@@ -38,7 +38,7 @@ class Glass:
 
     @property
     def segment(self) -> tuple[float, ...]:
-        """The capsule: start (3), way to its end (3), radius."""
+        """The capsule: start (3), vector to its end (3), radius."""
         x, y, z = self.foot
         return (x, y, z + self.radius, 0.0, 0.0, self.height - 2 * self.radius, self.radius)
 
@@ -48,15 +48,15 @@ class Shelf:
     """One shelf. Lengths in metres, the arm's base at the origin, x into the shelf, z up.
 
     Attributes:
-        name: what tables call it.
-        boards: boxes that lie, by name: least and greatest corner. The arm may lean on them.
-        walls: boxes that stand, by name. The arm may lean on them too.
-        glasses: what must not be touched, by name.
-        goal: where the middle of the jar is to be.
-        within: how near is enough.
-        start: joint angles (7) about which episodes start.
-        spread: how far each joint of a start may be from there.
-        about: one sentence for people.
+        name: name in tables.
+        boards: horizontal boxes by name: lowest and highest corner. The arm may lean on them.
+        walls: vertical boxes by name. The arm may lean on them too.
+        glasses: glasses that must not be touched, by name.
+        goal: target position of the jar's centre.
+        within: tolerance of the goal.
+        start: joint angles (7) around which episodes start.
+        spread: largest deviation of each joint from there.
+        about: one-sentence description.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Shelf:
 
     @property
     def corners(self) -> Floats:
-        """Least and greatest corner of all boards and walls, (2, 3)."""
+        """Lowest and highest corner of all boards and walls, (2, 3)."""
         every = np.array([*self.boards.values(), *self.walls.values()])
         return np.array([every[:, 0].min(axis=0), every[:, 1].max(axis=0)])
 
@@ -91,7 +91,7 @@ def load_shelf(which: Pathlike) -> Shelf:
     try:
         return _shelf(json.loads(text))
     except json.JSONDecodeError as error:
-        raise CaptureError(f"{name} is not JSON: {error}; take a shelf of the package as a pattern.") from None
+        raise CaptureError(f"{name} is not JSON: {error}; use a shelf of the package as a template.") from None
     except CaptureError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
@@ -105,7 +105,7 @@ def load_shelf(which: Pathlike) -> Shelf:
 def tuning_variant(shelf: Shelf, shift: float = 0.015) -> Shelf:
     """The shelf mirrored left to right, with its glasses `shift` further back and outwards.
 
-    Made for choosing a planner's settings without looking at the shelves that it is judged on.
+    Made for choosing a planner's settings without using the shelves that it is evaluated on.
     """
 
     def mirrored(box: Corners) -> Corners:
@@ -152,14 +152,14 @@ def _shelf(given: Any) -> Shelf:
 def _box(name: str, given: Any) -> Corners:
     low, high = (_numbers(name, corner, 3) for corner in given)
     if not all(a < b for a, b in zip(low, high)):
-        raise CaptureError(f"{name} goes from {list(low)} to {list(high)}; give its least corner first, then its greatest.")
+        raise CaptureError(f"{name} goes from {list(low)} to {list(high)}; give its lowest corner first, then its highest.")
     return low, high
 
 
 def _glass(name: str, given: Any) -> Glass:
     height, radius = (positive_number(f"{part} of {name}", given[part]) for part in ("height", "radius"))
     if height <= 2 * radius:
-        raise CaptureError(f"{name} is {height:g} m high and {2 * radius:g} m wide; a glass is higher than wide.")
+        raise CaptureError(f"{name} is {height:g} m high and {2 * radius:g} m wide; expected a height above the width.")
     return Glass(_numbers(f"foot of {name}", given["foot"], 3), height, radius)
 
 

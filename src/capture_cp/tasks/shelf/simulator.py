@@ -14,18 +14,18 @@ from capture_cp.tasks.shelf.mjcf import Physics, scene_model
 from capture_cp.tasks.shelf.model import RATE
 from capture_cp.tasks.shelf.shelves import Shelf
 
-#: In how many parts a step is looked at for a glass that is touched on the way.
+#: Parts of a step after which contact with a glass is checked.
 LOOKS = 10
 
 
 class ShelfSystem:
-    """Arms before one shelf, each stepped from a state of its own: angles and velocities (14).
+    """Arms in front of one shelf, each stepped from its own state: angles and velocities (14).
 
-    The controller's target is where the joints are, plus the action, held for a control step: what sagged or was held
-    back is not made up for later. The same bits for any batch and any number of threads.
+    The controller's target is the present joint angles plus the action, held for a control step: sagging and blocked motion
+    are not made up for later. Bit-identical for any batch and any number of threads.
 
     Attributes:
-        model: MuJoCo's own, for drawing.
+        model: MuJoCo's model, for drawing.
     """
 
     def __init__(self, shelf: Shelf, physics: Physics, threads: int | None = None) -> None:
@@ -38,11 +38,11 @@ class ShelfSystem:
         self._spare: list[Any] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in another process is built anew."""
+        """A copy in another process is built again."""
         return type(self), (self.shelf, self.physics, self.threads)
 
     def step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
-        """States (n, 14) a control step after states (n, 14), under actions (n, 7) that are disturbed on the way."""
+        """States (n, 14) one control step after states (n, 14), under actions (n, 7) with noise."""
         given, asked = _rows("states", states, 14), _rows("actions", actions, 7)
         same_length("states", given, "actions", asked)
         targets = self._targets(given, asked, rng)
@@ -65,7 +65,7 @@ class ShelfSystem:
         return after
 
     def watched(self, state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """The state (14,) after a step, and configurations (LOOKS, 7) on the way there, the last one included."""
+        """The state (14,) after a step, and configurations (LOOKS, 7) on the way there, including the last."""
         data, seen = self._data(), np.empty((LOOKS, 7))
         self._place(data, state, self._targets(state[None], action[None], rng)[0])
         for i in range(LOOKS):
@@ -76,15 +76,15 @@ class ShelfSystem:
         return after, seen
 
     def _targets(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
-        """Angles (n, 7) that the controller is to hold."""
+        """Target angles (n, 7) of the controller."""
         disturbed = actions + self.physics.noise * rng.standard_normal(actions.shape)
         return np.clip(states[:, :7] + disturbed, *self.limits)
 
     def _data(self) -> Any:
-        """An MjData for a thread, kept: making one takes longer than a step."""
+        """An MjData for a thread, reused: making one takes longer than a step."""
         try:
             return self._spare.pop()
-        except IndexError:  # asked for, not looked up before: another thread may take the last one
+        except IndexError:  # caught instead of checked first: another thread may take the last one
             return self._mujoco.MjData(self.model)
 
     def _place(self, data: Any, state: Floats, target: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Strata of the arm: which part of it touches what, measured by the functions that planners compile."""
+"""Strata of the arm by contact of its parts, computed by the functions that planners compile."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from capture_cp.tasks.shelf.geometry import STRATA, Solids, contact_stratum, lin
 from capture_cp.tasks.shelf.mjcf import FIXTURES, JOINTS, PARTS, Physics, scene_model
 from capture_cp.tasks.shelf.shelves import Shelf
 
-#: Largest gap that counts as touching, and deepest overlap that is feasible (m): the simulator gives way by millimetres.
+#: Largest gap that counts as touching, and deepest feasible overlap (m): the simulator's contacts are millimetres soft.
 TOLERANCE, DEPTH = 0.005, 0.01
-#: Contacts of `SweptStrata` that are a stratum of this task.
+#: Contacts of `SweptStrata` that form one stratum of this task.
 _SINGLE = {"jar on board": ("jar-board",), "jar on wall": ("jar-wall",)} | {
     f"hand on {fixture}": (f"palm-{fixture}", f"wrist-{fixture}") for fixture in FIXTURES
 }
@@ -28,7 +28,7 @@ class ShelfStrata(FunctionStrata):
     """Free space, jar or hand on a board or a wall, and other contacts; palm and wrist are the hand.
 
     Attributes:
-        solids: the arm and the shelf, as compiled functions take them.
+        solids: the arm and the shelf, in the form compiled functions need.
         swept: the same as a class of the library, which measures every part against every fixture.
         rest: number of the stratum of other contacts.
     """
@@ -48,7 +48,7 @@ class ShelfStrata(FunctionStrata):
         return self.swept.distances(Y, within)
 
     def project(self, Y: Any, m: int) -> Floats:
-        """Configurations Y (n, 7) moved onto stratum m: (n, 7). Rows that do not arrive are left as they came."""
+        """Configurations Y (n, 7) moved onto stratum m: (n, 7). Rows that do not reach it are returned unchanged."""
         if whole_number("m", m, 0) >= len(STRATA):
             raise CaptureError(f"m is {m}; expected the number of a stratum, 0 to {len(STRATA) - 1}.")
         moved = finite_rows("Y", Y, 7, "(n, 7): angles").copy()
@@ -60,7 +60,7 @@ class ShelfStrata(FunctionStrata):
         return moved
 
     def fingerprint(self) -> str:
-        """Digest of the names and of all solids that are measured."""
+        """Digest of the names and of all measured solids."""
         return hashlib.sha256((super().fingerprint() + self.swept.fingerprint()).encode()).hexdigest()
 
     def _numbers(self, Y: Floats) -> Ints:

@@ -1,4 +1,4 @@
-"""The shelf task: an arm before one shelf with its strata, true system, approximate model and transitions."""
+"""The shelf task: an arm in front of one shelf with its strata, true system, approximate model and transitions."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from capture_cp.tasks.shelf.drawing import ShelfDrawing
     from capture_cp.tasks.shelf.scene import ShelfScene
 
-#: Transitions that correct the model.
+#: Transitions used to correct the model.
 TRAINING = 4_000
-#: Transitions per part of a simulation, after each of which progress is shown.
+#: Transitions per part of a simulation; progress is shown after each part.
 PART = 1_000
 
 
 @dataclass(frozen=True)
 class ShelfTask(Task):
-    """An arm with a jar before a shelf.
+    """An arm with a jar in front of a shelf.
 
-    Inputs X (n, 21) are angles, velocities and an action a row, outputs Y (n, 7) the next angles.
+    Each row of inputs X (n, 21) is angles, velocities and an action; outputs Y (n, 7) are the next angles.
 
     Attributes:
         shelf: boards, walls, glasses, start and goal.
-        physics: what the true arm has and the model does not know.
+        physics: properties of the true arm that the model lacks.
         bound: largest action of a joint (rad).
-        correction: what a corrected model knows of the motion of each joint, (7, 6), see `ShelfParams.motion`.
-        threads: of the simulator, by default all cores; they change how fast it is, nothing else.
+        correction: learnt motion of each joint in a corrected model, (7, 6), see `ShelfParams.motion`.
+        threads: threads of the simulator, by default all cores; they affect its speed only.
     """
 
     name = "shelf"
@@ -103,7 +103,7 @@ class ShelfTask(Task):
     # -- the approximate model ----------------------------------------------------------------------------------------
 
     def params_for(self, weights: ShelfWeights) -> ShelfParams:
-        """All that the compiled functions take, with the weights of an objective."""
+        """Parameters of the compiled functions, with the weights of an objective."""
         motion = np.tile(BELIEVED, (7, 1)) if self.correction is None else np.array(self.correction)
         goal = np.array(self.shelf.goal)
         weighed = weights.away, weights.last, weights.lift, weights.upright, weights.effort, weights.glass, weights.margin
@@ -111,7 +111,7 @@ class ShelfTask(Task):
 
     @cached_property
     def params(self) -> ShelfParams:
-        """The same with the usual weights."""
+        """The same with the default weights."""
         return self.params_for(ShelfWeights())
 
     @cached_property
@@ -127,7 +127,7 @@ class ShelfTask(Task):
         return self.model.next_states(states, actions, rng)
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
-        """The model as a Gaussian, for LUCCa: its step without disturbance, and the variance of that."""
+        """The model as a Gaussian, for LUCCa: its step without disturbance, and the variance of the disturbance."""
         still = StepModel(step, 14, self.axes, noise_dims=7, params=self.params._replace(noise=0.0))
         means = still(X, 1, np.random.default_rng(0))[:, 0]
         return means, np.tile(self.physics.noise**2 * np.eye(7), (len(X), 1, 1))
@@ -143,11 +143,11 @@ class ShelfTask(Task):
         return self if correction is None else recorded_correction(self, correction)
 
     def jars(self, Y: Floats) -> Floats:
-        """The middle of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
+        """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
         return jars(Y, self.params)
 
     def jar_jacobians(self, Y: Floats) -> Floats:
-        """How the middle of the jar moves with each angle at configurations Y (n, 7): (n, 3, 7)."""
+        """Derivative of the jar's centre with respect to each angle at configurations Y (n, 7): (n, 3, 7)."""
         return jar_jacobians(Y, self.params)
 
     # -- the true system and its data ---------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class ShelfTask(Task):
         return moving_inputs(self, n, rng)
 
     def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
-        """Simulated once and kept for as long as the task is."""
+        """Simulated once and kept as long as the task exists."""
         n = self.calibration_size if n is None else n
         if (seed, n) not in self._kept:
             parts, rng = [], stream(self.seed_here(seed), "calibration")
@@ -201,7 +201,7 @@ class ShelfTask(Task):
         return shelf_planner(cap, self, settings, weights, alpha, seed, device, simultaneous)
 
     def starts(self, n: int) -> Floats:
-        """Arms at rest (n, 14) about the start of the shelf, touching nothing: the first of a Halton sequence."""
+        """Arms at rest (n, 14) around the start of the shelf, without contact: the first of a Halton sequence."""
         from scipy.stats import qmc
 
         shelf, drawn = self.shelf, qmc.Halton(7, scramble=False).random(4 * n + 64)
@@ -210,7 +210,7 @@ class ShelfTask(Task):
         clear = (self.strata.index(tried) == 0) & (self.glass_clearances(tried) > 0)
         if clear.sum() < n:
             raise CaptureError(
-                f"only {int(clear.sum())} of {len(tried)} starts about {list(shelf.start)} touch nothing; move the start of "
+                f"only {int(clear.sum())} of {len(tried)} starts near {list(shelf.start)} touch nothing; move the start of "
                 f"{shelf.name} away from its boards, walls and glasses."
             )
         return np.hstack([tried[clear][:n], np.zeros((n, 7))])
@@ -220,7 +220,7 @@ class ShelfTask(Task):
         return "success" if away < self.shelf.within else None
 
     def closed_loop(self, start: Floats) -> System:
-        """The simulator; the episode ends when the jar is in its place, or at the first touch of a glass."""
+        """The simulator; the episode ends when the jar is at its goal, or at the first touch of a glass."""
 
         def act(state: Floats, action: Floats, rng: np.random.Generator) -> tuple[Floats, str | None]:
             after, seen = self.system.watched(state, action, rng)
@@ -235,7 +235,7 @@ class ShelfTask(Task):
 
     def changed(self, gain: float, drag: float) -> ShelfTask:
         if drag:
-            raise CaptureError(f"drag is {drag:g}; the arm is damped already, change its gain alone.")
+            raise CaptureError(f"drag is {drag:g}; the arm is damped already, change only its gain.")
         return replace(self, physics=replace(self.physics, stiffness=gain * self.physics.stiffness))
 
     # -- pictures -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""What pictures of the shelf show: the arm as capsules, the shelf from the side and from above, and where the jar will be.
+"""Contents of pictures of the shelf: the arm as capsules, the shelf from the side and from above, and positions of the jar.
 
-Numbers only: figures, films and the live page paint them.
+Numbers only; figures, videos and the live page paint them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from capture_cp.tasks.shelf.model import glass_clearances
 from capture_cp.tasks.shelf.shelves import Shelf
 from capture_cp.tasks.shelf.task import ShelfTask
 
-#: Colours of things; strata have the usual ones.
+#: Colours of things; strata have the standard ones.
 WOOD_COLOUR, GLASS_COLOUR, TOUCHED_COLOUR, GOAL_COLOUR = "#c9a878", "#7fb8d6", "#d62728", "#009e73"
 JAR_COLOUR = "#d9733f"
-#: Surroundings of the shelf that are shown: in front of it, where the arm comes from, and elsewhere (m).
+#: Visible surroundings of the shelf: in front of it, where the arm comes from, and elsewhere (m).
 BEFORE, AROUND = 0.22, 0.035
-#: Rounds that move a configuration off the boxes, and how far about the particles a whole stratum is looked through (rad).
+#: Iterations that move a configuration off the boxes, and distance from the particles within which a stratum is shown (rad).
 ROUNDS, WHOLE = 12, 0.15
-#: Draws for each member that is wanted.
+#: Draws for each requested member.
 SURPLUS = 3
 
 
 class View(NamedTuple):
-    """A direction from which the shelf is looked at: the axes of the world across, up, and towards the one who looks."""
+    """A direction of view: the axes of the world that point across, up, and towards the viewer."""
 
     name: str
     across: int
     up: int
     hidden: int
-    sign: float  #: 1 if what has more on the hidden axis is nearer
+    sign: float  #: 1 if larger values on the hidden axis are nearer
 
     def flat(self, points: Any) -> Floats:
         """Points (..., 3) of the world as points (..., 2) of the picture."""
@@ -57,7 +57,7 @@ SIDE, TOP = View("side view", 0, 2, 1, -1.0), View("top view", 0, 1, 2, 1.0)
 
 
 class Face(NamedTuple):
-    """A board or a wall in a view: least and greatest corner (2,), and whether it is seen from its broad side."""
+    """A board or a wall in a view: lowest and highest corner (2,), and whether it is seen from its broad side."""
 
     low: Floats
     high: Floats
@@ -65,7 +65,7 @@ class Face(NamedTuple):
 
 
 def faces(shelf: Shelf, view: View) -> list[Face]:
-    """Boards and walls in a view, broad sides first: they are to be looked through."""
+    """Boards and walls in a view, broad sides first: they are transparent."""
     found = []
     for box in (*shelf.boards.values(), *shelf.walls.values()):
         low, high = np.array(box)
@@ -80,13 +80,13 @@ def glass_capsules(shelf: Shelf) -> Floats:
 
 
 def window(shelf: Shelf, view: View, before: float = BEFORE, around: float = AROUND) -> tuple[Floats, Floats]:
-    """Corners (2,) of the part of a view in which the jar moves: the shelf, and what is before it."""
+    """Corners (2,) of the part of a view in which the jar moves: the shelf, and the space in front of it."""
     low, high = shelf.corners
     return view.flat(low - [before, around, around]), view.flat(high + around)
 
 
 def touched_glasses(task: ShelfTask, Y: Floats) -> list[int]:
-    """Numbers of the glasses that configurations Y (n, 7) touch; the nearest one where they touch none."""
+    """Numbers of the glasses that configurations Y (n, 7) touch; the nearest one if they touch none."""
     glasses = task.params.glasses
     each = [glass_clearances(Y, task.params._replace(glasses=glasses[g : g + 1])).min() for g in range(len(glasses))]
     touched = [g for g, apart in enumerate(each) if apart < 0]
@@ -100,11 +100,11 @@ class Arm:
     """The capsules of the arm that are drawn, each carried by a link.
 
     Attributes:
-        links: (p,) number of the link, -1 for what does not move.
-        ends: (p, 2, 3) of the axis of each, in the frame of its link.
+        links: (p,) number of the link, -1 for fixed parts.
+        ends: (p, 2, 3) ends of each axis, in the frame of its link.
         radii: (p,).
         colours: (p, 3), 0 to 1.
-        jar: which one is the jar.
+        jar: index of the jar.
     """
 
     def __init__(self, task: ShelfTask) -> None:
@@ -146,7 +146,7 @@ def _link_of(model: Any, body: int) -> int:
 
 
 def nearest_last(capsules: Floats, view: View) -> Ints:
-    """The order (p,) in which to paint capsules (p, 7), so that near ones hide far ones."""
+    """The order (p,) in which to paint capsules (p, 7), so that near ones cover far ones."""
     depth = view.sign * (capsules[:, view.hidden] + capsules[:, 3 + view.hidden]) / 2
     return np.argsort(depth, kind="stable")
 
@@ -164,22 +164,23 @@ def stadium(capsule: Floats, view: View, points: int = 16) -> Floats:
 
 
 class Cloud(NamedTuple):
-    """Where the jar may be: its middle (n, 3) in members of a region, and their strata (n,)."""
+    """Possible positions of the jar: its centre (n, 3) in members of a region, and their strata (n,)."""
 
     points: Floats
     labels: Ints
 
     def parts(self) -> list[tuple[int, Floats]]:
-        """The points of each stratum that has any, what is infeasible as -1, the largest part first."""
+        """The points of each stratum that has any, infeasible ones as -1, the largest part first."""
         numbers, counts = np.unique(self.labels, return_counts=True)
         return [(int(m), self.points[self.labels == m]) for m in numbers[np.argsort(-counts, kind="stable")]]
 
 
 def jar_cloud(task: ShelfTask, region: Region, n: int, rng: np.random.Generator) -> Cloud:
-    """Where the jar is in some members of a region, up to n of each stratum in which it has a part that is found.
+    """Positions of the jar in some members of a region, up to n for each stratum in which members are found.
 
-    Not a uniform sample, see `Region.sample`, but a quick one. Draws about the particles that are in a board or a wall are
-    also moved off it: these find the thin parts in contact. A stratum that belongs as a whole is shown about the particles.
+    Not a uniform sample, see `Region.sample`, but a fast one. Draws around the particles that are in a board or a wall are
+    also moved off it, which finds the thin parts in contact. A stratum that is contained entirely is shown around the
+    particles.
     """
     parts: Ints = np.append(np.arange(len(region.thresholds)), INFEASIBLE)
     limits = region.limits(parts)
@@ -195,7 +196,7 @@ def jar_cloud(task: ShelfTask, region: Region, n: int, rng: np.random.Generator)
 
 
 def _drawn(task: ShelfTask, region: Region, reach: float, n: int, rng: np.random.Generator) -> tuple[Floats, Ints]:
-    """Configurations (m, 7) within a threshold, and some of them moved off what they were in; their strata (m,)."""
+    """Configurations (m, 7) within a threshold, some of them moved off obstacles; their strata (m,)."""
     drawn = region.score.propose(region.prediction, reach, n, region.dims, rng)
     Y = np.ascontiguousarray(drawn.Y[rng.random(n) * drawn.largest < drawn.weights])
     labels = task.strata.index(Y)
@@ -222,5 +223,5 @@ def _pushed(Y, fixed, capsules, boxes):  # type: ignore[no-untyped-def]
 
 
 def jar_paths(task: ShelfTask, paths: Sequence[Any]) -> list[Floats]:
-    """Paths of configurations, (t, 7) each, as paths of the middle of the jar, (t, 3) each."""
+    """Paths of configurations, (t, 7) each, as paths of the jar's centre, (t, 3) each."""
     return [task.jars(np.asarray(path, dtype=np.float64)[:, :7])[:, :3] for path in paths]
