@@ -72,7 +72,7 @@ class CertifyStudy(Study):
     jobs: Jobs = 1
     seed: Seed = 0
     state: StateFolder = None
-    output: Annotated[Path | None, tyro.conf.arg(help="Folder for certificates, their pages, and all outcomes.")] = None
+    out: Annotated[Path | None, tyro.conf.arg(help="Folder for certificates, their pages, and all outcomes.")] = None
     json: RowsFile = None
 
     def run(self, console: Console) -> None:
@@ -103,7 +103,7 @@ class CertifyStudy(Study):
             whole_number(name, getattr(self, name), 1)
         whole_number("seed", self.seed, 0)
         check_writable(self.json)
-        for folder in (self.output, self.state):
+        for folder in (self.out, self.state):
             if folder is not None:
                 output_folder(folder)
         for task in self.task.places().values():
@@ -170,8 +170,8 @@ class CertifyStudy(Study):
         certificate = Certificate.of(verdict, about, fingerprints(fitted, float(verdict.best.settings["alpha"])))
         console.print(certificate.claim, style="green", highlight=False, markup=False)
         rows = self._compare(place, task, certificate, fitted, console) if self.fresh else []
-        if self.output is not None:
-            stem = self.output / f"{task.name}-{task.slug}"
+        if self.out is not None:
+            stem = self.out / f"{task.name}-{task.slug}"
             certificate.save(stem.with_suffix(".certificate.json"))
             verdict.outcomes.write(stem.with_suffix(".outcomes.csv"))
             trouble = report_trouble()

@@ -54,7 +54,7 @@ class PromisesStudy(Study):
 
     method: Annotated[str, tyro.conf.arg(help="A row of the planning table with one-step regions.")] = "capture"
     episodes: Annotated[int, tyro.conf.arg(help="Episodes to calibrate on; as many again with the brake.")] = 500
-    tests: Annotated[int, tyro.conf.arg(help="Fresh episodes to test on; as many again with the brake.")] = 500
+    test: Annotated[int, tyro.conf.arg(help="Fresh episodes to test on; as many again with the brake.")] = 500
     brake: Annotated[bool, tyro.conf.arg(help="Also with the brake, where the task has one.")] = True
     brake_steps: Annotated[
         int | None, tyro.conf.arg(help="Steps of a plan whose regions the brake looks at, by default all.")
@@ -81,7 +81,7 @@ class PromisesStudy(Study):
 
     def _checked(self) -> dict[str, Task]:
         tasks = dict(self.task.places())
-        check_settings(self, ("episodes", "tests", "samples", "jobs"), ())
+        check_settings(self, ("episodes", "test", "samples", "jobs"), ())
         if self.brake_steps is not None:
             whole_number("brake_steps", self.brake_steps, 1)
         for task in tasks.values():
@@ -97,7 +97,7 @@ class PromisesStudy(Study):
         row: Row = task.rows[self.method].changed({"samples": self.samples})
         fitted = fit_row(row, task, self.seed, calibration=self.calibration)
         with progress_bar(console) as progress:
-            said = advancing(progress, f"{task.place}: episodes", (self.episodes + self.tests) * (1 + self._brakes(task)))
+            said = advancing(progress, f"{task.place}: episodes", (self.episodes + self.test) * (1 + self._brakes(task)))
             runs, kept = self._played(fitted, "plain", None, said), Promises(fitted, self.alpha, task.seed_here(self.seed))
             promises = [kept.executed_step(runs), kept.all_executed_steps(runs)]
             tests, passed = {"without the brake": runs.tests}, None
@@ -129,7 +129,7 @@ class PromisesStudy(Study):
                 said(1)
             return runs
 
-        return Played(play("calibration", self.episodes), play("test", self.tests))
+        return Played(play("calibration", self.episodes), play("test", self.test))
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 

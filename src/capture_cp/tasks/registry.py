@@ -29,7 +29,7 @@ TASK_COMMANDS: dict[str, tuple[str, str, str]] = {
     "simulator": (
         "peg",
         "capture_cp.tasks.peg.simulator_study:SimulatorStudy",
-        "How far the simulator can be trusted.",
+        "Measure how far the peg's simulator can be trusted.",
     ),
 }
 
