@@ -7,17 +7,20 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from rich.text import Text
 
 from capture_cp.base.checks import CaptureError, CaptureWarning, known_name, shortened
 from capture_cp.base.help_page import WIDEST, entry, help_page, wrapped
+from capture_cp.base.interrupts import ignore_interrupts, interrupted, watch_interrupts
+from capture_cp.base.notices import when_compiling
 from capture_cp.base.terminal import Terminal
 from capture_cp.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, task_names
 
@@ -80,6 +83,7 @@ COMMANDS = OWN | SHOWN | STUDIES | {name: Command(*brought[1:]) for name, brough
 WITHOUT_TASK = ("demo", "view")
 HELP = {"-h", "--help"}
 
+COMPILING = "compiling numerical code: first use only, a minute or two"
 ABOUT = (
     "Calibrated prediction regions for robots in contact: sets that contain the configuration after the next action with a "
     "chosen probability, if the next transition is drawn like the logged ones."
@@ -105,25 +109,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"capture-cp {version('capture-cp')}")
         return
     errors = Terminal(stderr=True)
+    if arguments is None:
+        watch_interrupts()
     try:
         if not given or given[0] in HELP:
             _show(_overview)
             raise SystemExit(0 if given else 2)
         _run(given[0], given[1:], errors)
     except KeyboardInterrupt:
-        errors.print("stopped.")
-        raise SystemExit(130) from None
+        _stopped(errors)
     except BrokenPipeError:
         # whoever read our output has gone, and Python would complain about what is left of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(2) from None
     except Exception as error:
+        if interrupted():
+            _stopped(errors)
         if os.environ.get("CAPTURE_TRACEBACK"):
             import traceback
 
             traceback.print_exc()
         errors.print(f"error: {_sentence(error)}", style="red", highlight=False, markup=False, soft_wrap=True)
         raise SystemExit(2) from None
+
+
+def _stopped(errors: Terminal) -> NoReturn:
+    """End after Ctrl+C."""
+    ignore_interrupts()
+    errors.print("stopped.")
+    raise SystemExit(130) from None
 
 
 def _overview(width: int) -> str:
@@ -192,7 +206,10 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
     else:
         if name in TASK_COMMANDS and given[:1] == [TASK_COMMANDS[name][0]]:
             given = given[1:]
-        job = _parsed(_loaded(command.where), f"capture {name}", _expanded(name, given))
+        with _starting():
+            kind, options = _loaded(command.where), _expanded(name, given)
+        job = _parsed(kind, f"capture {name}", options)
+    when_compiling(partial(errors.print, COMPILING, style="dim", highlight=False))
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, category, *_: errors.print(
             f"warning: {message}",
@@ -201,6 +218,13 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
             markup=False,
         )
         job.run(Terminal())
+
+
+def _starting() -> AbstractContextManager[None]:
+    """A spinner while packages are imported, on a terminal."""
+    from capture_cp.base.progress import stage
+
+    return stage("starting", everywhere=False)
 
 
 def _help(name: str, command: Command, given: list[str]) -> None:
@@ -232,11 +256,13 @@ def _show(page: Callable[[int], str]) -> None:
 
 def _study(name: str, command: Command, given: list[str]) -> Any:
     """The study of a task, as its own class: other processes can import that."""
-    from capture_cp.studies.study import study_of
-
     task, options = _task(name, given)
-    study, chosen = _loaded(command.where), find_task(task)
-    found = _parsed(study_of(study, chosen), f"capture {name} {task}", options)
+    with _starting():
+        from capture_cp.studies.study import study_of
+
+        study = _loaded(command.where)
+        of_task = study_of(study, find_task(task))
+    found = _parsed(of_task, f"capture {name} {task}", options)
     return study(**{one.name: getattr(found, one.name) for one in fields(study)})
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, probability, whole_number
 from capture_cp.base.files import check_writable
+from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.base.streams import derived_seed
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.certificates.certify import certify
@@ -28,7 +29,7 @@ from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import output_folder, write_rows
 from capture_cp.studies.parts import PartStore, run_parts
-from capture_cp.studies.study import Calibration, Jobs, RowsFile, Seed, StateFolder, Study, advancing, progress_bar
+from capture_cp.studies.study import Calibration, Jobs, RowsFile, Seed, StateFolder, Study
 from capture_cp.tasks.candidates import CandidateRow, fingerprints, fit_candidate, parsed
 from capture_cp.tasks.practice import TOGETHER, play_from, played
 from capture_cp.tasks.rows import FittedRow, part_of
@@ -122,7 +123,7 @@ class CertifyStudy(Study):
         self, place: str, task: Task, ladder: Mapping[str, CandidateRow], risks: tuple[Risk, ...], console: Console
     ) -> tuple[Verdict, dict[str, FittedRow]]:
         here, fitted = task.seed_here(self.seed), dict[str, FittedRow]()
-        with progress_bar(console) as progress:
+        with progress_bar() as progress:
             advance = advancing(progress, task.place, len(ladder) * self.episodes)
 
             def play(settings: Mapping[str, Any], seeds: list[int]) -> list[tuple[str, int]]:
@@ -188,7 +189,7 @@ class CertifyStudy(Study):
     ) -> list[dict[str, Any]]:
         """Fresh episodes of the certified setting, which no one has chosen by."""
         seeds = [derived_seed(task.seed_here(self.seed), FRESH, episode) for episode in range(self.fresh)]
-        with progress_bar(console) as progress:
+        with progress_bar() as progress:
             candidate = CandidateRow.of(task, certificate.settings)
             runs = self._play(fitted, candidate, seeds, advancing(progress, FRESH, self.fresh))
         rows = []

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import Floats, failure_rate, whole_number
+from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.on_policy import Round, on_policy_rounds
 from capture_cp.conformal.coverage import Coverage, CoverageRow
@@ -62,7 +63,7 @@ class RoundsStudy(Study):
         found: dict[tuple[str, str], list[Round[Episode]]] = {}
         for place, task in self._checked().items():
             for name in self.methods:
-                with console.status(f"{task.place}: {name}, {self.rounds} rounds"):
+                with stage(f"{task.place}: {name}, {self.rounds} rounds"):
                     found[place, name] = self._rounds(task, name)
                 console.print(self._table(place, name, found[place, name]))
                 console.print(self._steps_table(place, name, found[place, name]))
