@@ -61,7 +61,7 @@ AFTER: dict[str, Command] = {
     "plan-peg-sensitivity": "sensitivity peg --methods lucca capture --episodes 1 --calibration 5000",
     "online-marble": "online marble --maps top-center --steps 200 --drag 0.05",
     "online-marble-rounds": "rounds marble --maps bottom-left --methods pcp capture --rounds 1 --episodes 12"
-    " --checks 6 --samples 128",
+    " --test 6 --samples 128",
     "demo": "demo --episodes 1 --transitions 10000 --samples 256",
     "simulator": "simulator peg --steps 300 --threads 2",
     "calibrate": f"calibrate {LOG}",
@@ -82,7 +82,7 @@ BEFORE: dict[str, Command] = {
     "plan-marble-sensitivity": "plan marble-sensitivity --maps top-center --methods capture --episodes 1 --samples 128",
     "plan-peg-sensitivity": "plan peg-sensitivity --methods lucca capture --episodes 1 --calibration 5000",
     "online-marble-rounds": "online marble-rounds --maps bottom-left --methods pcp capture --rounds 1 --episodes 12"
-    " --checks 6 --samples 128",
+    " --test 6 --samples 128",
 }
 COMMANDS = {"before": AFTER | BEFORE, "after": AFTER}
 

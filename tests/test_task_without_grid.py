@@ -291,9 +291,9 @@ def test_demo(folder):
 
 @pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # so few episodes leave strata without data
 def test_certify_and_promises(folder):
-    rows = run("certify", "--episodes", 20, "--calibration", 1000, "--risks", "failure=0.99", "--output", "certified")
+    rows = run("certify", "--episodes", 20, "--calibration", 1000, "--risks", "failure=0.99", "--out", "certified")
     assert any(row["certified"] for row in rows)
-    rows = run("promises", "--episodes", 12, "--tests", 6, "--samples", 8, "--calibration", 1000)
+    rows = run("promises", "--episodes", 12, "--test", 6, "--samples", 8, "--calibration", 1000)
     assert {row["promise"] for row in rows if "promise" in row} >= {"one executed step", "all executed steps"}
     assert {row["runs"] for row in rows if "runs" in row} == {"without the brake", "with the brake"}
 
@@ -302,7 +302,7 @@ def test_certify_and_promises(folder):
 def test_online_rounds_and_sensitivity(folder):
     rows = run("online", "--steps", 20, "--calibration", 1000)
     assert {row["mode"] for row in rows} == {"fixed", "alpha", "scale", "scale-up"}
-    rows = run("rounds", "--rounds", 1, "--episodes", 12, "--checks", 3, "--calibration", 1000)
+    rows = run("rounds", "--rounds", 1, "--episodes", 12, "--test", 3, "--calibration", 1000)
     assert rows
     small = "--episodes", 1, "--samples", 8, "--calibration", 1000, "--methods", "capture"
     rows = run("sensitivity", "--settings", "k", *small)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
+from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+from rich.text import Text
 
 from capture_cp.base.checks import CaptureError, CaptureWarning, known_name, shortened
+from capture_cp.base.help_page import WIDEST, entry, help_page, wrapped
+from capture_cp.base.interrupts import ignore_interrupts, interrupted, watch_interrupts
+from capture_cp.base.notices import when_compiling
 from capture_cp.base.terminal import Terminal
 from capture_cp.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, task_names
 
@@ -26,39 +34,61 @@ class Command(NamedTuple):
 
 
 OWN = {
-    "size": Command("capture_cp.logs.size:Size", "How many transitions to log, before logging any."),
-    "inspect": Command("capture_cp.logs.inspect:Inspect", "What is inside a log, and which columns to name."),
-    "log": Command("capture_cp.logs.record_env:LogEnv", "Log transitions of a Gymnasium environment."),
-    "calibrate": Command("capture_cp.logs.calibrate:Calibrate", "From a log of transitions to regions and a report."),
-    "check": Command("capture_cp.logs.check:Check", "Does a new log still satisfy a calibration, or a certificate?"),
-    "extend": Command("capture_cp.logs.extend:Extend", "More logs for a calibration, without keeping the old ones."),
-    "merge": Command("capture_cp.logs.extend:Merge", "Calibrations of several sites as one."),
+    "size": Command("capture_cp.logs.size:Size", "Compute how many transitions to log before you start."),
+    "inspect": Command("capture_cp.logs.inspect:Inspect", "List what a log contains and which columns you can name."),
+    "log": Command("capture_cp.logs.record_env:LogEnv", "Record transitions from a Gymnasium environment."),
+    "calibrate": Command("capture_cp.logs.calibrate:Calibrate", "Turn a log into calibrated regions and a report."),
+    "check": Command("capture_cp.logs.check:Check", "Test a calibration or certificate on new data."),
+    "extend": Command("capture_cp.logs.extend:Extend", "Add new logs to a calibration without the old logs."),
+    "merge": Command("capture_cp.logs.extend:Merge", "Combine the calibrations of several sites."),
     "certify": Command(
-        "capture_cp.studies.certify:CertifyStudy", "How often will a planner fail? A certificate.", of_task=True
+        "capture_cp.studies.certify:CertifyStudy", "Bound a planner's failure rate and write a certificate.", of_task=True
     ),
 }
 SHOWN = {
-    "demo": Command("capture_cp.studies.demo:Demo", "See what this is about in two minutes, with a report.", of_task=True),
-    "view": Command("capture_cp.viewer.view:View", "A live page of a task, or of your own calibration.", of_task=True),
-    "video": Command("capture_cp.studies.video:Video", "A recorded episode, or one of your own log, as a film."),
-    "reproduce": Command("capture_cp.studies.reproduce:Reproduce", "Every table and figure of the paper, ours beside."),
+    "demo": Command("capture_cp.studies.demo:Demo", "Run a two-minute example and write a report.", of_task=True),
+    "view": Command("capture_cp.viewer.view:View", "Open a live page for a task or for your own calibration.", of_task=True),
+    "video": Command("capture_cp.studies.video:Video", "Make a video of a recorded episode, or of one in your log."),
+    "reproduce": Command("capture_cp.studies.reproduce:Reproduce", "Recompute every table and figure of the paper."),
 }
 STUDIES = {
-    "coverage": Command("capture_cp.studies.coverage:CoverageStudy", "How often regions hold, by stratum.", of_task=True),
-    "horizon": Command("capture_cp.studies.horizon:HorizonStudy", "Regions several steps ahead.", of_task=True),
-    "plan": Command("capture_cp.studies.planning:PlanningStudy", "Planning in closed loop with regions.", of_task=True),
-    "sensitivity": Command(
-        "capture_cp.studies.sensitivity:SensitivityStudy", "Planning when one setting differs.", of_task=True
+    "coverage": Command(
+        "capture_cp.studies.coverage:CoverageStudy", "Measure coverage and region volume by stratum.", of_task=True
     ),
-    "worth": Command("capture_cp.studies.worth:WorthStudy", "When regions help a planner, and when not.", of_task=True),
-    "online": Command("capture_cp.studies.online:OnlineStudy", "Regions that adapt to a system that changes.", of_task=True),
-    "rounds": Command("capture_cp.studies.rounds:RoundsStudy", "Calibration on the planner's own episodes.", of_task=True),
+    "horizon": Command(
+        "capture_cp.studies.horizon:HorizonStudy", "Measure coverage of regions several steps ahead.", of_task=True
+    ),
+    "plan": Command(
+        "capture_cp.studies.planning:PlanningStudy", "Plan in closed loop with the regions of each method.", of_task=True
+    ),
+    "sensitivity": Command(
+        "capture_cp.studies.sensitivity:SensitivityStudy", "Plan again with one setting changed at a time.", of_task=True
+    ),
+    "worth": Command("capture_cp.studies.worth:WorthStudy", "Compare planning with and without regions.", of_task=True),
+    "online": Command(
+        "capture_cp.studies.online:OnlineStudy", "Measure regions that adapt while the system changes.", of_task=True
+    ),
+    "rounds": Command(
+        "capture_cp.studies.rounds:RoundsStudy", "Recalibrate on the planner's own episodes, in rounds.", of_task=True
+    ),
     "promises": Command(
-        "capture_cp.studies.promises:PromisesStudy", "What regions promise a planner, and keep.", of_task=True
+        "capture_cp.studies.promises:PromisesStudy",
+        "Measure coverage guarantees on the planner's own episodes.",
+        of_task=True,
     ),
 }
 COMMANDS = OWN | SHOWN | STUDIES | {name: Command(*brought[1:]) for name, brought in TASK_COMMANDS.items()}
 
+#: Commands of a task that run on the default task where none is named.
+WITHOUT_TASK = ("demo", "view")
+HELP = {"-h", "--help"}
+
+COMPILING = "compiling numerical code: first use only, a minute or two"
+ABOUT = (
+    "Calibrated prediction regions for robots in contact: sets that contain the configuration after the next action with a "
+    "chosen probability, if the next transition is drawn like the logged ones."
+)
+START = "Start with `capture demo`, or with `capture inspect` and `capture calibrate` on your own log."
 HEADINGS = {
     "Your own robot": OWN,
     "See it work": SHOWN,
@@ -79,19 +109,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"capture-cp {version('capture-cp')}")
         return
     errors = Terminal(stderr=True)
+    if arguments is None:
+        watch_interrupts()
     try:
-        if not given or given[0] in ("-h", "--help"):
-            print(_overview(), flush=True)
+        if not given or given[0] in HELP:
+            _show(_overview)
             raise SystemExit(0 if given else 2)
         _run(given[0], given[1:], errors)
     except KeyboardInterrupt:
-        errors.print("stopped.")
-        raise SystemExit(130) from None
+        _stopped(errors)
     except BrokenPipeError:
         # whoever read our output has gone, and Python would complain about what is left of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(2) from None
     except Exception as error:
+        if interrupted():
+            _stopped(errors)
         if os.environ.get("CAPTURE_TRACEBACK"):
             import traceback
 
@@ -100,23 +133,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
 
 
-def _overview() -> str:
-    lines = ["usage: capture COMMAND ...", "", "Calibrated prediction regions for robots in contact: where will it be after"]
-    lines += ["its next action, with a guarantee. Start with: capture demo"]
+def _stopped(errors: Terminal) -> NoReturn:
+    """End after Ctrl+C."""
+    ignore_interrupts()
+    errors.print("stopped.")
+    raise SystemExit(130) from None
+
+
+def _overview(width: int) -> str:
+    """The commands, one line each."""
+    width = min(width, WIDEST)
+    lines = ["usage: capture COMMAND [OPTIONS]", "", *wrapped(ABOUT, width), "", *wrapped(START, width)]
     for heading, commands in HEADINGS.items():
-        lines += ["", f"{heading}:", *(f"  {name:<12} {command.summary}" for name, command in commands.items())]
-    lines += ["", f"Tasks: {', '.join(task_names())}, or one of your own: --task module:object."]
-    lines += ["`capture COMMAND --help` explains a command and its options; `capture --version` prints the version."]
-    return "\n".join(lines)
+        lines += ["", f"{heading}:"]
+        lines += [line for name, command in commands.items() for line in entry(name, command.summary, width, 13)]
+    lines += ["", "Options:", *entry("--help", "Show this page; after a command, its options.", width, 13)]
+    lines += [*entry("--version", "Show the version.", width, 13), ""]
+    return "\n".join([*lines, *wrapped(_tasks(), width)])
+
+
+def _tasks() -> str:
+    return f"Tasks: {', '.join(task_names())}, or your own with --task module:object."
 
 
 #: What a command runs instead where a file or an option decides: outcomes in place of a task, a certificate in place of a
 #: calibration, an environment in place of a log.
-OUTCOMES = Command("capture_cp.logs.certify:CertifyOutcomes", "A certificate from logged outcomes.")
-ROBOT_VIEW = Command("capture_cp.viewer.log_view:LogView", "A live page of your own calibration and log.")
-ROBOT_VIDEO = Command("capture_cp.logs.video:LogVideo", "An episode of your own log as a film.")
-ENVIRONMENT = Command("capture_cp.logs.calibrate_env:CalibrateEnv", "From a Gymnasium environment to regions and a report.")
-CERTIFICATE = Command("capture_cp.logs.check_certificate:CheckCertificate", "Does a certificate still stand?")
+OUTCOMES = Command("capture_cp.logs.certify:CertifyOutcomes", "Certify a planner from logged outcomes.")
+ROBOT_VIEW = Command("capture_cp.viewer.log_view:LogView", "Open a live page for your own calibration and log.")
+ROBOT_VIDEO = Command("capture_cp.logs.video:LogVideo", "Make a video of an episode in your log.")
+ENVIRONMENT = Command("capture_cp.logs.calibrate_env:CalibrateEnv", "Calibrate on a Gymnasium environment.")
+CERTIFICATE = Command("capture_cp.logs.check_certificate:CheckCertificate", "Test whether a certificate still holds.")
 
 
 def _command(name: str, given: list[str]) -> Command:
@@ -152,12 +198,18 @@ def _is_own(name: str, first: str) -> bool:
 
 def _run(name: str, given: list[str], errors: Terminal) -> None:
     command = _command(name, given)
+    if not HELP.isdisjoint(given):
+        _help(name, command, [word for word in given if word not in HELP])
+        raise SystemExit(0)
     if command.of_task:
         job = _study(name, command, given)
     else:
         if name in TASK_COMMANDS and given[:1] == [TASK_COMMANDS[name][0]]:
             given = given[1:]
-        job = _parsed(_loaded(command.where), f"capture {name}", _expanded(name, given))
+        with _starting():
+            kind, options = _loaded(command.where), _expanded(name, given)
+        job = _parsed(kind, f"capture {name}", options)
+    when_compiling(partial(errors.print, COMPILING, style="dim", highlight=False))
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, category, *_: errors.print(
             f"warning: {message}",
@@ -168,44 +220,82 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
         job.run(Terminal())
 
 
-def _study(name: str, command: Command, given: list[str]) -> Any:
-    """The study of a task, as its own class: other processes can import that."""
+def _starting() -> AbstractContextManager[None]:
+    """A spinner while packages are imported, on a terminal."""
+    from capture_cp.base.progress import stage
+
+    return stage("starting", everywhere=False)
+
+
+def _help(name: str, command: Command, given: list[str]) -> None:
+    """Print the help page of a command; without a task, that of the default task."""
+    if not command.of_task:
+        _show(partial(help_page, _loaded(command.where), f"capture {name}"))
+        return
     from capture_cp.studies.study import study_of
 
+    named = _named_task(given)
+    task = DEFAULT_TASK if named is None else named[0]
+    needs = "[TASK]" if name in WITHOUT_TASK else "TASK"
+    hints = [_tasks()]
+    if named is None:
+        hints += [f"The options below are those of {task}; `capture {name} TASK --help` shows those of another task."]
+    if name == "certify":
+        hints += ["To certify from a file of logged episodes: capture certify OUTCOMES.csv, see its --help."]
+    program = f"capture {name} {needs if named is None else task}"
+    _show(partial(help_page, study_of(_loaded(command.where), find_task(task)), program, task=task, hints=hints))
+
+
+def _show(page: Callable[[int], str]) -> None:
+    """Print a page as wide as the terminal, its headings in bold."""
+    terminal = Terminal()
+    text = Text(page(terminal.width))
+    text.highlight_regex(re.compile(r"^[A-Z].*:$", re.MULTILINE), "bold")
+    terminal.print(text, soft_wrap=True)
+
+
+def _study(name: str, command: Command, given: list[str]) -> Any:
+    """The study of a task, as its own class: other processes can import that."""
     task, options = _task(name, given)
-    study, chosen = _loaded(command.where), find_task(task)
-    found = _parsed(study_of(study, chosen), f"capture {name} {task}", options)
-    return study(**{entry.name: getattr(found, entry.name) for entry in fields(study)})
+    with _starting():
+        from capture_cp.studies.study import study_of
+
+        study = _loaded(command.where)
+        of_task = study_of(study, find_task(task))
+    found = _parsed(of_task, f"capture {name} {task}", options)
+    return study(**{one.name: getattr(found, one.name) for one in fields(study)})
 
 
 def _task(name: str, given: list[str]) -> tuple[str, list[str]]:
-    """The task that a study is asked for, and the options that are left."""
-    if given and not given[0].startswith("-"):
-        return known_name("task", given[0], task_names()), given[1:]
-    if "--task" in given:
-        at = given.index("--task")
-        if at + 1 < len(given):
-            return given[at + 1], given[:at] + given[at + 2 :]
-    asks_help = given[:1] in (["-h"], ["--help"])
-    if name == "demo" or (name == "view" and not asks_help):
+    """The task that a study is run on, and the remaining options."""
+    found = _named_task(given)
+    if found is not None:
+        return found
+    if name in WITHOUT_TASK:
         return DEFAULT_TASK, given
-    if asks_help:
-        print(f"usage: capture {name} TASK [OPTIONS]\n\n{COMMANDS[name].summary}\n")
-        print(f"Tasks: {', '.join(task_names())}, or one of your own: --task module:object.")
-        print(f"`capture {name} TASK --help` lists the options.")
-        if name == "certify":
-            print("Of logged episodes: capture certify OUTCOMES.csv [OPTIONS]; --help lists these.")
-        raise SystemExit(0)
     log = ", or a CSV file of outcomes" if name == "certify" else ""
     raise CaptureError(
         f"capture {name} needs a task; name one of {', '.join(task_names())}, or your own with --task module:object{log}."
     )
 
 
+def _named_task(given: list[str]) -> tuple[str, list[str]] | None:
+    """The task that is named, and the remaining options; None if none is."""
+    if given and not given[0].startswith("-"):
+        return known_name("task", given[0], task_names()), given[1:]
+    if "--task" in given:
+        at = given.index("--task")
+        if at + 1 < len(given):
+            return given[at + 1], given[:at] + given[at + 2 :]
+    return None
+
+
 def _parsed(kind: Any, program: str, given: Sequence[str]) -> Any:
     import tyro
 
-    return tyro.cli(kind, prog=program, args=given)
+    # messages about an optional value need not mention None; who gives that word may
+    config = () if "None" in given else (tyro.conf.DisallowNone,)
+    return tyro.cli(kind, prog=program, args=given, config=config)
 
 
 def _expanded(name: str, given: list[str]) -> list[str]:

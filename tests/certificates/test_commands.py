@@ -36,7 +36,7 @@ def outcomes(tmp_path):
 
 def test_a_log_of_outcomes_is_certified_and_checked(outcomes, tmp_path, capsys):
     made, page = tmp_path / "c.json", tmp_path / "c.html"
-    assert capture("certify", outcomes, "--risks", "fell=0.05", "--certificate", made, "--page", page) == 0
+    assert capture("certify", outcomes, "--risks", "fell=0.05", "--certificate", made, "--report", page) == 0
     shown = capsys.readouterr().out
     assert "at most 5% end in 'fell'" in " ".join(shown.split())
     assert Certificate.load(made).setting == "slow"
@@ -126,7 +126,7 @@ SMALL = ("--candidates", "samples=8,horizon=2", "samples=4,horizon=1", "--calibr
 
 
 def test_a_task_is_certified_and_its_planner_recognised(tmp_path, capsys):
-    given = (*SMALL, "--episodes", 40, "--fresh", 10, "--risks", "fell=0.5", "--output", tmp_path, "--state", tmp_path / "s")
+    given = (*SMALL, "--episodes", 40, "--fresh", 10, "--risks", "fell=0.5", "--out", tmp_path, "--state", tmp_path / "s")
     assert capture("certify", "box", *given) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "10 fresh episodes" in shown
@@ -165,9 +165,7 @@ def test_stopping_early_gives_the_same_on_several_processes(tmp_path):
 
 def test_plan_refuses_what_the_certificate_is_not_for(tmp_path, capsys):
     chosen = CandidateRow.of(Box(), parsed("samples=8,horizon=2"))
-    capture(
-        "certify", "box", "--candidates", "samples=8,horizon=2", "--episodes", 30, "--risks", "fell", "--output", tmp_path
-    )
+    capture("certify", "box", "--candidates", "samples=8,horizon=2", "--episodes", 30, "--risks", "fell", "--out", tmp_path)
     file = tmp_path / "box-box.certificate.json"
     same = "--methods", "capture", "--samples", 8, "--horizon", 2, "--episodes", 1, "--certificate", file
     assert chosen.settings == Certificate.load(file).settings

@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_loop_and_a_state_folder_is_read_again(tmp_
 
 
 def test_rounds_are_measured_by_stratum_and_step(tmp_path, capsys):
-    arguments = ("--maps", "top-left", "--rounds", 1, "--episodes", 12, "--checks", 3, "--samples", 64)
+    arguments = ("--maps", "top-left", "--rounds", 1, "--episodes", 12, "--test", 3, "--samples", 64)
     rows = run(tmp_path, "rounds", "marble", *arguments, "--figures", tmp_path)
     assert {row["round"] for row in rows} == {0, 1}
     assert {(row["round"], row["kind"]) for row in rows} == {(0, "in use"), (1, "in use"), (1, "promised")}
@@ -66,7 +66,7 @@ def test_both_studies_run_on_the_box(tmp_path, capsys):
     rows = run(tmp_path, "online", *small, "--steps", 30, "--modes", "fixed", "scale", "--alpha", 0.2)
     assert {row["task"] for row in rows} == {"box"}
     assert [row["n"] for row in rows if row["when"] == "after" and row["stratum"] == "all"] == [30, 30]
-    rows = run(tmp_path, "rounds", *small, "--rounds", 1, "--episodes", 6, "--checks", 2)
+    rows = run(tmp_path, "rounds", *small, "--rounds", 1, "--episodes", 6, "--test", 2)
     assert [row["n"] for row in rows if row.get("step") == 1 and row["stratum"] == "all"] == [8, 8]
 
 

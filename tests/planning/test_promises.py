@@ -136,7 +136,7 @@ def test_regions_for_a_horizon_promise_nothing_about_executed_steps():
 
 # -- the command ------------------------------------------------------------------------------------------------------
 
-SMALL = ["--episodes", "12", "--tests", "6", "--samples", "16", "--calibration", "600", "--alpha", "0.4"]
+SMALL = ["--episodes", "12", "--test", "6", "--samples", "16", "--calibration", "600", "--alpha", "0.4"]
 
 
 def rows_of(file):
@@ -200,7 +200,7 @@ def test_what_is_missing_from_the_table_is_told():
         (("--method", "captur"), "Did you mean 'capture'?"),
         (("--method", "capture-horizon"), "name a row with one-step regions"),
         (("--episodes", "0"), "episodes is 0"),
-        (("--tests", "0"), "tests is 0"),
+        (("--test", "0"), "test is 0"),
         (("--brake-steps", "0"), "brake_steps is 0"),
         (("--alpha", "1"), "alpha is 1.0"),
     ],

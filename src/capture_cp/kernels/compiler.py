@@ -13,9 +13,11 @@ from typing import Any
 
 import numba
 from numba import config, njit
+from numba.core import event
 from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
 
+from capture_cp.base import notices
 from capture_cp.base.checks import CaptureError, CaptureWarning
 
 # -- code on disk -------------------------------------------------------------------------------------------------------
@@ -41,10 +43,13 @@ class GuardedCache:
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled code from the cache; None if there is none that can be read."""
         try:
-            return self._guarded.load_overload(sig, target_context)
+            found = self._guarded.load_overload(sig, target_context)
         except Exception as error:  # unpickling a damaged file may raise anything
             _warn_once(f"{type(error).__name__}: {error}")
-            return None
+            found = None
+        if found is None:
+            notices.not_on_disk()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save compiled code, if it can be written."""
@@ -88,6 +93,19 @@ def _warn_once(reason: str) -> None:
 
 
 guard(Dispatcher)
+
+
+class _Noticed(event.Listener):
+    """Lets whoever shows progress know that a function is being compiled."""
+
+    def on_start(self, event: Any) -> None:
+        notices.compilation_begins()
+
+    def on_end(self, event: Any) -> None:
+        notices.compilation_ends()
+
+
+event.register("numba:compile", _Noticed())
 
 
 # -- inlined calls ------------------------------------------------------------------------------------------------------

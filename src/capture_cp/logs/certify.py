@@ -20,8 +20,10 @@ from capture_cp.certificates.verdict import Correction, judge
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
 
-SettingColumn = Annotated[str, tyro.conf.arg(help="Column with the name of the setting; may be missing if there is one.")]
-OutcomeColumn = Annotated[str, tyro.conf.arg(help="Column that says how the episode ended.")]
+SettingColumn = Annotated[
+    str, tyro.conf.arg(help="Column with the name of the setting; not needed if there is only one.", metavar="COLUMN")
+]
+OutcomeColumn = Annotated[str, tyro.conf.arg(help="Column with the outcome of the episode.", metavar="COLUMN")]
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,13 @@ class CertifyOutcomes:
     anytime: Annotated[bool, tyro.conf.arg(help="The number of episodes was left open.")] = False
     setting: SettingColumn = "setting"
     outcome: OutcomeColumn = "outcome"
-    steps: Annotated[str, tyro.conf.arg(help="Column of the number of steps, if there is one.")] = "steps"
+    steps: Annotated[str, tyro.conf.arg(help="Column with the number of steps, if there is one.", metavar="COLUMN")] = (
+        "steps"
+    )
     success: Annotated[str, tyro.conf.arg(help="The outcome that is a success.")] = SUCCESS
     about: Annotated[str | None, tyro.conf.arg(help="Whose episodes these are, for the certificate.")] = None
     certificate: Annotated[Path | None, tyro.conf.arg(help="Write the certificate to this file, .json.")] = None
-    page: Annotated[Path | None, tyro.conf.arg(help="Write it as a page to this file, .html.")] = None
+    report: Annotated[Path | None, tyro.conf.arg(help="Write it as a page to this file, .html.")] = None
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
 
     def run(self, console: Console) -> None:
@@ -76,18 +80,18 @@ class CertifyOutcomes:
         console.print(certificate.claim, style="green", highlight=False, markup=False)
         if self.certificate is not None:
             certificate.save(self.certificate)
-        if self.page is not None:
-            write_certificate_page(self.page, certificate)
+        if self.report is not None:
+            write_certificate_page(self.report, certificate)
 
     def _checked(self) -> tuple[Risk, ...]:
         probability("beta", self.beta)
         if len(set(self.ladder)) < len(self.ladder):
             raise CaptureError("a setting stands twice in --ladder; name each once.")
-        for file in (self.certificate, self.page, self.json):
+        for file in (self.certificate, self.report, self.json):
             check_writable(file)
-        trouble = report_trouble() if self.page is not None else None
+        trouble = report_trouble() if self.report is not None else None
         if trouble:
-            raise CaptureError(f"--page cannot be made: {trouble}")
+            raise CaptureError(f"--report cannot be made: {trouble}")
         return checked_risks([Risk.parse(text, self.success) for text in self.risks])
 
     def _cautions(self, episodes: Outcomes, risks: tuple[Risk, ...]) -> list[str]:

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.base.progress import progress_bar
 from capture_cp.data.log_part import Runner
 from capture_cp.logs.user_objects import importable
 from capture_cp.studies.parts import BackendName, run_parts, workers
-from capture_cp.studies.study import progress_bar
 
 Running = Callable[[str], Runner[Any]]
 
@@ -58,7 +58,7 @@ class Computing:
         """
         self.check()
         jobs = self.jobs or (1 if self.backend == "loky" else os.cpu_count() or 1)
-        with workers(self.backend, jobs, self.cluster), progress_bar(console) as progress:
+        with workers(self.backend, jobs, self.cluster), progress_bar() as progress:
             yield partial(self._runner, progress, str(folder.resolve()), jobs)
 
     def _runner(self, progress: Progress, folder: str, jobs: int, description: str) -> Runner[Any]:

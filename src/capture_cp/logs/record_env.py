@@ -13,10 +13,10 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, known_name, whole_number
 from capture_cp.base.files import check_writable
+from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.data.tables import FORMATS, write_table
 from capture_cp.logs.environments import RANDOM, found_policy, made_env
 from capture_cp.logs.recorder import Recorder
-from capture_cp.studies.study import advancing, progress_bar
 
 Environment = Annotated[str, tyro.conf.arg(help="Gymnasium's ID, or module:ID to import a module first.", metavar="ENV")]
 PolicyName = Annotated[
@@ -74,7 +74,7 @@ class LogEnv:
     def record(self, recorder: Recorder, console: Console) -> None:
         """Log, and say how much; whatever stops it, what is done by then is written."""
         try:
-            with progress_bar(console) as progress:
+            with progress_bar() as progress:
                 recorder.run(self.steps, advancing(progress, "Logging", self.steps))
         finally:
             if len(recorder):

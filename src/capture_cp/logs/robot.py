@@ -125,7 +125,9 @@ class RobotOptions(Remembered):
     ] = None
     episode_column: Annotated[
         str | None,
-        tyro.conf.arg(help="Column with the run that each row belongs to; by default that of the calibration's log."),
+        tyro.conf.arg(
+            help="Column with the episode of each row; by default the one that the calibration's log had.", metavar="COLUMN"
+        ),
     ] = None
     axes: Annotated[
         tuple[str, ...],

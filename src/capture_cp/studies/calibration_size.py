@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, CaptureWarning
+from capture_cp.base.progress import progress_bar
 from capture_cp.base.streams import stream
 from capture_cp.report.output import output_folder, write_rows
 from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
@@ -34,7 +34,7 @@ def run_sizes(study: CoverageStudy, tasks: Mapping[str, Task], tests: Mapping[st
     unit = unit_of(next(iter(tasks.values())))
     if study.volume is None and unit != "cells":
         study = replace(study, volume=VOLUMES)
-    rows = [row for name, task in tasks.items() for row in _measure(study, name, task, tests[name], console)]
+    rows = [row for name, task in tasks.items() for row in _measure(study, name, task, tests[name])]
     console.print(_table(rows, unit))
     if study.json is not None:
         write_rows(study.json, rows, study)
@@ -44,7 +44,7 @@ def run_sizes(study: CoverageStudy, tasks: Mapping[str, Task], tests: Mapping[st
         console.print(f"Figure: {file}", markup=False)
 
 
-def _measure(study: CoverageStudy, name: str, task: Task, test: TestSet, console: Console) -> list[dict[str, Any]]:
+def _measure(study: CoverageStudy, name: str, task: Task, test: TestSet) -> list[dict[str, Any]]:
     rng = stream(task.seed_here(study.seed), "subsets")
     data = task.calibration(study.seed, study.calibration)
     if max(study.sizes) > len(data):
@@ -52,16 +52,17 @@ def _measure(study: CoverageStudy, name: str, task: Task, test: TestSet, console
     some = test.some(rng.permutation(len(test.X))[:TEST_INPUTS])
     rows = []
     jobs = [(size, subset) for size in study.sizes for subset in range(SUBSETS)]
-    for size, subset in track(jobs, description=f"{name}: sizes", console=console, transient=True):
-        chosen = rng.permutation(len(data))[:size]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CaptureWarning)  # groups too small for alpha are what this study is about
-            caps = study.fit(task, data.rows(chosen))
-            [counts] = study.count(caps, task, some, [slice(0, len(some.X))])
-        labels = {"task": task.name, "map": name, "calibration": size, "subset": subset}
-        for method, counted in counts.items():
-            found = counted.coverage(study.alpha, task.regimes).rows(**labels, method=method)
-            rows += [row for row in found if row["stratum"] in ("all", *task.reported)]
+    with progress_bar() as progress:
+        for size, subset in progress.track(jobs, description=f"{name}: sizes"):
+            chosen = rng.permutation(len(data))[:size]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CaptureWarning)  # groups too small for alpha are what this study is about
+                caps = study.fit(task, data.rows(chosen))
+                [counts] = study.count(caps, task, some, [slice(0, len(some.X))])
+            labels = {"task": task.name, "map": name, "calibration": size, "subset": subset}
+            for method, counted in counts.items():
+                found = counted.coverage(study.alpha, task.regimes).rows(**labels, method=method)
+                rows += [row for row in found if row["stratum"] in ("all", *task.reported)]
     return rows
 
 

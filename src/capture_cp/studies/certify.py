@@ -15,6 +15,7 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, probability, whole_number
 from capture_cp.base.files import check_writable
+from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.base.streams import derived_seed
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.certificates.certify import certify
@@ -28,7 +29,7 @@ from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import output_folder, write_rows
 from capture_cp.studies.parts import PartStore, run_parts
-from capture_cp.studies.study import Calibration, Jobs, RowsFile, Seed, StateFolder, Study, advancing, progress_bar
+from capture_cp.studies.study import Calibration, Jobs, RowsFile, Seed, StateFolder, Study
 from capture_cp.tasks.candidates import CandidateRow, fingerprints, fit_candidate, parsed
 from capture_cp.tasks.practice import TOGETHER, play_from, played
 from capture_cp.tasks.rows import FittedRow, part_of
@@ -72,7 +73,7 @@ class CertifyStudy(Study):
     jobs: Jobs = 1
     seed: Seed = 0
     state: StateFolder = None
-    output: Annotated[Path | None, tyro.conf.arg(help="Folder for certificates, their pages, and all outcomes.")] = None
+    out: Annotated[Path | None, tyro.conf.arg(help="Folder for certificates, their pages, and all outcomes.")] = None
     json: RowsFile = None
 
     def run(self, console: Console) -> None:
@@ -103,7 +104,7 @@ class CertifyStudy(Study):
             whole_number(name, getattr(self, name), 1)
         whole_number("seed", self.seed, 0)
         check_writable(self.json)
-        for folder in (self.output, self.state):
+        for folder in (self.out, self.state):
             if folder is not None:
                 output_folder(folder)
         for task in self.task.places().values():
@@ -122,7 +123,7 @@ class CertifyStudy(Study):
         self, place: str, task: Task, ladder: Mapping[str, CandidateRow], risks: tuple[Risk, ...], console: Console
     ) -> tuple[Verdict, dict[str, FittedRow]]:
         here, fitted = task.seed_here(self.seed), dict[str, FittedRow]()
-        with progress_bar(console) as progress:
+        with progress_bar() as progress:
             advance = advancing(progress, task.place, len(ladder) * self.episodes)
 
             def play(settings: Mapping[str, Any], seeds: list[int]) -> list[tuple[str, int]]:
@@ -170,8 +171,8 @@ class CertifyStudy(Study):
         certificate = Certificate.of(verdict, about, fingerprints(fitted, float(verdict.best.settings["alpha"])))
         console.print(certificate.claim, style="green", highlight=False, markup=False)
         rows = self._compare(place, task, certificate, fitted, console) if self.fresh else []
-        if self.output is not None:
-            stem = self.output / f"{task.name}-{task.slug}"
+        if self.out is not None:
+            stem = self.out / f"{task.name}-{task.slug}"
             certificate.save(stem.with_suffix(".certificate.json"))
             verdict.outcomes.write(stem.with_suffix(".outcomes.csv"))
             trouble = report_trouble()
@@ -188,7 +189,7 @@ class CertifyStudy(Study):
     ) -> list[dict[str, Any]]:
         """Fresh episodes of the certified setting, which no one has chosen by."""
         seeds = [derived_seed(task.seed_here(self.seed), FRESH, episode) for episode in range(self.fresh)]
-        with progress_bar(console) as progress:
+        with progress_bar() as progress:
             candidate = CandidateRow.of(task, certificate.settings)
             runs = self._play(fitted, candidate, seeds, advancing(progress, FRESH, self.fresh))
         rows = []

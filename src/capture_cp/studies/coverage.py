@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
 from capture_cp.capture.region_draws import has_grid
@@ -33,11 +34,9 @@ from capture_cp.studies.study import (
     Seed,
     StateFolder,
     Study,
-    advancing,
     check_settings,
     drawing_of,
-    progress_bar,
-)  # fmt: skip
+)
 from capture_cp.tasks.task import Advance, Task, TestSet
 
 Found = Mapping[str, Mapping[str, Counts]]  # by place and method
@@ -136,7 +135,7 @@ class CoverageStudy(Study):
 
     def tests(self, tasks: Mapping[str, Task], console: Console) -> dict[str, TestSet]:
         """What the methods are tested on, by place."""
-        with progress_bar(console) as progress:
+        with progress_bar() as progress:
             bars = {name: advancing(progress, f"{name}: test transitions", self.test) for name in tasks}
             return {name: task.test(self.seed, self.test, bars[name]) for name, task in tasks.items()}
 
@@ -181,7 +180,7 @@ class CoverageStudy(Study):
         parts = {name: task.test_parts(len(tests[name].X)) for name, task in tasks.items()}
         missing = {name: [part for part in range(len(parts[name])) if part not in done[name]] for name in tasks}
         calibrated = {}
-        with progress_bar(console) as progress:
+        with progress_bar() as progress:
             bar = progress.add_task("calibrating", total=sum(map(len, missing.values())))
             unfinished = {name: task for name, task in tasks.items() if missing[name]}
             for name, caps in self._calibrated(unfinished, advancing(progress, "calibration transitions", None)):

@@ -15,6 +15,7 @@ from rich.progress import Progress
 
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
+from capture_cp.base.progress import progress_bar, stage
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
@@ -29,7 +30,7 @@ from capture_cp.studies.montecarlo import with_volumes
 from capture_cp.studies.paper import Paper
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import summary
-from capture_cp.studies.study import RowsFile, Seed, Study, progress_bar
+from capture_cp.studies.study import RowsFile, Seed, Study
 from capture_cp.tasks.practice import ready_promise
 from capture_cp.tasks.task import CALIBRATION, TEST, Task
 
@@ -94,7 +95,7 @@ class Demo(Study):
         if trouble is not None:
             console.print(f"No report: {trouble}", markup=False)
             return
-        with TemporaryDirectory() as scratch, progress_bar(console) as progress:
+        with TemporaryDirectory() as scratch, progress_bar() as progress:
             write_report(report, self, results, Path(scratch), progress)
         console.print(f"Report: {report} (one file; open it in any browser)", markup=False)
 
@@ -127,8 +128,11 @@ class Demo(Study):
     def _calibrate(self, task: Task, console: Console) -> tuple[dict[str, Capture], dict[str, Coverage]]:
         fitted, results = {}, {}
         tree = Tree(per_stratum=self.per_stratum)
-        log, fresh = (task.transitions(self.transitions, stream(self.seed, "demo", name)) for name in (CALIBRATION, TEST))
-        with progress_bar(console) as progress:
+        with stage("Simulating transitions"):
+            log, fresh = (
+                task.transitions(self.transitions, stream(self.seed, "demo", name)) for name in (CALIBRATION, TEST)
+            )
+        with progress_bar() as progress:
             for name in progress.track(METHODS, description="Calibrating and testing six methods"):
                 fitted[name] = task.method(name, self.particles, tree, self.seed).fit(log.X, log.Y)
                 found = fitted[name].coverage(fresh.X, fresh.Y, self.alpha, rng=self.seed)
@@ -143,9 +147,10 @@ class Demo(Study):
 
     def _plan(self, study: PlanningStudy, task: Task, place: str, name: str, console: Console) -> list[Episode]:
         """Episodes of a row of the planning study; executed steps have the regions after practice, where there are any."""
-        fitted, starts = study.fit(task, name), task.starts(self.episodes)
-        fitted = replace(fitted, promise=ready_promise(fitted, task, self.seed))
-        with progress_bar(console) as progress:
+        with stage(f"Calibrating {name} for planning"):
+            fitted, starts = study.fit(task, name), task.starts(self.episodes)
+            fitted = replace(fitted, promise=ready_promise(fitted, task, self.seed))
+        with progress_bar() as progress:
             numbers = progress.track(range(self.episodes), description=f"Planning with {name}")
             return [study.play(fitted, place, name, starts[episode], episode) for episode in numbers]
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import Floats, confidence_level, whole_number
+from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
@@ -31,7 +32,7 @@ from capture_cp.report.output import output_folder, share_with_interval, write_r
 from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 from capture_cp.studies.montecarlo import unit_of
 from capture_cp.studies.parts import run_parts
-from capture_cp.studies.study import FigureFolder, Jobs, RowsFile, Seed, Study, advancing, check_settings, progress_bar
+from capture_cp.studies.study import FigureFolder, Jobs, RowsFile, Seed, Study, check_settings
 from capture_cp.tasks.task import CALIBRATION, TEST, Advance, Task
 
 Found = Mapping[str, Mapping[str, HorizonCoverage]]  # by place and kind of regions
@@ -81,7 +82,7 @@ class HorizonStudy(Study):
     def run(self, console: Console) -> None:
         """Run the study and print its table."""
         tasks = self.checked_places()
-        with progress_bar(console) as progress:
+        with progress_bar() as progress:
             bar = progress.add_task("places", total=len(tasks))
             # a bar of the simulated steps cannot be advanced from other processes
             advance = advancing(progress, "simulated steps", None) if self.jobs == 1 else None

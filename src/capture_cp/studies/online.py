@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, Floats, known_name, positive_number
+from capture_cp.base.progress import progress_bar
 from capture_cp.base.streams import stream
 from capture_cp.capture.adaptive import Adaptive, AdaptiveAlpha, AdaptiveScale
 from capture_cp.capture.capture import Capture
@@ -68,7 +69,7 @@ class OnlineStudy(Study):
     def run(self, console: Console) -> None:
         """Run the loops, print their tables."""
         tasks = self.tasks()
-        runs = self.results(tasks, console)
+        runs = self.results(tasks)
         regimes = next(iter(tasks.values())).regimes
         rows = online_rows(runs, regimes, self)
         print_online(console, rows, regimes, self)
@@ -99,7 +100,7 @@ class OnlineStudy(Study):
         check_settings(self, ("steps", "samples", "jobs"), (self.figures, self.state))
         return tasks
 
-    def results(self, tasks: Mapping[str, Task], console: Console) -> dict[tuple[str, str], Any]:
+    def results(self, tasks: Mapping[str, Task]) -> dict[tuple[str, str], Any]:
         """What happened at every step, by place and mode."""
         names: list[tuple[str, str]] = [(place, mode) for place in tasks for mode in self.modes]
         made_with = {place: self.identity(task) | {"row": repr(self._row(task))} for place, task in tasks.items()}
@@ -107,10 +108,12 @@ class OnlineStudy(Study):
         done = store.load()
         missing = [part for part in range(len(names)) if part not in done]
         work = partial(self._part, tasks, names)
-        with console.status(f"{len(missing)} runs of {self.steps:,} steps and more"):
+        with progress_bar() as progress:
+            bar = progress.add_task(f"runs of at least {self.steps:,} steps", total=len(missing))
             for part, result in run_parts(work, missing, self.jobs):
                 done[part] = result
                 store.add(part, result)
+                progress.advance(bar)
         return {names[part]: done[part] for part in range(len(names))}
 
     def _row(self, task: Task) -> Row:

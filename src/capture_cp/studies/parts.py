@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
@@ -130,12 +132,30 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
         batch = parts[first : first + size]
         run = Parallel(n_jobs=jobs, return_as="generator" if one_by_one else "list")
         with killed_workers_explained():
-            yield from zip(batch, run(delayed(_with_threads)(work, part, threads) for part in batch))
+            with _ignoring_interrupts():
+                results = run(delayed(_with_threads)(work, part, threads) for part in batch)
+            yield from zip(batch, results)
 
 
 def _with_threads(work: Callable[[Any], Any], part: Any, threads: int) -> Any:
     with kernel_threads(threads):
         return work(part)
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Processes that are started while the block lasts ignore Ctrl+C.
+
+    A terminal sends it to all processes of a command. This one stops the others, which would only print tracebacks.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, Floats, whole_number
+from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.capture.methods import METHODS
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.conformal.groups import Tree
@@ -31,10 +32,8 @@ from capture_cp.studies.study import (
     Seed,
     StateFolder,
     Study,
-    advancing,
     check_settings,
     drawing_of,
-    progress_bar,
 )
 from capture_cp.tasks.candidates import CandidateRow, fingerprints
 from capture_cp.tasks.practice import TOGETHER, practised
@@ -163,7 +162,7 @@ class PlanningStudy(Study):
     def results(self, tasks: Mapping[str, Task], console: Console) -> dict[tuple[str, str], list[Any]]:
         """The summaries of every episode by place and method."""
         results = {}
-        with progress_bar(console) as progress:
+        with progress_bar() as progress:
             bar = progress.add_task("episodes", total=len(tasks) * len(self.methods) * self.episodes)
             for place, task in tasks.items():
                 for name in self.methods:

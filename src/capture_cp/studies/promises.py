@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, Floats, known_name, whole_number
+from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.conformal.coverage import CoverageRow
@@ -22,7 +23,7 @@ from capture_cp.planning.braking import BrakingFilter
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.report.output import write_rows
 from capture_cp.studies.parts import run_parts
-from capture_cp.studies.study import Calibration, Jobs, RowsFile, Seed, Study, advancing, check_settings, progress_bar
+from capture_cp.studies.study import Calibration, Jobs, RowsFile, Seed, Study, check_settings
 from capture_cp.tasks.practice import play_from, played
 from capture_cp.tasks.promises import Played, Promise, Promises, can_branch
 from capture_cp.tasks.rows import FittedRow, Row, fit_row, part_of
@@ -54,7 +55,7 @@ class PromisesStudy(Study):
 
     method: Annotated[str, tyro.conf.arg(help="A row of the planning table with one-step regions.")] = "capture"
     episodes: Annotated[int, tyro.conf.arg(help="Episodes to calibrate on; as many again with the brake.")] = 500
-    tests: Annotated[int, tyro.conf.arg(help="Fresh episodes to test on; as many again with the brake.")] = 500
+    test: Annotated[int, tyro.conf.arg(help="Fresh episodes to test on; as many again with the brake.")] = 500
     brake: Annotated[bool, tyro.conf.arg(help="Also with the brake, where the task has one.")] = True
     brake_steps: Annotated[
         int | None, tyro.conf.arg(help="Steps of a plan whose regions the brake looks at, by default all.")
@@ -81,7 +82,7 @@ class PromisesStudy(Study):
 
     def _checked(self) -> dict[str, Task]:
         tasks = dict(self.task.places())
-        check_settings(self, ("episodes", "tests", "samples", "jobs"), ())
+        check_settings(self, ("episodes", "test", "samples", "jobs"), ())
         if self.brake_steps is not None:
             whole_number("brake_steps", self.brake_steps, 1)
         for task in tasks.values():
@@ -96,8 +97,8 @@ class PromisesStudy(Study):
     def _found(self, task: Task, console: Console) -> Found:
         row: Row = task.rows[self.method].changed({"samples": self.samples})
         fitted = fit_row(row, task, self.seed, calibration=self.calibration)
-        with progress_bar(console) as progress:
-            said = advancing(progress, f"{task.place}: episodes", (self.episodes + self.tests) * (1 + self._brakes(task)))
+        with progress_bar() as progress:
+            said = advancing(progress, f"{task.place}: episodes", (self.episodes + self.test) * (1 + self._brakes(task)))
             runs, kept = self._played(fitted, "plain", None, said), Promises(fitted, self.alpha, task.seed_here(self.seed))
             promises = [kept.executed_step(runs), kept.all_executed_steps(runs)]
             tests, passed = {"without the brake": runs.tests}, None
@@ -129,7 +130,7 @@ class PromisesStudy(Study):
                 said(1)
             return runs
 
-        return Played(play("calibration", self.episodes), play("test", self.tests))
+        return Played(play("calibration", self.episodes), play("test", self.test))
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 

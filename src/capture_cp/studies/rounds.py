@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import Floats, failure_rate, whole_number
+from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.on_policy import Round, on_policy_rounds
 from capture_cp.conformal.coverage import Coverage, CoverageRow
@@ -44,7 +45,7 @@ class RoundsStudy(Study):
     methods: Annotated[tuple[str, ...], tyro.conf.arg(help="Any of the six methods.")] = ("capture",)
     rounds: Annotated[int, tyro.conf.arg(help="Recalibrations.")] = 3
     episodes: Annotated[int, tyro.conf.arg(help="Episodes per round, to fit the next calibration to.")] = 80
-    checks: Annotated[int, tyro.conf.arg(help="Further episodes per round, to measure what is promised.")] = 30
+    test: Annotated[int, tyro.conf.arg(help="Further episodes per round, to measure what is promised.")] = 30
     samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan; the planning study may have more.")] = 1024
     calibration: Calibration = 1.0
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
@@ -62,7 +63,7 @@ class RoundsStudy(Study):
         found: dict[tuple[str, str], list[Round[Episode]]] = {}
         for place, task in self._checked().items():
             for name in self.methods:
-                with console.status(f"{task.place}: {name}, {self.rounds} rounds"):
+                with stage(f"{task.place}: {name}, {self.rounds} rounds"):
                     found[place, name] = self._rounds(task, name)
                 console.print(self._table(place, name, found[place, name]))
                 console.print(self._steps_table(place, name, found[place, name]))
@@ -79,7 +80,7 @@ class RoundsStudy(Study):
     def _checked(self) -> dict[str, Task]:
         tasks = dict(self.task.places())
         whole_number("rounds", self.rounds, 0)
-        whole_number("checks", self.checks, 0)
+        whole_number("test", self.test, 0)
         if self.charged_alpha is not None:
             failure_rate(self.charged_alpha)
         for task in tasks.values():
@@ -92,7 +93,7 @@ class RoundsStudy(Study):
         first, here = fit_row(row, task, self.seed, calibration=self.calibration), task.seed_here(self.seed)
         assert isinstance(first.cap, Capture)
 
-        sizes = self.rounds, self.episodes, self.checks
+        sizes = self.rounds, self.episodes, self.test
         fit = partial(on_episodes, first.task, first.cap)
         return on_policy_rounds(first.cap, partial(self._play, first), fit, task.axes, *sizes, self.alpha, here)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_type_hints
 
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
@@ -18,7 +17,7 @@ from capture_cp.capture.methods import METHODS
 from capture_cp.report.output import output_folder
 from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.rows import weight_options
-from capture_cp.tasks.task import Advance, Task
+from capture_cp.tasks.task import Task
 
 if TYPE_CHECKING:
     from capture_cp.tasks.drawing import Drawing
@@ -122,18 +121,6 @@ def check_settings(
             output_folder(folder)
     if study.figures is not None:
         pyplot()  # missing matplotlib is reported now, not after the work
-
-
-def progress_bar(console: Console) -> Progress:
-    """A bar with a description, how many of how many are done, and the time that is left; gone when the work is done."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    return Progress(*columns, console=console, transient=True)
-
-
-def advancing(progress: Progress, description: str, total: int | None) -> Advance:
-    """Advances a bar of its own by what it is called with; the bar appears with the first call."""
-    bar = progress.add_task(description, total=total, visible=False)
-    return lambda done: progress.update(bar, advance=done, visible=True)
 
 
 def drawing_of(tasks: Mapping[str, Task]) -> Drawing:

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.progress import track
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import check_writable
+from capture_cp.base.progress import progress_bar
 from capture_cp.planning.episode import Episode
 from capture_cp.report.movie import ENDINGS, Picture, check_ending, write_movie
 from capture_cp.spaces.plotting import pyplot
@@ -55,8 +55,9 @@ class Video:
         board = recorded_task(episode).drawing().storyboard(episode)
 
         def pictures() -> Iterator[Picture]:
-            for step in track(range(episode.steps + 1), "drawing", console=console, transient=True):
-                yield board.draw(step)
+            with progress_bar() as progress:
+                for step in progress.track(range(episode.steps + 1), description="drawing"):
+                    yield board.draw(step)
 
         write_movie(out, pictures(), self.speed * board.rate)
         console.print(f"Video of {episode.steps} steps, {episode.outcome}: {out}", soft_wrap=True, markup=False)

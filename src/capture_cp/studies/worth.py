@@ -15,13 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, known_name
+from capture_cp.base.progress import progress_bar
 from capture_cp.cuda.device import Device
 from capture_cp.planning.episode import Episode
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.report.output import output_folder, write_rows
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import planning_row
-from capture_cp.studies.study import Calibration, FigureFolder, Jobs, RowsFile, Seed, StateFolder, Study, progress_bar
+from capture_cp.studies.study import Calibration, FigureFolder, Jobs, RowsFile, Seed, StateFolder, Study
 from capture_cp.tasks.rows import FittedRow, Row, Worth
 from capture_cp.tasks.task import PLANNER, Advance, Task
 
@@ -151,7 +152,7 @@ class WorthStudy(Study):
             (cell, place): point.key(task) for cell, point in points.items() for place, task in tasks[point.task].items()
         }
         done: dict[str, list[Any]] = {}
-        with progress_bar(console) as progress:
+        with progress_bar() as progress:
             bar = progress.add_task("episodes", total=len(set(keys.values())) * self.episodes)
             for (axis, value, method), some in groupby(points, key=lambda cell: cell[:3]):
                 cells = list(some)

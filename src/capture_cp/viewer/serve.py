@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.base.progress import stage
 from capture_cp.viewer.guard import guarded, holds
 
 if TYPE_CHECKING:
@@ -51,13 +52,15 @@ def serve(settings: Served, console: Console) -> None:
     try:
         threading.Event().wait()
     finally:
-        page.stop()
+        with redirect_stdout(io.StringIO()):  # without viser's farewell
+            page.stop()
 
 
 def open_page(settings: Served, console: Console) -> Any:
     """A page that is being served; `stop()` ends it."""
-    viser = _viser()
-    make = settings.prepared()  # everything that can be refused is, before a port is taken
+    with stage("preparing the page"):
+        viser = _viser()
+        make = settings.prepared()  # everything that can be refused is, before a port is taken
     port = free_port(settings.host, settings.port)
     if port != settings.port:
         console.print(f"Port {settings.port} is taken; the page uses {port}.", highlight=False)

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.base.files import check_writable
+from capture_cp.base.progress import stage
 from capture_cp.report.output import write_rows
 from capture_cp.tasks.peg.quality import Measure, compare, measure
 from capture_cp.tasks.peg.simulator import PegSystem
@@ -41,7 +42,7 @@ class SimulatorStudy:
         check_writable(self.json)
         names = list(SYSTEMS) if self.system == "both" else [self.system]
         systems = [make_system(name, threads=self.threads) for name in names]
-        with console.status("simulating"):
+        with stage("simulating the peg"):
             measures = [found for system in systems for found in measure(system, self.steps, self.seed)]
             apart = compare(systems[0], systems[1], self.steps, self.seed) if len(systems) == 2 else []
         console.print(self._table(systems, measures))

@@ -1,0 +1,116 @@
+"""Ctrl+C ends any command with one line and status 130; and what commands print while they work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numba
+import pytest
+
+from capture_cp.base import notices
+from capture_cp.base.progress import advancing, progress_bar, stage
+from capture_cp.kernels import compiler
+
+LONG = 300  # seconds after which a command that has not begun, or not ended, has failed
+
+
+def stopped(arguments, said, folder, after=0.0, **environment):
+    """What a command prints on stderr that is interrupted, as a terminal does it, `after` seconds after it `said` a thing."""
+    files = {name: folder / name for name in ("out", "err")}
+    with files["out"].open("w") as out, files["err"].open("w") as err:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "capture_cp.cli", *arguments],
+            stdout=out, stderr=err, cwd=folder, start_new_session=True, env=os.environ | environment,
+        )  # fmt: skip
+        try:
+            began = time.monotonic()
+            while not any(said in file.read_text() for file in files.values()):
+                assert run.poll() is None, files["err"].read_text()
+                assert time.monotonic() - began < LONG
+                time.sleep(0.05)
+            time.sleep(after)
+            assert run.poll() is None, "the command ended before it was interrupted"
+            os.killpg(run.pid, signal.SIGINT)
+            assert run.wait(LONG) == 130
+        finally:
+            if run.poll() is None:
+                os.killpg(run.pid, signal.SIGKILL)
+                run.wait()
+    return files["err"].read_text().splitlines()
+
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups")
+
+
+@pytest.mark.parametrize("after", [0.3, 3.0])
+def test_processes_are_stopped_without_their_tracebacks(tmp_path, after):
+    """While they start, and while they work."""
+    sizes = "--episodes", "4000", "--samples", "256", "--methods", "capture", "--calibration", "1000"
+    told = stopped(["plan", "box", *sizes, "--jobs", "2"], "box: capture", tmp_path, after)
+    assert told == ["episodes", "box: capture", "stopped."]
+
+
+def test_compilation_is_announced_and_can_be_stopped(tmp_path):
+    where = {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
+    told = stopped(["demo", "box"], "compiling numerical code: first use only", tmp_path, 1.0, **where)
+    assert told[-1] == "stopped."
+    assert not any("Traceback" in line or "ignored" in line for line in told)
+
+
+def test_the_live_page_is_stopped(tmp_path):
+    pytest.importorskip("viser")
+    told = stopped(["view", "box", "--port", "8471"], "(Ctrl+C stops)", tmp_path)
+    assert told == ["preparing the page", "stopped."]
+    assert (tmp_path / "out").read_text().count("\n") == 1
+
+
+# -- what is printed ------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_terminal_each_stage_is_one_line_on_stderr(capsys):
+    with progress_bar() as progress:
+        bar = progress.add_task("one [bold]", total=3)
+        advance = advancing(progress, "not begun", 2)
+        for name in ("one [bold]", "two", "two"):
+            progress.update(bar, description=name)
+            progress.advance(bar)
+        for _ in progress.track(range(2), description="three"):
+            pass
+    with stage("four"):
+        pass
+    with stage("only on a terminal", everywhere=False):
+        advance(1)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == ["one [bold]", "two", "three", "four", "not begun"]
+
+
+def test_listeners_hear_of_the_first_compilation_only():
+    heard = []
+    notices.when_compiling(lambda: heard.append("early"))
+    notices.when_compiling(lambda: heard.append("late"))
+    notices.not_on_disk()
+    notices.not_on_disk()
+    assert heard == ["late"]
+
+
+def test_numba_tells_when_it_compiles():
+    assert compiler is not None  # which listens
+    seen = []
+
+    def probe(x):
+        """Has a compiled form only."""
+
+    @numba.extending.overload(probe)
+    def _(x):
+        seen.append(notices.is_compiling())
+        return lambda x: x + 1
+
+    assert numba.njit(lambda x: probe(x))(1) == 2
+    assert seen
+    assert all(seen)
+    assert not notices.is_compiling()
