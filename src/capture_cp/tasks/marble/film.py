@@ -1,4 +1,4 @@
-"""Films of the marble: the tilted board and the workspace beside the configuration space."""
+"""Videos of the marble: the tilted board and the workspace next to the configuration space."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ MARBLE_COLOUR, PATH_COLOUR, PLAN_COLOUR = "#9aa5b1", "#222222", "#CC79A7"
 
 
 class MarbleStoryboard(Storyboard):
-    """The tilted board and the workspace beside the configuration space."""
+    """The tilted board and the workspace next to the configuration space."""
 
     inches, ratios, close = (15.6, 5.0), (1.35, 1, 1, 1), 6.0
+    columns = 5
     ends = dict(Storyboard.ends) | {"fell": "fell into a pit"}
     task: Marble
 
