@@ -17,6 +17,8 @@ from capture_cp.spaces.strata import Strata
 Picture = npt.NDArray[np.uint8]
 
 WALL_COLOUR = "#cccccc"
+#: Names and colours of infeasible space, outside a region and in it.
+INFEASIBLE_LEGEND = (("infeasible", WALL_COLOUR), ("infeasible, in a region", INFEASIBLE_COLOUR))
 PALE, INK, WHITE = 0.14, "#000000", "#ffffff"
 
 

@@ -19,10 +19,10 @@ from capture_cp.capture.region import Region
 from capture_cp.capture.region_draws import has_grid
 from capture_cp.capture.region_volumes import part_volumes
 from capture_cp.conformal.gaussian import Mahalanobis
-from capture_cp.report.canvas import WALL_COLOUR, Canvas, Picture, rgb
+from capture_cp.report.canvas import INFEASIBLE_LEGEND, Canvas, Picture, rgb
 from capture_cp.spaces.marks import ACTION, OUTSIDE, PARTICLES, PATH_COLOUR, START, Mark
 from capture_cp.spaces.marks import GOAL as GOAL_MARK
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of
 from capture_cp.tasks.point_slices import checked_shown
 from capture_cp.tasks.task import Task
@@ -34,8 +34,6 @@ PIXELS, ENLARGED, COARSE = 460, 156, 3
 TRAIL, PARTICLE, GOAL = PATH_COLOUR, PARTICLES.colour, GOAL_MARK.colour
 #: Positions of a slider, and random inputs that give the range of the other entries of a state.
 POSITIONS, INPUTS = 200, 1000
-#: Infeasible space in pictures, outside a region and in it.
-INFEASIBLE_LEGEND = (("infeasible", WALL_COLOUR), ("infeasible, in a region", INFEASIBLE_COLOUR))
 #: Length of the longer side of the flat space, in the unit of cameras and gizmos.
 SIDE = 1.2
 

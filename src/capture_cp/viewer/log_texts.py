@@ -11,7 +11,8 @@ from capture_cp.base.checks import Floats, printable, shortened
 from capture_cp.conformal.quantile import size_needed
 from capture_cp.logs.replay import Count
 from capture_cp.logs.robot import Robot
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, colour_of
+from capture_cp.report.canvas import INFEASIBLE_LEGEND
+from capture_cp.spaces.plotting import colour_of
 from capture_cp.viewer.log_session import LISTED, LogFrame
 
 #: Letters of a name in a table, and numbers of an input in the status.
@@ -137,10 +138,8 @@ def _code(text: str) -> str:
 
 def legend_parts(robot: Robot) -> list[tuple[str, str]]:
     """Names of strata, escaped for HTML, with their colours."""
-    named = [*enumerate(robot.strata), *([(-1, "infeasible")] if len(robot.strata) > 1 else [])]
-    return [
-        (html.escape(shortened(printable(name), LETTERS)), INFEASIBLE_COLOUR if m < 0 else colour_of(m)) for m, name in named
-    ]
+    named = [(html.escape(shortened(printable(name), LETTERS)), colour_of(m)) for m, name in enumerate(robot.strata)]
+    return [*named, *(INFEASIBLE_LEGEND if len(robot.strata) > 1 else ())]
 
 
 def _row(*cells: str) -> str:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Floats, Ints
-from capture_cp.report.canvas import Canvas, Picture
+from capture_cp.report.canvas import INFEASIBLE_LEGEND, Canvas, Picture
 from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.model import settle
 from capture_cp.tasks.peg.task import Peg
-from capture_cp.tasks.scene import GOAL, INFEASIBLE_LEGEND, PARTICLE, Scene, Slider, Snapshot
+from capture_cp.tasks.scene import GOAL, PARTICLE, Scene, Slider, Snapshot
 
 #: The scene is drawn in decimetres.
 UNIT, MM, DEGREE = 10.0, 1e3, 180 / np.pi

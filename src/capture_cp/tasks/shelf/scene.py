@@ -89,7 +89,12 @@ class ShelfScene(Scene):
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        things = (("infeasible", INFEASIBLE_COLOUR), ("glass", GLASS_COLOUR), ("jar", JAR_COLOUR), ("goal", GOAL))
+        things = (
+            ("infeasible, in a region", INFEASIBLE_COLOUR),
+            ("glass", GLASS_COLOUR),
+            ("jar", JAR_COLOUR),
+            ("goal", GOAL),
+        )
         return (*zip(self.task.strata.names, STRATA_COLOURS), *things)
 
     @property
