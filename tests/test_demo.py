@@ -70,7 +70,7 @@ def test_report_plays_in_a_browser(made, width):
     shown = shown_by_browser(made / "report.html", width)
     assert shown.count("<canvas") == 2
     assert "1 of 2" in shown
-    assert "the regions held" in shown
+    assert "outcomes inside their regions" in shown
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])

@@ -8,6 +8,7 @@ import pytest
 from capture_cp import SE2, CaptureError, Euclidean, FunctionStrata, Grid, NearestParticles, Product, Torus, plot_strata
 from capture_cp.capture.region import Region
 from capture_cp.capture.region_plots import members_of, turned
+from capture_cp.spaces.marks import ACTION, INSIDE, OUTSIDE, PARTICLES, START
 from capture_cp.spaces.strata import one_stratum
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -40,7 +41,8 @@ def test_regions_of_any_dimension_are_drawn(metric, dims):
     names = [f"joint {axis}" for axis in range(dims)]
     ax = region.plot(n=100, names=names, start=np.full(dims, 0.5), outcome=np.zeros(dims))
     assert ax.get_xlabel() == "joint 0"
-    assert texts(ax)[-3:] == ["prediction", "start", "outcome"]
+    assert texts(ax)[-4:-1] == [PARTICLES.name, ACTION.name, START.name]
+    assert texts(ax)[-1] in (INSIDE.name, OUTSIDE.name)
     figure = region.plot_matrix(names, n=100)
     assert len(figure.axes) == max(dims - 1, 1) ** 2
     bottom = [ax.get_xlabel() for ax in figure.axes if ax.get_xlabel()]

@@ -32,8 +32,8 @@ def test_an_episode_becomes_a_film_at_the_pace_of_its_log(here, capsys):
     main(["video", "box.capture", "box-new.csv", "--trust", "--episode", "run 2", "--out", "run.gif"])
     said = " ".join(capsys.readouterr().out.split())
     assert "Video of episode run 2," in said
-    assert "of 12 steps in their regions: run.gif" in said
-    assert "which those of one episode are not" in said
+    assert "of 12 steps inside their regions: run.gif" in said
+    assert "those of one episode are not" in said
     with Image.open("run.gif") as film:
         assert film.n_frames == 12
         film.seek(1)
@@ -60,13 +60,13 @@ def test_whole_strata_and_the_same_log_are_said_in_words(here, capsys):
     main(["video", "box.capture", "box.csv", "--trust", "--rows", "1:1", "--alpha", "0.001", "--out", "one.gif"])
     said = " ".join(capsys.readouterr().out.split())
     assert "this is the log that the calibration was made from" in said
-    assert "take in all of free, edge, corner: too few calibration transitions" in said
+    assert "cover all of free, edge, corner: too few calibration transitions" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("box.capture",), "needs a log beside the calibration"),
+        (("box.capture",), "needs a log as well as the calibration"),
         (("box.capture", "box-new.csv"), "was made with --model pusher:model; give that (or --trust"),
         (("box.capture", "box-new.csv", "--trust", "--episode", "run 7"), "no episode 'run 7' in the log; there are run 1"),
         (("box.capture", "wheel-new.csv", "--trust"), "unknown column in wheel-new.csv 'x'"),

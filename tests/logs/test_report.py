@@ -14,6 +14,8 @@ import pytest
 from capture_cp import Transitions, write_transitions
 from capture_cp.cli import main
 from capture_cp.logs.report_figures import starts_of
+from capture_cp.report.canvas import rgb
+from capture_cp.spaces.marks import INSIDE, OUTSIDE
 from capture_cp.spaces.metrics import wrap_angle
 
 pytest.importorskip("matplotlib")
@@ -102,9 +104,9 @@ def test_regions_of_any_dimension_are_in_the_report(here, dims, strata, options)
     assert len(drawn) == (1 if dims < 4 else 2)
     for picture in drawn:
         assert picture.shape[0] > 200
-        red = (picture.astype(int) - [0xB3, 0x40, 0x0A]) ** 2
-        assert (red.sum(axis=2) < 300).sum() > 20  # the cross of what happened
-    assert "the diamond where it started" in page
+        away = [((picture.astype(int) - rgb(look.colour)) ** 2).sum(axis=2) for look in (INSIDE, OUTSIDE)]
+        assert (np.minimum(*away) < 300).sum() > 20  # the true outcome
+    assert "The arrow leads from the start" in page
     assert ("mean cells" in page) == (strata != "bare")
     assert ("mean volume" in page) == (strata == "bare")
     assert ("Coloured cells are the region" in page) == (strata != "bare")
@@ -122,7 +124,7 @@ def test_mean_volumes_are_those_of_the_regions(here):
 def test_parts_without_an_end_are_left_out_and_told(here):
     page = page_of(here, write_log(here, 2), "--strata", "walls:rare", "--min-stratum", "0")
     assert "∞" in page
-    assert "Parts that take in a whole stratum are left out." in page
+    assert "Parts that cover a whole stratum are left out." in page
     assert len(pictures(page)) == 1
 
 

@@ -83,7 +83,7 @@ def test_index_shows_and_links_everything(made):
 
 @needs_browser
 def test_index_opens_in_a_browser(made):
-    assert "made again" in shown_by_browser(made / "index.html", 390)
+    assert "reproduced" in shown_by_browser(made / "index.html", 390)
 
 
 def test_finished_parts_are_not_made_again(small, tmp_path, monkeypatch, capsys):

@@ -88,7 +88,7 @@ def test_another_episode_begins_at_its_first_step(robots):
     found.seek(5)
     found.open("run 4")
     assert found.frame().look is None  # the model has not been asked about it
-    assert "asking the model about episode run 4" in status(found.frame())
+    assert "predicting episode run 4" in status(found.frame())
     assert found.prepare()
     assert not found.prepare()
     assert found.frame().step == 0
@@ -166,17 +166,17 @@ def test_whole_and_empty_strata_are_said_in_words(robots):
     assert np.isinf(frame.look.region.thresholds).all()
     table = thresholds_table(frame)
     assert table.count("whole stratum") == 3
-    assert "are needed at this α, so all of it belongs to the region" in table
+    assert "are needed at this α, so the region covers all of it" in table
     nothing = thresholds_table(replace(frame, sizes=np.zeros(3, dtype=np.int64)))
-    assert "Nothing in the calibration ended in free, edge, corner" in nothing
+    assert "No calibration transition from such an input ended in free, edge, corner" in nothing
 
 
 def test_strata_without_steps_have_none_yet(robots):
     table = counts_table(session(robots, "box").frame())
     assert "none yet" in table
-    assert "their intervals are too narrow" in table
-    assert "check nothing" not in table
-    assert "check nothing" in counts_table(session(robots, "box", log=".csv").frame())
+    assert "these intervals are too narrow" in table
+    assert "no test" not in table
+    assert "no test" in counts_table(session(robots, "box", log=".csv").frame())
 
 
 def test_what_a_file_names_is_never_markup(robots):

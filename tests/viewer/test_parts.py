@@ -3,22 +3,25 @@
 import socket
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from capture_cp import CaptureError
 from capture_cp.report.canvas import Canvas, beside, rgb
+from capture_cp.spaces.marks import OUTSIDE
 from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.viewer.controls import Choices, Range, controls_of, replaced
 from capture_cp.viewer.serve import free_port
-from capture_cp.viewer.texts import counts_table, regions_table, status_line
+from capture_cp.viewer.session import Session
+from capture_cp.viewer.texts import counts_table, inside_line, regions_table, status_line, why_it_differs
 from capture_cp.viewer.view import FIXED, View
 from capture_cp.viewer.worker import Worker
 from commands import refused
-from viewer.sessions import ready
+from viewer.sessions import calibrated, ready
 
 # -- controls ---------------------------------------------------------------------------------------------------------
 
@@ -89,6 +92,30 @@ def test_texts_have_method_state_and_counts():
         session.advance()
     assert "episode 1, step 2" in status_line(session.frame())
     assert "0 / 0" in counts_table(session.frame())
+    assert inside_line(session.frame()).endswith("2 steps inside their region (100%, target 90%)")
+
+
+def test_the_counts_are_explained_by_what_the_regions_are_calibrated_on():
+    """On runs of the planner at its own settings they are exchangeable with new runs; otherwise they are not."""
+    session = calibrated(Session(View.of(MarbleOptions(), place="bottom-right")))
+    practice = session.frame().practice["capture"]
+    assert practice == 500
+    assert "exchangeable with them" in why_it_differs(practice, "90%")
+    session.change("alpha", 0.2)
+    assert session.frame().practice["capture"] == 0
+    assert "not exchangeable" in why_it_differs(0, "80%")
+
+
+def test_steps_outside_their_region_are_marked_on_the_trail():
+    session = ready()
+    for _ in range(3):
+        session.advance()
+    frame = session.frame()
+    moment = replace(frame.moment, outside=np.array([False, True, False]))
+    session.scene.canvas = session.scene.canvas_between(*session.scene.corners(), 460)
+    plain, marked = (session.scene.picture(replace(frame, moment=one).snapshot, []) for one in (frame.moment, moment))
+    assert not (plain == rgb(OUTSIDE.colour)).all(axis=2).any()
+    assert (marked == rgb(OUTSIDE.colour)).all(axis=2).sum() > 20
 
 
 # -- the background ---------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def plot_pairs(
 def zoom(ax: Any, region: Drawn, axes: Sequence[int], members: Members, marks: Marks, square: bool = True) -> None:
     """Set the limits to show the region, particles and marks with a margin; with `square`, with equal scales."""
     particles = unwrapped(region, particles_of(region.prediction))
-    shown = np.vstack([members.Y, particles, *(mark for mark in marks if mark is not None)])[:, list(axes)]
+    shown = np.vstack([members.Y, particles, *marks.places])[:, list(axes)]
     low, high = shown.min(axis=0), shown.max(axis=0)
     half = 0.58 * (high - low)
     if has_grid(region.strata):

@@ -1,4 +1,4 @@
-"""Logged steps seen through a calibration: the region of each, where the robot really went, and coverage so far."""
+"""Logged steps with a calibration: the region of each, its true outcome, and coverage so far."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.logs.robot import Robot
 from capture_cp.spaces.strata import INFEASIBLE
 
-#: Failure rates whose answers are kept at hand.
+#: Failure rates whose results are cached.
 MOST_ASKED = 32
 
 
 @dataclass(frozen=True)
 class Look:
-    """All that a picture shows of one step.
+    """Everything that a picture shows of one step.
 
     Attributes:
         x: the input (dx,).
         region: of the step.
         cloud: the model's particles (L, dc), or the mean (1, dc) of a Gaussian.
-        start: the configuration (dc,) before, or None where it is unknown.
-        went: where the robot really went (dc,), or None for an input that was chosen by hand.
-        inside: whether the region held that, or None.
+        start: the configuration (dc,) before the step, or None where it is unknown.
+        went: the true outcome (dc,), or None for an input that was chosen by hand.
+        inside: whether the region contains it, or None.
         path: configurations so far (t, dc); empty where rows are not steps of an episode.
     """
 
@@ -44,14 +44,14 @@ class Look:
 
     @property
     def middle(self) -> Floats:
-        """The configuration (dc,) that a slice goes through: where the robot went, else what the particles say."""
+        """The configuration (dc,) that a slice goes through: the true outcome, or the most central particle."""
         if self.went is not None:
             return self.went
         return np.asarray(self.cloud[np.argmin(((self.cloud - self.cloud.mean(axis=0)) ** 2).sum(axis=1))])
 
 
 class Count(NamedTuple):
-    """Steps that ended in a stratum, or in any, and how many of them ended in their region."""
+    """Steps that ended in one stratum, or in any, and how many of them ended in their region."""
 
     name: str
     held: int
@@ -59,7 +59,7 @@ class Count(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Exact 95% interval of the share, for independent steps."""
+        """Exact 95% interval of the fraction, for independent steps."""
         return clopper_pearson(self.held, self.steps) if self.steps else (0.0, 1.0)
 
 
@@ -73,13 +73,13 @@ def look_by_hand(robot: Robot, x: Floats, alpha: float, seed: int) -> Look:
 class Replay:
     """Some rows of a log, step by step.
 
-    What the model predicts is asked for once, at the first question. It is the same at every call with the same seed.
+    The model is called once, when its prediction is first needed. The same seed gives the same prediction.
 
     Args:
         robot: the calibration.
-        log: where the rows are from.
+        log: the log that contains the rows.
         rows: (n,), in order.
-        episode: whether they follow one another.
+        episode: whether the rows are consecutive steps of one episode.
         seed: of the particles.
     """
 
@@ -95,12 +95,12 @@ class Replay:
 
     @property
     def ready(self) -> bool:
-        """Whether the model has been asked."""
+        """Whether the model has been called."""
         return self._prediction is not None
 
     @property
     def prediction(self) -> Any:
-        """What the model predicts at every step: for particle scores, particles (n, L, dc)."""
+        """The model's prediction of every step: for particle scores, particles (n, L, dc)."""
         if self._prediction is None:
             self._prediction = self.robot.cap.predict(self.X, self._seed)
         return self._prediction
@@ -130,14 +130,14 @@ class Replay:
         return Look(x, region, cloud, self.robot.start_of(x), self.Y[step], held, self.path(step))
 
     def path(self, step: int) -> Floats:
-        """Configurations up to the beginning of a step, (t, dc); none where rows do not follow one another."""
+        """Configurations up to the start of a step, (t, dc); none if the rows are not one episode."""
         if not self.episode:
             return self.Y[:0]
         before = self.robot.before
         return self.Y[:step] if before is None else self.X[: step + 1][:, list(before)]
 
     def counts(self, alpha: float, steps: int) -> list[Count]:
-        """Coverage of the first `steps` steps: of all, and by stratum where there are several, infeasible ones last."""
+        """Coverage of the first `steps` steps: over all, and by stratum if there are several, infeasible ones last."""
         m, held = self.labels[:steps], self.inside(alpha)[:steps]
         found = [Count("all", int(held.sum()), len(held))]
         names = self.robot.strata

@@ -1,4 +1,4 @@
-"""What people read about one calibration: tables in a terminal, and a page with tables and pictures of regions."""
+"""Reports of a calibration: tables in a terminal, and a page with tables and figures of regions."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_GROUPS = 20
-#: Reports of sound logs in which anything is marked.
+#: Largest fraction of reports of exchangeable logs in which anything is marked.
 MARKED = 0.05
 
 
 def coverage_by_stratum(what: str, coverage: Coverage, by_episode: bool) -> Table:
-    """Coverage in per cent with its interval, one row per stratum."""
+    """Coverage in % with its interval, one row per stratum."""
     unit = "episodes" if by_episode else "transitions"
     kind = "valid for any number of independent episodes" if by_episode else "exact binomial"
     table = Table(
@@ -56,7 +56,7 @@ def coverage_by_stratum(what: str, coverage: Coverage, by_episode: bool) -> Tabl
 
 
 def share_cells(row: CoverageRow) -> tuple[str, str]:
-    """Coverage and its interval in per cent."""
+    """Coverage and its interval in %."""
     if row.n == 0:
         return "-", "-"
     low, high = row.ci95
@@ -64,7 +64,7 @@ def share_cells(row: CoverageRow) -> tuple[str, str]:
 
 
 def group_table(groups: Sequence[dict[str, Any]], alpha: float) -> Table:
-    """The groups with their sizes and thresholds; of many, the smallest."""
+    """The groups with their sizes and thresholds; if there are many, only the smallest."""
     shown = sorted(groups, key=lambda group: group["calibration"])[:MOST_GROUPS]
     more = len(groups) - len(shown)
     table = Table(
@@ -92,7 +92,7 @@ def write_report(
 ) -> None:
     """Draw the figures and write the page."""
     with TemporaryDirectory() as scratch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", CaptureWarning)  # small groups have been told
+        warnings.simplefilter("ignore", CaptureWarning)  # small groups have been reported already
         volumes = None if has_grid(cap.strata) else mean_volumes(cap, kept, command)
         regions = draw_regions(cap, kept, command, Path(scratch))
         write_page(
@@ -117,7 +117,7 @@ def write_report(
 
 
 def check_line(command: Calibrate) -> str:
-    """The command that checks new transitions, complete: to be pasted where this one was run."""
+    """The complete command that checks new transitions, run from the same folder."""
     own = [] if command.linear else ["--model", command.model]
     own += [] if command.strata is None else ["--strata", command.strata]
     folder = ("--folder", str(command.folder)) if own and command.folder != Path() else ()
@@ -125,7 +125,7 @@ def check_line(command: Calibrate) -> str:
 
 
 def _coverage_table(coverage: Coverage, marked: Mapping[str, str], volumes: Mapping[str, MeanVolume] | None) -> PageTable:
-    """Coverage by stratum; beside it mean cells where there is a grid, or mean volumes where these are known."""
+    """Coverage by stratum, with mean cells where there is a grid, or mean volumes where they are known."""
     counted = coverage.all.volume is not None
     size = ["mean cells"] if counted else ["mean volume"] if volumes is not None else []
     lines = {}
@@ -137,7 +137,7 @@ def _coverage_table(coverage: Coverage, marked: Mapping[str, str], volumes: Mapp
         elif volumes is not None:
             cells.append(_volume_cell(volumes[row.name]))
         lines[row.name] = cells
-    return PageTable("Next configurations inside the region, per cent", ["coverage", "outcomes", *size], lines)
+    return PageTable("Next configurations inside their region", ["coverage, %", "outcomes", *size], lines)
 
 
 def _volume_cell(volume: MeanVolume) -> Cell:
@@ -154,15 +154,14 @@ def _group_table(groups: list[dict[str, Any]]) -> PageTable:
         interval = "" if group["coverage"] is None else f"{100 * low:.1f} - {100 * high:.1f}"
         threshold = "∞" if group["threshold"] is None else f"{group['threshold']:.4g}"
         lines[group["group"]] = [Cell(f"{group['calibration']:,}"), Cell(threshold), Cell(share, interval)]
-    return PageTable("Groups", ["calibrated on", "threshold", "coverage, %"], lines)
+    return PageTable("Thresholds and held-out coverage by group", ["calibration set", "threshold", "coverage, %"], lines)
 
 
 def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None, seed: int) -> dict[str, str]:
-    """Rows of a coverage table, strata and "all", that chance does not explain: "under" or "over".
+    """Rows of a coverage table, strata and "all", off target by more than sampling variation: "under" or "over".
 
-    `log` holds transitions that the calibration was not made from; of episodes, one random step each is looked at. If it is
-    like the log of the calibration, anything is marked with probability at most `MARKED`: two-sided tests, Holm's
-    correction.
+    `log` holds transitions outside the calibration set; of each episode, one random step is tested. If it is exchangeable
+    with the calibration's log, anything is marked with probability at most `MARKED`: two-sided tests, Holm's correction.
     """
     rows = np.arange(len(log))
     if log.episode is not None:
@@ -173,7 +172,7 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
     where = {"all": np.ones(len(rows), dtype=bool)}
     if len(cap.strata.names) > 1:
         where |= {name: m == i for i, name in enumerate(cap.strata.names)}
-        for name, others in cap.merged_.items():  # promised together, and so tested together
+        for name, others in cap.merged_.items():  # guaranteed together, and so tested together
             here = np.any([where[part] for part in (name, *others)], axis=0)
             for part in (name, *others):
                 where[part] = here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from capture_cp.capture.region_plots import Members, comparable, members_of, plo
 from capture_cp.capture.region_search import middles
 from capture_cp.data.transitions import Transitions
 from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.marks import ACTION, INSIDE, OUTSIDE, PARTICLES, START
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.plotting import label, plot_strata, pyplot
 from capture_cp.spaces.strata import FunctionStrata, Strata, grid_of
@@ -28,21 +30,21 @@ if TYPE_CHECKING:
     from capture_cp.logs.calibrate import Calibrate
 
 MOST_REGIONS = 6
-#: Transitions that are tried for a picture: a region may be too small a part of what is near to be drawn.
+#: Transitions that are tried for a picture: a region can be too small a part of its surroundings to be drawn.
 SPARE = 3
 #: Regions of configurations of three numbers, and of more.
 MOST_ROWS, MOST_MATRICES = 3, 2
-#: Numbers of a configuration that are drawn by pairs.
-MOST_AXES = 7
+#: Numbers of a configuration that are drawn by pairs, and numbers of an action that a title lists.
+MOST_AXES, MOST_ACTIONS = 7, 3
 #: Configurations of a region without a grid, and of a map of its strata along each axis.
 SAMPLE, MAP = 1500, 110
-#: A region that keeps fewer of so many draws is drawn with a fifth of the configurations, or the report would wait for it.
+#: A region that keeps less than this fraction of its draws is drawn with a fifth of the configurations, to save time.
 SCARCE, DRAWS = 0.01, 2048
 PANEL = 2.9  # inches
 
 
 class Shown(NamedTuple):
-    """A region of the report: a transition that was held out."""
+    """A region of the report, of a held-out transition."""
 
     region: Region
     members: Members
@@ -51,14 +53,14 @@ class Shown(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """The files, and the words below them."""
+    """The files and their caption."""
 
     files: list[Path]
     caption: str
 
 
 def draw_regions(cap: Capture, kept: Transitions, command: Calibrate, folder: Path) -> Figures | None:
-    """Regions of a few inputs, the typical ones of each stratum; None where no region can be drawn."""
+    """Regions of a few typical inputs of each stratum; None where no region can be drawn."""
     most = {1: MOST_REGIONS, 2: MOST_REGIONS, 3: MOST_ROWS}.get(cap.n_outputs_, MOST_MATRICES)
     shown = []
     for rows in _typical(cap, kept)[:most]:
@@ -70,7 +72,7 @@ def draw_regions(cap: Capture, kept: Transitions, command: Calibrate, folder: Pa
     files = []
     for number, figure in enumerate(draw(shown, kept.next_names)):
         files.append(folder / f"regions-{number}.png")
-        # legends below panels are part of the picture; matrices have none there, and to find their edges takes long
+        # legends outside panels are part of the picture; matrices have none there, and finding their edges takes long
         figure.savefig(files[-1], dpi=130, bbox_inches="tight" if cap.n_outputs_ < 4 else None)
         pyplot().close(figure)
     return Figures(files, _caption(cap, shown))
@@ -83,7 +85,7 @@ def starts_of(log: Transitions) -> Floats | None:
 
 
 def configuration_columns(state: Sequence[str], after: Sequence[str]) -> list[int] | None:
-    """Which columns of the state are the configuration: those of the same names as the next one's, or just as many."""
+    """Columns of the state that are the configuration: those named like the next one, or all if they are as many."""
     plain = [name.removeprefix("next_").removesuffix("_next") for name in after]
     if all(name in state for name in plain):
         return [state.index(name) for name in plain]
@@ -93,8 +95,9 @@ def configuration_columns(state: Sequence[str], after: Sequence[str]) -> list[in
 def _shown(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> Shown | None:
     seed, starts = derived_seed(command.seed, row), starts_of(kept)
     region = cap.region(kept.X[row], command.alpha, command.confidence, rng=seed)
+    marks = Marks.checked(region, None if starts is None else starts[row], kept.Y[row])
     if not has_grid(region.strata):
-        # a part that takes in a whole stratum has no end that could be drawn
+        # a part that covers a whole stratum has no boundary that could be drawn
         finite = np.where(np.isinf(region.thresholds), -1.0, region.thresholds)
         region = Region(region.score, region.prediction, finite, region.strata, region.dims, region.alpha, region.ambient)
     try:
@@ -102,14 +105,22 @@ def _shown(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> Sho
         members = members_of(region, SAMPLE // 5 if scarce else SAMPLE, seed)
     except CaptureError:
         return None
-    marks = Marks.checked(region, None if starts is None else starts[row], kept.Y[row])
-    names = region.strata.names
-    ended = names[int(cap.index(kept.Y[row : row + 1])[0])]
-    return Shown(region, members, marks, fill(f"outcome: {label(shortened(ended))}", 34) if len(names) > 1 else "")
+    return Shown(region, members, marks, _title(cap, kept, row))
+
+
+def _title(cap: Capture, kept: Transitions, row: int) -> str:
+    """Where a transition ended, and its action."""
+    names, lines = cap.strata.names, []
+    if len(names) > 1:
+        lines.append(f"outcome: {label(shortened(names[int(cap.index(kept.Y[row : row + 1])[0])]))}")
+    shown = list(zip(kept.action_names, kept.action[row]))
+    if 0 < len(shown) <= MOST_ACTIONS:
+        lines.append("action: " + ", ".join(f"{label(shortened(name, 16))} {value:.3g}" for name, value in shown))
+    return "\n".join(fill(line, 40) for line in lines)
 
 
 def _typical(cap: Capture, kept: Transitions) -> list[list[int]]:
-    """For each stratum in turn, outcomes spread evenly over those that ended there: row numbers, each with some to spare."""
+    """For each stratum in turn, rows spread evenly over those that ended there, each with some spare rows."""
     labels = np.asarray(cap.strata.index(kept.Y))
     present = [np.flatnonzero(labels == m) for m in range(len(cap.strata.names)) if (labels == m).any()][:MOST_REGIONS]
     each = max(1, MOST_ROWS // len(present))
@@ -121,7 +132,7 @@ def _typical(cap: Capture, kept: Transitions) -> list[list[int]]:
 
 
 def _intervals(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
-    """One number: bars, a line per stratum."""
+    """One number: bars, one line per stratum."""
     height = 0.7 + 0.3 * len(shown[0].region.strata.names)
     figure, panels = pyplot().subplots(
         len(shown), 1, figsize=(8.0, height * len(shown) + 0.5), layout="constrained", squeeze=False, sharex=True
@@ -130,14 +141,14 @@ def _intervals(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
         plot_region(one.region, ax, (0,), one.members, None, one.marks)
         ax.set_title(one.title, fontsize=9)
     panels[-1, 0].set_xlabel(label(names[0]))
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    _legend(figure, panels[:, 0])
     return [figure]
 
 
 def _planes(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
     """Two numbers: regions in the plane, on a map of the strata."""
     lines = -(-len(shown) // 3)
-    size = (PANEL * 3, (PANEL + 1.0) * lines)
+    size = (PANEL * 3, (PANEL + 0.7) * lines + 0.5)
     figure, panels = pyplot().subplots(lines, 3, figsize=size, layout="constrained", squeeze=False)
     for ax in panels.ravel()[len(shown) :]:
         ax.axis("off")
@@ -150,12 +161,14 @@ def _planes(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
         ax.set(xlim=limits[0], ylim=limits[1])
         ax.set_aspect("equal" if square else "auto")
         ax.set_title(one.title, fontsize=9)
-        _below(ax)
+        ax.locator_params(nbins=5)
+        ax.tick_params(labelsize=8)
+    _legend(figure, panels.ravel()[: len(shown)])
     return [figure]
 
 
 def _pairs_of_three(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
-    """Three numbers: a line of three shadows for each region, with its legend beside."""
+    """Three numbers: three projections of each region in a row, and its legend next to them."""
     layout: dict[str, Any] = {"layout": "constrained", "squeeze": False, "width_ratios": (1, 1, 1, 0.8)}
     figure, panels = pyplot().subplots(len(shown), 4, figsize=(PANEL * 3.2, 2.5 * len(shown)), **layout)
     for line, one in zip(panels, shown):
@@ -174,7 +187,7 @@ def _pairs_of_three(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
 
 
 def _matrices(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
-    """More numbers: shadows on every pair of the first axes, a figure for each region."""
+    """More numbers: projections on every pair of the first axes, one figure per region."""
     figures = []
     for one in shown:
         axes = range(min(one.region.dims, MOST_AXES))
@@ -184,7 +197,7 @@ def _matrices(shown: Sequence[Shown], names: Sequence[str]) -> list[Any]:
 
 
 def _map(one: Shown, ax: Any) -> None:
-    """The strata behind a region: those of the grid, or asked for at small squares of what is shown."""
+    """The strata behind a region: those of the grid, or evaluated on small squares of the window."""
     strata: Strata = one.region.strata
     if len(strata.names) == 1:
         return
@@ -206,21 +219,25 @@ def _map(one: Shown, ax: Any) -> None:
     plot_strata(FunctionStrata(index, strata.names, grid=grid), ax)
 
 
-def _below(ax: Any) -> None:
-    handles, texts = ax.get_legend_handles_labels()
-    where: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2, "columnspacing": 1.0}
-    ax.legend(handles, [fill(text, 22) for text in texts], fontsize=7, frameon=False, **where)
+def _legend(figure: Any, panels: Sequence[Any]) -> None:
+    """One legend for all panels, below them; numbers of cells differ between panels and are left out."""
+    found: dict[str, Any] = {}
+    for ax in panels:
+        for handle, text in zip(*ax.get_legend_handles_labels()):
+            found.setdefault(re.sub(r" \([\d,]+ cells\)$", "", text), handle)
+    order = {look.name: rank for rank, look in enumerate((PARTICLES, START, ACTION, INSIDE, OUTSIDE), 1)}
+    names = sorted(found, key=lambda name: order.get(name, 0))  # strata first, then marks
+    texts = [fill(name if name in order else f"region: {name}", 40, break_long_words=True) for name in names]
+    where: dict[str, Any] = {"loc": "outside lower center", "ncols": 3, "fontsize": 9, "frameon": False}
+    figure.legend([found[name] for name in names], texts, **where)
 
 
 def _caption(cap: Capture, shown: Sequence[Shown]) -> str:
-    kind = "Coloured cells are" if has_grid(cap.strata) else "Coloured dots or bars are configurations of"
-    start = ", the diamond where it started" if shown[0].marks.start is not None else ""
-    more = " Parts that take in a whole stratum are left out." if not has_grid(cap.strata) and _any_infinite(shown) else ""
+    kind = "Coloured cells" if has_grid(cap.strata) else "Coloured dots or bars"
+    start = " The arrow leads from the start to the mean of the particles." if shown[0].marks.start is not None else ""
+    more = " Parts that cover a whole stratum are left out." if not has_grid(cap.strata) and _any_infinite(shown) else ""
     axes = f" Only the first {MOST_AXES} numbers are drawn." if cap.n_outputs_ > MOST_AXES else ""
-    return (
-        f"Regions of some transitions that were held out. {kind} the region, black dots the model's particles{start}, the "
-        f"cross is what happened.{more}{axes}"
-    )
+    return f"Regions of some held-out transitions. {kind} are the region, by stratum.{start}{more}{axes}"
 
 
 def _any_infinite(shown: Sequence[Shown]) -> bool:

@@ -1,4 +1,4 @@
-"""What can be seen of a configuration space of any number of axes: windows on it, and rasters of strata and regions."""
+"""Views of a configuration space of any number of axes: windows, and rasters of strata and regions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from capture_cp.tasks.point_slices import finite_box
 
 Picture = npt.NDArray[np.uint8]
 
-#: Points along a side of a raster, opacity of a region, and by how much of its size a window is widened.
+#: Points along a side of a raster, opacity of a region, and margin of a window as a fraction of its size.
 POINTS, STRONG, MARGIN = 180, 0.75, 0.12
-#: Share of predictions left out at either end of an axis, where there is no log; and least part of the space in a close-up.
+#: Fraction of predictions left out at either end of an axis without a log; smallest fraction of the space in a close-up.
 TAIL, LEAST = 0.02, 0.04
-#: An axis of angles is shown as a whole turn from so much of it on.
+#: An axis of angles that covers more than this fraction of a turn is shown as a whole turn.
 NEARLY = 0.75
 
 
@@ -41,7 +41,7 @@ class Window:
 
     @classmethod
     def around(cls, Y: Floats, angles: tuple[int, ...], margin: float = MARGIN) -> Window:
-        """The window on configurations Y (n, dc) and some surroundings; of angles at most a turn."""
+        """The window on configurations Y (n, dc) with a margin; at most one turn of an angle."""
         Y = _about(Y, {axis: _direction(Y[:, axis]) for axis in angles})
         low, high = Y.min(axis=0), Y.max(axis=0)
         wide = np.where(high > low, high - low, np.maximum(1e-3, 0.1 * np.abs(high)))
@@ -57,11 +57,11 @@ class Window:
 
 
 class Space:
-    """The configuration space of a robot, as far as a log or its predictions go.
+    """The configuration space of a robot, as far as a log or its predictions extend.
 
     Attributes:
-        window: on all of it.
-        shown: the axes that pictures show, two of them, or the only one.
+        window: on the whole space.
+        shown: the axes in pictures: two, or the only one.
     """
 
     def __init__(self, robot: Robot, runs: Runs | None, shown: Sequence[int]) -> None:
@@ -79,7 +79,7 @@ class Space:
         return other
 
     def near(self, look: Look) -> Window:
-        """The window on a step: its particles, the finite parts of its region, and where the robot went."""
+        """The window on a step: its particles, the finite parts of its region, and the true outcome."""
         region, angles = look.region, self.robot.angles
         box = finite_box(region)
         points = [unwrapped(region, look.cloud), np.where(np.isfinite(box), box, unwrapped(region, look.cloud).mean(axis=0))]
@@ -92,7 +92,7 @@ class Space:
     def raster(self, window: Window, look: Look) -> Picture | None:
         """Strata of a slice through `look.middle`, pale, and its region, strong: (POINTS, POINTS, 3), top row first.
 
-        None where the strata cannot be asked about all of the window.
+        None where the strata cannot be evaluated on the whole window.
         """
         points, labels = self._classified(window, look.middle)
         if labels is None:
@@ -109,7 +109,7 @@ class Space:
         return self._asked(at)
 
     def _classified(self, window: Window, rest: Floats) -> tuple[Floats, Ints | None]:
-        """Points (POINTS², dc) of a slice, bottom row first, and their strata; kept for the next question."""
+        """Points (POINTS², dc) of a slice, bottom row first, and their strata; cached."""
         across, up = self.shown
         fixed = np.array(rest, dtype=np.float64)
         fixed[[across, up]] = 0.0
@@ -123,26 +123,26 @@ class Space:
         return self._known[1], self._known[2]
 
     def _asked(self, points: Floats) -> tuple[Floats, Ints | None]:
-        """Points (n, dc) with angles wrapped, and their strata (n,); None where these fail away from any data."""
+        """Points (n, dc) with angles wrapped, and their strata (n,); None where the strata fail far from any data."""
         for axis in self.robot.angles:
             points[:, axis] = wrap_angle(points[:, axis])
         try:
             return points, self.robot.cap.index(points)
         except CaptureError:
             raise
-        except Exception:  # strata of the user's, asked about places that the robot may never reach
+        except Exception:  # the user's strata, evaluated where the robot may never be
             return points, None
 
 
 def finite_region(region: Region) -> Region:
-    """The region without the parts that take in a whole stratum, which have no end that could be drawn."""
+    """The region without the parts that cover a whole stratum, which have no boundary that could be drawn."""
     thresholds = np.where(np.isinf(region.thresholds), -1.0, region.thresholds)
     parts = region.score, region.prediction, thresholds, region.strata, region.dims, region.alpha, region.ambient
     return Region(*parts)
 
 
 def _seen(robot: Robot, runs: Runs | None) -> Floats:
-    """Configurations (n, dc) that tell how large the space is: those of the log, or nearly all that is predicted."""
+    """Configurations (n, dc) that span the space: those of the log, or most of the predictions."""
     if runs is not None:
         starts = [runs.log.X[:, list(robot.before)]] if robot.before is not None else []
         return np.vstack([runs.log.Y, *starts])

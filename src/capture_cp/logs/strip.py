@@ -1,4 +1,4 @@
-"""Panels of a configuration space of one axis: the regions of all steps so far, one beside another."""
+"""Panels of a configuration space of one axis: the regions of all steps so far, side by side."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.logs.marks import HELD, MISSED, axis_label, verdict
+from capture_cp.logs.marks import axis_label, verdict
 from capture_cp.logs.replay import Look, Replay
 from capture_cp.logs.space import STRONG, Space
+from capture_cp.spaces.marks import PARTICLES, START, draw_action, mark, mark_outcomes
 
-#: By how much of its height a close-up is widened.
+#: Margin of a close-up, as a fraction of its height.
 ROOM = 0.06
 
 
 class Strip:
-    """Draws steps side by side, each with the part of the axis that its region takes in."""
+    """Draws steps side by side, each with the part of the axis that its region covers."""
 
-    #: Levels at which strata are asked for, and steps of the close-up.
+    #: Levels at which strata are evaluated, and steps of the close-up.
     levels, steps = 300, 12
 
     def __init__(self, space: Space, replay: Replay | None) -> None:
@@ -25,7 +26,7 @@ class Strip:
         self._known: tuple[float, Any] | None = None
 
     def set_up(self, axis: Any, close: bool) -> None:
-        """What stays: labels, ticks, and the window on the whole space."""
+        """Draw what stays: labels, ticks, and the window on the whole space."""
         axis.set(xlabel="step" if self.replay is not None else "", ylabel=axis_label(self.space, 0), title=" ")
         axis.set_ylim(self.space.window.low[0], self.space.window.high[0])
         axis.locator_params(axis="y", nbins=5)
@@ -56,19 +57,20 @@ class Strip:
             part = picture[:, first : last + 1]
             axis.imshow(part[::-1], extent=(first + 0.5, last + 1.5, low, high), aspect="auto", interpolation="nearest")
         at = window.placed(look.cloud)[:, 0]
-        axis.scatter(np.full(len(at), step + 1.0), at, s=9, color="black", zorder=4, lw=0)
+        particles = np.column_stack([np.full(len(at), step + 1.0), at])
+        mark(axis, PARTICLES, particles, zorder=4)
         if self.replay is not None:
-            inside = self.replay.inside(look.region.alpha)
-            for held, (colour, shape) in ((True, HELD), (False, MISSED)):
-                which = np.flatnonzero(inside[first : step + 1] == held) + first
-                y = window.placed(self.replay.Y[which])[:, 0]
-                axis.plot(which + 1.0, y, shape, color=colour, mec="white", mew=0.6, ms=7, zorder=5)
+            steps = np.arange(first, step + 1)
+            outcomes = np.column_stack([steps + 1.0, window.placed(self.replay.Y[steps])[:, 0]])
+            mark_outcomes(axis, outcomes, self.replay.inside(look.region.alpha)[steps], 0.75, zorder=5)
         elif look.start is not None:
-            axis.plot(1.0, window.placed(look.start[None])[0, 0], "D", color="white", mec="black", ms=6, zorder=5)
+            start = np.array([1.0, window.placed(look.start[None])[0, 0]])
+            draw_action(axis, start, particles)
+            mark(axis, START, start, zorder=5)
         axis.set(xlim=(first + 0.5, stop + 0.5), ylim=(low, high))
 
     def _strip(self, look: Look) -> Any:
-        """Colours (levels, n, 3) of the regions of all steps, lowest level first; None where strata cannot be asked."""
+        """Colours (levels, n, 3) of the regions of all steps, lowest level first; None where strata cannot be evaluated."""
         alpha = look.region.alpha
         if self._known is None or self._known[0] != alpha or self.replay is None:
             levels, labels = self.space.levels(self.levels)

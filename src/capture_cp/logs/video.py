@@ -1,4 +1,4 @@
-"""`capture video robot.capture LOG`: a film of an episode of one's own log, seen through one's own calibration."""
+"""`capture video robot.capture LOG`: a video of an episode of a log, with the regions of a calibration."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from capture_cp.logs.space import Space
 from capture_cp.report.movie import ENDINGS, MovingFigure, Picture, check_ending, write_movie
 from capture_cp.spaces.plotting import pyplot
 
-#: Rows of a film of a log without episodes, where none are named; and the most that a film may have.
+#: Default number of rows for a log without episodes, and the most that a video can have.
 FIRST, MOST = 100, 5_000
 INCHES, RATIOS, COLUMNS = (12.8, 5.0), [1.0, 1.0, 0.8], 7
 
 
 @dataclass(frozen=True)
 class LogVideo(RobotOptions):
-    """A film of an episode of your own log, seen through your own calibration.
+    """A video of an episode of your log, with the regions of your calibration.
 
-    It shows the configuration space by stratum, the region of every step and the model's particles, where the robot really
-    went, inside the region or outside, and coverage so far. LOG is of any kind that `capture calibrate` takes, with the
-    columns of the calibration's log. Of more than two axes it shows a slice by two, see --axes; of one axis a strip over
-    time.
+    It shows the configuration space by stratum, the region of every step, the model's particles, the true outcome (inside
+    the region or outside) and coverage so far. LOG is any log that `capture calibrate` accepts, with the same columns as
+    the calibration's log. With more than two axes the video shows a slice along two, see --axes; with one axis, a strip
+    over time.
 
-    Recorded episodes of a task become films too: capture video EPISODE.npz.
+    For a recorded episode of a task: capture video EPISODE.npz.
     """
 
     episode: Annotated[
-        str | None, tyro.conf.arg(help="The episode, by what its column says; by default the first.", metavar="NAME")
+        str | None, tyro.conf.arg(help="Value of the episode column; by default the first episode.", metavar="NAME")
     ] = None
     rows: Annotated[
         str | None,
-        tyro.conf.arg(help=f"Rows START:STOP, counted from 1; without episodes by default the first {FIRST}."),
+        tyro.conf.arg(help=f"Rows START:STOP, counted from 1; for a log without episodes by default the first {FIRST}."),
     ] = None
     alpha: Annotated[
-        float | None, tyro.conf.arg(help="Failure rate of the regions; by default the one it was calibrated for, or 0.1.")
+        float | None, tyro.conf.arg(help="Failure rate of the regions; by default that of the calibration, or 0.1.")
     ] = None
     out: Annotated[
-        Path | None, tyro.conf.arg(help=f"The video, {' or '.join(ENDINGS)}; by default an .mp4 beside the log.")
+        Path | None, tyro.conf.arg(help=f"The video file, {' or '.join(ENDINGS)}; by default an .mp4 next to the log.")
     ] = None
-    speed: Annotated[float, tyro.conf.arg(help="1 is the log's own time, or without times four steps a second.")] = 1.0
+    speed: Annotated[float, tyro.conf.arg(help="1 is real time, or four steps per second without a time column.")] = 1.0
 
     def run(self, console: Console) -> None:
         """Draw every step and write the video."""
@@ -78,13 +78,13 @@ class LogVideo(RobotOptions):
 
         write_movie(self._file, pictures(), self.speed * (runs.rate if runs.log.time is not None else RATE))
         count = replay.counts(robot.alpha, len(replay))[0]
-        told = f"Video of {printable(name)}, {count.held} of {count.steps} steps in their regions: {self._file}"
+        told = f"Video of {printable(name)}, {count.held} of {count.steps} steps inside their regions: {self._file}"
         console.print(told, soft_wrap=True, markup=False)
         for note in notes(robot, runs, replay):
             console.print(f"note: {note}", soft_wrap=True, markup=False, highlight=False)
 
     def _chosen(self, runs: Runs) -> tuple[str, Ints]:
-        """What the film is called, and its rows (n,)."""
+        """The name of the video, and its rows (n,)."""
         if self.rows is not None:
             rows = chosen_rows(self.rows, runs.log)
             name = rows_name(int(rows[0]), int(rows[-1]) + 1)
@@ -96,7 +96,7 @@ class LogVideo(RobotOptions):
             rows = np.arange(min(FIRST, len(runs.log)))
             name = rows_name(0, len(rows))
         if len(rows) > MOST:
-            raise CaptureError(f"{name} has {len(rows):,} steps; a film has at most {MOST:,}, so give --rows START:STOP.")
+            raise CaptureError(f"{name} has {len(rows):,} steps; a video has at most {MOST:,}, so give --rows START:STOP.")
         return name, rows
 
     @property
@@ -106,11 +106,11 @@ class LogVideo(RobotOptions):
 
     def _check_settings(self) -> None:
         if self.log is None:
-            raise CaptureError("capture video needs a log beside the calibration: capture video robot.capture log.csv.")
+            raise CaptureError("capture video needs a log as well as the calibration: capture video robot.capture log.csv.")
         if self.rows is not None and self.episode is not None:
-            raise CaptureError("both --episode and --rows are given; a film is of one or the other.")
+            raise CaptureError("both --episode and --rows are given; give only one of them.")
         if not 0.01 <= self.speed <= 10:
-            raise CaptureError(f"speed is {self.speed}; expected a number from 0.01 to 10, 1 for the log's own time.")
+            raise CaptureError(f"speed is {self.speed}; expected a number from 0.01 to 10, 1 for real time.")
         if self.alpha is not None:
             failure_rate(self.alpha)
         pyplot()  # missing matplotlib is reported now
@@ -149,18 +149,20 @@ class Film:
 
 
 def notes(robot: Robot, runs: Runs, replay: Replay | None) -> list[str]:
-    """What a viewer must know: whole strata, empty ones, and what the counts are worth."""
+    """Notes for the viewer: whole strata, and limits of the counts."""
     found = []
     if runs.calibrated_on:
-        found.append("this is the log that the calibration was made from: the counts check nothing; take new transitions.")
+        found.append("this is the log that the calibration was made from, so these counts are no test; use new transitions.")
     if replay is not None:
         infinite = np.isinf(robot.cap.thresholds(replay.X, robot.alpha, robot.confidence))  # (n, M)
         whole = [name for m, name in enumerate(robot.strata) if infinite[:, m].any()]
         if whole:
             found.append(
-                f"the regions of some steps take in all of {', '.join(whole)}: too few calibration transitions ended there "
+                f"the regions of some steps cover all of {', '.join(whole)}: too few calibration transitions ended there "
                 f"for alpha = {robot.alpha:g}."
             )
     if runs.episodes:
-        found.append("the intervals take steps for independent, which those of one episode are not: they are too narrow.")
+        found.append(
+            "the intervals assume independent steps; those of one episode are not, so the intervals are too narrow."
+        )
     return found

@@ -1,1 +1,1 @@
-"""How results are shown: tables, charts, pages, films."""
+"""Output of results: tables, charts, pages and videos."""

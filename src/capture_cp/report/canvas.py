@@ -1,4 +1,4 @@
-"""Pictures of a configuration space as plain arrays: strata, regions, particles. Fast enough to be drawn while planning."""
+"""Pictures of a configuration space as plain arrays: strata, regions, particles. Fast enough to draw while planning."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import Floats, Ints
 from capture_cp.capture.region import Region
+from capture_cp.spaces.marks import ACTION, START, Mark
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_cp.spaces.strata import Strata
 
 Picture = npt.NDArray[np.uint8]
 
 WALL_COLOUR = "#cccccc"
+#: Names and colours of infeasible space, outside a region and in it.
+INFEASIBLE_LEGEND = (("infeasible", WALL_COLOUR), ("infeasible, in a region", INFEASIBLE_COLOUR))
 PALE, INK, WHITE = 0.14, "#000000", "#ffffff"
 
 
@@ -28,11 +31,11 @@ class Canvas:
     """A window on two axes of a configuration space; row 0 is at the top, where the second axis is largest.
 
     Args:
-        strata: whose configurations are drawn.
+        strata: of the space.
         low, high: corners of the window on the two axes, (2,).
         pixels: length of the longer side.
         axes: which two axes of the configuration.
-        kinds: which colour each stratum has, (M,); its own by default.
+        kinds: number of the colour of each stratum, (M,); by default its own number.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class Canvas:
         self.paint = np.array([*paint, rgb(INFEASIBLE_COLOUR)])  # label -1 picks the last
         self._ground: tuple[bytes, Ints, Picture] | None = None
 
-    # -- where things are ---------------------------------------------------------------------------------------------
+    # -- coordinates --------------------------------------------------------------------------------------------------
 
     def points(self, rows: slice, columns: slice, rest: Floats) -> Floats:
         """Configurations (n, dc) at the middles of pixels; `rest` (dc,) gives the axes that are not drawn."""
@@ -71,7 +74,7 @@ class Canvas:
         return np.stack([self.shape[0] - along[:, 1], along[:, 0]], axis=1) - 0.5
 
     def finer(self, picture: Picture, times: int) -> tuple[Canvas, Picture]:
-        """The same window with every pixel as a square of so many, to draw on; and the picture so enlarged."""
+        """The same window with every pixel split into `times` by `times`, and the picture enlarged likewise."""
         fine = copy(self)
         fine.pitch, fine.shape = self.pitch / times, (self.shape[0] * times, self.shape[1] * times)
         return fine, np.repeat(np.repeat(picture, times, axis=0), times, axis=1)
@@ -79,7 +82,7 @@ class Canvas:
     # -- layers -------------------------------------------------------------------------------------------------------
 
     def ground(self, rest: Floats) -> tuple[Ints, Picture]:
-        """Strata at every pixel (rows, columns), and their pale picture; the slice at `rest` (dc,) of the other axes."""
+        """Strata at every pixel (rows, columns), and their pale picture, in the slice at `rest` (dc,) of the other axes."""
         fixed = np.asarray(rest, dtype=np.float64).copy()
         fixed[list(self.axes)] = 0.0
         if self._ground is None or self._ground[0] != fixed.tobytes():
@@ -89,7 +92,7 @@ class Canvas:
         return self._ground[1], self._ground[2]
 
     def region(self, picture: Picture, region: Region, rest: Floats, strength: float) -> None:
-        """Colour the pixels of a region by stratum, infeasible ones dark."""
+        """Colour the pixels of a region by stratum, infeasible ones in dark grey."""
         rows, columns = self._box(region)
         height, width = (len(range(*part.indices(n))) for part, n in zip((rows, columns), self.shape))
         if height * width == 0:
@@ -99,7 +102,7 @@ class Canvas:
         patch[inside] = (strength * self.paint[labels[inside]] + (1 - strength) * patch[inside]).astype(np.uint8)
 
     def _box(self, region: Region) -> tuple[slice, slice]:
-        """Rows and columns outside which the region has nothing."""
+        """Rows and columns that enclose the region."""
         limit = np.array([region.thresholds.max()])
         if not np.isfinite(limit).all():
             return slice(None), slice(None)
@@ -112,12 +115,12 @@ class Canvas:
     def circle(
         self, picture: Picture, centre: Floats, radius: float, colour: str, line: float = 1.5, inside: float = 0.0
     ) -> None:
-        """A circle on the two drawn axes, `line` pixels to either side, and what is in it shaded by `inside`."""
+        """A circle on the two drawn axes, its line `line` pixels to either side, its inside shaded by `inside`."""
         row, column = self.pixel_of(centre)
         reach, rim = radius / self.pitch + line + 1, radius / self.pitch
         rows, columns = (
             slice(max(0, int(at - reach)), max(0, int(at + reach) + 2)) for at in (row, column)
-        )  # nothing else is touched
+        )  # the only pixels that change
         patch, paint = picture[rows, columns], rgb(colour)
         if patch.size == 0:
             return
@@ -133,18 +136,58 @@ class Canvas:
 
     def dots(self, picture: Picture, Y: Floats, colour: str, radius: int = 2) -> None:
         """Round dots at configurations (n, dc)."""
-        height, width = self.shape
-        reach = np.arange(-radius, radius + 1)
-        rows, columns = np.meshgrid(reach, reach, indexing="ij")
-        round_ = rows**2 + columns**2 <= radius**2 + radius / 2
-        spots = np.rint(self.pixel(Y)).astype(np.int64)[:, None] + np.stack([rows[round_], columns[round_]], axis=1)
-        spots = spots.reshape(-1, 2)
-        seen = spots[((spots >= 0) & (spots < (height, width))).all(axis=1)]
-        picture[seen[:, 0], seen[:, 1]] = rgb(colour)
+        stamp(picture, self.pixel(Y), "o", colour, radius)
+
+    def mark(self, picture: Picture, Y: Floats, look: Mark, radius: int = 5) -> None:
+        """Mark configurations (n, dc)."""
+        mark_pixels(picture, self.pixel(Y), look, radius)
+
+    def action(self, picture: Picture, start: Floats, cloud: Floats) -> None:
+        """An arrow from a configuration (dc,) to the mean of a cloud (n, dc)."""
+        arrow(picture, self.pixel(start[None])[0], self.pixel(cloud).mean(axis=0), ACTION.colour)
+
+
+# -- marks on pixels -----------------------------------------------------------------------------------------------------
+
+
+def stamp(picture: Picture, at: Floats, shape: str, colour: str, radius: float) -> None:
+    """Paint a shape at pixels (n, 2), rows and columns; those outside are left out. Shapes as in `Mark`."""
+    reach = np.arange(-int(np.ceil(radius)), int(np.ceil(radius)) + 1)
+    rows, columns = np.meshgrid(reach, reach, indexing="ij")
+    far = np.maximum(np.abs(rows), np.abs(columns))
+    inside = {
+        "o": rows**2 + columns**2 <= radius**2 + radius / 2,
+        "D": np.abs(rows) + np.abs(columns) <= radius,
+        "X": (np.abs(np.abs(rows) - np.abs(columns)) <= 0.3 * radius) & (far <= radius),
+        "P": (np.minimum(np.abs(rows), np.abs(columns)) <= 0.3 * radius) & (far <= radius),
+    }[shape]
+    spots = np.rint(at).astype(np.int64)[:, None] + np.stack([rows[inside], columns[inside]], axis=1)
+    spots = spots.reshape(-1, 2)
+    seen = spots[((spots >= 0) & (spots < picture.shape[:2])).all(axis=1)]
+    picture[seen[:, 0], seen[:, 1]] = rgb(colour)
+
+
+def mark_pixels(picture: Picture, at: Floats, look: Mark, radius: int) -> None:
+    """Mark pixels (n, 2), with an edge of a pixel or two."""
+    stamp(picture, at, look.shape, look.edge, radius + (2 if look is START else 1))
+    stamp(picture, at, look.shape, look.colour, radius)
+
+
+def arrow(picture: Picture, tail: Floats, head: Floats, colour: str) -> None:
+    """An arrow between two pixels (2,); none where they almost coincide."""
+    way = head - tail
+    length = float(np.hypot(*way))
+    if not 6.0 < length < 1e5:
+        return
+    turns = (np.array([[c, -s], [s, c]]) for c, s in ((np.cos(a), np.sin(a)) for a in (2.65, -2.65)))
+    barbs = [head + min(9.0, 0.5 * length) * (turn @ way) / length for turn in turns]
+    for a, b in ((tail, head), *((head, barb) for barb in barbs)):
+        along = np.linspace(0.0, 1.0, int(np.hypot(*(b - a))) + 2)[:, None]
+        stamp(picture, a + along * (b - a), "o", colour, 1)
 
 
 def beside(pictures: Sequence[Picture], gap: int = 12) -> Picture:
-    """Pictures of one height, side by side."""
+    """Pictures of the same height, side by side."""
     parts = [pictures[0]]
     for picture in pictures[1:]:
         parts += [np.full((len(picture), gap, 3), 255, np.uint8), picture]

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: everything a page shows is in its one file, so it opens without a network."""
+"""Self-contained HTML pages: one file with everything in it, which opens without a network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGES = ("capture-cp", "numpy", "scipy", "scikit-learn", "numba", "joblib", 
 
 
 def report_trouble() -> str | None:
-    """Why no page can be made here, as a sentence; None if one can."""
+    """Why no page can be made, as a sentence; None if one can."""
     missing = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
     if not missing:
         return None
@@ -28,7 +28,7 @@ def report_trouble() -> str | None:
 
 
 def write_page(file: Path, template: str, folder: Path = TEMPLATES, **values: Any) -> None:
-    """Fill a template of that folder with values, styles and versions, and write it whole or not at all."""
+    """Fill a template with values, styles and versions, and write it. The file is complete or absent."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -40,7 +40,7 @@ def write_page(file: Path, template: str, folder: Path = TEMPLATES, **values: An
     environment.globals["embedded"] = embedded
     text = environment.get_template(template).render(versions=versions(), **values)
     with written_whole(file) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")  # names of files may be no text
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")  # file names may not be valid text
 
 
 def embedded(picture: Path) -> str:
@@ -53,7 +53,7 @@ def embedded(picture: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What a page was made with."""
+    """Versions of the software that made a page."""
     found = {"Python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
     for package in _PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""Films: a figure whose moving parts are drawn anew for every picture, and pictures written as a video.
+"""Videos: a figure whose moving parts are redrawn for every picture, and pictures written to a file.
 
 .mp4 is written through imageio-ffmpeg, .webp and .gif through Pillow, which comes with matplotlib.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 Picture = npt.NDArray[np.uint8]
 
 ENDINGS = (".mp4", ".webp", ".gif")
-#: Seconds for which the last picture stays.
+#: How long the last picture stays (s).
 HOLD = 1.0
 DPI = 100
 
 
 class MovingFigure:
-    """A figure with a still background: what is drawn after `freeze` is gone after the next `clear`."""
+    """A figure with a still background: `clear` removes everything drawn after `freeze`."""
 
     def __init__(self, inches: tuple[float, float], ratios: list[float]) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -44,32 +44,33 @@ class MovingFigure:
         self._still: set[Artist] = set()
 
     def picture(self, heading: str) -> Picture:
-        """The figure as it is now under a heading, (h, w, 3)."""
+        """The current figure under a heading, (h, w, 3)."""
         self._heading.set_text(label(heading))
         self.canvas.draw()
         pixels = np.asarray(self.canvas.buffer_rgba())[:, :, :3]
-        height, width = (size - size % 2 for size in pixels.shape[:2])  # videos want even sizes
+        height, width = (size - size % 2 for size in pixels.shape[:2])  # videos need even sizes
         return np.array(pixels[:height, :width])
 
     def keep_apart(self, share: float) -> None:
-        """Leave room between the panels, a share of their width; before `freeze`."""
+        """Set the gap between panels as a fraction of their width; call it before `freeze`."""
         layout: Any = self.figure.get_layout_engine()
         layout.set(wspace=share)
 
     def freeze(self) -> None:
-        """Keep all that is drawn so far in every picture, and the panels where they are."""
+        """Keep everything drawn so far in every picture, and fix the positions of panels."""
         self.canvas.draw()
         self.figure.set_layout_engine("none")
         self._still = set(self._artists())
 
     def clear(self) -> None:
-        """Remove what was drawn since `freeze`."""
+        """Remove everything drawn since `freeze`."""
         for artist in self._artists():
             if artist not in self._still:
                 artist.remove()
 
     def _artists(self) -> Iterable[Artist]:
-        return [artist for axis in self.axes for artist in (*axis.lines, *axis.patches, *axis.collections, *axis.images)]
+        kinds = "lines", "patches", "collections", "images", "texts"  # arrows are texts
+        return [artist for axis in self.axes for kind in kinds for artist in getattr(axis, kind)]
 
 
 def show_window(closeup: Any, middle: Floats, half: float) -> tuple[float, float]:
@@ -91,7 +92,7 @@ def mark_window(axis: Any, closeup: Any, middle: Floats, half: float) -> None:
 
 
 def check_ending(file: Path) -> None:
-    """Refuse a video file of an unknown kind, or one whose writer is not installed, before the pictures are made."""
+    """Reject a video file of an unknown kind, or one whose writer is not installed, before any picture is drawn."""
     if file.suffix.lower() not in ENDINGS:
         raise CaptureError(f"cannot write {file}: a video ends in {', '.join(ENDINGS)}.")
     if file.suffix.lower() == ".mp4":
@@ -99,7 +100,7 @@ def check_ending(file: Path) -> None:
 
 
 def write_movie(file: Path, pictures: Iterable[Picture], fps: float) -> None:
-    """Write pictures (h, w, 3), all of one size with h and w even, at a rate; whole or not at all."""
+    """Write pictures (h, w, 3) at a frame rate, all of one size with h and w even. The file is complete or absent."""
     with written_whole(file) as temporary:
         if file.suffix.lower() == ".mp4":
             _write_mp4(temporary, iter(pictures), fps)
@@ -110,7 +111,7 @@ def write_movie(file: Path, pictures: Iterable[Picture], fps: float) -> None:
 def _write_mp4(file: Path, pictures: Iterator[Picture], fps: float) -> None:
     first = next(pictures)
     height, width, _ = first.shape
-    # yuv420p plays everywhere; it wants even sizes, hence the block of 2 instead of the default 16, which would rescale
+    # yuv420p plays everywhere and needs even sizes; the default block of 16 would rescale
     options = {"fps": fps, "codec": "libx264", "pix_fmt_out": "yuv420p", "macro_block_size": 2, "quality": 8}
     writer = _ffmpeg().write_frames(str(file), (width, height), ffmpeg_log_level="error", **options)
     writer.send(None)

@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: JSON rows for machines, tables for people."""
+"""Output of an experiment: rows in JSON, and tables for a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARGIN = 0.02
 
 
 def output_folder(path: Pathlike) -> Path:
-    """`path` as a folder that exists, made if need be."""
+    """`path` as a folder, created if needed."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -29,12 +29,12 @@ def output_folder(path: Pathlike) -> Path:
 
 
 def write_rows(path: Pathlike, rows: Sequence[Mapping[str, Any]], config: Any, **more: Any) -> None:
-    """Rows and the settings (a dataclass) they were made with, and what `more` there is to say, as one JSON file."""
+    """Write rows, their settings (a dataclass) and `more` entries as one JSON file."""
     write_json(path, {"schema": 1, "rows": list(rows), **more, "config": asdict(config)})
 
 
 def coverage_table(title: str, results: Mapping[str, Coverage], reference: str) -> Table:
-    """Coverage in per cent with its 95% interval, one row per method; volumes as a ratio to the method `reference`."""
+    """Coverage in % with its 95% interval, one row per method; volumes as a ratio to the method `reference`."""
     first = next(iter(results.values()))
     table = Table(title=title, caption=_caption(first.alpha, reference), caption_justify="left")
     table.add_column("method")
@@ -50,7 +50,7 @@ def coverage_table(title: str, results: Mapping[str, Coverage], reference: str) 
 
 
 def cell_beside_paper(row: CoverageRow, figure: float | None) -> str:
-    """Coverage in per cent with the paper's `figure` in brackets, and the 95% interval under it."""
+    """Coverage in % with the paper's `figure` in brackets, and the 95% interval under it."""
     if row.n == 0:
         return "-"
     low, high = row.ci95
@@ -60,9 +60,9 @@ def cell_beside_paper(row: CoverageRow, figure: float | None) -> str:
 
 def _caption(alpha: float, reference: str) -> str:
     return (
-        f"Per cent of next configurations inside the region, target {100 * (1 - alpha):g}.\n"
-        f"▼ over {100 * MARGIN:g} points under target, ▲ over {100 * MARGIN:g} above. Volume: ratio to {reference}.\n"
-        "Intervals: exact binomial, 95%, for the test draw alone; coverage also\nvaries with the calibration sample."
+        f"Next configurations inside their region, %, target {100 * (1 - alpha):g}.\n"
+        f"▼ over {100 * MARGIN:g} points below target, ▲ over {100 * MARGIN:g} above. Volume: ratio to {reference}.\n"
+        "Intervals: exact binomial, 95%, for the test set alone; coverage also\nvaries with the calibration sample."
     )
 
 
@@ -75,12 +75,12 @@ def _cell(row: CoverageRow, target: float) -> str:
 
 
 def beside(text: str, figures: Sequence[float] | None, index: int, form: str) -> str:
-    """A figure of ours with the paper's in brackets, where it gives one."""
+    """Our number with the paper's in brackets, where there is one."""
     return text if figures is None or len(figures) <= index else f"{text} ({figures[index]:{form}})"
 
 
 def share_with_interval(held: int, of: int) -> str:
-    """A share in per cent with its exact 95% interval below."""
+    """A fraction in % with its exact 95% interval below."""
     if of == 0:
         return "-"
     low, high = clopper_pearson(held, of)

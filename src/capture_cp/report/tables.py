@@ -1,4 +1,4 @@
-"""Result rows as tables for a page: one line per method, ours above and the paper's below in each cell; and as a chart."""
+"""Result rows as tables for a page, one line per method with our number above the paper's; and as a chart."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
 
 Row = dict[str, Any]
 DASH = "–"
-#: Ends of an episode beside success, by their keys in a row.
+#: Ends of an episode other than success, by their keys in a row.
 OTHERS = {"fell": "fell", "timed_out": "timed out"}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure: our text, its interval, the paper's text, and whether it lies "under" or "over" a target."""
+    """One number: our text, its interval, the paper's text, and whether it is "under" or "over" a target."""
 
     ours: str
     interval: str = ""
@@ -50,7 +50,7 @@ def coverage_page_table(title: str, rows: Sequence[Row]) -> PageTable:
 
 
 def planning_page_table(title: str, rows: Sequence[Row], paper_columns: Sequence[str] = ()) -> PageTable:
-    """Outcomes, steps to the goal and planning time of one place; `paper_columns` names the paper's figures in a row."""
+    """Outcomes, steps to the goal and planning time in one place; `paper_columns` names the paper's numbers in a row."""
     happened = [name for key, name in OTHERS.items() if any(row[key] for row in rows)]
     shown = paper_columns or happened
     shares = {"success": "success"} | {key: name for key, name in OTHERS.items() if name in shown}
@@ -93,13 +93,13 @@ def _volume_cell(row: Row, unit: float | None) -> Cell:
     return Cell(DASH if ratio is None else f"{ratio:.2f}", "", "" if paper is None else f"{paper:.2f}")
 
 
-#: Shape and colour both tell strata apart, so that the chart survives a grey print.
+#: Strata differ in shape as well as in colour, so that a grey print is readable.
 _MARKERS = ("o", "s", "^", "D", "v")
 _PAPER = {"markerfacecolor": "none", "linestyle": "none", "markersize": 7, "alpha": 0.8}
 
 
 def draw_coverage(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Coverage rows of one place: marks by stratum, whiskers for the interval, the paper's figures hollow."""
+    """Coverage rows of one place: marks by stratum, whiskers for the interval, hollow marks for the paper."""
     plt = pyplot()
     methods = list(dict.fromkeys(row["method"] for row in rows))
     strata = [name for name in dict.fromkeys(row["stratum"] for row in rows) if name != "all"]
@@ -120,8 +120,8 @@ def draw_coverage(rows: Sequence[dict[str, Any]], file: Path) -> None:
         places = [heights[name] for name in found]
         axis.plot([100 * row["coverage"] for row in found.values()], places, marker, color=colour, label=stratum)
     if beside_paper:
-        axis.plot([], [], "o", color="#222222", label="the paper's (hollow)", **_PAPER)
-    axis.set(yticks=range(len(methods)), yticklabels=methods, xlabel="next configurations inside the region, %")
+        axis.plot([], [], "o", color="#222222", label="paper (hollow)", **_PAPER)
+    axis.set(yticks=range(len(methods)), yticklabels=methods, xlabel="next configurations inside their region, %")
     axis.invert_yaxis()
     axis.grid(axis="x", color="#dddddd", lw=0.6)
     axis.set_axisbelow(True)

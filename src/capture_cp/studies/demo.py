@@ -187,7 +187,7 @@ def write_report(report: Path, demo: Demo, results: Results, scratch: Path, prog
         ours=OURS,
         rival=next(iter(results.episodes)),
         chosen=demo.rival is None and paper.planning(place, OURS) is not None,
-        coverage=coverage_page_table("Next configurations inside the region, per cent", results.coverage),
+        coverage=coverage_page_table("Next configurations inside their region, %", results.coverage),
         worst=_worst(results.coverage),
         planning=planning_page_table(
             f"{demo.episodes} closed-loop runs of each method", results.planning, paper.planning_columns

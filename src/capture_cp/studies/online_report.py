@@ -36,9 +36,9 @@ def online_rows(runs: Mapping[tuple[str, str], Any], regimes: Sequence[str], stu
 
 
 def _count(run: Any, when: str, regimes: int) -> tuple[Counts, list[str], float]:
-    """Steps and hits of the episodes before or after the change, how the episodes ended, and the share of infinite regions.
+    """Steps and hits of the episodes before or after the change, their outcomes, and the fraction of infinite regions.
 
-    The episode in which it happens counts on both sides with its steps there, and with its outcome after it.
+    The episode of the change counts on both sides with its steps there, and after the change with its outcome.
     """
     change, total = run["change"], len(run["held"])
     here = slice(0, change) if when == "before" else slice(change, total)
@@ -55,8 +55,8 @@ def _count(run: Any, when: str, regimes: int) -> tuple[Counts, list[str], float]
 def print_online(console: Console, rows: list[dict[str, Any]], regimes: Sequence[str], study: OnlineStudy) -> None:
     """One table per place."""
     caption = (
-        "Executed steps inside their region, per cent, with 95% intervals over episodes, and how many steps.\n"
-        "infinite: steps whose region took in a whole stratum."
+        "Executed steps inside their region, %, with 95% intervals over episodes and the number of steps.\n"
+        "infinite: steps whose region covered a whole stratum, %."
     )
     for place in dict.fromkeys(row["map"] for row in rows):
         here = [row for row in rows if row["map"] == place]
@@ -83,7 +83,7 @@ def _cell(row: dict[str, Any]) -> str:
 
 
 def online_figure(runs: Mapping[str, Any], regimes: Sequence[str], alpha: float) -> Any:
-    """Coverage over the last steps of each regime, and below it what adapts, over time: one column per mode."""
+    """Coverage over the last steps of each regime, and below it the adapted quantity, over time: one column per mode."""
     shape = {"figsize": (3.3 * len(runs), 4.8), "squeeze": False, "layout": "constrained"}
     figure, panels = pyplot().subplots(2, len(runs), **shape)
     for (upper, lower), (mode, run) in zip(panels.T, runs.items()):
@@ -98,7 +98,7 @@ def online_figure(runs: Mapping[str, Any], regimes: Sequence[str], alpha: float)
                 dials = np.array(run["dials"])[:, m]
                 lower.plot(np.arange(len(dials)) / 1e3, dials if mode == "alpha" else factor_of(dials), **look)
         upper.axhline(100 * (1 - alpha), color="black", lw=0.8, ls="--")
-        upper.set(title=f"{mode}: inside, % of the last {WINDOW}", ylim=(0, 102))
+        upper.set(title=f"{mode}: % inside, last {WINDOW} steps", ylim=(0, 102))
         lower.set(xlabel="executed steps, thousands", title="alpha" if mode == "alpha" else "factor on thresholds")
         lower.set_visible(mode != "fixed")
         for axis in (upper, lower):

@@ -14,7 +14,7 @@ from capture_cp.studies.planning_rows import OUTCOMES, added
 
 
 def planning_table(title: str, rows: Sequence[Mapping[str, Any]], paper_columns: Sequence[str]) -> Table:
-    """The rows of one place, one column per method; `paper_columns` names the paper's figures in a row."""
+    """The rows of one place, one column per method; `paper_columns` names the paper's numbers in a row."""
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     for row in rows:
@@ -68,10 +68,10 @@ def mean_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def on_policy_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """How often regions held in closed loop, by method and regime, all places together."""
+    """Coverage in closed loop by method and regime, over all places."""
     caption = (
-        "Executed transitions inside their first-step region, per cent. No guarantee applies: the planner chooses the\n"
-        "states, which are not those of the calibration."
+        "Executed transitions inside their first-step region, %. No guarantee applies: the planner chooses the states,\n"
+        "so they are not exchangeable with those of the calibration."
     )
     table = Table(title="In closed loop", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("method", "all", *rows[0]["landed"]):

@@ -1,4 +1,4 @@
-"""The index page of a reproduction: every table and figure, ours and the paper's, on one page."""
+"""The index page of a reproduction: every table and figure with the paper's numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capture_cp.studies.reproduce import NOT_YET, Part, Reproduction, table_file
 
 
 def write_index(work: Reproduction, scratch: Path) -> None:
-    """Write the page over all parts, finished or not; charts are drawn into `scratch`."""
+    """Write the page with all parts, finished or not; charts are drawn into `scratch`."""
     sizes = {part.name: "; ".join(_words(size) for size in part.sizes) for part in work.parts}
     sections = [_section(work, part, scratch) for part in work.parts]
     write_page(work.folder / "index.html", "reproduce.html", scale=work.scale, sizes=sizes, sections=sections)
@@ -41,7 +41,7 @@ def _section(work: Reproduction, part: Part, scratch: Path) -> dict[str, Any]:
 
 
 def _tables(part: Part, rows: list[dict[str, Any]]) -> list[PageTable]:
-    """A table for each place."""
+    """One table per place."""
     paper, tables = Paper.of(part.studies[0].task), []
     for place in dict.fromkeys(row["map"] for row in rows):
         title, here = paper.place_name(place), [row for row in rows if row["map"] == place]

@@ -15,7 +15,7 @@ from capture_cp.tasks.rows import Setting
 
 COLUMNS = 4
 APART = 0.12
-#: Success is filled and drawn through, coverage hollow and dashed, so that the figure survives a grey print.
+#: Success is filled and solid, coverage hollow and dashed, so that a grey print is readable.
 LOOKS = {
     "success": (0.0, successes, {"marker": "o", "ls": "-"}),
     "coverage": (APART, covered, {"marker": "s", "ls": "--", "markerfacecolor": "white"}),
@@ -23,7 +23,7 @@ LOOKS = {
 
 
 def draw_sensitivity(rows: Rows, settings: Mapping[str, Setting], alpha: float, file: Path) -> None:
-    """Success and on-policy coverage, all places together, against every setting that was varied; alpha is the study's."""
+    """Success and on-policy coverage over all places, against every setting that was varied; `alpha` is the study's."""
     plt = pyplot()
     names = list(dict.fromkeys(row["setting"] for row in rows))
     columns = min(COLUMNS, len(names) + 1)
@@ -43,19 +43,19 @@ def draw_sensitivity(rows: Rows, settings: Mapping[str, Setting], alpha: float, 
 
 
 def _draw_setting(panel: Any, setting: Setting, alpha: float, rows: Rows) -> None:
-    """One panel: the target, the study's own value, and one line per method and quantity."""
+    """One panel: the target, the default value, and one line per method and quantity."""
     spots = {value: number for number, value in enumerate(setting.values)}
     targets = [value if setting.option == "alpha" else alpha for value in setting.values]
     ours = spots[setting.own]
-    panel.axvspan(ours - 0.4, ours + 0.4, color="#eeeeee", lw=0, label="the study's own value")
+    panel.axvspan(ours - 0.4, ours + 0.4, color="#eeeeee", lw=0, label="default value")
     panel.plot(spots.values(), [100 * (1 - a) for a in targets], color="#222222", lw=0.8, ls=":", label="1 - alpha")
     methods = list(dict.fromkeys(row["method"] for row in rows))
     for m, (method, colour) in enumerate(zip(methods, STRATA_COLOURS)):
-        first = APART * (2 * m - len(methods) + 0.5)  # lines stand side by side
+        first = APART * (2 * m - len(methods) + 0.5)  # lines are drawn side by side
         own = [row for row in rows if row["method"] == method]
         single, together = ([row for row in own if (row["map"] == ALL) == of_all] for of_all in (False, True))
         at, shares = [spots[row["value"]] + first for row in single], [100 * row["success"] for row in single]
-        panel.plot(at, shares, "x", color=colour, ms=5, label=f"{method}: success in each place")
+        panel.plot(at, shares, "x", color=colour, ms=5, label=f"{method}: success, each place")
         for what, (shift, count, look) in LOOKS.items():
             at = [spots[row["value"]] + first + shift for row in together]
             shares, reach = _with_reach([count(row) for row in together])
@@ -66,7 +66,7 @@ def _draw_setting(panel: Any, setting: Setting, alpha: float, rows: Rows) -> Non
 
 
 def _with_reach(counts: list[tuple[int, int]]) -> tuple[list[float], list[list[float]]]:
-    """Shares in per cent, and how far their exact 95% intervals reach below and above."""
+    """Fractions in %, and the lengths of their exact 95% intervals below and above."""
     shares = [100 * held / of for held, of in counts]
     ends = [clopper_pearson(held, of) for held, of in counts]
     below = [share - 100 * low for share, (low, _) in zip(shares, ends)]

@@ -1,4 +1,4 @@
-"""The figure of when regions help: one column per axis; success and falls of every row, for each planner."""
+"""The figure of the study of when regions help: one column per axis, success and falls of every row, per planner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capture_cp.spaces.plotting import STRATA_COLOURS, label, pyplot
 from capture_cp.studies.worth import ALL, Rows
 from capture_cp.tasks.rows import Axis
 
-#: Line style, marker and colour all tell rows apart, so that the figure survives a grey print.
+#: Rows differ in line style, marker and colour, so that a grey print is readable.
 MARKERS, STYLES = "osD^vP*", ("-", "-", "-", "-", (0, (5, 1.5)), "--", ":")
 COLOURS = ("#555555", *STRATA_COLOURS)
 APART = 0.06
@@ -21,7 +21,7 @@ SHARES = {"success": "success, %", "fell": "fell, %"}
 
 
 def draw_worth(rows: Rows, axes: Mapping[str, Axis], file: Path) -> None:
-    """Shares of episodes that succeeded and that fell, all places together, against every axis."""
+    """Percentages of episodes that succeeded and that fell, over all places, against every axis."""
     plt = pyplot()
     together = [row for row in rows if row["map"] == ALL]
     names, planners, methods = (list(dict.fromkeys(row[key] for row in together)) for key in ("axis", "planner", "method"))
@@ -44,10 +44,10 @@ def draw_worth(rows: Rows, axes: Mapping[str, Axis], file: Path) -> None:
 
 
 def _draw_axis(panel: Any, axis: Axis, share: str, methods: list[str], rows: Rows) -> None:
-    """One panel: the planning study's own value, and one line per row with exact 95% intervals."""
+    """One panel: the planning study's default value, and one line per row with exact 95% intervals."""
     spots = {value: number for number, value in enumerate(axis.values)}
     if axis.own in spots:
-        panel.axvspan(spots[axis.own] - 0.35, spots[axis.own] + 0.35, color="#eeeeee", lw=0, label="the task's own value")
+        panel.axvspan(spots[axis.own] - 0.35, spots[axis.own] + 0.35, color="#eeeeee", lw=0, label="default value")
     for m, method in enumerate(methods):
         own = [row for row in rows if row["method"] == method]
         at = [spots[row["value"]] + APART * (m - (len(methods) - 1) / 2) for row in own]

@@ -12,6 +12,19 @@ from capture_cp.capture.region import Region
 from capture_cp.capture.region_draws import has_grid
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.report.movie import MovingFigure, Picture, mark_window, show_window
+from capture_cp.spaces.marks import (
+    ACTION,
+    INSIDE,
+    OUTCOME,
+    OUTSIDE,
+    PARTICLES,
+    START,
+    Mark,
+    draw_action,
+    mark,
+    mark_handles,
+    outcome_look,
+)
 from capture_cp.tasks.drawing import Drawing
 from capture_cp.tasks.point_slices import finite_box
 from capture_cp.tasks.recorded import recorded_method, recorded_region
@@ -19,7 +32,7 @@ from capture_cp.tasks.slices import STRONG, Layer
 
 #: Opacity of the strata.
 PALE = 0.15
-#: Largest number of hidden axes whose values a title shows; and how much wider a close-up is than its regions.
+#: Most axes outside the figure that a title lists for a slice; and how much wider a close-up is than its regions.
 MANY, ROOM = 3, 1.3
 
 
@@ -31,12 +44,14 @@ class Storyboard:
         cap: the episode's method, not fitted; None for an episode without regions.
     """
 
-    #: Size of the figure, widths of its panels (the last two are the space and the close-up), and half the side of the
-    #: close-up in grid cells; without a grid, in small lengths if there are no regions.
+    #: Size of the figure, widths of its panels (the last two are the space and the close-up), and half a side of the
+    #: close-up in cells of the grid; without grid and regions, in small lengths of the task.
     inches: tuple[float, float] = (10.4, 5.4)
     ratios: Sequence[float] = (1, 1)
     close = 12.0
-    #: How the heading of the last picture describes an outcome.
+    #: Most entries of the legend in one row.
+    columns = 4
+    #: Words for an outcome in the heading of the last picture.
     ends: Mapping[str, str] = {"success": "reached the goal", TIMED_OUT: "out of time"}
 
     def __init__(self, drawing: Drawing, episode: Episode) -> None:
@@ -49,7 +64,8 @@ class Storyboard:
         self.space, self.closeup = self.figure.axes[-2:]
         self.draw_background()
         handles = self.legend()
-        self.figure.figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+        columns = min(len(handles), self.columns)
+        self.figure.figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
         self.figure.freeze()
 
     def draw(self, step: int) -> Picture:
@@ -63,13 +79,13 @@ class Storyboard:
 
     @property
     def title(self) -> str:
-        """The place and method of the episode."""
+        """The place and the method of the episode."""
         return f"{self.task.place}, {self.episode.info.get('method', '')}"
 
-    # -- fixed parts --------------------------------------------------------------------------------------------------
+    # -- the still background -----------------------------------------------------------------------------------------
 
     def draw_background(self) -> None:
-        """Draw the parts that are the same in every picture."""
+        """Draw everything that is the same in every picture."""
         low, high = self.slices.corners()
         self.space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=" ")
         self.closeup.set_title(" ")
@@ -78,21 +94,21 @@ class Storyboard:
             self.drawing.draw_marks(axis)
 
     def legend(self) -> list[Any]:
-        """Legend entries of all pictures."""
+        """Entries of the legend: colours of strata, and marks."""
         from matplotlib.patches import Patch
 
         strata = [Patch(color=c, alpha=STRONG, label=name) for c, name in zip(self.slices.colours, self.task.strata.names)]
-        return [*strata, *self.marks()]
+        return [*strata, *mark_handles(self.marks())]
 
-    def marks(self) -> list[Any]:
-        """Legend entries of what `draw_space` draws."""
-        from matplotlib.lines import Line2D
+    def marks(self) -> list[Mark]:
+        """The marks that `draw_space` draws."""
+        return [START, OUTCOME] if self.cap is None else [PARTICLES, START, ACTION, INSIDE, OUTSIDE]
 
-        looks = [("o", 4, "black", "particles")] * (self.cap is not None)
-        looks += [("D", 6, "white", "now"), ("X", 8, "white", "after the step")]
-        return [Line2D([], [], marker=m, ls="none", ms=ms, color=c, mec="black", label=name) for m, ms, c, name in looks]
+    def outcome(self, step: int) -> Mark:
+        """The mark of the true outcome of a step."""
+        return outcome_look(bool(self.episode.inside[step]) if step < len(self.episode.inside) else None)
 
-    # -- moving parts -------------------------------------------------------------------------------------------------
+    # -- the moving parts ---------------------------------------------------------------------------------------------
 
     def draw_workspace(self, step: int) -> None:
         """Draw the panels before the last two."""
@@ -115,10 +131,12 @@ class Storyboard:
             self.draw_strata(axis, layer)
             if region is not None:
                 self.draw_region(axis, region, layer, middle)
-                axis.scatter(*(self.episode.particles[step][:, shown].T * unit), s=9, color="black", zorder=4)
-            axis.plot(*(now[shown] * unit), "D", color="white", mec="black", ms=6, zorder=5)
+                particles = self.episode.particles[step][:, shown] * unit
+                mark(axis, PARTICLES, particles, zorder=4)
+                draw_action(axis, now[shown] * unit, particles)
+            mark(axis, START, now[shown] * unit, zorder=5)
             if going:
-                axis.plot(*(went[shown] * unit), "X", color="white", mec="black", ms=8, zorder=7)
+                mark(axis, self.outcome(step), went[shown] * unit, zorder=7)
             axis.set(xlim=limits[0], ylim=limits[1])
         mark_window(self.space, self.closeup, middle * unit, self.half * unit)
         self.space.set_title(self.space_title(went))
@@ -144,7 +162,7 @@ class Storyboard:
         return f"configuration space at {at}" if at else "configuration space"
 
     def _half(self) -> float:
-        """Half the side of the close-up: a number of cells, or without a grid enough to show most regions whole."""
+        """Half a side of the close-up: a number of cells, or without a grid enough to show most regions whole."""
         usual = self.close * float(self.task.cell)
         if has_grid(self.task.strata) or self.cap is None:
             return usual
@@ -156,7 +174,7 @@ class Storyboard:
 
 
 def verdict(episode: Episode, step: int) -> str:
-    """Whether the region of a step contained the next configuration, as text."""
+    """Whether the true outcome of a step is in its region, in words."""
     if step >= len(episode.inside):
         return ""
-    return "the region held" if episode.inside[step] else "the region missed"
+    return "outcome inside the region" if episode.inside[step] else "outcome outside the region"

@@ -1,7 +1,7 @@
-"""A task on the live page: a 3D scene, pictures of the configuration space, sliders, and plans ahead.
+"""A task on the live page: a scene in 3D, pictures of the configuration space, sliders, and plans.
 
 `Scene` works for any task: its configuration space, or a slice of it, lies flat, with regions, particles and the path so far
-on it. A task with more to show derives from it. Only `build` and what is called after it need viser (extra `view`).
+on it. A task with more to show derives from it. Only `build` and the methods called after it need viser (extra `view`).
 """
 
 from __future__ import annotations
@@ -12,25 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Floats, Ints
+from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
 from capture_cp.capture.region_draws import has_grid
 from capture_cp.capture.region_volumes import part_volumes
 from capture_cp.conformal.gaussian import Mahalanobis
-from capture_cp.report.canvas import Canvas, Picture, rgb
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.report.canvas import INFEASIBLE_LEGEND, Canvas, Picture, rgb
+from capture_cp.spaces.marks import ACTION, OUTSIDE, PARTICLES, PATH_COLOUR, START, Mark
+from capture_cp.spaces.marks import GOAL as GOAL_MARK
+from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of
 from capture_cp.tasks.point_slices import checked_shown
 from capture_cp.tasks.task import Task
 
 #: Opacity of the region of the first step of a plan, and of the last.
 NEAR, FAR = 0.85, 0.25
-#: Length of the longer side of pictures, width of the enlarged one, and size of its pixels in pixels of the page.
+#: Length of the longer side of pictures, width of the enlarged one, and width of its pixels in pixels of the page.
 PIXELS, ENLARGED, COARSE = 460, 156, 3
-TRAIL, PARTICLE, ROBOT, GOAL = "#555555", "#000000", "#ffffff", "#009e73"
-#: Number of slider positions, and inputs that estimate the range of a state's other entries.
+TRAIL, PARTICLE, GOAL = PATH_COLOUR, PARTICLES.colour, GOAL_MARK.colour
+#: Positions of a slider, and random inputs that give the range of the other entries of a state.
 POSITIONS, INPUTS = 200, 1000
 #: Length of the longer side of the flat space, in the unit of cameras and gizmos.
 SIDE = 1.2
@@ -52,12 +54,12 @@ class Slider:
 
 @dataclass(frozen=True)
 class PlanStep:
-    """One step of a plan as predicted by the model.
+    """One step of a plan, as predicted by the model.
 
     Attributes:
         cloud: particles (L, dc).
-        region: their region, if the planner builds one.
-        cells: cells of the region of the first step, by stratum, infeasible ones last, (M + 1,); without a grid, volumes.
+        region: of the step, where the planner builds one.
+        cells: cells of the first step's region by stratum, infeasible ones last, (M + 1,); volumes without a grid.
     """
 
     cloud: Floats
@@ -71,17 +73,29 @@ class Snapshot:
 
     Attributes:
         state: (ds,).
-        trail: states so far, ending with the present one, (t + 1, ds).
+        trail: states so far, the current one last, (t + 1, ds).
         plans: steps ahead with their regions, by method.
+        outside: whether each state of the trail was outside the region of its step, (t + 1,); None if unknown.
     """
 
     state: Floats
     trail: Floats
     plans: Mapping[str, list[PlanStep]]
+    outside: Bools | None = None
+
+    @property
+    def missed(self) -> Bools:
+        """States of the trail that were outside the region of their step, (t + 1,)."""
+        return np.zeros(len(self.trail), dtype=bool) if self.outside is None else self.outside
+
+    @property
+    def trail_paint(self) -> Floats:
+        """Colours of the states of the trail, (t + 1, 3)."""
+        return np.where(self.missed[:, None], rgb(OUTSIDE.colour), rgb(TRAIL))
 
     @property
     def first_plan(self) -> list[PlanStep]:
-        """The steps ahead by the first method."""
+        """The steps ahead with the first method."""
         return next(iter(self.plans.values()), [])
 
 
@@ -94,11 +108,11 @@ class Scene:
 
     #: Whether every step of a plan has a region, or only the first.
     regions_along = True
-    #: The two axes of the configuration that pictures show.
+    #: The two axes of the configuration in pictures.
     shown: tuple[int, int] = (0, 1)
-    #: Minimum height of the enlarged picture, in grid cells, or without a grid in small lengths of the task.
+    #: Smallest height of the enlarged picture, in cells of the grid, or without a grid in small lengths of the task.
     least_cells = 6.0
-    #: Position of the gizmo that drags the robot, and the axes of the scene along which it moves.
+    #: Path of the gizmo that drags the robot, and the axes of the scene along which it moves.
     handle = "/task/handle"
     drag_axes = (True, True, False)
 
@@ -107,18 +121,18 @@ class Scene:
         self.gridded = has_grid(task.strata)
         self.grid: Any = grid_of(task.strata).require_grid() if self.gridded else None
         self._columns = list(checked_shown(self.shown, len(task.axes)))
-        # without a grid the strata of pixels are computed one by one: use fewer pixels, each drawn as a square
+        # without a grid the strata of pixels are computed one by one: fewer pixels, each drawn as a square
         self.coarse = 1 if self.gridded else COARSE
         self._painted: tuple[list[PlanStep], Picture] | None = None
 
     # -- states and plans ---------------------------------------------------------------------------------------------
 
     def first_look(self) -> tuple[Floats, Floats]:
-        """A state and an action with a visible region, shown before anything has moved."""
+        """The state and the action shown before anything has moved."""
         return self.task.starts(1)[0], self.task.bounds / 2
 
     def placed(self, state: Floats) -> Floats:
-        """The feasible state nearest to the one requested."""
+        """The feasible state nearest to the requested one."""
         axes, state = list(self.task.axes), state.copy()
         state[axes] = np.clip(state[axes], *self.corners())
         if self.task.strata.index(state[axes][None])[0] == INFEASIBLE:
@@ -139,9 +153,9 @@ class Scene:
     ) -> list[PlanStep]:
         """The steps of a plan (H, da) from a state; `recorded` particles (L, dc) replace the first prediction.
 
-        The noise is the same at every call, so that a picture changes only if its content does.
+        The noise is the same at every call, so that a picture changes only if the state or the plan does.
         """
-        along = self.regions_along and not isinstance(cap.score, Mahalanobis)  # whose covariance is that of one step
+        along = self.regions_along and not isinstance(cap.score, Mahalanobis)  # its covariance is that of one step
         rng, states, steps = stream(seed, "picture"), np.tile(state, (cap.n_particles, 1)), []
         for h, action in enumerate(plan):
             x = np.concatenate([states.mean(axis=0) if h else state, action])
@@ -156,15 +170,20 @@ class Scene:
         return steps
 
     def believed(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
-        """Next states (n, ds) by the model of a plan."""
+        """Next states (n, ds) predicted by the model of a plan."""
         return np.asarray(self.task.model_step(states, actions, rng))
 
-    # -- controls of the page -----------------------------------------------------------------------------------------
+    # -- legend and controls ------------------------------------------------------------------------------------------
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        """The entries of the legend, with their colours."""
-        return (*zip(self.task.strata.names, STRATA_COLOURS), ("infeasible", INFEASIBLE_COLOUR))
+        """Names and colours of the things in the pictures."""
+        return (*zip(self.task.strata.names, STRATA_COLOURS), *INFEASIBLE_LEGEND)
+
+    @property
+    def marks(self) -> Sequence[Mark]:
+        """The marks in the pictures."""
+        return PARTICLES, START, ACTION, OUTSIDE
 
     @property
     def camera(self) -> tuple[Floats, Floats]:
@@ -172,7 +191,7 @@ class Scene:
         return np.array([0.0, -1.15, 1.4]), np.array([0.0, -0.05, 0.0])
 
     def sliders(self) -> list[Slider]:
-        """Sliders for the state and the action: bounds of the space, the range of random inputs, and action bounds."""
+        """Sliders for the state and the action, within the bounds of the space, of random inputs and of actions."""
         names, inputs = self.task.states, self.task.inputs(INPUTS, np.random.default_rng(0))[:, : len(self.task.states)]
         low, high = inputs.min(axis=0), inputs.max(axis=0)
         low[list(self.task.axes)], high[list(self.task.axes)] = self.corners()
@@ -189,7 +208,7 @@ class Scene:
     # -- 3D -----------------------------------------------------------------------------------------------------------
 
     def build(self, server: Any, snapshot: Snapshot, moved: Moved) -> None:
-        """Set up the scene on a viser server, replacing its content."""
+        """Set up the scene on a viser server, in place of the previous one."""
         server.scene.remove_by_name("/task")
         server.scene.add_frame("/task", show_axes=False)
         server.scene.add_light_hemisphere("/task/sky", intensity=2.5, position=(0.0, 0.0, 3.0))
@@ -203,13 +222,13 @@ class Scene:
         self._handle.on_update(self._dragged)
 
     def build_solids(self, snapshot: Snapshot) -> None:
-        """Add the fixed shapes of the scene."""
+        """Add the solid objects of the scene."""
 
     def draw(self, snapshot: Snapshot) -> None:
         """Update the scene."""
         picture = self.picture(snapshot, snapshot.first_plan)
         size = np.array(picture.shape[1::-1]) * self._scale() * self.canvas.pitch / self.coarse
-        turned = (0.0, 1.0, 0.0, 0.0)  # viser's images have their tops towards -y
+        turned = (0.0, 1.0, 0.0, 0.0)  # images of viser have their top at -y
         self.server.scene.add_image("/task/space", picture, *size, format="jpeg", wxyz=turned)
         self.put_handle(np.append(self._on_plate(snapshot.state[list(self.task.axes)][self._columns]), 0.0))
 
@@ -219,7 +238,7 @@ class Scene:
             self._handle.position = place
 
     def dragged_to(self, place: Floats) -> tuple[Sequence[int], Floats]:
-        """The entries of the state that correspond to the gizmo at a position (3,) of the scene, and their values."""
+        """The entries of the state that a place (3,) of the gizmo sets, and their values."""
         low, high = (corner[self._columns] for corner in self.corners())
         return [self.task.axes[axis] for axis in self._columns], place[:2] / self._scale() + (low + high) / 2
 
@@ -249,21 +268,21 @@ class Scene:
 
     @property
     def pictured(self) -> Strata:
-        """The strata used in pictures."""
+        """The strata in pictures."""
         return self.task.strata  # type: ignore[no-any-return]
 
     @property
     def colours(self) -> Sequence[int] | None:
-        """Which of the standard colours each stratum has, (M,); None for their order."""
+        """Number of the colour of each stratum, (M,); None for their order."""
         return None
 
     def rest(self, snapshot: Snapshot) -> Floats:
-        """The slice that is shown: a configuration (dc,) whose entries on the drawn axes do not matter."""
+        """The slice that is shown: a configuration (dc,), of which only the axes outside the picture matter."""
         first = snapshot.first_plan
         here = first[0].cloud.mean(axis=0) if first else snapshot.state[list(self.task.axes)]
         slice_ = np.array(here)
         if self.gridded:
-            cells = np.rint((here - self.grid.origin) / self.grid.spacing)  # a slice between cells would look the same
+            cells = np.rint((here - self.grid.origin) / self.grid.spacing)  # slices between cells look the same
             slice_ = self.grid.origin + cells * self.grid.spacing
         slice_[self._columns] = 0.0
         return np.asarray(slice_)
@@ -277,7 +296,7 @@ class Scene:
         return picture
 
     def enlarged(self, snapshot: Snapshot) -> list[Picture]:
-        """The same around the next step of all methods, one picture each; none if no method has a next step."""
+        """The part around the next step, one picture per method; none if no method has one."""
         plans = list(snapshot.plans.values())
         firsts, least = [steps[0] for steps in plans if steps], self.least_cells * float(self.task.cell)
         window = window_around(firsts, least, wide=len(plans) == 1, axes=self._columns)
@@ -291,17 +310,20 @@ class Scene:
         return pictures
 
     def furnish(self, canvas: Canvas, picture: Picture, snapshot: Snapshot, steps: list[PlanStep], dot: int = 1) -> None:
-        """Draw fixed things, the path so far, particles and the robot, in whatever slice they are."""
+        """Draw the things in the space, the path so far, particles, action and robot, whatever slice they are in."""
         axes = list(self.task.axes)
         self.furnish_space(canvas, picture)
         canvas.dots(picture, snapshot.trail[:, axes], TRAIL, 2)
+        if snapshot.missed.any():
+            canvas.mark(picture, snapshot.trail[snapshot.missed][:, axes], OUTSIDE, 4)
         for step in reversed(steps):
             canvas.dots(picture, step.cloud, PARTICLE, dot)
-        canvas.dots(picture, snapshot.state[axes][None], PARTICLE, 5)
-        canvas.dots(picture, snapshot.state[axes][None], ROBOT, 3)
+        if steps:
+            canvas.action(picture, snapshot.state[axes], steps[0].cloud)
+        canvas.mark(picture, snapshot.state[axes][None], START)
 
     def furnish_space(self, canvas: Canvas, picture: Picture) -> None:
-        """Draw fixed things in the configuration space, such as a goal."""
+        """Draw things in the configuration space, such as a goal."""
 
     def painted(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
         """The strata with the regions of a plan, painted once per frame."""
@@ -314,7 +336,7 @@ class Scene:
         return Canvas(self.pictured, low, high, pixels, (self._columns[0], self._columns[1]), self.colours)
 
     def corners(self) -> tuple[Floats, Floats]:
-        """Outer corners (dc,) of the grid; without a grid, of the range of random inputs."""
+        """Outer corners (dc,) of the grid; without one, of the range of random inputs."""
         if not self.gridded:
             return self.task.extent.low, self.task.extent.high
         low = self.grid.origin - self.grid.spacing / 2
@@ -322,7 +344,7 @@ class Scene:
 
 
 def plan_step(cap: Capture, x: Floats, cloud: Floats, region: Region, count: bool = True) -> PlanStep:
-    """A step with the region of the input x (ds + da,), and optionally its cells, or volumes."""
+    """A step with the region of its input x (ds + da,), and with `count` its cells, or volumes."""
     if not count:
         return PlanStep(cloud, region)
     if not has_grid(cap.strata):
@@ -331,7 +353,7 @@ def plan_step(cap: Capture, x: Floats, cloud: Floats, region: Region, count: boo
 
 
 def paint_plan(canvas: Canvas, steps: list[PlanStep], rest: Floats) -> Picture:
-    """The strata with the regions of a plan over them, the next step's on top; `rest` (dc,) is the position of the slice."""
+    """The strata with the regions of a plan over them, the next step's on top; `rest` (dc,) gives the slice."""
     picture = canvas.ground(rest)[1].copy()
     strengths = np.linspace(NEAR, FAR, len(steps)) if len(steps) > 1 else [NEAR]
     for step, strength in reversed(list(zip(steps, strengths))):

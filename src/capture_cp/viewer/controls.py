@@ -1,4 +1,4 @@
-"""Controls from a dataclass: what the command line takes as flags, the page offers as sliders, menus and boxes."""
+"""Controls from a dataclass: flags of the command line as sliders, menus and checkboxes of the page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Control:
-    """One field that a page may change: its path, value, bounds or choices, and help."""
+    """One field that a page can change: its path, value, bounds or choices, and help."""
 
     path: str
     value: Any
@@ -48,19 +48,19 @@ class Control:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What a menu offers: its choices, and what was there at first."""
+        """Options of a menu: its choices, and the initial value."""
         assert isinstance(self.marks, Choices)
         return self.marks.options if self.value in self.marks.options else (self.value, *self.marks.options)
 
     @property
     def bounds(self) -> tuple[Any, Any]:
-        """Between which numbers a page may choose: the control's bounds, widened to hold what was there at first."""
+        """Bounds of a number, widened to include the initial value."""
         assert isinstance(self.marks, Range)
         kind = type(self.value)
         return kind(min(self.marks.low, self.value)), kind(max(self.marks.high, self.value))
 
     def checked(self, value: Any) -> Any:
-        """What a page sent, if the control could have sent it: any program can send anything."""
+        """A value sent by a page, checked: any program can send anything."""
         if isinstance(self.marks, Choices):
             return known_name(self.label, value, self.options)
         if isinstance(self.value, bool):
@@ -69,7 +69,7 @@ class Control:
 
 
 def number_between(name: str, value: Any, low: Number, high: Number) -> Number:
-    """`value` as a number of the kind of its bounds, known to lie between them."""
+    """`value` as a number of the type of its bounds, checked to lie between them."""
     kind = type(low)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high or kind(value) != value:
         what = "a whole number" if kind is int else "a number"
@@ -82,7 +82,7 @@ def controls_of(
 ) -> Iterator[Control]:
     """The numbers, switches and choices of a dataclass, nested ones included; text without choices is left out.
 
-    `bounds` are those of numbers whose own annotation has none, by their path.
+    `bounds` are for numbers without bounds in their annotation, by path.
     """
     hints, described = get_type_hints(type(settings), include_extras=True), _described(type(settings))
     for entry in fields(settings):
@@ -106,7 +106,7 @@ def replaced(settings: T, path: str, value: Any) -> T:
 
 
 def add_control(gui: Any, control: Control, change: Change) -> Any:
-    """Put one control on a viser page; `change` is called when a person moves it, not when a program of ours does."""
+    """Add one control to a viser page; `change` is called when the user moves it, not when the page sets it."""
     label, hint = control.label, control.help
     if isinstance(control.marks, Choices):
         handle = gui.add_dropdown(label, control.options, initial_value=control.value, hint=hint)

@@ -1,14 +1,14 @@
-"""Who may talk to the page, and what they may send.
+"""Access to the page: which requests are answered, and which messages are passed on.
 
-Who: a browser that shows this very page, opened by an address that is ours. A browser lets any website send requests to a
-server of this machine, and reports where they come from. So two headers decide. `Host`, the name by which the server was
-reached, must be an IP address or a name of this machine: any other may be a website's that points here. `Origin`, the page
-that asks, must be a page of that same host. Programs that are no browsers send no origin and are let in: they run on this
-machine, or on one that `--host` lets in.
+Requests must come from a browser that shows this page, opened by an address of this machine. A browser lets any website send
+requests to a local server, and reports their origin, so two headers are checked. `Host`, the name used to reach the server,
+must be an IP address or a name of this machine: any other name may belong to a website that points here. `Origin`, the page
+that sends the request, must be on that same host. Programs other than browsers send no origin and are accepted: they run on
+this machine, or on one that `--host` admits.
 
-What: messages whose numbers are numbers. The rest is dropped before viser sees it, because viser believes a control's new
-value and passes it on to every browser before it asks us. A number too large to be sent would then cut all of them off, and
-another property than the value would change the page under them.
+Messages must contain valid values. Others are dropped before viser reads them, because viser passes a control's new value on
+to every browser before our code can check it. A number too large to be sent would disconnect all of them, and a change of
+another property would alter their page.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from typing import Any
 from urllib.parse import urlsplit
 
 REFUSED = "capture view answers only its own page. Open it by the address that the command printed.\n"
-#: No other page may show this one in a frame, where a click meant for that page would land here.
+#: No other page may show this one in a frame, where a click meant for that page would reach this one.
 HEADERS = {"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-#: Nobody's name (RFC 2606), to try the guard with.
+#: A reserved name (RFC 2606), to test the guard with.
 FOREIGN = "foreign.invalid"
-#: Largest number and longest text of a message; whole numbers beyond have no exact value in a browser either.
+#: Largest number and longest text of a message; larger whole numbers are not exact in a browser.
 LARGEST, LONGEST = 2**53, 10_000
 
 
 def own_names(host: str) -> set[str]:
-    """Names by which a page served at `host` may be reached; IP addresses need not be listed."""
+    """Names by which a page served at `host` can be reached, other than IP addresses."""
     machine = socket.gethostname()
     return {name.lower() for name in ("localhost", host, machine, f"{machine}.local")}
 
 
 def is_allowed(hosts: Collection[str], origins: Collection[str], names: Collection[str]) -> bool:
-    """Whether a request with these `Host` and `Origin` headers comes from our own page, or from no page at all."""
+    """Whether a request with these `Host` and `Origin` headers comes from our own page, or from no page."""
     if len(hosts) != 1 or len(origins) > 1:
         return False
     (host,) = (value.lower() for value in hosts)
@@ -60,9 +60,9 @@ def _is_ours(host: str, names: Collection[str]) -> bool:
 
 @contextmanager
 def guarded(host: str) -> Iterator[None]:
-    """While the block lasts, servers that are started refuse requests that are not allowed, and drop unsound messages.
+    """Servers started within this context reject requests that are not allowed, and drop invalid messages.
 
-    viser has no option for it, so the function that it starts its server with is replaced for that long.
+    viser has no option for this, so its function that starts a server is replaced meanwhile.
     """
     from websockets.asyncio import server
 
@@ -91,7 +91,7 @@ def guarded(host: str) -> Iterator[None]:
 
 
 def holds(host: str, port: int) -> bool:
-    """Whether the server there refuses a request by a foreign name."""
+    """Whether the server there rejects a request by a foreign name."""
     connection = http.client.HTTPConnection(host, port, timeout=10)
     try:
         connection.request("GET", "/", headers={"Host": FOREIGN})
@@ -114,7 +114,7 @@ def _quiet() -> logging.Logger:
 
 
 class SoundMessages:
-    """A connection whose `recv` returns only messages that are sound; in all else the connection itself."""
+    """A connection whose `recv` returns only valid messages; otherwise the connection itself."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -123,7 +123,7 @@ class SoundMessages:
         return getattr(self._connection, name)
 
     async def recv(self) -> Any:
-        """The next message that may be passed on."""
+        """The next valid message."""
         while True:
             message = await self._connection.recv()
             if is_sound(message):
@@ -150,7 +150,7 @@ def _is_value(updates: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether numbers are finite and of a size that can be sent on, and texts short; files come as bytes."""
+    """Whether numbers are finite and small enough to be sent, and texts short; files are bytes."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and _is_plain(part) for key, part in value.items())
     if isinstance(value, list | tuple):

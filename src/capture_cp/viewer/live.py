@@ -1,4 +1,4 @@
-"""A live episode, step by step, and what there is to see and has been counted at one time."""
+"""A live episode, step by step, and the contents of one frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
-from capture_cp.base.checks import Floats, Ints
+from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.planning.episode import TIMED_OUT, episode_seeds
 from capture_cp.planning.mppi import MPPI
@@ -22,15 +22,16 @@ from capture_cp.viewer.view import View
 
 @dataclass(frozen=True)
 class Moment:
-    """What there is to see at one time.
+    """The episode at one time.
 
     Attributes:
         state: (ds,).
         plan: actions from here on, (H, da); empty when the episode is over.
-        trail: states so far, the present one last, (t + 1, ds).
+        trail: states so far, the current one last, (t + 1, ds).
         outcome: how the episode ended, or None.
         plan_ms: time spent on the plan.
         particles: recorded particles of the first step (L, dc), or None.
+        outside: whether each state of the trail was outside the region of its step, (t + 1,); None if unknown.
     """
 
     state: Floats
@@ -39,21 +40,22 @@ class Moment:
     outcome: str | None = None
     plan_ms: float | None = None
     particles: Floats | None = None
+    outside: Bools | None = None
 
 
 @dataclass(frozen=True)
 class Landing:
-    """What a step of the true system has shown: the regime it ended in, -1 if infeasible, and whether the region held it."""
+    """The end of a step of the true system: its regime, -1 if infeasible, and whether it is inside the region."""
 
     regime: int
     inside: bool
 
 
 class Run:
-    """Plans with a calibrated method and acts on the true system; the same episodes as `run_episode`, if left alone.
+    """Plans with a calibrated method and acts on the true system; if nothing is changed, the same as `run_episode`.
 
     Attributes:
-        now: the latest moment; replaced as a whole, so that another thread may look at any time.
+        now: the latest moment; replaced as a whole, so that other threads can read it at any time.
         pure: whether all steps were planned with the same settings.
     """
 
@@ -63,11 +65,11 @@ class Run:
         self._seed, noise = episode_seeds(settings.seed, task.place, episode)
         self._planner = self._planner_of(fitted, settings)
         self._act, self._rng, self._particles = task.closed_loop(start), stream(noise, "system"), stream(noise, "question")
-        self._trail = [start]
+        self._trail, self._outside = [start], [False]
         self.now = self._think()
 
     def retune(self, fitted: FittedRow, settings: View) -> None:
-        """Go on with another method or other settings, from the plan so far if it is as long."""
+        """Continue with another method or other settings, from the plan so far if it has the same length."""
         planner = self._planner_of(fitted, settings)
         if planner.nominal.shape == self._planner.nominal.shape:
             planner.nominal = self._planner.nominal
@@ -75,7 +77,7 @@ class Run:
         self.now = self._think()
 
     def step(self) -> Landing:
-        """Do what was planned, see where it leads, and plan again from there."""
+        """Execute the first action of the plan, and plan again from the new state."""
         before, action = self._trail[-1], self.now.plan[0]
         after, outcome = self._act(before.copy(), action.copy(), self._rng)
         self._trail.append(after)
@@ -86,6 +88,7 @@ class Run:
             before[None], action[None], Y, self.settings.alpha, rng=self._particles
         )
         landing = Landing(int(regimes_of(self.task, Y)[0]), bool(found.inside[0]))
+        self._outside.append(not landing.inside)
         self.now = self._think() if outcome is None else self._over(outcome)
         return landing
 
@@ -96,10 +99,12 @@ class Run:
         began = perf_counter()
         self._planner.plan(self._trail[-1])
         spent = 1e3 * (perf_counter() - began)
-        return Moment(self._trail[-1], self._planner.nominal.copy(), np.array(self._trail), plan_ms=spent)
+        plan, trail, outside = self._planner.nominal.copy(), np.array(self._trail), np.array(self._outside)
+        return Moment(self._trail[-1], plan, trail, plan_ms=spent, outside=outside)
 
     def _over(self, outcome: str) -> Moment:
-        return Moment(self._trail[-1], self.now.plan[:0], np.array(self._trail), outcome)
+        trail, outside = np.array(self._trail), np.array(self._outside)
+        return Moment(self._trail[-1], self.now.plan[:0], trail, outcome, outside=outside)
 
 
 def regimes_of(task: Task, Y: Floats) -> Ints:
@@ -118,14 +123,16 @@ class Tally:
 
 @dataclass(frozen=True)
 class Frame:
-    """All that is drawn at one time.
+    """Everything that is drawn at one time.
 
     Attributes:
         mode: "by hand", "live" or "replay".
         plans: steps ahead with their regions, by method; only of methods that are calibrated.
         waiting: methods that are still being calibrated.
-        progress: how far a calibration under way has come, in words.
+        progress: progress of a running calibration, in words.
         time, steps: of the replay, or of the live episode.
+        practice: by method, runs of this planner on which the regions of executed steps are calibrated; 0 if they are
+            calibrated on other transitions, or if the settings differ from those of the runs.
     """
 
     settings: View
@@ -139,8 +146,9 @@ class Frame:
     time: int
     steps: int
     episode: int
+    practice: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def snapshot(self) -> Snapshot:
-        """What a scene draws of it."""
-        return Snapshot(self.moment.state, self.moment.trail, self.plans)
+        """The part that a scene draws."""
+        return Snapshot(self.moment.state, self.moment.trail, self.plans, self.moment.outside)

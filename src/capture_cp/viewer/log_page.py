@@ -1,4 +1,4 @@
-"""The page of one's own calibration: controls on the right, pictures and tables on the left, the space between."""
+"""The page of a user's calibration: controls on the right, pictures on the left, the space in the middle."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import known_name, printable, shortened
+from capture_cp.logs.marks import marks_shown
 from capture_cp.logs.panels import Panels, panels_of
 from capture_cp.logs.replay import Replay
 from capture_cp.logs.space import Space
@@ -16,17 +17,17 @@ from capture_cp.tasks.scene import whole_steps
 from capture_cp.viewer.controls import number_between
 from capture_cp.viewer.log_scene import LogScene
 from capture_cp.viewer.log_session import LogFrame, LogSession
-from capture_cp.viewer.log_texts import counts_table, facts, legend_parts, marks_line, status, thresholds_table
+from capture_cp.viewer.log_texts import counts_table, facts, legend_parts, status, thresholds_table
 from capture_cp.viewer.page import Page, set_new
 from capture_cp.viewer.texts import legend
 
 BY_HAND = "none: by hand"
-#: Size of the pictures in inches, a hundred pixels each.
+#: Size of the pictures in inches of 100 pixels.
 WHOLE, CLOSE = (5.6, 4.7), (5.6, 4.2)
 
 
 class Pictures:
-    """The two pictures of the left panel, made anew where the axes or the episode are others."""
+    """The two pictures of the left panel, for one choice of axes and episode."""
 
     def __init__(self, space: Space, replay: Replay | None) -> None:
         self.subject = space, replay
@@ -47,7 +48,7 @@ class Pictures:
 
 
 class LogPage(Page):
-    """A calibration of one's own, step by step through a log, or at inputs that are chosen by hand."""
+    """A user's calibration, step by step through a log, or at inputs chosen by hand."""
 
     def __init__(self, server: Any, session: LogSession) -> None:
         self.session = session
@@ -72,11 +73,11 @@ class LogPage(Page):
         with gui.add_folder("Calibration"):
             parts = 0 if session.runs is None else len(session.runs.names)
             gui.add_markdown(facts(session.robot, len(session.listed), parts))
+        self._add_theme()
         panel, blank = gui.add_panel(), np.full((8, 8, 3), 255, np.uint8)
         with panel.add_tab("Configuration space"):
             self._image = gui.add_image(blank, label="", format="jpeg", jpeg_quality=92)
-            gui.add_html(legend(legend_parts(session.robot)))
-            gui.add_html(marks_line(session.robot, session.runs is not None))
+            gui.add_html(legend(legend_parts(session.robot), marks_shown(session.robot, session.runs is not None)))
             self._close = gui.add_image(blank, label="", format="jpeg", jpeg_quality=92)
         panel.dock_left()
         panel.set_width(500)
@@ -97,7 +98,7 @@ class LogPage(Page):
             deeds = {"Play": session.play, "Pause": session.pause, "Back": session.back, "Step": self._step}
             buttons = gui.add_button_group("", tuple(deeds))
             buttons.on_click(lambda event: self._do(lambda: deeds[known_name("button", event.target.value, deeds)]()))
-            self._add_speed("1 is the log's own time, or without times four steps a second.")
+            self._add_speed("1 is real time, or four steps per second if the log has no time column.")
         self._episodes.on_update(lambda event: self._asked(event, self._choose))
         self._timeline.on_update(lambda event: self._asked(event, self._seek))
 
@@ -120,11 +121,11 @@ class LogPage(Page):
 
     def _aim(self, entry: int, value: Any) -> None:
         bounds = self.session.bounds[entry]
-        low, high, _ = whole_steps(*(float(end) for end in bounds))  # the slider's ends, which are round
+        low, high, _ = whole_steps(*(float(end) for end in bounds))  # the slider's rounded ends
         wanted = number_between(self.session.robot.inputs[entry], value, low, high)
         self.session.aim(entry, float(np.clip(wanted, *bounds)))
 
-    # -- what is seen -------------------------------------------------------------------------------------------------
+    # -- drawing ------------------------------------------------------------------------------------------------------
 
     def _pause_after(self) -> float:
         return 1 / self.session.rate
@@ -147,7 +148,7 @@ class LogPage(Page):
         return frame.look is None
 
     def _follow(self, frame: LogFrame) -> None:
-        """Put sliders and menus where their values are."""
+        """Set sliders and menus to their current values."""
         x = self.session.x if frame.look is None else frame.look.x
         for handle, value in zip(self._sliders, x):
             set_new(handle, "value", float(np.clip(round(value / handle.step) * handle.step, handle.min, handle.max)))

@@ -1,4 +1,4 @@
-"""The middle of the page of one's own calibration: three axes in space, or the picture of the others lying flat."""
+"""The middle of the page of a user's calibration: three axes in 3D, otherwise the flat picture."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, printable, shortened
 from capture_cp.capture.region_plots import Members, members_of
-from capture_cp.logs.marks import TRAIL, mark_of
 from capture_cp.logs.replay import Look
 from capture_cp.logs.space import Space, finite_region
 from capture_cp.report.canvas import Picture, rgb
+from capture_cp.spaces.marks import PARTICLES, PATH_COLOUR, outcome_look
 
 #: Length of a side of the box, configurations that show a region, and sizes of points.
 SIDE, MEMBERS = 1.2, 700
@@ -20,7 +20,7 @@ REGION, PARTICLE, MARK = 0.007, 0.014, 0.045
 
 
 class LogScene:
-    """Draws looks on a viser server; three axes fill a box, each stretched to its side."""
+    """Draws steps on a viser server; three axes fill a box, each scaled to its side."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
@@ -28,13 +28,13 @@ class LogScene:
 
     @property
     def camera(self) -> tuple[Floats, Floats]:
-        """Where a camera stands at first, and what it looks at, both (3,)."""
+        """Initial position of the camera, and the point it looks at, both (3,)."""
         if self.solid:
             return np.array([1.5, -1.9, 1.3]), np.array([0.0, 0.0, -0.05])
         return np.array([0.0, -0.12, 1.5]), np.array([0.0, 0.0, 0.0])
 
     def build(self, server: Any) -> None:
-        """Set up the scene: for three axes the box with their names."""
+        """Set up the scene: for three axes, the box with their names."""
         self.server = server
         server.scene.add_frame("/task", show_axes=False)
         server.scene.add_light_hemisphere("/task/sky", intensity=2.5, position=(0.0, 0.0, 3.0))
@@ -50,22 +50,23 @@ class LogScene:
             server.scene.add_label(f"/task/axis{axis}", text, position=place, anchor="center-center")
 
     def draw(self, look: Look, picture: Picture) -> None:
-        """Bring the scene up to date."""
+        """Update the scene."""
         if not self.solid:
             size = SIDE * np.array(picture.shape[1::-1]) / max(picture.shape[:2])
-            turned = (0.0, 1.0, 0.0, 0.0)  # viser's images hang with their tops towards -y
+            turned = (0.0, 1.0, 0.0, 0.0)  # images of viser have their top at -y
             self.server.scene.add_image("/task/space", picture, *size, format="jpeg", jpeg_quality=92, wxyz=turned)
             return
         members = self._members(look)
         self._cloud("region", members.Y, self.space.paint[members.labels], REGION)
-        self._cloud("particles", look.cloud, "#000000", PARTICLE)
-        self._cloud("path", look.path, TRAIL, PARTICLE)
+        self._cloud("particles", look.cloud, PARTICLES.colour, PARTICLE)
+        self._cloud("path", look.path, PATH_COLOUR, PARTICLE)
         none = look.cloud[:0]
         self._cloud("before", none if look.start is None else look.start[None], "#999999", MARK, "diamond")
-        self._cloud("went", none if look.went is None else look.went[None], mark_of(look.inside)[0], MARK, "sparkle")
+        outcome = outcome_look(look.inside).colour
+        self._cloud("went", none if look.went is None else look.went[None], outcome, MARK, "sparkle")
 
     def _members(self, look: Look) -> Members:
-        """Configurations of the region, without the parts that take in a whole stratum; none where it has no others."""
+        """Configurations of the region, without the parts that cover a whole stratum; may be none."""
         try:
             return members_of(finite_region(look.region), MEMBERS, 0)
         except CaptureError:

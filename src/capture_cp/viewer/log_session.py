@@ -1,7 +1,7 @@
-"""What the page of one's own calibration is looking at: a step of a log, or an input that was chosen by hand.
+"""The subject of the page of a user's calibration: a step of a log, or an input chosen by hand.
 
-Nothing here knows of a browser. Threads may call anything at any time: changes take a lock, and what is slow, to ask the
-model about an episode, is done outside it.
+Nothing here depends on a browser. Any thread can call any method at any time: changes take a lock, and slow work, the
+model's prediction of an episode, runs outside it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from capture_cp.viewer.controls import Choices, Control, Range, number_between
 
 #: Episodes that the page lists, letters of their names, and episodes whose predictions are kept.
 LISTED, LETTERS, KEPT = 500, 60, 16
-#: Share of a log's inputs at either end beyond which no input can be chosen, where the calibration keeps no quantiles.
+#: Fraction of a log's inputs beyond either end of a slider, where the calibration keeps no quantiles.
 TAIL = 0.05
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a person can change: the failure rate, and the axes of pictures by name ("" where there is but one)."""
+    """What the user can change: the failure rate, and the axes of pictures by name ("" if there is only one)."""
 
     alpha: float
     across: str
@@ -37,13 +37,13 @@ class Chosen:
 
 @dataclass(frozen=True)
 class LogFrame:
-    """All that is drawn at one time.
+    """Everything that is drawn at one time.
 
     Attributes:
-        name: of the episode, or None for an input by hand.
-        look: what there is to see; None while the model is being asked.
+        name: of the episode, or None for an input chosen by hand.
+        look: the step; None until the model has predicted it.
         step, steps: of the episode, counted from 0.
-        counts: coverage up to this step, of all and by stratum.
+        counts: coverage up to this step, over all and by stratum.
         sizes: calibration points behind the threshold of each stratum, (M,).
     """
 
@@ -61,12 +61,12 @@ class LogFrame:
 
 
 class LogSession:
-    """One page's subject.
+    """The subject of one page.
 
     Attributes:
-        chosen: what a person has chosen.
-        x: the input (dx,) that was chosen by hand.
-        listed: names of the log's parts as the page shows them, each with its own name.
+        chosen: the user's choices.
+        x: the input (dx,) chosen by hand.
+        listed: names of the log's parts on the page, each with its name in the log.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class LogSession:
 
     @property
     def controls(self) -> dict[str, Control]:
-        """What the page lets a person change, by path."""
+        """The controls of the page, by path."""
         found = {"alpha": Control("alpha", self.chosen.alpha, Range(0.01, 0.5, 0.01), "Failure rate of the regions.")}
         if len(self.robot.axes) > 2:
             for side in ("across", "up"):
@@ -101,7 +101,7 @@ class LogSession:
 
     @property
     def steps(self) -> int:
-        """Steps of the episode that is shown; none by hand."""
+        """Steps of the episode that is shown; 0 by hand."""
         replay = self._replay
         return 0 if replay is None else len(replay)
 
@@ -110,10 +110,10 @@ class LogSession:
         """Steps per second."""
         return RATE if self.runs is None else self.runs.rate
 
-    # -- changes by a person ------------------------------------------------------------------------------------------
+    # -- changes by the user ------------------------------------------------------------------------------------------
 
     def change(self, path: str, value: Any) -> None:
-        """Another failure rate, or another axis; the two axes change places if they would be the same."""
+        """Change the failure rate or an axis; the two axes swap if they would be the same."""
         with self._lock:
             before, chosen = self.chosen, replace(self.chosen, **{path: value})
             failure_rate(chosen.alpha)
@@ -136,7 +136,7 @@ class LogSession:
             self.name, self.step, self.playing = name, 0, False
 
     def by_hand(self) -> None:
-        """Leave the log, with the input of the step that was shown."""
+        """Leave the log, and keep the input of the current step."""
         with self._lock:
             replay = self._replay
             if replay is not None:
@@ -144,7 +144,7 @@ class LogSession:
             self.name, self.playing = None, False
 
     def aim(self, entry: int, value: Any) -> None:
-        """Choose one number of the input by hand; leaves the log."""
+        """Set one number of the input by hand; leaves the log."""
         low, high = (float(end) for end in self.bounds[entry])
         wanted = number_between(self.robot.inputs[entry], value, low, high)
         with self._lock:
@@ -153,14 +153,14 @@ class LogSession:
             self.x[entry] = wanted
 
     def seek(self, step: Any) -> None:
-        """A step of the episode, counted from 0; the nearest there is."""
+        """Go to a step of the episode, counted from 0, or to the nearest."""
         with self._lock:
             replay = self._replay
             if replay is not None:
                 self.step = max(0, min(int(step), len(replay) - 1))
 
     def play(self) -> None:
-        """Go through the episode by itself; from its beginning if it was at its end."""
+        """Play the episode; from its first step if it was at its end."""
         with self._lock:
             replay = self._replay
             if replay is None:
@@ -173,14 +173,14 @@ class LogSession:
         self.playing = False
 
     def back(self) -> None:
-        """One step back."""
+        """Go one step back."""
         self.pause()
         self.seek(self.step - 1)
 
     # -- slow work ----------------------------------------------------------------------------------------------------
 
     def prepare(self) -> bool:
-        """Ask the model about the episode that is shown, if it was not asked yet."""
+        """Predict the episode that is shown, if that is not done yet."""
         with self._lock:
             replay = self._replay
         if replay is None or replay.ready:
@@ -188,12 +188,12 @@ class LogSession:
         try:
             assert replay.prediction is not None
         except CaptureError:
-            self.by_hand()  # or the model would be asked for ever
+            self.by_hand()  # otherwise the model would be called again and again
             raise
         return True
 
     def advance(self) -> None:
-        """One step on."""
+        """Go one step forward."""
         with self._lock:
             replay = self._replay
             if replay is None:
@@ -202,10 +202,10 @@ class LogSession:
             self.seek(self.step + 1)
             self.playing = self.playing and self.step < len(replay) - 1
 
-    # -- what is seen -------------------------------------------------------------------------------------------------
+    # -- frames -------------------------------------------------------------------------------------------------------
 
     def frame(self) -> LogFrame:
-        """What there is to draw now."""
+        """The current frame."""
         with self._lock:
             chosen, space, name, replay, step, x = self.chosen, self.space, self.name, self._replay, self.step, self.x
         look, counts, steps = None, list[Count](), 0
@@ -223,7 +223,7 @@ class LogSession:
         return None if self.name is None else self._replays[self.name]
 
     def _bounds(self) -> Floats:
-        """Between which values each input can be chosen, (dx, 2): the outer quantiles that the calibration keeps."""
+        """Bounds of each input, (dx, 2): the outer quantiles that the calibration keeps."""
         try:
             values = self.robot.input_quantiles()
         except CaptureError:
@@ -233,7 +233,7 @@ class LogSession:
         return values[:, [0, -1]]
 
     def _listed(self, first: str | None) -> dict[str, str]:
-        """The first parts of the log by what the page calls them, and the one that is shown first."""
+        """The first parts of the log by their names on the page, and the one that is shown first."""
         if self.runs is None:
             return {}
         names = self.runs.names[:LISTED]

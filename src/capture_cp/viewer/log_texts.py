@@ -1,4 +1,4 @@
-"""Texts of the page of one's own calibration. What files and logs name is shown as it is, never as markup."""
+"""Texts of the page of a user's calibration. Names from files and logs are shown literally, never as markup."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from collections.abc import Sequence
 
 from capture_cp.base.checks import Floats, printable, shortened
 from capture_cp.conformal.quantile import size_needed
-from capture_cp.logs.marks import HELD, MISSED, marks_start
 from capture_cp.logs.replay import Count
 from capture_cp.logs.robot import Robot
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, colour_of
+from capture_cp.report.canvas import INFEASIBLE_LEGEND
+from capture_cp.spaces.plotting import colour_of
 from capture_cp.viewer.log_session import LISTED, LogFrame
 
-#: Letters of a name in a table, and numbers of an input that the status lists.
+#: Letters of a name in a table, and numbers of an input in the status.
 LETTERS, NUMBERS = 28, 8
-ONE_EPISODE = "The intervals take steps for independent. Those of one episode are not: their intervals are too narrow."
-SAME_LOG = "**This is the log that the calibration was made from: these counts check nothing. Take new transitions.**"
+ONE_EPISODE = "The intervals assume independent steps. Steps of one episode are not, so these intervals are too narrow."
+SAME_LOG = "**The calibration was made from this log, so these counts are no test. Use new transitions.**"
+ASSUMED = "The target assumes exchangeability: the logged steps are drawn like those of the calibration."
 
 
 def as_text(name: str) -> str:
-    """A name in Markdown that means nothing but itself."""
+    """A name in Markdown, with all punctuation escaped."""
     shown = shortened(printable(name), LETTERS)
     return "".join(f"\\{letter}" if letter in string.punctuation else letter for letter in shown)
 
 
 def status(frame: LogFrame) -> str:
-    """What is going on, in a few words: Markdown."""
+    """The current activity, in a few words: Markdown."""
     if frame.name is None:
         what = "**by hand: move the sliders" + (", or choose an episode**" if frame.runs is not None else "**")
     elif frame.look is None:
-        what = f"**asking the model about {_called(frame)} …**"
+        what = f"**predicting {_called(frame)} …**"
     else:
-        held = "inside its region" if frame.look.inside else "outside its region"
+        held = "outcome inside the region" if frame.look.inside else "outcome outside the region"
         what = f"**{_called(frame)}, step {frame.step + 1} of {frame.steps}: {held}**"
     return what if frame.look is None else f"{what}  \n{_numbers(frame.robot.inputs, frame.look.x)}"
 
 
 def _called(frame: LogFrame) -> str:
-    """What the part of the log is called that is shown."""
+    """The name of the part of the log that is shown."""
     kind = "episode " if frame.runs is not None and frame.runs.episodes else ""
     return kind + as_text(frame.name or "")
 
@@ -51,13 +52,13 @@ def _numbers(names: Sequence[str], values: Floats) -> str:
 
 
 def thresholds_table(frame: LogFrame) -> str:
-    """The threshold of each stratum at the input, and from how many calibration points: Markdown."""
+    """The threshold of each stratum at the input, and its number of calibration points: Markdown."""
     if frame.look is None:
         return ""
     robot, thresholds = frame.robot, frame.look.region.thresholds
     unit = "episodes" if "episodes" in robot.cap.data_ else "transitions"
     lines = [f"**Region of this step** (α = {frame.chosen.alpha:g})", ""]
-    lines += [_row("stratum", "threshold", f"from {unit}"), _row("---", "--:", "--:")]
+    lines += [_row("stratum", "threshold", f"calibration {unit}"), _row("---", "--:", "--:")]
     for name, threshold, size in zip(robot.strata, thresholds, frame.sizes):
         shown = "whole stratum" if math.isinf(threshold) else f"{threshold:.4g}"
         lines.append(_row(as_text(name), shown, f"{int(size):,}"))
@@ -65,42 +66,42 @@ def thresholds_table(frame: LogFrame) -> str:
 
 
 def _whole_strata(frame: LogFrame, unit: str) -> list[str]:
-    """Why strata belong to the region as a whole, in words."""
+    """Why the region covers whole strata, in words."""
     assert frame.look is not None
     parts = list(zip(frame.robot.strata, frame.look.region.thresholds, frame.sizes))
     empty = [as_text(name) for name, q, size in parts if math.isinf(q) and size == 0]
     few = [as_text(name) for name, q, size in parts if math.isinf(q) and size > 0]
-    told = []
+    lines = []
     if empty:
-        told.append(
-            f"Nothing in the calibration ended in {', '.join(empty)} from such an input: all of it belongs to the region."
+        lines.append(
+            f"No calibration transition from such an input ended in {', '.join(empty)}: the region covers all of it."
         )
     if few:
         needed = size_needed(frame.chosen.alpha, frame.robot.confidence)
-        told.append(
-            f"Too few {unit} for {', '.join(few)}: {needed:,} are needed at this α, so all of it belongs to the region."
+        lines.append(
+            f"Too few {unit} for {', '.join(few)}: {needed:,} are needed at this α, so the region covers all of it."
         )
-    return told
+    return lines
 
 
 def _merged(robot: Robot) -> list[str]:
-    """Which strata have no thresholds of their own, in words."""
+    """Which strata share a threshold, in words."""
     if len(robot.strata) > 1 and robot.cap.partition_.n_groups == 1:
-        return ["All strata have one threshold: coverage is promised for them together."]
+        return ["All strata share one threshold: coverage is guaranteed for them together."]
     shared = {frozenset((name, *others)) for name, others in robot.cap.merged_.items()}
     groups = [", ".join(sorted(as_text(name) for name in group)) for group in shared if len(group) > 1]
-    return [f"One threshold, since some are rare, and coverage is promised together: {group}." for group in sorted(groups)]
+    return [f"One threshold, because some are rare, with coverage guaranteed together: {group}." for group in sorted(groups)]
 
 
 def counts_table(frame: LogFrame) -> str:
-    """Coverage so far, of all steps and by stratum, with exact intervals: Markdown."""
+    """Coverage so far, over all steps and by stratum, with exact intervals: Markdown."""
     if not frame.counts or frame.runs is None:
         return ""
-    promised = f"{100 * (1 - frame.chosen.alpha):.3g}%"
-    title = f"**Coverage so far**, steps 1 to {frame.step + 1} (promised: {promised})"
-    lines = [title, "", _row("ended in", "inside", "share", "95% interval"), _row("---", "--:", "--:", "--:")]
+    target = f"{100 * (1 - frame.chosen.alpha):.3g}%"
+    title = f"**Coverage so far**, steps 1 to {frame.step + 1} (target {target})"
+    lines = [title, "", _row("ended in", "inside", "coverage", "95% interval"), _row("---", "--:", "--:", "--:")]
     lines += [_row(as_text(count.name), *_cells(count)) for count in frame.counts]
-    notes = [SAME_LOG] * frame.runs.calibrated_on + [ONE_EPISODE] * frame.runs.episodes
+    notes = [SAME_LOG if frame.runs.calibrated_on else ASSUMED] + [ONE_EPISODE] * frame.runs.episodes
     return "\n".join([*lines, "", *("\n" + note for note in notes)])
 
 
@@ -116,7 +117,7 @@ def _cells(count: Count) -> tuple[str, str, str]:
 
 
 def facts(robot: Robot, listed: int = 0, parts: int = 0) -> str:
-    """What the calibration is, in words: Markdown."""
+    """Facts about the calibration: Markdown."""
     cap, rows, episodes = robot.cap, robot.cap.data_.get("rows"), robot.cap.data_.get("episodes")
     made = f"{rows:,} transitions" if isinstance(rows, int) else "transitions"
     made += f" of {episodes:,} episodes" if isinstance(episodes, int) else ""
@@ -136,22 +137,9 @@ def _code(text: str) -> str:
 
 
 def legend_parts(robot: Robot) -> list[tuple[str, str]]:
-    """Names of strata as HTML shows them, with their colours."""
-    named = [*enumerate(robot.strata), *([(-1, "infeasible")] if len(robot.strata) > 1 else [])]
-    return [
-        (html.escape(shortened(printable(name), LETTERS)), INFEASIBLE_COLOUR if m < 0 else colour_of(m)) for m, name in named
-    ]
-
-
-def marks_line(robot: Robot, logged: bool) -> str:
-    """What the marks of the pictures mean: HTML."""
-    looks = [("●", "#000000", "particles")]
-    looks += [("◇", "#000000", "before")] * marks_start(robot, logged)
-    looks += [("✚", HELD[0], "went there, inside"), ("✖", MISSED[0], "outside")] * logged
-    shown = "".join(
-        f'<span style="color:{colour};margin:0 0.3em 0 0.9em">{sign}</span>{what}' for sign, colour, what in looks
-    )
-    return f'<div style="font-size:0.8em;line-height:1.8;padding:0 0.6em">{shown}</div>'
+    """Names of strata, escaped for HTML, with their colours."""
+    named = [(html.escape(shortened(printable(name), LETTERS)), colour_of(m)) for m, name in enumerate(robot.strata)]
+    return [*named, *(INFEASIBLE_LEGEND if len(robot.strata) > 1 else ())]
 
 
 def _row(*cells: str) -> str:

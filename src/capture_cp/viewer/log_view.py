@@ -1,4 +1,4 @@
-"""Settings of the live page of one's own calibration: flags of `capture view robot.capture [LOG]`."""
+"""Settings of the live page of a user's calibration: flags of `capture view robot.capture [LOG]`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogView(RobotOptions):
-    """A live page of your own calibration: its regions over the configuration space, step by step through a log.
+    """A live page of your calibration: its regions in the configuration space, step by step through a log.
 
-    With LOG, of any kind that `capture calibrate` takes, with the columns of its log, choose an episode and step through it:
-    the region of each step, the model's particles, where the robot really went, and coverage so far. Without LOG, choose an
-    input by hand. Of more than two axes the page shows a slice by two; of one axis a strip over time.
+    LOG is any log that `capture calibrate` accepts, with the same columns as the calibration's log. Choose an episode and
+    step through it: the page shows the region of each step, the model's particles, the true outcome, and coverage so far.
+    Without LOG, choose an input by hand. With more than two axes the page shows a slice along two; with one axis, a strip
+    over time.
     """
 
     episode: Annotated[
-        str | None, tyro.conf.arg(help="The episode that is shown first, by what its column says.", metavar="NAME")
+        str | None, tyro.conf.arg(help="The episode that is shown first: a value of the episode column.", metavar="NAME")
     ] = None
     alpha: Annotated[
-        float | None, tyro.conf.arg(help="Failure rate of the regions; by default the one it was calibrated for, or 0.1.")
+        float | None, tyro.conf.arg(help="Failure rate of the regions; by default that of the calibration, or 0.1.")
     ] = None
     host: Annotated[str, tyro.conf.arg(help="Address to bind to; other machines cannot reach the default.")] = "127.0.0.1"
     port: Annotated[int, tyro.conf.arg(help="Port; the next free one if it is taken.")] = 8080
@@ -44,7 +45,7 @@ class LogView(RobotOptions):
         return f"capture view {self.calibration.name}"
 
     def prepared(self) -> Callable[[Any], Page]:
-        """What makes the page on a server; all that can be refused is refused now."""
+        """The function that makes the page on a server. Bad settings raise an error now."""
         check_port(self.port)
         pyplot()  # missing matplotlib is reported now
         from capture_cp.viewer.log_page import LogPage
@@ -61,5 +62,5 @@ class LogView(RobotOptions):
     def run(self, console: Console) -> None:
         """Serve the page until stopped."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CaptureWarning)  # the page says in words which thresholds are infinite
+            warnings.simplefilter("ignore", CaptureWarning)  # the page lists infinite thresholds
             serve(self, console)

@@ -1,4 +1,4 @@
-"""What every page is: a server, a subject, controls, and two threads of which one works and one draws."""
+"""The base of every page: a server, a subject, controls, and two threads, one for work and one for drawing."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from capture_cp.viewer.worker import Worker
 
 #: Shortest time between two frames (s).
 FRAME = 1 / 40
-#: How long (s) after a person's last move sliders are left alone: what was true a moment ago must not push them back.
+#: How long (s) sliders are left alone after the user moved one, so that an older value does not push them back.
 HANDS_OFF = 0.4
 SPEEDS = 0.1, 10.0
 
 
 class Subject(Protocol):
-    """What a page is about; nothing of it knows of a browser, and threads may call anything at any time."""
+    """The subject of a page. It does not depend on a browser, and any thread can call it at any time."""
 
     playing: bool
 
     def change(self, path: str, value: Any) -> None:
-        """Another value for one of the settings."""
+        """Change one of the settings."""
 
     def pause(self) -> None:
-        """Stop going on by itself."""
+        """Stop playing."""
 
     def prepare(self) -> bool:
-        """Do some slow work that is missing; False if there is none."""
+        """Do a piece of pending slow work; False if there is none."""
 
     def advance(self) -> None:
         """One step."""
@@ -44,7 +44,7 @@ class Page(ABC):
 
     Args:
         server: viser's.
-        session: what is looked at.
+        session: the subject of the page.
     """
 
     def __init__(self, server: Any, session: Subject) -> None:
@@ -80,25 +80,34 @@ class Page(ABC):
 
     @abstractmethod
     def _show(self) -> bool:
-        """Show what there is now; whether slow work is under way, after which there is more."""
+        """Show the current frame; returns whether slow work is still pending."""
 
     @abstractmethod
     def _pause_after(self) -> float:
-        """How long (s) the step that was just done stays in view, at speed 1."""
+        """How long (s) the last step stays in view, at speed 1."""
 
     # -- layout -------------------------------------------------------------------------------------------------------
 
     def _set_up(self, camera: tuple[Floats, Floats]) -> None:
-        """The theme, the docks, and where the camera stands at first and looks at, both (3,)."""
+        """Set the theme, the docks, and the camera's first position and the point it looks at, both (3,)."""
         gui, scene = self.server.gui, self.server.scene
-        gui.configure_theme(show_logo=False, show_share_button=False, control_width="large", brand_color=(0, 114, 178))
+        self._set_dark(False)
         scene.configure_environment_map(None)
         self.server.initial_camera.position, self.server.initial_camera.look_at = map(tuple, camera)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(330)
 
+    def _set_dark(self, dark: bool) -> None:
+        look = {"show_logo": False, "show_share_button": False, "control_width": "large", "brand_color": (0, 114, 178)}
+        self.server.gui.configure_theme(dark_mode=dark, **look)
+
+    def _add_theme(self) -> None:
+        """A switch between a light and a dark page; pictures stay light."""
+        switch = self.server.gui.add_checkbox("dark page", False, hint="For everyone who has this page open.")
+        switch.on_update(lambda event: self._asked(event, lambda value: self._set_dark(bool(value))))
+
     def _add_controls(self, settings: Mapping[str, Control], folders: Mapping[str, Any]) -> None:
-        """Controls of settings by path, each in the folder of the first part of its path."""
+        """Add controls of settings by path, each to the folder of the first part of its path."""
         self._settings = settings
         for path, control in settings.items():
             with folders[path.rpartition(".")[0]]:
@@ -115,7 +124,7 @@ class Page(ABC):
         self._speed = number_between("speed", speed, *SPEEDS)
 
     def _follow_settings(self, settings: Any) -> None:
-        """Put the controls of settings, and the speed, where their values are."""
+        """Set the controls of settings, and the speed, to their current values."""
         for path, handle in self._controls.items():
             value = settings
             for name in path.split("."):
@@ -124,10 +133,10 @@ class Page(ABC):
         if self._speed_slider is not None:
             set_new(self._speed_slider, "value", self._speed)
 
-    # -- deeds --------------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     def _do(self, deed: Callable[[], object]) -> None:
-        """What a person asked for; a refusal is reported on the page."""
+        """Do what the user requested; an error is reported on the page."""
         self._touched = time.monotonic()
         try:
             deed()
@@ -136,7 +145,7 @@ class Page(ABC):
         self._wake()
 
     def _asked(self, event: Any, deed: Callable[[Any], object]) -> None:
-        """What a person, not a program, chose with a control."""
+        """Do what the user, not a program, chose with a control."""
         if event.client is not None:
             self._do(lambda: deed(event.target.value))
 
@@ -151,7 +160,7 @@ class Page(ABC):
     def _failed(self, error: Exception) -> None:
         text = str(error) if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
         if not isinstance(error, CaptureError):
-            traceback.print_exception(error)  # a fault of ours, for whoever started the page
+            traceback.print_exception(error)  # a bug, reported in the terminal
         self._subject.pause()
         for client in self.server.get_clients().values():
             client.add_notification("This cannot be done", text, color="red", auto_close_seconds=8.0)
@@ -159,7 +168,7 @@ class Page(ABC):
     # -- the two threads ----------------------------------------------------------------------------------------------
 
     def _work(self) -> float | None:
-        """Do slow work that is missing; then, if playing, one step. Returns how long to wait until the next."""
+        """Do pending slow work; then, if playing, one step. Returns how long (s) to wait until the next."""
         began = time.perf_counter()
         once, self._once = self._once, False
         if self._subject.prepare():
@@ -175,15 +184,15 @@ class Page(ABC):
         return max(0.0, self._pause_after() / self._speed - (time.perf_counter() - began))
 
     def _draw(self) -> float | None:
-        """Show what there is now; while slow work is under way, again in a second."""
-        numba.set_num_threads(1)  # of this thread: waking others costs more than these small loops
+        """Show the current frame; while slow work is pending, again in a second."""
+        numba.set_num_threads(1)  # in this thread: waking others costs more than these small loops
         waiting = self._show()
         if self._held():
             return HANDS_OFF
         return 1.0 if waiting else None
 
     def _held(self) -> bool:
-        """Whether a person has just moved something."""
+        """Whether the user has just moved something."""
         return time.monotonic() - self._touched < HANDS_OFF
 
 

@@ -1,4 +1,4 @@
-"""`capture view`: the server of the page. By default it binds to this machine alone, and asks nothing of any other."""
+"""`capture view`: the server of the page. By default only this machine can reach it, and it contacts no other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HIGHEST_PORT = 65535
 
 
 class Served(Protocol):
-    """What can be served: settings with an address, that make a page once there is a server."""
+    """Settings that can be served: an address, and a function that makes a page."""
 
     @property
     def host(self) -> str: ...
@@ -37,10 +37,10 @@ class Served(Protocol):
 
     @property
     def label(self) -> str:
-        """What a browser's tab is called."""
+        """Title of the browser's tab."""
 
     def prepared(self) -> Callable[[Any], Page]:
-        """What makes the page on a server; all that can be refused is refused now."""
+        """The function that makes the page on a server. Bad settings raise an error now."""
 
 
 def serve(settings: Served, console: Console) -> None:
@@ -58,15 +58,14 @@ def serve(settings: Served, console: Console) -> None:
 
 def open_page(settings: Served, console: Console) -> Any:
     """A page that is being served; `stop()` ends it."""
-    with stage("preparing the page"):
-        viser = _viser()
-        make = settings.prepared()  # everything that can be refused is, before a port is taken
+    viser = _viser()
+    make = settings.prepared()  # errors in the settings are raised before a port is taken
     port = free_port(settings.host, settings.port)
     if port != settings.port:
         console.print(f"Port {settings.port} is taken; the page uses {port}.", highlight=False)
 
     class LocalServer(viser.ViserServer):  # type: ignore[misc, name-defined]
-        """A server without viser's public tunnel: a message from any page could otherwise ask for one."""
+        """A server without viser's public tunnel, which a message from any page could request."""
 
         def request_share_url(self, verbose: bool = True) -> None:
             return None
@@ -74,30 +73,30 @@ def open_page(settings: Served, console: Console) -> Any:
     with (
         redirect_stdout(io.StringIO()),
         guarded(settings.host),
-    ):  # without viser's banner: the address is printed once, by us
+    ):  # without viser's banner: we print the address
         server = LocalServer(settings.host, port, label=settings.label, verbose=False)
     if not holds(loopback(settings.host), server.get_port()):
         server.stop()
         raise CaptureError(
-            f"the page is not served: requests of other websites could not be refused with viser {viser.__version__}; "
+            f"the page is not served: requests of other websites could not be rejected with viser {viser.__version__}; "
             "install the version that is known to work: pip install viser==1.1.1."
         )
     return make(server)
 
 
 def check_port(port: int) -> None:
-    """Refuse a port that there cannot be."""
+    """Reject an invalid port."""
     if not 1 <= whole_number("port", port, 1) <= HIGHEST_PORT:
         raise CaptureError(f"port is {port}; expected a whole number from 1 to {HIGHEST_PORT}.")
 
 
 def loopback(host: str) -> str:
-    """A host that a page bound to `host` can be reached at from this machine."""
+    """The host at which this machine reaches a page bound to `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def free_port(host: str, wanted: int) -> int:
-    """The first free port from `wanted` on; an address that cannot be bound at all is refused."""
+    """The first free port from `wanted` on; an address that cannot be bound raises an error."""
     for port in range(wanted, HIGHEST_PORT + 1):
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

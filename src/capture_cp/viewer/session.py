@@ -1,7 +1,7 @@
-"""What a page is looking at: settings, task, calibrations, the state by hand, a live episode or a recorded one.
+"""The subject of a task's page: settings, task, calibrations, a state set by hand, a live or a recorded episode.
 
-Nothing here knows of a browser. Threads may call anything at any time: short changes take a lock, slow work (`prepare`,
-`advance`) is done outside it and kept only if nothing has changed in the meantime.
+Nothing here depends on a browser. Any thread can call any method at any time: short changes take a lock; slow work
+(`prepare`, `advance`) runs outside the lock, and its result is kept only if nothing has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ from capture_cp.viewer.controls import replaced
 from capture_cp.viewer.live import Frame, Landing, Moment, Run, Tally, regimes_of
 from capture_cp.viewer.view import ALONE, View
 
-#: Starts that episodes go through in turn.
+#: The failure rate for which practice runs were played.
+PRACTICE_ALPHA = 0.1
+#: Number of starts; episodes use them in turn.
 STARTS = 50
 
 
 class Session:
-    """One page's subject.
+    """The subject of one page.
 
     Attributes:
-        settings: what is chosen.
+        settings: the current settings.
         places: names of the task's places.
-        scene: what is shown of the task in the chosen place.
+        scene: the scene of the task in the chosen place.
     """
 
     def __init__(self, settings: View) -> None:
@@ -63,10 +65,10 @@ class Session:
         """The task in the chosen place."""
         return self._task(str(self.settings.place))
 
-    # -- changes by a person ------------------------------------------------------------------------------------------
+    # -- changes by the user ------------------------------------------------------------------------------------------
 
     def change(self, path: str, value: Any) -> None:
-        """Another value for one of the settings; refused as on the command line."""
+        """Change one of the settings; checked as on the command line."""
         settings = replaced(self.settings, path, value)
         settings.check()
         self._task(str(settings.place))
@@ -79,21 +81,21 @@ class Session:
             self._retune = path != "beside"
 
     def place(self, state: Floats) -> None:
-        """Put the robot by hand; ends what was running."""
+        """Set the state by hand; ends a running episode."""
         with self._lock:
             wanted = _finite("state", state)
             self._by_hand()
             self.state = self.scene.placed(wanted)
 
     def aim(self, action: Floats) -> None:
-        """Choose the action by hand; ends what was running."""
+        """Set the action by hand; ends a running episode."""
         with self._lock:
             wanted = _finite("action", action)
             self._by_hand()
             self.action = wanted
 
     def play(self) -> None:
-        """Go on by itself: plan and act, or show the recording."""
+        """Start playing: plan and act, or play the recording."""
         with self._lock:
             self.playing = True
             if self._replay is not None and self.time >= self._replay.steps:
@@ -103,19 +105,20 @@ class Session:
         self.playing = False
 
     def reset(self) -> None:
-        """Back to the start, with counts at zero; closes a recording."""
+        """Go back to the start, set counts to zero, and close a recording."""
         with self._lock:
             self._enter()
 
     def open(self, episode: Episode, trusted: bool = True) -> None:
         """Show a recorded episode, with the method it was recorded with.
 
-        A file that came from a page is not trusted: it names a place that the page has, and must not make us read others.
+        A file uploaded to the page is not trusted: its place must be one of the page's, so that it cannot make us read
+        other files.
         """
         planned_with = episode.info.get("method", METHODS[0])
         if planned_with not in METHODS:
             raise CaptureError(
-                f"the episode was planned with {planned_with!r}; the page knows the paper's methods only, "
+                f"the episode was planned with {planned_with!r}; the page shows the paper's methods only, "
                 "capture video can show it."
             )
         with self._lock:
@@ -125,7 +128,7 @@ class Session:
             self._replay = episode
 
     def _place_of(self, episode: Episode, trusted: bool) -> str:
-        """The place where an episode was recorded; refuses one of another task, or of a place that is not shown here."""
+        """The place where an episode was recorded; rejects one of another task, or of a place that is not shown here."""
         name, place = self.settings.task.name, str(episode.info.get("map", self.settings.place))
         if episode.info.get("task", name) != name:
             raise CaptureError(f"the episode's task is {shortened(repr(episode.info['task']))}; this page shows {name!r}.")
@@ -144,7 +147,7 @@ class Session:
         return place
 
     def seek(self, time: int) -> None:
-        """A step of the recording."""
+        """Go to a step of the recording."""
         with self._lock:
             if self._replay is not None:
                 self.time = max(0, min(int(time), self._replay.steps))
@@ -164,9 +167,9 @@ class Session:
         return True
 
     def _calibrated(self, task: Task, name: str, settings: View) -> FittedRow:
-        """A method, fitted to the task's calibration transitions as the planning study does it.
+        """A method, fitted to the task's calibration transitions as in the planning study.
 
-        Regions of executed steps are those after practice, where a calibration on practice runs is at hand.
+        Executed steps have regions calibrated on runs of the planner, where such a calibration is shipped.
         """
         done, place = 0, str(settings.place)
 
@@ -184,7 +187,7 @@ class Session:
         return replace(fitted, promise=ready_promise(fitted, task, settings.seed))
 
     def advance(self) -> None:
-        """One step: of the recording, or planned and done by the true system. A finished episode gives way to the next."""
+        """One step: of the recording, or planned and executed by the true system. After an episode, the next begins."""
         with self._lock:
             if self._replay is not None:
                 self.seek(self.time + 1)
@@ -206,7 +209,7 @@ class Session:
                 self._count(settings.method, landing, run)
 
     def _begin(self, settings: View, fitted: FittedRow, before: Run | None) -> None:
-        """Plan the first step of the next episode, unless a person has changed something in the meantime."""
+        """Plan the first step of the next episode, unless the user has changed something meanwhile."""
         episode = self.episode + (before is not None)
         start = self.state if self.from_here else fitted.task.starts(STARTS)[episode % STARTS]
         run = Run(fitted, settings, start, episode)
@@ -223,10 +226,10 @@ class Session:
         if run.now.outcome is not None and run.pure:
             tally.outcomes[run.now.outcome] += 1
 
-    # -- what is seen -------------------------------------------------------------------------------------------------
+    # -- frames -------------------------------------------------------------------------------------------------------
 
     def frame(self) -> Frame:
-        """What there is to draw now, regions included."""
+        """The current frame, with regions."""
         with self._lock:
             settings, scene, mode, moment = self.settings, self.scene, self.mode, self._moment()
             rows = {name: self._rows.get(_key(settings, name)) for name in _methods(settings)}
@@ -238,10 +241,19 @@ class Session:
         ready = {name: fitted for name, fitted in rows.items() if fitted is not None}
         plans = {name: self._ahead(scene, fitted, moment, settings) for name, fitted in ready.items()}
         waiting = tuple(name for name in rows if name not in ready)
-        return Frame(settings, scene, mode, moment, plans, waiting, self._progress, tallies, time, steps, episode)
+        practice = {name: self._practice(fitted, settings) for name, fitted in ready.items()}
+        return Frame(settings, scene, mode, moment, plans, waiting, self._progress, tallies, time, steps, episode, practice)
+
+    def _practice(self, fitted: FittedRow, settings: View) -> int:
+        """Runs on which the regions of executed steps are calibrated; 0 where these are not runs of this very planner."""
+        if fitted.promise is None or self.from_here:
+            return 0
+        row = fitted.row
+        same = (settings.planner, settings.weights, settings.alpha) == (row.planner, row.weights, PRACTICE_ALPHA)
+        return int(fitted.promise.data_.get("episodes", 0)) if same else 0
 
     def _ahead(self, scene: Scene, fitted: FittedRow, moment: Moment, settings: View) -> list[PlanStep]:
-        """The steps of the plan: the first with the region of an executed step, the others as the planner is charged."""
+        """The steps of the plan: the first with the region of an executed step, the others as in the planner's cost."""
         seen = moment.state, moment.plan, settings.alpha, settings.seed, moment.particles
         assert isinstance(fitted.cap, Capture)  # the page's methods have one-step regions
         steps = scene.ahead(fitted.cap, *seen)
@@ -253,7 +265,7 @@ class Session:
         return [plan_step(promise, x, cloud, region), *steps[1:]]
 
     def moment(self) -> Moment:
-        """The state and the plan now, without regions: quick."""
+        """The current state and plan, without regions, which take time."""
         with self._lock:
             return self._moment()
 
@@ -275,10 +287,11 @@ class Session:
         particles = episode.particles[time] if same and not over and len(episode.particles) else None
         outcome = episode.outcome if over else None
         plan_ms = None if over else float(episode.plan_ms[time])
-        return Moment(episode.states[time], plan, episode.states[: time + 1], outcome, plan_ms, particles)
+        outside = np.append(False, ~episode.inside[:time]) if len(episode.inside) else None
+        return Moment(episode.states[time], plan, episode.states[: time + 1], outcome, plan_ms, particles, outside)
 
     def _counts(self) -> Mapping[str, Tally]:
-        """Counts of the live episodes; of a recording, those of its steps so far."""
+        """Counts of the live episodes, or of the recording so far."""
         if self._replay is None or not len(self._replay.inside):
             return self._tallies if self._replay is None else {}
         regimes, episode = len(self.task.regimes), self._replay
@@ -292,13 +305,13 @@ class Session:
     # -- places -------------------------------------------------------------------------------------------------------
 
     def _task(self, place: str) -> Task:
-        """The task in a place, made when it is first asked for."""
+        """The task in a place, made when first needed."""
         if known_name("place", place, self.places) not in self._tasks:
             self._tasks[place] = self.settings.task.at(place)
         return self._tasks[place]
 
     def _enter(self) -> None:
-        """Begin anew in the chosen place."""
+        """Start again in the chosen place."""
         place, task = str(self.settings.place), self.task
         if place not in self._scenes:
             self._scenes[place] = task.scene()
@@ -309,7 +322,7 @@ class Session:
         self.time = self.episode = 0
 
     def _by_hand(self) -> None:
-        """Take over from what was running, at the place it had come to."""
+        """End a running episode and keep its state and action."""
         moment = self._moment()
         self.state = moment.state
         if len(moment.plan):
@@ -318,10 +331,10 @@ class Session:
 
 
 def _finite(name: str, numbers: Any) -> Floats:
-    """What a page asked for, unless it is a NaN, which would stay in everything that is worked out from it."""
+    """The requested numbers; NaN and infinity raise an error."""
     wanted = np.asarray(numbers, dtype=np.float64)
     if not np.isfinite(wanted).all():
-        raise CaptureError(f"the {name} asked for is not finite; choose numbers within the sliders' bounds.")
+        raise CaptureError(f"the requested {name} is not finite; choose numbers within the sliders' bounds.")
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""The page of a task: controls on the right, the configuration space on the left, the scene between."""
+"""The page of a task: controls on the right, the configuration space on the left, the scene in the middle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from capture_cp.viewer.controls import number_between
 from capture_cp.viewer.live import Frame
 from capture_cp.viewer.page import Page, set_new
 from capture_cp.viewer.session import Session
-from capture_cp.viewer.texts import counts_table, legend, regions_table, status_line
+from capture_cp.viewer.texts import counts_table, inside_line, legend, regions_table, status_line
 from capture_cp.viewer.view import page_controls
 
 #: How long (s) a finished episode stays in view at speed 1.
@@ -28,11 +28,11 @@ LARGEST_UPLOAD, MOST_UPLOADS = 50_000_000, 20  # bytes of a file, and files
 
 
 class TaskPage(Page):
-    """A task with its regions, planning live and replay.
+    """A task with its regions, live planning and replay.
 
     Args:
         server: viser's.
-        session: what is looked at.
+        session: the subject of the page.
         episodes: recordings to choose from, by name; the session shows the last of them.
     """
 
@@ -48,20 +48,21 @@ class TaskPage(Page):
         gui = self.server.gui
         self._set_up(self.session.scene.camera)
         self._status = gui.add_markdown("")
-        self._add_settings()
         self._add_planning()
+        self._add_settings()
         with gui.add_folder("State and action"):
             self._sliders = [self._add_slider(slider) for slider in self.session.scene.sliders()]
         self._add_replay()
+        self._add_theme()
         panel = gui.add_panel()
         with panel.add_tab("Configuration space"):
             self._image = gui.add_image(np.full((8, 8, 3), 255, np.uint8), label="", format="jpeg", jpeg_quality=92)
-            gui.add_html(legend(self.session.scene.legend))
+            gui.add_html(legend(self.session.scene.legend, self.session.scene.marks))
             self._enlarged = gui.add_image(
-                np.full((8, 8, 3), 255, np.uint8), label="Enlarged, around the next step", format="jpeg"
+                np.full((8, 8, 3), 255, np.uint8), label="Close-up of the next step", format="jpeg", jpeg_quality=92
             )
-            self._regions = gui.add_markdown("")
             self._counts = gui.add_markdown("")
+            self._regions = gui.add_markdown("")
         panel.dock_left()
         panel.set_width(500)
 
@@ -78,7 +79,7 @@ class TaskPage(Page):
             buttons = gui.add_button_group("", tuple(deeds))
             buttons.on_click(lambda event: self._do(lambda: deeds[known_name("button", event.target.value, deeds)]()))
             self._add_speed("1 is real time, if the planner keeps up.")
-            from_here = gui.add_checkbox("from the state shown", False, hint="Else from the task's own start.")
+            from_here = gui.add_checkbox("from the state shown", False, hint="Otherwise from the task's start.")
             from_here.on_update(lambda event: setattr(session, "from_here", bool(event.target.value)))
 
     def _add_slider(self, slider: Slider) -> tuple[Slider, Any]:
@@ -89,7 +90,7 @@ class TaskPage(Page):
         return slider, handle
 
     def _slide(self, slider: Slider, value: Any) -> None:
-        """Change the one number of the state or of the action that a slider stands for."""
+        """Change the number of the state or of the action that a slider sets."""
         moment, scene = self.session.moment(), self.session.scene
         now = next(one for one in scene.sliders() if one.label == slider.label)
         by_hand = moment.state if slider.of == "state" else moment.plan[0] if len(moment.plan) else self.session.action
@@ -101,7 +102,7 @@ class TaskPage(Page):
             self.session.aim(numbers)
 
     def _dragged(self, entries: Sequence[int], values: Floats) -> None:
-        """Put the robot where a person has dragged it in the scene."""
+        """Put the robot where the user dragged it in the scene."""
         state = self.session.moment().state.copy()
         state[list(entries)] = values
         self._do(lambda: self.session.place(state))
@@ -117,7 +118,7 @@ class TaskPage(Page):
         self._timeline.on_update(lambda event: self._asked(event, self.session.seek))
         upload.on_upload(lambda event: self._do(lambda: self._uploaded(event.target.value)))
 
-    # -- deeds --------------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     def _choose(self, name: str) -> None:
         if name == LIVE:
@@ -141,7 +142,7 @@ class TaskPage(Page):
         self._recordings.options = (LIVE, *self.episodes)
         self._recordings.value = name
 
-    # -- what is seen --------------------------------------------------------------------------------------------------
+    # -- drawing ------------------------------------------------------------------------------------------------------
 
     def _pause_after(self) -> float:
         return OVER if self.session.moment().outcome is not None else 1 / self.session.task.rate
@@ -154,11 +155,11 @@ class TaskPage(Page):
                 self._shown = frame.scene
             frame.scene.draw(frame.snapshot)
             self._picture(frame)
-            self._tell(frame)
+            self._write(frame)
         return bool(frame.waiting)
 
     def _picture(self, frame: Frame) -> None:
-        """The configuration space, method beside method, and the same enlarged around the next step."""
+        """Show the configuration space for each method, and the close-ups of the next step."""
         plans = list(frame.plans.values()) or [[]]
         set_new(self._image, "label", " (left), ".join(frame.plans) + " (right)" * (len(plans) > 1))
         self._image.image = beside([frame.scene.picture(frame.snapshot, steps) for steps in plans])
@@ -167,16 +168,17 @@ class TaskPage(Page):
         if enlarged:
             self._enlarged.image = beside(enlarged)
 
-    def _tell(self, frame: Frame) -> None:
-        """Bring texts, and what shows values, up to date."""
-        set_new(self._status, "content", f"**{status_line(frame)}**  \n{frame.scene.reading(frame.snapshot)}")
+    def _write(self, frame: Frame) -> None:
+        """Update texts and controls."""
+        lines = [f"**{status_line(frame)}**", frame.scene.reading(frame.snapshot), inside_line(frame)]
+        set_new(self._status, "content", "  \n".join(line for line in lines if line))
         set_new(self._regions, "content", regions_table(frame))
         set_new(self._counts, "content", counts_table(frame))
         if not self._held():
             self._follow(frame)
 
     def _follow(self, frame: Frame) -> None:
-        """Put sliders and menus where their values are."""
+        """Set sliders and menus to their current values."""
         moment = frame.moment
         action = moment.plan[0] if len(moment.plan) else self.session.action
         for (slider, handle), now in zip(self._sliders, frame.scene.sliders()):

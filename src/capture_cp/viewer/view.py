@@ -1,4 +1,4 @@
-"""Settings of the live page. One definition serves twice: flags of `capture view` and controls in the browser."""
+"""Settings of the live page: flags of `capture view`, and controls in the browser."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from capture_cp.viewer.serve import check_port, serve
 if TYPE_CHECKING:
     from capture_cp.viewer.page import Page
 
-#: In the place of a second method: none.
+#: No second method.
 ALONE = "none"
 
 
 @dataclass(frozen=True)
 class View(Study):
-    """A live page in the browser: the task in 3D, its configuration space, regions of any method, planning and replay.
+    """A live page in the browser: a task in 3D, its configuration space, regions of any method, planning and replay.
 
-    Of your own calibration: capture view robot.capture [LOG], see capture view robot.capture --help.
+    For your own calibration: capture view robot.capture [LOG], see capture view robot.capture --help.
     """
 
     command = "view"
 
-    place: Annotated[str | None, tyro.conf.arg(help="Which of the task's places is shown, by default the first.")] = None
+    place: Annotated[str | None, tyro.conf.arg(help="Place of the task; by default the first.")] = None
     method: Annotated[str, tyro.conf.arg(help=f"One of: {', '.join(METHODS)}."), Choices(METHODS)] = "capture"
     beside: Annotated[
-        str, tyro.conf.arg(help=f"A second method, drawn beside the first, or {ALONE}."), Choices((ALONE, *METHODS))
+        str, tyro.conf.arg(help=f"A second method, shown next to the first, or {ALONE}."), Choices((ALONE, *METHODS))
     ] = ALONE
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions."), Range(0.01, 0.5, 0.01)] = 0.1
-    k: Annotated[int, tyro.conf.arg(help="Neighbour that counts, for capture and no-strata.")] = 8
-    particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves of the calibration's tree.")] = 20
-    calibration: Annotated[int | None, tyro.conf.arg(help="Calibration transitions, by default the task's number.")] = None
-    seed: Annotated[int, tyro.conf.arg(help="Same seed, same episodes as capture plan.")] = 0
+    k: Annotated[int, tyro.conf.arg(help="Which nearest particle gives the score, for capture and no-strata.")] = 8
+    particles: Annotated[int, tyro.conf.arg(help="Number of particles L.")] = 16
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves of the calibration's tree.")] = 20
+    calibration: Annotated[int | None, tyro.conf.arg(help="Calibration transitions; by default the task's number.")] = None
+    seed: Annotated[int, tyro.conf.arg(help="The same seed gives the same episodes as capture plan.")] = 0
     planner: Annotated[PlannerSettings, tyro.conf.arg(name="")] = PLANNER
     weights: Annotated[Any, tyro.conf.Suppress] = None
     host: Annotated[str, tyro.conf.arg(help="Address to bind to; other machines cannot reach the default.")] = "127.0.0.1"
     port: Annotated[int, tyro.conf.arg(help="Port; the next free one if it is taken.")] = 8080
     open: Annotated[bool, tyro.conf.arg(help="Also open the page in the default browser.")] = False
-    replay: Annotated[tuple[Path, ...], tyro.conf.arg(help="Episodes to replay, files of capture plan --record.")] = ()
+    replay: Annotated[tuple[Path, ...], tyro.conf.arg(help="Episodes to replay: files of capture plan --record.")] = ()
 
     def resolved(self) -> Self:
-        """The same with a place, and with the task's own weights where the options have none."""
+        """The same settings with a place, and with the task's weights where the options have none."""
         kind, place = self.task.weights, self.place or self.task.place_names[0]
         given = {} if kind is None else {entry.name: getattr(self.weights, entry.name, None) for entry in fields(kind)}
         chosen = {name: value for name, value in given.items() if value is not None}
         return replace(self, place=place, weights=None if kind is None else kind(**chosen))
 
     def check(self) -> None:
-        """Refuse settings that cannot be worked with."""
+        """Raise an error for invalid settings."""
         check_port(self.port)
         failure_rate(self.alpha)
         known_name("method", self.method, METHODS)
@@ -86,7 +86,7 @@ class View(Study):
         return f"capture view {self.task.name}"
 
     def prepared(self) -> Callable[[Any], Page]:
-        """What makes the page on a server; all that can be refused is refused now."""
+        """The function that makes the page on a server. Bad settings raise an error now."""
         self.check()
         episodes = self.episodes()
         from capture_cp.viewer.session import Session
@@ -102,10 +102,10 @@ class View(Study):
         serve(self, console)
 
 
-#: What the page does not let a person change.
+#: Settings without a control on the page.
 FIXED = ("task", "place", "particles", "max_leaves", "calibration", "seed", "host", "port", "open", "replay")
 
-#: Between which values the page lets the planner's numbers be chosen; the command line takes others, too.
+#: Bounds of the planner's numbers on the page; the command line accepts others.
 PLANNER_BOUNDS = {
     "planner.horizon": Range(1, 60),
     "planner.samples": Range(1, 65_536),
@@ -118,11 +118,11 @@ WEIGHT_BOUNDS = Range(0, 1000)
 
 
 def page_controls(view: View, places: Collection[str] = ()) -> dict[str, Control]:
-    """What the page lets a person change, by path; one of several places is a matter of choice, too."""
+    """The controls of the page, by path; the place has one if there are several."""
     weights = () if view.weights is None else asdict(view.weights).items()
     of_weights = {f"weights.{name}": WEIGHT_BOUNDS for name, value in weights if isinstance(value, int | float)}
     bounds = {"k": Range(1, view.particles, 1)} | PLANNER_BOUNDS | of_weights
     found = {control.path: control for control in controls_of(view, FIXED, bounds=bounds)}
     if len(places) > 1:
-        found = {"place": Control("place", view.place, Choices(tuple(places)), "What is shown of the task.")} | found
+        found = {"place": Control("place", view.place, Choices(tuple(places)), "Place of the task.")} | found
     return found

@@ -1,4 +1,4 @@
-"""Work in the background, so that the page answers whatever else is going on."""
+"""Work in the background, so that the page always responds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 
 class Worker:
-    """A thread that does `work` whenever it is woken, and again by itself after as many seconds as `work` returns.
+    """A thread that does `work` when woken, and again after the number of seconds that `work` returns.
 
-    Wakes that arrive during the work count as one: what is drawn is always the latest. An error ends nothing: it is
-    reported, and the thread waits for the next wake.
+    Several wakes during the work count as one, so that the latest frame is drawn. After an error, which is reported, the
+    thread waits for the next wake.
 
     Args:
-        work: returns after how many seconds it wants to be called again, or None to wait until woken.
+        work: returns the seconds until its next call, or None to wait until woken.
         failed: called with an error in the work.
         pause: shortest time (s) between two calls.
     """
@@ -27,11 +27,11 @@ class Worker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Have the work done soon."""
+        """Request the work."""
         self._wake.set()
 
     def stop(self) -> None:
-        """End the thread after the work in hand."""
+        """End the thread after the current work."""
         self._stop.set()
         self._wake.set()
         if self._thread is not threading.current_thread():
@@ -46,7 +46,7 @@ class Worker:
                 return
             try:
                 again = self._work()
-            except Exception as error:  # whatever it is, the page must live on and report it
+            except Exception as error:  # the page reports any error and continues
                 again = None
                 self._failed(error)
             self._stop.wait(self._pause)

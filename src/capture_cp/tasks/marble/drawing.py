@@ -11,6 +11,7 @@ import numpy as np
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.planning.episode import Episode
+from capture_cp.spaces.marks import ACTION, GOAL, INSIDE, OUTSIDE, PARTICLES, START, mark_handles
 from capture_cp.spaces.plotting import pyplot
 from capture_cp.tasks.drawing import Drawing
 from capture_cp.tasks.marble import dynamics
@@ -23,13 +24,15 @@ from capture_cp.tasks.task import Task
 if TYPE_CHECKING:
     from capture_cp.tasks.marble.film import MarbleStoryboard
 
-WALL_COLOUR, PIT_COLOUR, GOAL_COLOUR = "#6b5a45", "#111111", "#009E73"
+WALL_COLOUR, PIT_COLOUR, GOAL_COLOUR = "#6b5a45", "#111111", GOAL.colour
+#: Marks of the player on a page.
+PLAYER_MARKS = {"particles": PARTICLES, "start": START, "action": ACTION, "inside": INSIDE, "outside": OUTSIDE}
 
 
 class MarbleDrawing(Drawing):
     """Draws a map; lengths on the axes are metres."""
 
-    paths_title = "Paths of the marble: to the goal (solid), into a pit (dashed), timed out (dotted)"
+    paths_title, failed = "Paths of the marble", "fell into a pit"
     task: Marble
 
     def storyboard(self, episode: Episode) -> MarbleStoryboard:
@@ -47,7 +50,8 @@ class MarbleDrawing(Drawing):
         methods = [
             {"name": name, "episodes": [_episode_record(run, caps[name]) for run in runs]} for name, runs in episodes.items()
         ]
-        return {"board": board_record(self.task), "methods": methods}
+        looks = [{"key": name} | look._asdict() for name, look in PLAYER_MARKS.items()]
+        return {"board": board_record(self.task), "methods": methods, "marks": looks}
 
     def draw_spaces(self, file: Path) -> None:
         """The board with its walls, pits and goal, and the configuration space with its strata, side by side."""
@@ -56,7 +60,8 @@ class MarbleDrawing(Drawing):
         figure, (board, space) = plt.subplots(1, 2, figsize=(9, 0.6 + 4.2 * height / width), layout="constrained")
         self.draw_workspace(board)
         radius = task.map.marble_radius * MILLIMETRE
-        board.add_patch(plt.Circle(metres(task.map.start), radius, color="#999999", zorder=3))
+        marble = plt.Circle(metres(task.map.start), radius, color="#999999", zorder=3, label="marble at its start")
+        board.add_patch(marble)
         board.set_title("workspace")
         self.slices.draw(space, (), 0.8)
         unreached = task.strata.require_grid().centre(np.flatnonzero((task.strata.labels >= 0) & ~task.strata.reachable))
@@ -65,7 +70,11 @@ class MarbleDrawing(Drawing):
         self.draw_marks(space)
         for m, name in enumerate(task.strata.names):
             space.scatter([], [], marker="s", color=self.slices.colours[m], alpha=0.8, label=f"{name} ({2 - m}D)")
-        figure.legend(*space.get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=4, markerscale=1.5)
+        handles, texts = space.get_legend_handles_labels()
+        things = [marble, plt.Circle((0, 0), color=PIT_COLOUR, label="pit"), *mark_handles([GOAL])]
+        things += [plt.Rectangle((0, 0), 1, 1, color="#cccccc", label="infeasible")]
+        names = [*texts, *(str(thing.get_label()) for thing in things)]
+        figure.legend([*handles, *things], names, fontsize=8, loc="outside lower center", ncols=4, markerscale=1.2)
         space.set_title("configuration space of the marble's centre")
         for axis in (board, space):
             axis.xaxis.set_major_formatter(lambda value, _: f"{1e3 * value:g}")

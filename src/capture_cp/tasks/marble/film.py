@@ -21,6 +21,7 @@ class MarbleStoryboard(Storyboard):
     """The tilted board and the workspace next to the configuration space."""
 
     inches, ratios, close = (15.6, 5.0), (1.35, 1, 1, 1), 6.0
+    columns = 5
     ends = dict(Storyboard.ends) | {"fell": "fell into a pit"}
     task: Marble
 

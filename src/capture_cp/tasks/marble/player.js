@@ -1,8 +1,9 @@
 "use strict";
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const board = data.board, [width, height] = board.size, margin = 4;
-  const scale = 6;  // canvas pixels per millimetre
+  const board = data.board, looks = Object.fromEntries(data.marks.map((look) => [look.key, look]));
+  const [width, height] = board.size, margin = 4;
+  const scale = 6;  // canvas pixels a millimetre
   const play = document.getElementById("play"), time = document.getElementById("time");
   const stepShown = document.getElementById("step"), episodes = document.getElementById("episode");
   const panels = data.methods.map(addPanel);
@@ -15,11 +16,11 @@
     const canvas = document.createElement("canvas");
     canvas.width = (width + 2 * margin) * scale;
     canvas.height = (height + 2 * margin) * scale;
-    const said = document.createElement("p");
-    said.className = "soft";
-    box.append(title, canvas, said);
+    const status = document.createElement("p");
+    status.className = "soft";
+    box.append(title, canvas, status);
     document.querySelector("#player .boards").append(box);
-    return { method, canvas, said };
+    return { method, canvas, status };
   }
 
   // the board's y axis points up, the canvas's down
@@ -38,6 +39,33 @@
     pen.strokeStyle = colour; pen.lineWidth = wide; pen.setLineDash(dash || []);
     pen.stroke();
     pen.setLineDash([]);
+  }
+
+  // a white cross under a coloured one: upright where the outcome is inside the region, slanted where it is not
+  function outcome(pen, [x, y], held) {
+    const r = 1.2, arms = held ? [[[x - r, y], [x + r, y]], [[x, y - r], [x, y + r]]] : [[[x - r, y - r], [x + r, y + r]], [[x - r, y + r], [x + r, y - r]]];
+    arms.forEach((arm) => line(pen, arm, "#ffffff", 7));
+    arms.forEach((arm) => line(pen, arm, (held ? looks.inside : looks.outside).colour, 4));
+  }
+
+  function arrow(pen, [x0, y0], [x1, y1]) {
+    const angle = Math.atan2(y1 - y0, x1 - x0), head = 1.6;
+    if (Math.hypot(x1 - x0, y1 - y0) < 0.2) return;
+    line(pen, [[x0, y0], [x1, y1]], looks.action.colour, 2);
+    for (const turn of [2.7, -2.7]) line(pen, [[x1, y1], [x1 + head * Math.cos(angle + turn), y1 + head * Math.sin(angle + turn)]], looks.action.colour, 2);
+  }
+
+  function start(pen, [x, y]) {
+    const r = 1.1, corners = [[x - r, y], [x, y + r], [x + r, y], [x, y - r]];
+    pen.beginPath();
+    corners.forEach(([a, b], i) => (i ? pen.lineTo(X(a), Y(b)) : pen.moveTo(X(a), Y(b))));
+    pen.closePath();
+    pen.fillStyle = looks.start.colour; pen.fill();
+    pen.strokeStyle = looks.start.edge; pen.lineWidth = 2; pen.stroke();
+  }
+
+  function mean(points) {
+    return [0, 1].map((i) => points.reduce((sum, point) => sum + point[i], 0) / points.length);
   }
 
   function drawBoard(pen) {
@@ -68,31 +96,32 @@
 
   function draw() {
     const number = Number(episodes.value), now = Number(time.value);
-    for (const { method, canvas, said } of panels) {
+    for (const { method, canvas, status } of panels) {
       const run = method.episodes[number], last = run.steps.length, t = Math.min(now, last);
       const pen = canvas.getContext("2d");
       drawBoard(pen);
       line(pen, run.path.slice(0, t + 1), "#1d2329", 2);
       disc(pen, run.path[t], board.radii.marble, "#9aa5b166", "#1d2329");
-      if (t < last) drawRegion(pen, run.steps[t].cells);
       if (t < last) {
-        run.steps[t].particles.forEach((particle) => disc(pen, particle, 0.35, "#000000"));
-        const [x, y] = run.path[t + 1], r = 1.1;
-        line(pen, [[x - r, y - r], [x + r, y + r]], "#ffffff", 5); line(pen, [[x - r, y + r], [x + r, y - r]], "#ffffff", 5);
-        line(pen, [[x - r, y - r], [x + r, y + r]], "#000000", 2.5); line(pen, [[x - r, y + r], [x + r, y - r]], "#000000", 2.5);
+        const { cells, particles, held } = run.steps[t];
+        drawRegion(pen, cells);
+        particles.forEach((particle) => disc(pen, particle, 0.35, looks.particles.colour));
+        if (particles.length) arrow(pen, run.path[t], mean(particles));
+        start(pen, run.path[t]);
+        outcome(pen, run.path[t + 1], held);
       }
       const held = run.steps.slice(0, t).filter((step) => step.held).length;
       const ended = { success: "reached the goal", fell: "fell into a pit" }[run.outcome] || run.outcome;
-      said.textContent = t < last ? `step ${t} of ${last}; the regions held ${held} of ${t} times` : `${ended} after ${last} steps; the regions held ${held} times`;
+      status.textContent = t < last ? `step ${t} of ${last}; ${held} of ${t} outcomes inside their regions` : `${ended} after ${last} steps; ${held} of ${last} outcomes inside their regions`;
       canvas.setAttribute("role", "img");
-      canvas.setAttribute("aria-label", `${method.name}: ${said.textContent}`);
+      canvas.setAttribute("aria-label", `${method.name}: ${status.textContent}`);
     }
     stepShown.textContent = now;
   }
 
   function stop() { clearInterval(timer); timer = null; play.textContent = "Play"; }
 
-  function start() {
+  function go() {
     if (Number(time.value) >= Number(time.max)) time.value = 0;
     play.textContent = "Pause";
     timer = setInterval(() => {
@@ -110,18 +139,22 @@
   }
 
   data.methods[0].episodes.forEach((_, i) => episodes.add(new Option(`${i + 1} of ${data.methods[0].episodes.length}`, i)));
-  const marks = board.strata.map(({ name, colour }) => [colour, `region, ${name}`]);
-  marks.push(["#000000", "particles of the model (dots)"], ["#9aa5b1", "marble now"]);
-  for (const [colour, text] of marks) {
+  const colours = board.strata.map(({ name, colour }) => [colour, `region: ${name}`]);
+  colours.push(["#555555", "region: infeasible"], ["#9aa5b1", "marble"], ["#111111", "pit"]);
+  for (const [colour, text] of colours) {
     const item = document.createElement("li"), swatch = document.createElement("i");
     swatch.style.background = colour;
     item.append(swatch, text);
     document.getElementById("legend").append(item);
   }
-  const cross = document.createElement("li");
-  cross.textContent = "✕ after the step";
-  document.getElementById("legend").append(cross);
-  play.addEventListener("click", () => (timer ? stop() : start()));
+  for (const look of data.marks) {
+    const item = document.createElement("li"), sign = document.createElement("b");
+    sign.textContent = look.sign;
+    sign.style.color = look.colour === "#FFFFFF" ? look.edge : look.colour;
+    item.append(sign, look.name);
+    document.getElementById("legend").append(item);
+  }
+  play.addEventListener("click", () => (timer ? stop() : go()));
   time.addEventListener("input", () => { stop(); draw(); });
   episodes.addEventListener("change", () => { stop(); choose(); });
   choose();

@@ -15,7 +15,7 @@ from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.board import Shape, board_scene, marble_shape, plate_rotation
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.task import POSITION, Marble
-from capture_cp.tasks.scene import GOAL, PARTICLE, TRAIL, PlanStep, Scene, Slider, Snapshot, plan_step
+from capture_cp.tasks.scene import GOAL, PARTICLE, PlanStep, Scene, Slider, Snapshot, plan_step
 from capture_cp.tasks.task import Task
 
 #: The scene is drawn in decimetres, the scale that cameras and gizmos are made for.
@@ -135,7 +135,7 @@ class MarbleScene(Scene):
         self._on_board("region", points, colours, TILE * self.canvas.pitch, LIFT, "square")
         particles = np.concatenate([step.cloud for step in steps]) if steps else np.empty((0, 2))
         self._on_board("particles", particles, PARTICLE, 9e-4, 2 * LIFT)
-        self._on_board("trail", snapshot.trail[:, POSITION], TRAIL, 1.2e-3, 3 * LIFT)
+        self._on_board("trail", snapshot.trail[:, POSITION], snapshot.trail_paint, 1.2e-3, 3 * LIFT)
 
     def _tiles(self, snapshot: Snapshot) -> tuple[Floats, Floats]:
         """Centres (n, 2) and colours (n, 3) of the pixels that regions cover, thinned out."""

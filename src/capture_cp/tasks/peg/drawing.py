@@ -10,11 +10,23 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.region import Region
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import TIMED_OUT, Episode, run_episode
+from capture_cp.spaces.marks import GOAL, PARTICLES, Mark, mark, mark_handles, mark_outcomes
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, pyplot
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.tasks.drawing import PATH_STYLES, Drawing, method_panels, predicted, square
+from capture_cp.tasks.drawing import (
+    PATH_STYLES,
+    REGION_MARKS,
+    SMALL,
+    Drawing,
+    draw_start,
+    method_panels,
+    predicted,
+    square,
+    with_start,
+)
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.geometry import shape_of, vertex
 from capture_cp.tasks.peg.task import Peg
@@ -106,10 +118,8 @@ class PegDrawing(Drawing):
             below.set(xlabel="x of the centre (mm)")
         self.draw_marks(panels[1][ANGLES.index(0)])
         panels[0][0].set_ylabel("workspace, z (mm)")
-        panels[1][0].set_ylabel("slice, z of the centre (mm)")
-        _regime_legend(
-            figure, [("*", "white", "goal"), (".", "black", "pose drawn above"), ("s", WALL_COLOUR, "infeasible")]
-        )
+        panels[1][0].set_ylabel("slice, z of the middle (mm)")
+        _regime_legend(figure, [(".", "black", "pose drawn above"), ("s", WALL_COLOUR, "infeasible")], [GOAL])
         figure.savefig(file, dpi=130)
         plt.close(figure)
 
@@ -160,25 +170,26 @@ class PegDrawing(Drawing):
         for line, (regime, i) in zip(panels, rows.items()):
             after, _ = task.landings(np.tile(test.X[i], (OUTCOMES, 1)), np.random.default_rng(1), task.true_system(1))
             layer = slices.layer(test.Y[i])
-            xlim, ylim = square(after[:, :2].min(axis=0) * MM - VIEW, after[:, :2].max(axis=0) * MM + VIEW)
+            window = square(after[:, :2].min(axis=0) * MM - VIEW, after[:, :2].max(axis=0) * MM + VIEW)
+            xlim, ylim = window = with_start(window, test.X[i, :2] * MM)
             for axis, cap in zip(line, caps.values()):
                 region = cap.region(test.X[i], alpha, rng=0)
                 slices.draw(axis, layer, FEASIBLE_SHADE)
                 slices.draw_region(axis, region, layer, REGION_SHADE, REGION_SHADE)
-                axis.scatter(*(predicted(region)[:, :2].T * MM), s=9, color="black", zorder=3)
-                self._show_outcomes(axis, after, layer)
+                start, particles = test.X[i, :2] * MM, predicted(region)[:, :2] * MM
+                mark(axis, PARTICLES, particles, zorder=4)
+                draw_start(axis, start, particles, window)
+                self._show_outcomes(axis, after, layer, region)
                 axis.set(xlim=xlim, ylim=ylim, xticks=[], yticks=[])
                 axis.set_xlabel(f"{len(region.cells()):,} cells", fontsize=8)
-            line[0].set_ylabel(f"outcome: {regime}, θ = {np.degrees(test.Y[i, 2]):.1f}°", fontsize=8)
+            line[0].set_ylabel(f"lands: {regime}, θ = {np.degrees(test.Y[i, 2]):.1f}°", fontsize=8)
         figure.suptitle(f"Regions at {1 - alpha:.0%}: their cells in the slice at one landing's angle")
         marks = [
-            ("s", INFEASIBLE_COLOUR, "infeasible, in the region"),
+            ("s", INFEASIBLE_COLOUR, "region: infeasible"),
             ("s", WALL_COLOUR, "infeasible"),
-            ("o", "black", "particles"),
-            ("x", "black", f"true outcomes within {NEAR_SLICE:g}° of the slice"),
-            (".", "white", "at other angles"),
+            (".", "white", f"true outcome more than {NEAR_SLICE:g}° from the slice"),
         ]
-        _regime_legend(figure, marks)
+        _regime_legend(figure, marks, REGION_MARKS)
         figure.savefig(file, dpi=130)
         pyplot().close(figure)
 
@@ -209,14 +220,14 @@ class PegDrawing(Drawing):
             if touching[i]:
                 axis.plot(*corners[i], "o", color=colour, markeredgecolor="black", markersize=6, zorder=4)
 
-    def _show_outcomes(self, axis: Any, after: Floats, layer: Layer) -> None:
-        """True outcomes (n, 3): crosses near the slice, faint dots at other angles, where walls are elsewhere."""
+    def _show_outcomes(self, axis: Any, after: Floats, layer: Layer, region: Region) -> None:
+        """True outcomes (n, 3): the usual marks near the slice, faint dots at other angles, whose walls are elsewhere."""
         grid = self.task.strata.require_grid()
         near = np.abs(after[:, 2] - grid.origin[2] - layer[0] * grid.spacing[2]) <= np.radians(NEAR_SLICE)
         x, z = after[:, :2].T * MM
         faint = {"color": "white", "markeredgecolor": "black", "markeredgewidth": 0.3, "markersize": 4, "alpha": 0.7}
         axis.plot(x[~near], z[~near], ".", **faint)
-        axis.plot(x[near], z[near], "x", color="black", markersize=4)
+        mark_outcomes(axis, after[near, :2] * MM, region.contains(after[near]), SMALL)
 
     # -- the planning study -------------------------------------------------------------------------------------------
 
@@ -283,7 +294,7 @@ class PegDrawing(Drawing):
 
     def draw_marks(self, axis: Any) -> None:
         """The goal."""
-        axis.plot(*(self.task.strata.goal[:2] * MM), "*", color="white", markeredgecolor="black", markersize=13, zorder=6)
+        mark(axis, GOAL, self.task.strata.goal[:2] * MM, zorder=6)
 
 
 def particles_along(task: Task, start: Floats, plan: Floats, n_particles: int, seed: int) -> Floats:
@@ -301,11 +312,11 @@ def _row_of_panels(n: int, width: float, height: float) -> tuple[Any, Any]:
     return figure, panels[0]
 
 
-def _regime_legend(figure: Any, others: list[tuple[str, str, str]]) -> None:
+def _regime_legend(figure: Any, others: list[tuple[str, str, str]], looks: Sequence[Mark]) -> None:
     marks = [("s", colour, regime) for regime, colour in REGIME_COLOURS.items()] + others
     axis = figure.axes[0]
     style = {"edgecolors": "black", "linewidths": 0.3}
-    handles = [
-        axis.scatter([], [], marker=mark, color=colour, **({} if mark == "x" else style)) for mark, colour, _ in marks
-    ]
-    figure.legend(handles, [name for _, _, name in marks], fontsize=8, loc="outside lower center", ncols=len(marks))
+    handles = [axis.scatter([], [], marker=shape, color=colour, label=name, **style) for shape, colour, name in marks]
+    handles += mark_handles(looks)
+    columns = len(handles) if len(handles) < 8 else -(-len(handles) // 2)
+    figure.legend(handles=handles, fontsize=8, loc="outside lower center", ncols=columns, frameon=False)

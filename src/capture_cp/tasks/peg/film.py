@@ -1,4 +1,4 @@
-"""Videos of the peg: the peg over its hole next to the slice of the configuration space in which it lands."""
+"""Videos of the peg: the peg over its hole, and the slice of the configuration space in which it lands."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.region import Region
+from capture_cp.spaces.marks import GOAL, mark_handles
 from capture_cp.tasks.film import Storyboard
 from capture_cp.tasks.peg.drawing import GOAL_COLOUR, PARTICLE_COLOUR, PEG_COLOUR, REGIME_COLOURS, PegDrawing
 from capture_cp.tasks.peg.task import Peg
@@ -20,7 +21,7 @@ PALE, STRONG, SOLID = 0.18, 0.9, 1.0
 class PegStoryboard(Storyboard):
     """The workspace next to the configuration space, all in millimetres."""
 
-    inches, ratios, close = (13.6, 5.4), (0.8, 1, 1), 28.0
+    inches, ratios, close, columns = (13.6, 5.6), (0.8, 1, 1), 28.0, 6
     task: Peg
     drawing: PegDrawing
 
@@ -40,13 +41,10 @@ class PegStoryboard(Storyboard):
         self.space.set(xlim=(-30, 30), ylim=(-10, 50), ylabel="z of the centre (mm)")
 
     def legend(self) -> list[Any]:
-        from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
         regimes = [Patch(color=colour, label=regime) for regime, colour in REGIME_COLOURS.items()]
-        goal = Line2D([], [], marker="*", ls="none", ms=12, color="white", mec="black", label="goal")
-        *particles, now, went = self.marks()
-        return [*regimes, Patch(color=WALL_COLOUR, label="infeasible"), now, went, goal, *particles]
+        return [*regimes, Patch(color=WALL_COLOUR, label="infeasible"), *mark_handles([*self.marks(), GOAL])]
 
     def draw_workspace(self, step: int) -> None:
         for pose in self.episode.particles[step] if step < len(self.episode.particles) else ():

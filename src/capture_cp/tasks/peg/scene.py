@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Floats, Ints
-from capture_cp.report.canvas import Canvas, Picture
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.report.canvas import INFEASIBLE_LEGEND, Canvas, Picture
+from capture_cp.spaces.plotting import STRATA_COLOURS
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
 from capture_cp.tasks.peg.cspace import REGIMES
 from capture_cp.tasks.peg.model import settle
 from capture_cp.tasks.peg.task import Peg
-from capture_cp.tasks.scene import GOAL, PARTICLE, TRAIL, Scene, Slider, Snapshot
+from capture_cp.tasks.scene import GOAL, PARTICLE, Scene, Slider, Snapshot
 
 #: The scene is drawn in decimetres.
 UNIT, MM, DEGREE = 10.0, 1e3, 180 / np.pi
@@ -59,7 +59,7 @@ class PegScene(Scene):
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
         regimes = ((name, STRATA_COLOURS[colour]) for name, colour in zip(REGIMES, COLOURS))
-        return (*regimes, ("infeasible", INFEASIBLE_COLOUR), ("goal", GOAL))
+        return (*regimes, *INFEASIBLE_LEGEND, ("goal", GOAL))
 
     @property
     def camera(self) -> tuple[Floats, Floats]:
@@ -128,10 +128,10 @@ class PegScene(Scene):
             solid.wxyz = transforms.SO3.from_matrix(data.geom_xmat[i].reshape(3, 3)).wxyz
         self.put_handle(np.array([pose[0], 0.0, pose[1]]) * UNIT)
         self._bases("particles", np.concatenate([step.cloud for step in steps]) if steps else np.empty((0, 3)), PARTICLE)
-        self._bases("trail", snapshot.trail, TRAIL)
+        self._bases("trail", snapshot.trail, snapshot.trail_paint)
 
-    def _bases(self, name: str, poses: Floats, colour: str) -> None:
-        """Draw the centre of the peg's lower end in poses (n, 3), as dots in front of the receptacle."""
+    def _bases(self, name: str, poses: Floats, colour: Any) -> None:
+        """Where the middle of the peg's lower end is in poses (n, 3), as dots in front of the receptacle."""
         half = self.task.settings.peg_length / 2
         x, z = poses[:, 0] + half * np.sin(poses[:, 2]), poses[:, 1] - half * np.cos(poses[:, 2])
         self.point_cloud(name, np.column_stack([x, np.full(len(x), FRONT), z]) * UNIT, colour, 8e-4 * UNIT)

@@ -14,8 +14,19 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
 from capture_cp.planning.episode import TIMED_OUT, Episode
+from capture_cp.spaces.marks import PARTICLES, mark, mark_handles, mark_outcomes
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, colour_of, label, pyplot
-from capture_cp.tasks.drawing import PATH_STYLES, Drawing, method_panels, predicted, square
+from capture_cp.tasks.drawing import (
+    PATH_STYLES,
+    REGION_MARKS,
+    SMALL,
+    Drawing,
+    draw_start,
+    method_panels,
+    predicted,
+    square,
+    with_start,
+)
 from capture_cp.tasks.shelf.motions import moving_inputs
 from capture_cp.tasks.shelf.shelves import Shelf
 from capture_cp.tasks.shelf.task import ShelfTask
@@ -101,7 +112,7 @@ class ShelfDrawing(Drawing):
             self._draw_situation(row, x, {name: cap.region(x, alpha, rng=0) for name, cap in caps.items()})
             row[0].set_ylabel(situation)
         names = self.task.strata.names
-        handles = [*strata_handles(names, square=False), *mark_handles(("particles", "true outcomes"))]
+        handles = [*strata_handles(names, square=False), *mark_handles(REGION_MARKS)]
         if any(cap.score_.ambient for cap in caps.values()):
             handles += strata_handles(["infeasible"], square=False, colours=[INFEASIBLE_COLOUR])
         figure.legend(handles=handles, **LEGEND, ncols=4, fontsize=8)
@@ -110,17 +121,22 @@ class ShelfDrawing(Drawing):
         pyplot().close(figure)
 
     def _draw_situation(self, row: Any, x: Floats, regions: Mapping[str, Region]) -> None:
-        """Draw the regions of one input x (21,), one panel per method."""
-        after = SIDE.flat(self.task.jars(self.task.outcomes(x[None], OUTCOMES, seed=1)[0])[:, :3])
+        """The regions of one input x (21,), a panel for each method."""
+        outcomes = self.task.outcomes(x[None], OUTCOMES, seed=1)[0]
+        after, start = (SIDE.flat(self.task.jars(Y)[:, :3]) for Y in (outcomes, np.ascontiguousarray(x[None, :7])))
+        start = start[0]
         clouds = [jar_cloud(self.task, region, MEMBERS, stream(0, "picture")) for region in regions.values()]
         every = np.concatenate([after, *(SIDE.flat(cloud.points) for cloud in clouds)])
-        xlim, ylim = square(every.min(axis=0) - MARGIN, every.max(axis=0) + MARGIN)
+        edges = with_start(square(every.min(axis=0) - MARGIN, every.max(axis=0) + MARGIN), start)
+        xlim, ylim = edges
         for axis, region, cloud in zip(row, regions.values(), clouds):
             draw_shelf(axis, self.task.shelf, SIDE)
             for m, points in cloud.parts():
                 draw_points(axis, SIDE.flat(points), colour_of(m), 7)
-            draw_particles(axis, SIDE.flat(self.task.jars(np.ascontiguousarray(predicted(region)))[:, :3]), 9)
-            axis.plot(*after.T, "x", color="black", markersize=3, markeredgewidth=0.6, alpha=0.7, zorder=6)
+            particles = SIDE.flat(self.task.jars(np.ascontiguousarray(predicted(region)))[:, :3])
+            mark(axis, PARTICLES, particles)
+            draw_start(axis, start, particles, edges)
+            mark_outcomes(axis, after, region.contains(outcomes), SMALL)
             axis.set(xlim=xlim, ylim=ylim, xticks=[], yticks=[])
         bar = 0.05
         row[0].plot([xlim[0] + 0.01, xlim[0] + 0.01 + bar], [ylim[0] + 0.01] * 2, color="black", lw=2, zorder=7)
@@ -230,11 +246,6 @@ def draw_points(axis: Any, points: Floats, colour: str, size: float) -> None:
     axis.scatter(*points.T, s=size, color=colour, alpha=0.45, linewidths=0, zorder=4)
 
 
-def draw_particles(axis: Any, points: Floats, size: float) -> None:
-    """Jars (n, 2) of particles."""
-    axis.scatter(*points.T, s=size, color="black", linewidths=0, zorder=5)
-
-
 # -- legends ----------------------------------------------------------------------------------------------------------------
 
 
@@ -252,19 +263,6 @@ def thing_handles() -> list[Any]:
 
     things = [("jar", JAR_COLOUR), ("glass", GLASS_COLOUR), ("goal of the jar", GOAL_COLOUR), ("shelf", WOOD_COLOUR)]
     return [Patch(color=colour, label=name) for name, colour in things]
-
-
-def mark_handles(names: Sequence[str]) -> list[Any]:
-    """Legend entries for the marks of a view, for the given names that are known."""
-    from matplotlib.lines import Line2D
-
-    looks: dict[str, dict[str, Any]] = {
-        "particles": {"marker": "o", "ms": 4, "color": "black"},
-        "true outcomes": {"marker": "x", "ms": 5, "color": "black"},
-        "now": {"marker": "D", "ms": 6, "color": "white", "mec": "black"},
-        "after the step": {"marker": "X", "ms": 8, "color": "white", "mec": "black"},
-    }
-    return [Line2D([], [], ls="none", label=name, **looks[name]) for name in names]
 
 
 def path_handles() -> list[Any]:

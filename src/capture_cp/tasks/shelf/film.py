@@ -1,4 +1,4 @@
-"""Videos of the shelf: the arm in 3D next to the shelf from the side and from above, with the region of every step."""
+"""Videos of the shelf: the arm in 3D, and the shelf from the side and from above, with the region of every step."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import numpy as np
 
 from capture_cp.base.streams import stream
 from capture_cp.planning.episode import TIMED_OUT, Episode
+from capture_cp.spaces.marks import PARTICLES, PATH_COLOUR, START, draw_action, mark, mark_handles
 from capture_cp.spaces.plotting import colour_of
 from capture_cp.tasks.drawing import Drawing
 from capture_cp.tasks.film import Storyboard, verdict
 from capture_cp.tasks.shelf.drawing import (
     ShelfDrawing,
     draw_arm,
-    draw_particles,
     draw_points,
     draw_shelf,
-    mark_handles,
     strata_handles,
 )
 from capture_cp.tasks.shelf.rendered import renderer_for
@@ -78,16 +77,16 @@ class ShelfStoryboard(Storyboard):
         self.room.set_axis_off()
 
     def legend(self) -> list[Any]:
-        marks = ["particles"] * (self.cap is not None) + ["now", "after the step"]
-        return [*(strata_handles(self.task.strata.names) if self.cap is not None else []), *mark_handles(marks)]
+        return [*(strata_handles(self.task.strata.names) if self.cap is not None else []), *mark_handles(self.marks())]
 
     def _lay_legend(self) -> None:
-        """Draw the legend again, more tightly: it has many entries in one line."""
+        """Lay the legend out anew, closer: it has many entries."""
         figure, handles = self.figure.figure, self.legend()
         for legend in list(figure.legends):
             legend.remove()
         close = {"handletextpad": 0.1, "columnspacing": 1.0, "fontsize": 10}
-        figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, **close)
+        columns = -(-len(handles) // 2) if len(handles) > 6 else len(handles)
+        figure.legend(handles=handles, loc="lower center", ncols=columns, frameon=False, **close)
 
     # -- moving parts -------------------------------------------------------------------------------------------------
 
@@ -111,11 +110,14 @@ class ShelfStoryboard(Storyboard):
             draw_arm(axis, self.drawing.arm, self.episode.states[step, :7], view, PALE_ARM)
             for m, points in self.cloud.parts() if self.cloud is not None else ():
                 draw_points(axis, view.flat(points), colour_of(m), 6)
-            draw_particles(axis, view.flat(self._particles(step)), 8)
-            axis.plot(*view.flat(self.jars[: step + 1]).T, color="#333333", lw=1.2, zorder=4.6)
-            axis.plot(*view.flat(self.jars[step]), "D", color="white", mec="black", ms=5, zorder=6)
+            particles, now = view.flat(self._particles(step)), view.flat(self.jars[step])
+            axis.plot(*view.flat(self.jars[: step + 1]).T, color=PATH_COLOUR, lw=1.2, zorder=4.6)
+            if len(particles):
+                mark(axis, PARTICLES, particles)
+                draw_action(axis, now, particles, zorder=5.5)
+            mark(axis, START, now, 0.8, zorder=6)
             if going:
-                axis.plot(*view.flat(self.jars[step + 1]), "X", color="white", mec="black", ms=8, zorder=7)
+                mark(axis, self.outcome(step), view.flat(self.jars[step + 1]), zorder=7)
         told = verdict(self.episode, step) if self.cloud is not None else ""
         self.views[SIDE].set_title(f"{SIDE.name}: {told}" if told else SIDE.name, fontsize=10)
         self.views[TOP].set_title(TOP.name, fontsize=10)

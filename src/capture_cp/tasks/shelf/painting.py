@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from capture_cp.base.checks import Floats
-from capture_cp.report.canvas import Picture, rgb
+from capture_cp.report.canvas import Picture, arrow, mark_pixels, rgb, stamp
+from capture_cp.spaces.marks import ACTION, Mark
 from capture_cp.tasks.scene import GOAL
 from capture_cp.tasks.shelf.shelves import Shelf
 from capture_cp.tasks.shelf.views import GLASS_COLOUR, WOOD_COLOUR, View, faces, glass_capsules
@@ -63,13 +64,15 @@ class Flat:
 
     def dots(self, points: Floats, colour: str, radius: int) -> None:
         """Round dots at points (n, 3) of the world."""
-        reach = np.arange(-radius, radius + 1)
-        rows, columns = np.meshgrid(reach, reach, indexing="ij")
-        round_ = rows**2 + columns**2 <= radius**2 + radius / 2
-        spots = np.rint(self.pixel(points)).astype(np.int64)[:, None] + np.stack([rows[round_], columns[round_]], axis=1)
-        spots = spots.reshape(-1, 2)
-        seen = spots[((spots >= 0) & (spots < self.picture.shape[:2])).all(axis=1)]
-        self.picture[seen[:, 0], seen[:, 1]] = rgb(colour)
+        stamp(self.picture, self.pixel(points), "o", colour, radius)
+
+    def mark(self, points: Floats, look: Mark, radius: int = 5) -> None:
+        """Mark points (n, 3) of the world."""
+        mark_pixels(self.picture, self.pixel(points), look, radius)
+
+    def action(self, start: Floats, points: Floats) -> None:
+        """An arrow from a point (3,) to the mean of points (n, 3)."""
+        arrow(self.picture, self.pixel(start[None])[0], self.pixel(points).mean(axis=0), ACTION.colour)
 
     def _box(self, low: Floats, high: Floats, colour: str, opacity: float) -> None:
         rows, _ = self.picture.shape[:2]

@@ -10,9 +10,10 @@ import numpy as np
 from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
 from capture_cp.report.canvas import Picture, beside, rgb
+from capture_cp.spaces.marks import OUTSIDE, START
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, colour_of
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.tasks.scene import GOAL, PARTICLE, ROBOT, TRAIL, PlanStep, Scene, Slider, Snapshot
+from capture_cp.tasks.scene import GOAL, PARTICLE, TRAIL, PlanStep, Scene, Slider, Snapshot
 from capture_cp.tasks.shelf.painting import Flat, as_high, stacked
 from capture_cp.tasks.shelf.task import ShelfTask
 from capture_cp.tasks.shelf.views import (
@@ -88,7 +89,12 @@ class ShelfScene(Scene):
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        things = (("infeasible", INFEASIBLE_COLOUR), ("glass", GLASS_COLOUR), ("jar", JAR_COLOUR), ("goal", GOAL))
+        things = (
+            ("infeasible, in a region", INFEASIBLE_COLOUR),
+            ("glass", GLASS_COLOUR),
+            ("jar", JAR_COLOUR),
+            ("goal", GOAL),
+        )
         return (*zip(self.task.strata.names, STRATA_COLOURS), *things)
 
     @property
@@ -164,7 +170,7 @@ class ShelfScene(Scene):
         self.point_cloud("region", points * UNIT, paint, 0.005 * UNIT)
         particles = self._jars(np.concatenate([step.cloud for step in steps])) if steps else np.empty((0, 3))
         self.point_cloud("particles", particles * UNIT, PARTICLE, 0.006 * UNIT)
-        self.point_cloud("trail", self._jars(snapshot.trail[:, :7]) * UNIT, TRAIL, 0.008 * UNIT)
+        self.point_cloud("trail", self._jars(snapshot.trail[:, :7]) * UNIT, snapshot.trail_paint, 0.008 * UNIT)
 
     def _jars(self, Y: Floats) -> Floats:
         """Centres (n, 3) of the jar at configurations Y (n, 7)."""
@@ -218,12 +224,15 @@ class ShelfScene(Scene):
             if step.region is not None:
                 for m, points in self._cloud(step, MEMBERS if h == 0 else LATER).parts():
                     flat.dots(points, colour_of(m), 1)
-        flat.dots(self._jars(snapshot.trail[:, :7]), TRAIL, 2)
+        trail, here = self._jars(snapshot.trail[:, :7]), self._jars(snapshot.state[None, :7])
+        flat.dots(trail, TRAIL, 2)
+        if snapshot.missed.any():
+            flat.mark(trail[snapshot.missed], OUTSIDE, 4)
         for step in reversed(steps):
             flat.dots(self._jars(step.cloud), PARTICLE, 1)
-        here = self._jars(snapshot.state[None, :7])
-        flat.dots(here, PARTICLE, 5)
-        flat.dots(here, ROBOT, 3)
+        if steps:
+            flat.action(here[0], self._jars(steps[0].cloud))
+        flat.mark(here, START)
         return flat.picture
 
 
