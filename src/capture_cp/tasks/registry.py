@@ -29,7 +29,7 @@ TASK_COMMANDS: dict[str, tuple[str, str, str]] = {
     "simulator": (
         "peg",
         "capture_cp.tasks.peg.simulator_study:SimulatorStudy",
-        "Measure the accuracy of the peg\'s simulator.",
+        "Measure the accuracy of the peg's simulator.",
     ),
 }
 

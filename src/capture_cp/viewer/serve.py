@@ -58,8 +58,9 @@ def serve(settings: Served, console: Console) -> None:
 
 def open_page(settings: Served, console: Console) -> Any:
     """A page that is being served; `stop()` ends it."""
-    viser = _viser()
-    make = settings.prepared()  # errors in the settings are raised before a port is taken
+    with stage("preparing the page"):
+        viser = _viser()
+        make = settings.prepared()  # errors in the settings are raised before a port is taken
     port = free_port(settings.host, settings.port)
     if port != settings.port:
         console.print(f"Port {settings.port} is taken; the page uses {port}.", highlight=False)
@@ -70,10 +71,7 @@ def open_page(settings: Served, console: Console) -> Any:
         def request_share_url(self, verbose: bool = True) -> None:
             return None
 
-    with (
-        redirect_stdout(io.StringIO()),
-        guarded(settings.host),
-    ):  # without viser's banner: we print the address
+    with redirect_stdout(io.StringIO()), guarded(settings.host):  # without viser's banner: we print the address
         server = LocalServer(settings.host, port, label=settings.label, verbose=False)
     if not holds(loopback(settings.host), server.get_port()):
         server.stop()
