@@ -69,7 +69,7 @@ def test_a_table_answers_as_thresholds_do(cap, world):
 def test_a_partition_refuses_what_it_does_not_know(cap, world):
     groups = cap.partition_.groups
     for m in (np.full(2, 3), np.full(2, -1), np.zeros(3, int)):
-        with pytest.raises(CaptureError, match="not all from 0 to 2; give one for each of 2 inputs"):
+        with pytest.raises(CaptureError, match="not all from 0 to 2; pass one stratum for each of 2 inputs"):
             groups(world.X[:2], m)
     with pytest.raises(CaptureError, match=r"inputs have shape \(2, 3\); expected \(n, 4\)"):
         groups(world.X[:2, :3], np.zeros(2, int))
@@ -82,5 +82,5 @@ def test_strata_are_not_replaced_after_fitting(box, world):
     cap = Capture(box, box.strata, groups=Tree(min_leaf=60), n_particles=8).fit(world.X, world.Y)
     cap.strata = FunctionStrata(lambda Y: np.full(len(Y), 9), [f"s{i}" for i in range(10)])
     for ask in (lambda: cap.contains(world.X, world.Y), lambda: cap.region(world.X[0]), lambda: cap.thresholds(world.X)):
-        with pytest.raises(CaptureError, match=r"the strata are 10 \(s0, s1, .* was fitted with 3; .* fit again"):
+        with pytest.raises(CaptureError, match=r"there are 10 strata \(s0, s1, .* was fitted with 3; .* fit again"):
             ask()

@@ -207,7 +207,7 @@ def test_a_region_can_be_drawn(fitted, fresh, name):
         assert (f"{stratum} ({len(cells):,} cells)" in labels) == (len(cells) > 0)
     pyplot.close("all")
     for axes in ((0, 0), (0, 2), (-1, 0)):
-        with pytest.raises(CaptureError, match="expected two different axes of the 2"):
+        with pytest.raises(CaptureError, match="expected two different axes from 0 to 1"):
             region.plot(axes=axes)
 
 

@@ -54,9 +54,9 @@ def test_three_axes_are_drawn_in_space():
     ax = region.plot(axes=(0, 1, 2), n=50, start=(1.0, 1.0, 1.0), outcome=(0.0, 0.0, 0.0))
     assert ax.name == "3d"
     assert region.plot(ax, n=50) is ax  # three axes, since there are three
-    with pytest.raises(CaptureError, match="expected three different axes of the 3"):
+    with pytest.raises(CaptureError, match="expected three different axes from 0 to 2"):
         region.plot(axes=(0, 1, 1))
-    with pytest.raises(CaptureError, match="expected two different axes of the 3"):
+    with pytest.raises(CaptureError, match="expected two different axes from 0 to 2"):
         region.plot(axes=(0, 1, 2, 0))
 
 
@@ -125,11 +125,11 @@ def test_thin_strata_are_seen():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"names": ["a"]}, "1 names are given; expected one for each"),
+        ({"names": ["a"]}, "got 1 names; expected one for each"),
         ({"start": (0.0,)}, "start has shape"),
         ({"outcome": (0.0, np.nan)}, "outcome has 1 NaN"),
         ({"n": 0}, "n is 0"),
-        ({"axes": (0, 5)}, "expected two different axes of the 2"),
+        ({"axes": (0, 5)}, "expected two different axes from 0 to 1"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(settings, told):

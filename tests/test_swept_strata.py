@@ -203,7 +203,7 @@ EGG = (
     ("make", "sentence"),
     [
         (lambda: SweptStrata(arm_scene(), PAIRS, spacing=0), "spacing is 0; expected a positive number"),
-        (lambda: SweptStrata(scene("box", "box"), [("a", "b")], spacing=1e-4), "spheres, more than 4,096; take a larger"),
+        (lambda: SweptStrata(scene("box", "box"), [("a", "b")], spacing=1e-4), "spheres, more than 4,096; use a larger"),
         (lambda: SweptStrata(EGG, [("a", "floor")]), "geom a is not a sphere"),
         (lambda: SweptStrata(arm_scene(), PAIRS, spheres=[[0, 0, 0, 1]]), "expected a dictionary from names"),
         (lambda: SweptStrata(arm_scene(), PAIRS, spheres={"hand": [[0, 0, 0, 1]]}), "expected a dictionary from names"),

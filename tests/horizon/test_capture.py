@@ -207,7 +207,7 @@ def test_some_steps_are_those_of_all_steps(box, calibration, test):
     assert some.partition_.roots.shape == (2 * 3,)
     assert some.contains(test, 0.1, True).all(axis=1).mean() >= 0.8
     assert some.coverage(test, volumes=False)[3].all.n == len(test)
-    with pytest.raises(CaptureError, match="step 2 was not calibrated"):
+    with pytest.raises(CaptureError, match="step 2 is not calibrated"):
         some.coverage(test, volumes=False)[2]
 
 

@@ -124,7 +124,7 @@ def check_axes(axes: Sequence[int], dims: int, wanted: int) -> None:
     """Raise an error unless `axes` are `wanted` different axes of the configuration."""
     if len(axes) != wanted or len(set(axes)) != wanted or not all(0 <= axis < dims for axis in axes):
         number = {1: "one axis", 2: "two different axes", 3: "three different axes"}[wanted]
-        raise CaptureError(f"axes are {tuple(axes)}; expected {number} of the configuration's {dims}.")
+        raise CaptureError(f"axes are {tuple(axes)}; expected {number} from 0 to {dims - 1}.")
 
 
 def _check_axes(axes: Sequence[int], dims: int) -> None:
