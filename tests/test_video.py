@@ -247,7 +247,7 @@ def test_speeds_without_meaning_are_refused(capsys, run, speed):
         ({"task": "peg", "options": {}, "map": "planar", "method": "capture"}, "not of the peg: its states are"),
         ({"task": "pegs", "options": {}, "map": "planar"}, "unknown task of the episode, 'pegs'"),
         ({"task": "os:system", "options": {}, "map": "planar"}, "unknown task of the episode, 'os:system'"),
-        ({"task": "marble", "options": {"model_gain": "fast"}, "map": "center"}, "among the options of marble"),
+        ({"task": "marble", "options": {"model_gain": "fast"}, "map": "center"}, "which is not a valid option of marble"),
     ],
 )
 def test_episodes_of_something_else_are_refused(info, sentence):
