@@ -21,12 +21,12 @@ from figures.methods import methods_pictures, neighbour_picture, rod_picture
 from figures.monitor import monitor_picture
 from figures.overview import overview_picture
 from figures.own_page import own_page_picture
-from figures.rooms import rooms_picture
+from figures.packages import packages_picture
 from figures.shelf import shelf_film
 from figures.speed import speed_picture
 
 PICTURES = {
-    "rooms": rooms_picture,
+    "packages": packages_picture,
     "overview": overview_picture,
     "region": region_picture,
     "idea": idea_picture,

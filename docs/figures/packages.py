@@ -6,12 +6,12 @@ import tomllib
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-IMAGE = Path(__file__).parents[1] / "images" / "rooms.svg"
+IMAGE = Path(__file__).parents[1] / "images" / "packages.svg"
 WIDTH, LEFT, BAND, GAP = 960, 20, 40, 8
 COLOURS = {"people": "#CC79A7", "systems": "#009E73", "method": "#E69F00", "arrays": "#0072B2", "ground": "#999999"}
 
 #: Contents of a layer, by its first package, and the colour of its band.
-SAYS = {
+CONTENTS = {
     "cli": ("the command line: tasks x studies", "people"),
     "viewer": ("the live page, for any task", "people"),
     "logs": ("your log: calibrate, check, size", "people"),
@@ -32,14 +32,14 @@ SAYS = {
 }
 
 
-def rooms_picture() -> None:
+def packages_picture() -> None:
     """Draw one band per layer, as SVG."""
     contract = tomllib.loads(PROJECT.read_text())["tool"]["importlinter"]["contracts"][0]
-    layers = [[room.strip(" ()") for room in layer.split(":")] for layer in contract["layers"]]
+    layers = [[package.strip(" ()") for package in layer.split(":")] for layer in contract["layers"]]
     parts, y = [], 16
-    for rooms in layers:
-        text, kind = SAYS[rooms[0]]
-        lines = [", ".join(rooms[i : i + 6]) for i in range(0, len(rooms), 6)]
+    for packages in layers:
+        text, kind = CONTENTS[packages[0]]
+        lines = [", ".join(packages[i : i + 6]) for i in range(0, len(packages), 6)]
         height = BAND + 20 * (len(lines) - 1)
         parts.append(
             f'<rect x="{LEFT}" y="{y}" width="850" height="{height}" rx="6" fill="{COLOURS[kind]}" fill-opacity="0.16" '
