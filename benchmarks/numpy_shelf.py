@@ -14,13 +14,13 @@ HALVINGS = 30  # bisection steps that find the nearest point on a segment
 _JAR, _FOREARM = PARTS.index("jar"), PARTS.index("forearm")
 
 
-def numpy_shelf_step(states: Floats, told: Floats, params: ShelfParams) -> Floats:
+def numpy_shelf_step(states: Floats, commanded: Floats, params: ShelfParams) -> Floats:
     """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by the uncorrected model."""
     q, after, stopped = states[:, :7], states[:, :7], np.zeros(len(states), dtype=bool)
     for _ in range(PARTS_OF_STEP):
-        after, pushed = _pushed_out(np.clip(after + told / PARTS_OF_STEP, *params.limits), params)
+        after, pushed = _pushed_out(np.clip(after + commanded / PARTS_OF_STEP, *params.limits), params)
         stopped |= pushed
-    return np.hstack([after, RATE * np.where(stopped[:, None], after - q, told)])
+    return np.hstack([after, RATE * np.where(stopped[:, None], after - q, commanded)])
 
 
 def numpy_strata(Y: Floats, params: ShelfParams) -> Ints:

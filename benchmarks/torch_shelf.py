@@ -38,15 +38,15 @@ class TorchShelf:
         self.joints, self.sides = torch.arange(7, device=device), torch.eye(3, dtype=torch.float64, device=device)
         self.hand = torch.tensor([c for c in range(len(PARTS)) if c not in (_JAR, _FOREARM)], device=device)
 
-    def step(self, states: Any, told: Any) -> Any:
+    def step(self, states: Any, commanded: Any) -> Any:
         """Next states (n, 14) of states (n, 14) under noisy actions (n, 7), by the uncorrected model."""
         q = after = states[:, :7]
         stopped = torch.zeros(len(states), dtype=torch.bool, device=states.device)
         for _ in range(PARTS_OF_STEP):
-            wanted = torch.clamp(after + told / PARTS_OF_STEP, self.low, self.high)
+            wanted = torch.clamp(after + commanded / PARTS_OF_STEP, self.low, self.high)
             after, pushed = self._pushed_out(wanted)
             stopped = stopped | pushed
-        return torch.cat([after, RATE * torch.where(stopped[:, None], after - q, told)], dim=1)
+        return torch.cat([after, RATE * torch.where(stopped[:, None], after - q, commanded)], dim=1)
 
     def strata(self, Y: Any) -> Any:
         """Strata of configurations Y (n, 7), -1 where infeasible: (n,)."""
@@ -207,8 +207,8 @@ class TorchShelfRollout:
         for h in range(horizon):
             action = sequences[:, h]
             q = self._thresholds(torch.cat([states.mean(dim=1), action], dim=1))
-            told = action[:, None] + self.params.noise * noise[:, h]
-            states = self.shelf.step(states.flatten(0, 1), told.flatten(0, 1)).reshape(states.shape)
+            commanded = action[:, None] + self.params.noise * noise[:, h]
+            states = self.shelf.step(states.flatten(0, 1), commanded.flatten(0, 1)).reshape(states.shape)
             cloud = states[..., :7]
             stages.append(self._cost(cloud.mean(dim=1), action, self._hazard(cloud, q), h + 1 == horizon))
         return torch.stack(stages, dim=1)

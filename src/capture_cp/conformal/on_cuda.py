@@ -25,7 +25,7 @@ from capture_cp.spaces.strata import GriddedStrata, columns_of
 class OnCuda(Score):
     """A score computed on a GPU, with NumPy arrays as inputs and outputs."""
 
-    def told(self, prediction: Any) -> Regions:
+    def on_device(self, prediction: Any) -> Regions:
         """The regions of a prediction, copied to the GPU."""
         regions = self.regions(prediction)
         assert regions is not None
@@ -36,7 +36,7 @@ class OnCuda(Score):
         return np.asarray(squared_limits(q.ravel())).reshape(q.shape)
 
     def score(self, prediction: Any, Y: Floats) -> Floats:
-        return np.asarray(conformal.scores(self.told(prediction), cuda.to_device(Y)).copy_to_host())
+        return np.asarray(conformal.scores(self.on_device(prediction), cuda.to_device(Y)).copy_to_host())
 
     def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
         if len(Y) == 0:
@@ -44,12 +44,12 @@ class OnCuda(Score):
         n, each = len(prediction), len(Y) // len(prediction)
         columns = np.tile(np.arange(each, dtype=np.int32), n)  # every row has its own limit
         limits = cuda.to_device(self.limits(q.reshape(n, each)))
-        inside = conformal.within(self.told(prediction), cuda.to_device(Y), cuda.to_device(columns), limits)
+        inside = conformal.within(self.on_device(prediction), cuda.to_device(Y), cuda.to_device(columns), limits)
         return np.asarray(inside.copy_to_host())
 
     def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
         grid = GridOnCuda(strata)
-        return np.asarray(self.count(prediction, self.told(prediction), q, grid).copy_to_host())
+        return np.asarray(self.count(prediction, self.on_device(prediction), q, grid).copy_to_host())
 
     def count(self, prediction: Any, regions: Regions, q: Floats, grid: GridOnCuda) -> Any:
         """Cells within q (n, M + 1), left on the GPU; `regions` are those of the prediction, on the GPU."""
@@ -70,7 +70,7 @@ class GridOnCuda:
 class NearestOnCuda(OnCuda, NearestParticles):
     """`NearestParticles` with one of the library's metrics."""
 
-    def told(self, prediction: Any) -> Regions:
+    def on_device(self, prediction: Any) -> Regions:
         kernel = self.metric_.kernel(prediction.shape[2])
         assert kernel is not None
         rule, scale = kernel

@@ -122,9 +122,9 @@ def _predicted(rolled: RolledOut, places: Places, rng: np.random.Generator) -> S
             return _summary(rolled.cap.next_points(*places, DRAWS, rng))
         _, prediction = rolled.cap.first_prediction(*places, rng)
     except Exception as error:
-        told = str(error).rstrip(".")
+        cause = str(error).rstrip(".")
         raise CaptureError(
-            f"the step cannot be compared with the calibrated model, which raised {type(error).__name__}: {told}. "
+            f"the step cannot be compared with the calibrated model, which raised {type(error).__name__}: {cause}. "
             "Fix the model, or pass compare_step=False if it is not available."
         ) from error
     spread = np.sqrt(np.diagonal(prediction.cov, axis1=1, axis2=2))

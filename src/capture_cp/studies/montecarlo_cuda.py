@@ -37,7 +37,7 @@ class _Asked:
 
     score: OnCuda
     prediction: Any
-    told: Regions
+    on_device: Regions
     q: Floats  # (n, M + 1)
     limits: Any  # (n, M + 1), as the kernels compare them
     sized: int
@@ -46,8 +46,8 @@ class _Asked:
         """Region cells of the first inputs by stratum, counted on the GPU; None if there are none."""
         if not self.sized:
             return None
-        told = self.told if self.sized == len(self.q) else self.score.told(self.prediction[: self.sized])
-        return self.score.count(self.prediction[: self.sized], told, finite_columns(self.q[: self.sized]), grid)
+        regions = self.on_device if self.sized == len(self.q) else self.score.on_device(self.prediction[: self.sized])
+        return self.score.count(self.prediction[: self.sized], regions, finite_columns(self.q[: self.sized]), grid)
 
 
 class CounterOnCuda:
@@ -94,7 +94,7 @@ class CounterOnCuda:
                 conformal.tally(labels, everything, totals)
             with self.clock("membership"):
                 for regions, held in zip(asked.values(), hits):
-                    conformal.within(regions.told, Y, labels, regions.limits, inside)
+                    conformal.within(regions.on_device, Y, labels, regions.limits, inside)
                     conformal.tally(labels, inside, held)
         with self.clock("volumes"):
             cells = [regions.count(self.grid) for regions in asked.values()]
@@ -106,8 +106,8 @@ class CounterOnCuda:
             score = cap.score_.on("cuda")
             assert isinstance(score, OnCuda)
             q = cap.cell_thresholds(X, self.question.alpha)
-            told, limits = score.told(predicted[name]), cuda.to_device(score.limits(q))
-            asked[name] = _Asked(score, predicted[name], told, q, limits, self.question.sized(first, len(X)))
+            regions, limits = score.on_device(predicted[name]), cuda.to_device(score.limits(q))
+            asked[name] = _Asked(score, predicted[name], regions, q, limits, self.question.sized(first, len(X)))
         return asked
 
     def _collect(self, counted: _Counted) -> dict[str, Counts]:

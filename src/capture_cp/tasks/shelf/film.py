@@ -118,8 +118,8 @@ class ShelfStoryboard(Storyboard):
             mark(axis, START, now, 0.8, zorder=6)
             if going:
                 mark(axis, self.outcome(step), view.flat(self.jars[step + 1]), zorder=7)
-        told = verdict(self.episode, step) if self.cloud is not None else ""
-        self.views[SIDE].set_title(f"{SIDE.name}: {told}" if told else SIDE.name, fontsize=10)
+        result = verdict(self.episode, step) if self.cloud is not None else ""
+        self.views[SIDE].set_title(f"{SIDE.name}: {result}" if result else SIDE.name, fontsize=10)
         self.views[TOP].set_title(TOP.name, fontsize=10)
         m = int(self.task.strata.index(self.episode.states[step : step + 1, :7])[0])
         self.room.set_title("infeasible" if m < 0 else self.task.strata.names[m], fontsize=10)

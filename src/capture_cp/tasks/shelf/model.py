@@ -115,8 +115,8 @@ def step(states, action, noise, params):
 @njit(cache=True, error_model="numpy", inline="always")
 def _way(motion, i, action, sigma, noise, states, load, l):
     """The move of joint i of particle l without obstacles."""
-    told = action[i] + sigma * noise[i, l]
-    return motion[i, 0] * told + motion[i, 1] * states[7 + i, l] + motion[i, 2] * load[i]
+    commanded = action[i] + sigma * noise[i, l]
+    return motion[i, 0] * commanded + motion[i, 1] * states[7 + i, l] + motion[i, 2] * load[i]
 
 
 @njit(cache=True, error_model="numpy", inline="always")

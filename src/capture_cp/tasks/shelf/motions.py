@@ -61,10 +61,10 @@ def _motions(task: ShelfTask, n: int, rng: np.random.Generator) -> Floats:
     for step in range(WARM_UP + 1):
         fresh = _random(task, n, rng)
         actions = np.where((rng.random(n) < CHANGING)[:, None], fresh, actions)
-        told = np.where(reaching[:, None], _towards(task, states, to, rng), actions)
-        chosen[steps == step] = told[steps == step]
+        commanded = np.where(reaching[:, None], _towards(task, states, to, rng), actions)
+        chosen[steps == step] = commanded[steps == step]
         on = steps > step
-        states[on] = task.true_step(states[on], told[on], rng)
+        states[on] = task.true_step(states[on], commanded[on], rng)
     return np.hstack([states, chosen])
 
 
