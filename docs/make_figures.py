@@ -18,6 +18,7 @@ from figures.idea import idea_picture, own_data_picture, region_picture
 from figures.methods import methods_pictures, neighbour_picture, rod_picture
 from figures.own_page import own_page_picture
 from figures.rooms import rooms_picture
+from figures.screenshots import demo_report_picture, report_picture, view_marble_picture
 from figures.shelf import shelf_film
 
 PICTURES = {
@@ -38,7 +39,10 @@ PICTURES = {
     "episode": episode_animation,
     "episodes": episodes_picture,
     "shelf": shelf_film,
+    "view-marble": view_marble_picture,
     "view-own": own_page_picture,
+    "report": report_picture,
+    "demo-report": demo_report_picture,
     "horizon": horizon_picture,
     "closed-loop": closed_loop_picture,
     "certificate-dial": dial_picture,
