@@ -25,7 +25,7 @@ from figures.style import DOCS, IMAGES
 SOFTWARE_GL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 QUIET = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 #: Width of all screenshots, and heights of the live page and of reports (pixels).
-WIDTH, LIVE, REPORT, DEMO = 1400, 960, 1160, 1480
+WIDTH, LIVE, REPORT, DEMO = 1400, 960, 1160, 1930
 #: Largest size of a file (bytes).
 LARGEST = 300_000
 #: Executed steps after which the live page is shown.
