@@ -88,8 +88,8 @@ def why_it_differs(practice: int, target: str) -> str:
             f"is inside its region with probability at least {target}. Steps of one run are not independent."
         )
     return (
-        "Calibrated on states and actions that this planner did not choose. Its steps are not exchangeable with them, so the "
-        "percentage can differ from the target."
+        "Calibrated on states and actions that this planner did not choose. Its steps are not exchangeable with them, so "
+        "the percentage can differ from the target."
     )
 
 
