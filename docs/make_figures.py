@@ -22,6 +22,7 @@ from figures.monitor import monitor_picture
 from figures.overview import overview_picture
 from figures.own_page import own_page_picture
 from figures.packages import packages_picture
+from figures.screenshots import demo_report_picture, report_picture, view_marble_picture
 from figures.shelf import shelf_film
 from figures.speed import speed_picture
 
@@ -46,8 +47,11 @@ PICTURES = {
     "episode": episode_animation,
     "episodes": episodes_picture,
     "shelf": shelf_film,
+    "view-marble": view_marble_picture,
     "view-own": own_page_picture,
     "plan": plan_picture,
+    "report": report_picture,
+    "demo-report": demo_report_picture,
     "horizon": horizon_picture,
     "closed-loop": closed_loop_picture,
     "certificate-dial": dial_picture,

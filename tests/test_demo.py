@@ -19,7 +19,7 @@ from capture_cp.tasks.marble import drawing
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.tasks.marble.task import Marble
-from pages import assert_self_contained, needs_browser, shown_by_browser
+from pages import CHROMIUM, assert_self_contained, needs_browser, shown_by_browser
 
 TINY = ["--transitions", "3000", "--episodes", "2", "--samples", "64"]
 
@@ -71,6 +71,21 @@ def test_report_plays_in_a_browser(made, width):
     assert shown.count("<canvas") == 2
     assert "1 of 2" in shown
     assert "outcomes inside their regions" in shown
+
+
+@pytest.mark.browser
+@needs_browser
+@pytest.mark.parametrize("width", [700, 1000])
+def test_tables_fit_the_page(made, width):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra browser)")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto((made / "report.html").as_uri())
+        for part in [page.locator("html"), *page.locator(".wide:has(table)").all()]:
+            inner, outer = part.evaluate("e => [e.scrollWidth, e.clientWidth]")
+            assert inner <= outer
+        browser.close()
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])

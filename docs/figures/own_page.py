@@ -1,4 +1,4 @@
-"""A picture of the live page of a log, as shown by Chromium (needs playwright and Chromium)."""
+"""A screenshot of the page of a user's calibration, as Chromium shows it (needs playwright and Chromium)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pushes(runs: int, length: int, seed: int) -> Transitions:
 
 
 def own_page_picture() -> None:
-    """Calibrate, open the page of a new log, go to a step, and save a screenshot."""
+    """Calibrate, open the page of a new log, go to a step, and save what the browser shows."""
     from playwright.sync_api import sync_playwright
 
     before = Path.cwd()

@@ -233,7 +233,7 @@ def test_live_planning_starts_pauses_steps_and_resets(visit, served):
     steps = served.session.frame().steps
     click(page, "Step")
     wait_until(lambda: served.session.frame().steps != steps, "one step is taken, or the next episode begun")
-    says(page, "Counts so far")
+    says(page, "Steps inside their region so far")
     click(page, "Reset")
     wait_until(lambda: served.session.mode == "by hand", "it is reset")
 

@@ -131,7 +131,8 @@ class Film:
         self.panels.set_up(self.near, close=True)
         self.coverage = CoveragePanel(coverage, replay, robot.alpha)
         handles = legend_handles(robot, logged=True)
-        columns = min(COLUMNS, len(handles))
+        rows = -(-len(handles) // COLUMNS)
+        columns = -(-len(handles) // rows)
         self.figure.figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
         self.figure.freeze()
 

@@ -85,7 +85,8 @@ def draw_action(axis: Any, start: Floats, particles: Floats, zorder: float = 4.5
         axis.quiver(*tail, *(head - tail), color=ACTION.colour, lw=1.3, arrow_length_ratio=0.12)
     else:
         look = {"arrowstyle": "-|>", "color": ACTION.colour, "lw": 1.3, "shrinkA": 3, "shrinkB": 0, "mutation_scale": 11}
-        axis.annotate("", tuple(head), tuple(tail), arrowprops=look, zorder=zorder)
+        drawn = axis.annotate("", tuple(head), tuple(tail), arrowprops=look, zorder=zorder)
+        drawn.arrow_patch.set_clip_box(axis.bbox)
 
 
 def mark_handles(looks: Iterable[Mark]) -> list[Any]:

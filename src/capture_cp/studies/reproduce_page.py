@@ -53,4 +53,10 @@ def _tables(part: Part, rows: list[dict[str, Any]]) -> list[PageTable]:
 
 
 def _words(size: Any) -> str:
-    return ", ".join(f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in size.items())
+    return ", ".join(f"{key} {_word(value)}" for key, value in size.items())
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_word, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -34,6 +34,8 @@ PIXELS, ENLARGED, COARSE = 460, 156, 3
 TRAIL, PARTICLE, GOAL = PATH_COLOUR, PARTICLES.colour, GOAL_MARK.colour
 #: Positions of a slider, and random inputs that give the range of the other entries of a state.
 POSITIONS, INPUTS = 200, 1000
+#: The meaning of strong and pale colours.
+REGION_KEY = "Strong colours: region. Pale: strata."
 #: Length of the longer side of the flat space, in the unit of cameras and gizmos.
 SIDE = 1.2
 
@@ -108,6 +110,8 @@ class Scene:
 
     #: Whether every step of a plan has a region, or only the first.
     regions_along = True
+    #: How pictures show regions, for the legend.
+    key = REGION_KEY
     #: The two axes of the configuration in pictures.
     shown: tuple[int, int] = (0, 1)
     #: Smallest height of the enlarged picture, in cells of the grid, or without a grid in small lengths of the task.

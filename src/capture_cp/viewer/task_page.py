@@ -57,7 +57,8 @@ class TaskPage(Page):
         panel = gui.add_panel()
         with panel.add_tab("Configuration space"):
             self._image = gui.add_image(np.full((8, 8, 3), 255, np.uint8), label="", format="jpeg", jpeg_quality=92)
-            gui.add_html(legend(self.session.scene.legend, self.session.scene.marks))
+            scene = self.session.scene
+            gui.add_html(legend(scene.legend, scene.marks, scene.key))
             self._enlarged = gui.add_image(
                 np.full((8, 8, 3), 255, np.uint8), label="Close-up of the next step", format="jpeg", jpeg_quality=92
             )

@@ -10,6 +10,7 @@ from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.planning.episode import TIMED_OUT
 from capture_cp.spaces.marks import Mark, mark_signs
+from capture_cp.tasks.scene import REGION_KEY
 from capture_cp.viewer.live import Frame, Tally
 
 #: Colours and marks are made for a light ground, so legends have one on a dark page too.
@@ -87,20 +88,19 @@ def why_it_differs(practice: int, target: str) -> str:
             f"is inside its region with probability at least {target}. Steps of one run are not independent."
         )
     return (
-        "Calibrated on random states and actions. The planner chooses others: its steps are not exchangeable with the "
-        "calibration's, so the percentage can differ from the target."
+        "Calibrated on states and actions that this planner did not choose. Its steps are not exchangeable with them, so "
+        "the percentage can differ from the target."
     )
 
 
-def legend(parts: Sequence[tuple[str, str]], marks: Iterable[Mark] = ()) -> str:
-    """Names next to squares of their colours, and marks: HTML."""
+def legend(parts: Sequence[tuple[str, str]], marks: Iterable[Mark] = (), key: str = REGION_KEY) -> str:
+    """Names next to squares of their colours, and marks, after a sentence `key`: HTML."""
     square = "display:inline-block;width:0.8em;height:0.8em;margin:0 0.3em 0 0;border:1px solid #888"
     swatches = "".join(
         f'<span style="white-space:nowrap;margin-right:1em"><span style="{square};background:{colour}"></span>{name}</span> '
         for name, colour in parts
     )
-    key = "<div>Strong colours: region. Pale: strata.</div>"
-    return f'<div style="{CARD}">{key}<div>{swatches}</div>{mark_signs(marks)}</div>'
+    return f'<div style="{CARD}"><div>{key}</div><div>{swatches}</div>{mark_signs(marks)}</div>'
 
 
 def _coverage(tally: Tally) -> list[str]:

@@ -19,7 +19,6 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.drawing import (
     PATH_STYLES,
     REGION_MARKS,
-    SMALL,
     Drawing,
     draw_start,
     method_panels,
@@ -43,6 +42,7 @@ STYLES = {"success": PATH_STYLES["success"], TIMED_OUT: PATH_STYLES["fell"]}
 ANGLES = (-30, -15, 0, 15, 30)  # degrees
 OUTCOMES, STARTS = 100, 50
 NEAR_SLICE = 1.0  # degrees
+TINY = 0.5  # size of the marks of many outcomes
 #: Opacity of the strata behind a region, and of its cells.
 FEASIBLE_SHADE, REGION_SHADE = 0.15, 0.85
 VIEW = 6.0  # mm around the visible part of a region
@@ -144,6 +144,7 @@ class PegDrawing(Drawing):
             self._mark_contacts(axis, pose, np.asarray(strata.features)[m] > 0, REGIME_COLOURS[regime])
             axis.set(xlim=(-27, 27), ylim=(-25, 58))
             axis.set_title(f"{regime}\n{strata.names[m]}", fontsize=9)
+        _regime_legend(figure, [], [])
         figure.savefig(file, dpi=130)
         plt.close(figure)
 
@@ -160,6 +161,7 @@ class PegDrawing(Drawing):
             self.draw_peg(axis, pose, facecolor=to_rgba(colour, 0.08), edgecolor=colour, linewidth=0.9)
             axis.plot(*(pose[:2] * MM), ".", color=colour, markersize=4)
         axis.set(xlim=(-46, 46), ylim=(-25, 76), xlabel="x (mm)", ylabel="z (mm)", title=f"{n} feasible Halton starts")
+        _regime_legend(figure, [], [])
         figure.savefig(file, dpi=130)
         plt.close(figure)
 
@@ -227,7 +229,7 @@ class PegDrawing(Drawing):
         x, z = after[:, :2].T * MM
         faint = {"color": "white", "markeredgecolor": "black", "markeredgewidth": 0.3, "markersize": 4, "alpha": 0.7}
         axis.plot(x[~near], z[~near], ".", **faint)
-        mark_outcomes(axis, after[near, :2] * MM, region.contains(after[near]), SMALL)
+        mark_outcomes(axis, after[near, :2] * MM, region.contains(after[near]), TINY)
 
     # -- the planning study -------------------------------------------------------------------------------------------
 
@@ -270,7 +272,11 @@ class PegDrawing(Drawing):
             self.draw_peg(axis, self.task.strata.goal, facecolor="none", edgecolor=GOAL_COLOUR, linestyle="--")
             axis.set(title=f"h = {h}", xlabel="x (mm)", xlim=(-42, 42), ylim=(-26, 72))
         panels[0].set_ylabel("z (mm)")
-        figure.suptitle(f"{name}: the peg now (filled), its {study.particles} particles along the plan, the goal (dashed)")
+        figure.suptitle(f"{name}: {study.particles} particles, h steps along the plan")
+        looks = {"peg now": (PEG_COLOUR, "black", "-"), "particles": ("none", PARTICLE_COLOUR, "-")}
+        looks["goal"] = "none", GOAL_COLOUR, "--"
+        handles = [pyplot().Rectangle((0, 0), 1, 1, fc=fc, ec=ec, ls=ls, label=text) for text, (fc, ec, ls) in looks.items()]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
         figure.savefig(file, dpi=130)
         pyplot().close(figure)
 

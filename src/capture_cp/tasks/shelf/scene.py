@@ -48,6 +48,7 @@ class ShelfScene(Scene):
     """The shelf, the arm and the jar."""
 
     task: ShelfTask
+    key = "Coloured dots: places of the jar in the regions, by stratum."
     drag_axes = (True, True, True)
 
     def __init__(self, task: Task) -> None:

@@ -1,0 +1,81 @@
+"""The marks of figures, videos and pages: one look each, starts that stay in their panel, pages on a dark ground."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from capture_cp.report.canvas import arrow, mark_pixels, rgb
+from capture_cp.report.html import TEMPLATES
+from capture_cp.spaces.marks import (
+    ACTION,
+    INSIDE,
+    OUTCOME,
+    OUTSIDE,
+    PARTICLES,
+    START,
+    mark_handles,
+    mark_signs,
+    outcome_look,
+)
+from capture_cp.tasks.drawing import draw_start, with_start
+
+MARKS = (PARTICLES, START, ACTION, INSIDE, OUTSIDE)
+
+
+@pytest.fixture
+def axis():
+    figure = pytest.importorskip("matplotlib.figure")
+    return figure.Figure().add_subplot()
+
+
+def test_no_two_marks_look_alike():
+    assert len({(look.shape, look.colour) for look in (*MARKS, OUTCOME)}) == 6
+    assert len({look.name for look in (*MARKS, OUTCOME)}) == 6
+    assert [outcome_look(inside) for inside in (True, False, None)] == [INSIDE, OUTSIDE, OUTCOME]
+
+
+def test_legends_name_every_mark():
+    pytest.importorskip("matplotlib")
+    assert [handle.get_label() for handle in mark_handles(MARKS)] == [look.name for look in MARKS]
+    assert all(look.name in mark_signs(MARKS) and look.sign in mark_signs(MARKS) for look in MARKS)
+
+
+def test_a_window_grows_for_a_near_start_only():
+    window = (0.0, 1.0), (0.0, 1.0)
+    near, far = (with_start(window, np.array(start)) for start in ((1.2, 0.5), (5.0, 0.5)))
+    assert near[0][1] > 1.2
+    assert far == window
+
+
+@pytest.mark.parametrize(
+    ("start", "shown"), [((0.5, 0.25), (0.5, 0.25)), ((-1.0, 0.5), (0.0, 0.5)), ((0.5, 3.0), (0.5, 1.0))]
+)
+def test_a_start_outside_the_window_is_on_its_border(axis, start, shown):
+    draw_start(axis, np.array(start), np.full((4, 2), 0.5), ((0.0, 1.0), (0.0, 1.0)))
+    (line,) = axis.lines
+    np.testing.assert_allclose([line.get_xdata()[0], line.get_ydata()[0]], shown)
+
+
+@pytest.mark.parametrize("look", [PARTICLES, START, INSIDE, OUTSIDE])
+def test_marks_on_pixels_have_their_colours_and_stay_in_the_picture(look):
+    picture = np.full((40, 40, 3), 128, np.uint8)
+    mark_pixels(picture, np.array([[20.0, 20.0], [0.0, 39.0], [-50.0, 7.0]]), look, 5)
+    assert (picture[20, 20] == rgb(look.colour)).all()
+    assert (picture[:3, -3:] != 128).any()
+
+
+def test_an_arrow_is_drawn_unless_its_ends_almost_coincide():
+    picture = np.full((40, 40, 3), 255, np.uint8)
+    arrow(picture, np.array([5.0, 5.0]), np.array([7.0, 5.0]), ACTION.colour)
+    assert (picture == 255).all()
+    arrow(picture, np.array([5.0, 5.0]), np.array([30.0, 30.0]), ACTION.colour)
+    assert (picture[17, 17] == rgb(ACTION.colour)).all()
+
+
+def test_pages_have_a_dark_ground_and_figures_keep_a_light_one():
+    style = (TEMPLATES / "style.css").read_text()
+    dark = style[style.index("prefers-color-scheme: dark") :]
+    assert "figure img, .boards canvas { background: #ffffff" in dark
+    named = {line.split(":")[0].strip() for line in style.split("}")[0].split(";") if line.strip().startswith("--")}
+    assert all(f"{name}:" in dark.split("}")[0] for name in named)
