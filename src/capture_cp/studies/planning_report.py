@@ -68,9 +68,9 @@ def mean_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def on_policy_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """How often regions held in closed loop, by method and regime, all places together."""
+    """Coverage of the regions in closed loop, by method and regime, over all places."""
     caption = (
-        "Executed transitions inside their first-step region, per cent. No guarantee applies: the planner chooses the\n"
+        "Executed transitions inside their first-step region, %. No guarantee applies: the planner chooses the\n"
         "states, which are not those of the calibration."
     )
     table = Table(title="In closed loop", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
