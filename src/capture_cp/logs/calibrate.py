@@ -15,6 +15,7 @@ from rich.console import Console
 from capture_cp.base.arrays import digest_of_chunks
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
+from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.log_fit import coverage_of_log, fit_log
 from capture_cp.capture.methods import METHODS, method
@@ -259,7 +260,8 @@ class Calibrate:
             console.print(f"No report: {trouble}", markup=False)
             return
         groups = self._group_rows(cap, coverage)
-        write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
+        with stage("writing the report"):
+            write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
 
     def _check_settings(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError
+from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.data.log_part import joined
 from capture_cp.data.logged import LoggedTransitions
@@ -53,9 +54,13 @@ def remembered(
 
 def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
     """The log, in memory if it is small, so that it is read once, otherwise on disk; prints notes about skipped data."""
-    for note in log.notes():
+    with stage("reading the log"):
+        notes = list(log.notes())
+        small = len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY
+        found = log.read() if small else log
+    for note in notes:
         console.print(f"note: {note}", highlight=False, markup=False)
-    return log.read() if len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY else log
+    return found
 
 
 def after(next: Sequence[str], following: Sequence[str]) -> dict[str, Any]:

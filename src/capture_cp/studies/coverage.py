@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, whole_number
-from capture_cp.base.progress import advancing, progress_bar
+from capture_cp.base.progress import advancing, progress_bar, stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
 from capture_cp.capture.region_draws import has_grid
@@ -111,8 +111,9 @@ class CoverageStudy(Study):
         if self.json is not None:
             write_rows(self.json, self.rows(found, tasks), self)
         if self.figures is not None:
-            caps |= {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
-            files = drawing_of(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
+            with stage("drawing figures"):
+                caps |= {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
+                files = drawing_of(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
             console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def checked_places(self) -> dict[str, Task]:

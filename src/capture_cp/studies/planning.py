@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, Floats, whole_number
-from capture_cp.base.progress import advancing, progress_bar
+from capture_cp.base.progress import advancing, progress_bar, stage
 from capture_cp.capture.methods import METHODS
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.conformal.groups import Tree
@@ -103,7 +103,8 @@ class PlanningStudy(Study):
         if self.json is not None:
             write_rows(self.json, rows, self)
         if self.figures is not None:
-            files = drawing_of(tasks).planning_figures(self, tasks, results, output_folder(self.figures))
+            with stage("drawing figures"):
+                files = drawing_of(tasks).planning_figures(self, tasks, results, output_folder(self.figures))
             console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def tasks(self) -> dict[str, Task]:

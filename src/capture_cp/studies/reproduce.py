@@ -22,6 +22,7 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, known_name, whole_number
 from capture_cp.base.files import check_writable, write_json
+from capture_cp.base.progress import stage
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import output_folder
 from capture_cp.studies.coverage import CoverageStudy
@@ -227,7 +228,7 @@ class Reproduction:
         if self.pictures:
             from capture_cp.studies.reproduce_page import write_index
 
-            with TemporaryDirectory() as scratch:
+            with TemporaryDirectory() as scratch, stage("writing the index page", everywhere=False):
                 write_index(self, Path(scratch))
 
 
