@@ -138,7 +138,7 @@ def test_python_is_answered_in_python(here, capsys):
 
 
 def test_whether_the_model_knows_its_training_is_reported(here, capsys):
-    note = "has no method trained_on(X, Y), so it cannot be asked what it was trained on"
+    note = "has no method trained_on(X, Y), so its training data is unknown"
     assert f"robot_words:model {note}" in said(capsys, *CALIBRATE, "--model", "robot_words:model")
     assert note not in said(capsys, *CALIBRATE, "--model", "robot_words:unseen")
     assert note not in said(capsys, *CALIBRATE)  # trained on a part of its own

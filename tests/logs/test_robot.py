@@ -135,7 +135,7 @@ def test_warnings_are_told_and_kept(here, capsys):
     write_transitions("odd.csv", Transitions.from_arrays(log.state, log.action, after, *names).rows(twice))
     told = " ".join(said(capsys, "calibrate", "odd.csv", *COLUMNS, "--alpha", "0.0005", "--json", "rows.json").split())
     assert "mixed units? Of the next configuration, next_x spreads by 0.3" in told
-    assert "transitions to check on are also among those to calibrate on" in told
+    assert "transitions to check on are exact duplicates of those to calibrate on" in told
     assert "too few calibration points for alpha = 0.0005" in told
     content = json.loads((here / "rows.json").read_text())
     assert len(content["warnings"]) >= 3
@@ -163,7 +163,7 @@ def test_warnings_are_told_and_kept(here, capsys):
         (("--strata", "pusher:broken_strata"), "failed with RuntimeError: no map loaded"),
         (("--method", "captur"), "Did you mean 'capture'?"),
         (("--method", "particles"), "unknown method 'particles'"),
-        (("--check-share", "0.9"), "leave some of the log to calibrate on"),
+        (("--check-share", "0.9"), "leave part of the log to calibrate on"),
         (("--alpha", "0"), "alpha is 0.0"),
         (("--out", "nowhere/robot.capture"), "cannot write nowhere/robot.capture"),
         (("--episode", "rnu"), "unknown column in pushes.csv 'rnu'"),
