@@ -50,7 +50,7 @@ def test_brackets_in_a_sentence_are_printed_as_they_are(capsys, tmp_path):
 # -- whatever fails -------------------------------------------------------------------------------------------------------
 
 FAILURES = [
-    (OSError(28, "No space left on device", "rows.json"), "the system refuses: No space left on device (rows.json)."),
+    (OSError(28, "No space left on device", "rows.json"), "the operating system reports: No space left on device (rows"),
     (OSError("odd"), "this should not have happened: OSError: odd."),
     (MemoryError(), "not enough memory;"),
     (RecursionError("maximum recursion depth exceeded"), "this should not have happened: RecursionError: maximum"),

@@ -111,7 +111,7 @@ def test_rival_is_the_best_of_the_papers_table(map, rival):
     ("arguments", "sentence"),
     [
         (("--maps", "centre"), "Did you mean 'center'?"),
-        (("--maps", "center", "top-left"), "the demo is about one place; 2 are given: center, top-left."),
+        (("--maps", "center", "top-left"), "the demo runs in one place; 2 are given: center, top-left."),
         (("--rival", "lucka"), "Did you mean 'lucca'?"),
         (("--episodes", "0"), "episodes is 0"),
         (("--samples", "0"), "samples is 0"),

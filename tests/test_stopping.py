@@ -19,7 +19,7 @@ LONG = 300  # seconds after which a command that has not begun, or not ended, ha
 
 
 def stopped(arguments, said, folder, after=0.0, **environment):
-    """What a command prints on stderr that is interrupted, as a terminal does it, `after` seconds after it `said` a thing."""
+    """Lines on stderr of a command that is interrupted, as a terminal does it, `after` seconds after it `said` a thing."""
     files = {name: folder / name for name in ("out", "err")}
     with files["out"].open("w") as out, files["err"].open("w") as err:
         run = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The command line: `capture COMMAND --help` explains each command. What a command does not need is not imported."""
+"""The command line: `capture COMMAND --help` explains each command. Each command imports only what it needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from capture_cp.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, ta
 
 
 class Command(NamedTuple):
-    """What a command runs, `module:class`, and one line about it; `of_task` takes the name of a task first."""
+    """The class that a command runs, as `module:class`, and its summary; with `of_task` its first argument is a task."""
 
     where: str
     summary: str
@@ -93,16 +93,16 @@ HEADINGS = {
     "Your own robot": OWN,
     "See it work": SHOWN,
     "Studies of a task": STUDIES,
-    "Studies that one task brings": {name: COMMANDS[name] for name in TASK_COMMANDS},
+    "Studies of one task only": {name: COMMANDS[name] for name in TASK_COMMANDS},
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command. Whatever fails ends in one sentence and exit status 2; CAPTURE_TRACEBACK=1 shows where."""
+    """Run one command. Any failure ends with one sentence and exit status 2; CAPTURE_TRACEBACK=1 shows the traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal may lack the characters of a table, or of a name
+            stream.reconfigure(errors="replace")  # the terminal's encoding may lack some characters
     if given == ["--version"]:
         from importlib.metadata import version
 
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _stopped(errors)
     except BrokenPipeError:
-        # whoever read our output has gone, and Python would complain about what is left of it
+        # the reader of our output has closed it, and Python would complain about the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(2) from None
     except Exception as error:
@@ -156,7 +156,7 @@ def _tasks() -> str:
     return f"Tasks: {', '.join(task_names())}, or your own with --task module:object."
 
 
-#: What a command runs instead where a file or an option decides: outcomes in place of a task, a certificate in place of a
+#: What a command runs instead, depending on a file or an option: outcomes in place of a task, a certificate in place of a
 #: calibration, an environment in place of a log.
 OUTCOMES = Command("capture_cp.logs.certify:CertifyOutcomes", "Certify a planner from logged outcomes.")
 ROBOT_VIEW = Command("capture_cp.viewer.log_view:LogView", "Open a live page for your own calibration and log.")
@@ -166,15 +166,15 @@ CERTIFICATE = Command("capture_cp.logs.check_certificate:CheckCertificate", "Tes
 
 
 def _command(name: str, given: list[str]) -> Command:
-    """What a command runs; for some their first argument decides."""
+    """What a command runs; for some commands the first argument decides."""
     first = given[0] if given and not given[0].startswith("-") else None
     if name == "certify" and first is not None and first not in task_names():
         if "." not in first and "/" not in first:
-            known_name("task", first, task_names())  # says which there are
+            known_name("task", first, task_names())  # raises an error that lists the tasks
         return OUTCOMES
     if name == "calibrate" and any(word == "--env" or word.startswith("--env=") for word in given):
         if first is not None:
-            raise CaptureError(f"both {first} and --env are given; calibrate on a log or on an environment, not on both.")
+            raise CaptureError(f"both {first} and --env are given; calibrate on a log or on an environment, not both.")
         return ENVIRONMENT
     if name == "check" and first is not None and Path(first).is_file():
         from capture_cp.certificates.certificate import read_certificate
@@ -193,7 +193,7 @@ def _is_own(name: str, first: str) -> bool:
     if not Path(first).is_file():
         return not first.lower().endswith(".npz")
     with Path(first).open("rb") as file:
-        return file.read(2) != b"PK"  # how the archives begin that episodes are
+        return file.read(2) != b"PK"  # episodes are zip archives, which begin like this
 
 
 def _run(name: str, given: list[str], errors: Terminal) -> None:
@@ -293,7 +293,7 @@ def _named_task(given: list[str]) -> tuple[str, list[str]] | None:
 def _parsed(kind: Any, program: str, given: Sequence[str]) -> Any:
     import tyro
 
-    # messages about an optional value need not mention None; who gives that word may
+    # error messages then do not mention None, which is accepted all the same
     config = () if "None" in given else (tyro.conf.DisallowNone,)
     return tyro.cli(kind, prog=program, args=given, config=config)
 
@@ -312,7 +312,7 @@ def _loaded(where: str) -> Any:
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, for someone who has not read the code."""
+    """What went wrong, for readers who do not know the code."""
     if isinstance(error, CaptureError):
         return str(error)
     where = "CAPTURE_TRACEBACK=1 in the environment shows where."
@@ -320,7 +320,7 @@ def _sentence(error: Exception) -> str:
         return f"not enough memory; use a smaller log, or fewer particles or samples. {where}"
     if isinstance(error, OSError) and error.strerror:
         file = "" if error.filename is None else f" ({error.filename})"
-        return f"the system refuses: {error.strerror}{file}. {where}"
+        return f"the operating system reports: {error.strerror}{file}. {where}"
     words = " ".join(f"{type(error).__name__}: {error}".split())
     return f"this should not have happened: {shortened(words, 500)}. {where}"
 

@@ -42,9 +42,9 @@ def test_a_log_of_outcomes_is_certified_and_checked(outcomes, tmp_path, capsys):
     assert Certificate.load(made).setting == "slow"
     assert page.read_text().startswith("<!doctype html>")
     assert capture("check", made, log(tmp_path / "well.csv", {"slow": 0.02})) == 0
-    assert "Nothing speaks against" in capsys.readouterr().out
+    assert "No evidence against" in capsys.readouterr().out
     assert capture("check", made, log(tmp_path / "ill.csv", {"slow": 0.3})) == 1
-    assert "no longer stands" in capsys.readouterr().out
+    assert "no longer holds" in capsys.readouterr().out
 
 
 def test_a_history_remembers_earlier_outcomes(outcomes, tmp_path, capsys):

@@ -178,7 +178,7 @@ def test_duplicates_are_found_in_a_sample_of_a_long_log(here, small_chunks, on_d
     write("log.parquet", twice)
     calibrate("robot.capture")
     said = " ".join(capsys.readouterr().out.split())
-    assert "are also among those to train on, number for number" in said
+    assert "are exact duplicates of those to train on" in said
     assert "about" in said
 
 

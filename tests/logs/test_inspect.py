@@ -52,7 +52,7 @@ def test_a_file_is_not_replaced_unless_it_is_wished(tmp_path, monkeypatch, capsy
     Runs.made(runs=3, steps=5).csv(tmp_path / "log.csv", "run ")
     (tmp_path / "robot.toml").write_text("mine")
     told = refused(capsys, "inspect", "log.csv", "--toml", "robot.toml")
-    assert "robot.toml is there already; choose another name, or replace it with --force" in told
+    assert "robot.toml exists already; choose another name, or overwrite it with --force" in told
     assert (tmp_path / "robot.toml").read_text() == "mine"
     main(["inspect", "log.csv", "--toml", "robot.toml", "--force"])
     assert (tmp_path / "robot.toml").read_text().startswith('data = "log.csv"')

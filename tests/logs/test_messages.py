@@ -122,7 +122,7 @@ def test_the_line_of_the_report_can_be_pasted(here, capsys, own, place):
     write_transitions("new.csv", Box().transitions(300, np.random.default_rng(9)))
     page = html.unescape((here / "a b.html").read_text())
     line = re.search(r"<pre><code>(capture check .*?)</code>", page).group(1)
-    assert "Nothing speaks against the calibration" in said(capsys, *shlex.split(line)[1:])
+    assert "No evidence against the calibration" in said(capsys, *shlex.split(line)[1:])
 
 
 def test_python_is_answered_in_python(here, capsys):
@@ -138,7 +138,7 @@ def test_python_is_answered_in_python(here, capsys):
 
 
 def test_whether_the_model_knows_its_training_is_reported(here, capsys):
-    note = "has no method trained_on(X, Y), so it cannot be asked what it was trained on"
+    note = "has no method trained_on(X, Y), so its training data is unknown"
     assert f"robot_words:model {note}" in said(capsys, *CALIBRATE, "--model", "robot_words:model")
     assert note not in said(capsys, *CALIBRATE, "--model", "robot_words:unseen")
     assert note not in said(capsys, *CALIBRATE)  # trained on a part of its own

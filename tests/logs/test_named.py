@@ -72,7 +72,7 @@ def test_nothing_is_imported_without_trust(robot, capsys):
 
 def test_trusted_names_are_imported(robot, capsys):
     main(["check", "robot.capture", "new.csv", "--trust"])
-    assert "Nothing speaks against the calibration" in capsys.readouterr().out
+    assert "No evidence against the calibration" in capsys.readouterr().out
     cap = load_calibration("robot.capture", trust=True)
     assert cap.strata.names == ("free", "edge", "corner")
 
@@ -91,7 +91,7 @@ def test_old_files_without_names_still_work(robot, capsys):
     file = rewritten(model="leave out", strata="leave out")
     assert "holds no name of it; give --model module:object" in refused(capsys, "check", file, "new.csv", "--trust")
     main(["check", file, "new.csv", *OWN])
-    assert "Nothing speaks against" in capsys.readouterr().out
+    assert "No evidence against" in capsys.readouterr().out
 
 
 NO_NAMES = ["evil", "evil:", ":run", "evil:run()", "../evil:run", "/tmp/evil:run", "evil:a b", "evil:run\n", ".evil:run"]

@@ -74,8 +74,8 @@ def test_rare_strata_are_merged_and_named(here, capsys):
     told = said(capsys, *CALIBRATE, "--json", "rows.json")
     sentence = "rare strata are merged: floor, corner share their thresholds"
     assert sentence in told
-    assert "since fewer than 18 transitions to set thresholds can be expected in each" in told
-    assert "Coverage is promised for them together" in told
+    assert "because fewer than 18 calibration transitions are expected in each" in told
+    assert "Coverage is guaranteed for them together" in told
     assert "too few calibration points for alpha = 0.1: never has 0" in told
     content = json.loads((here / "rows.json").read_text())
     assert set(content["merged"]) == {"floor", "corner"}
@@ -107,7 +107,7 @@ def test_checks_are_about_what_is_promised(here, capsys):
     said(capsys, *CALIBRATE)
     write_log(here / "new.csv", 1500, 1)
     told = said(capsys, "check", "robot.capture", "new.csv", *OWN, "--json", "check.json")
-    assert "Nothing speaks against the calibration" in told
+    assert "No evidence against the calibration" in told
     about = {
         one["about"] for one in json.loads((here / "check.json").read_text())["findings"] if one["question"] == "coverage"
     }
@@ -130,14 +130,14 @@ def test_a_number_that_is_none_is_refused(here, capsys, given):
 
 def test_infinite_pieces_end_at_the_farthest(here, capsys):
     told = said(capsys, *CALIBRATE, "--min-stratum", "0", "--farthest", "0.6")
-    assert "Nothing but the bound that was given, 0.6, limits a region there" in told
+    assert "Only --farthest 0.6 limits a region there" in told
     assert "infinite" not in told
     cap = loaded()
     assert cap.farthest == 0.6
     assert cap.thresholds([[0.5, 0.0, 0.1]])[0, 4] == 0.6
     write_log(here / "new.csv", 1500, 1)
     told = said(capsys, "check", "robot.capture", "new.csv", *OWN)
-    assert "Nothing speaks against the calibration" in told
+    assert "No evidence against the calibration" in told
     assert "limits a region there" in told
     assert "farther from their prediction" not in told
 
@@ -198,7 +198,7 @@ def test_everything_can_be_set_in_a_file(here, capsys):
     said(capsys, *by_hand, "--out", "hand.capture")
     assert loaded("hand.capture").fingerprint() == cap.fingerprint()
     write_log(here / "new.csv", 500, 1)
-    assert "Nothing speaks against" in said(capsys, "check", "robot.toml", "new.csv")
+    assert "No evidence against" in said(capsys, "check", "robot.toml", "new.csv")
     said(capsys, "calibrate", "robot.toml", "--weights", "1", "3")  # what comes after the file has the last word
     assert loaded().score_.metric.metrics[1].weights[0] == 3.0
 
@@ -240,7 +240,7 @@ def test_a_model_without_noise_is_checked_as_it_was_calibrated(here, capsys):
     certain = "--model", "robot_rare:certain", "--strata", "robot_rare:strata"
     said(capsys, "calibrate", "log.csv", *COLUMNS, *certain, "--deterministic-model")
     write_log(here / "new.csv", 500, 1)
-    assert "Nothing speaks against" in said(capsys, "check", "robot.capture", "new.csv", *certain)
+    assert "No evidence against" in said(capsys, "check", "robot.capture", "new.csv", *certain)
     (here / "robot.toml").write_text(TOML.replace(":model", ":certain") + "deterministic-model = true\n")
     said(capsys, "calibrate", "robot.toml")
-    assert "Nothing speaks against" in said(capsys, "check", "robot.toml", "new.csv")
+    assert "No evidence against" in said(capsys, "check", "robot.toml", "new.csv")

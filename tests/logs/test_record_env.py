@@ -132,7 +132,7 @@ def test_calibrate_on_an_environment_of_ours(here, capsys):
     assert np.array_equal(first.group_thresholds(0.1), again.group_thresholds(0.1))
     # and a new log is checked with it
     said(capsys, "log", "capture/Box-v0", "--steps", 2000, "--seed", 2, "--out", "new.parquet")
-    assert "Nothing speaks against" in said(capsys, "check", "box.capture", "new.parquet", *parts.split())
+    assert "No evidence against" in said(capsys, "check", "box.capture", "new.parquet", *parts.split())
 
 
 def test_calibrate_on_an_environment_of_theirs(here, capsys):

@@ -98,7 +98,7 @@ def test_the_same_from_a_toml_file_anywhere(here, capsys, tmp_path_factory, monk
     said(capsys, "calibrate", here / "robot.toml", "--seed", "4")  # what comes after the file has the last word
     assert not np.array_equal(np.sort(load(here / "robot.capture")), own[0])
     write_new(here)
-    assert "Nothing speaks against the calibration" in said(capsys, "check", here / "robot.toml", here / "new.csv")
+    assert "No evidence against the calibration" in said(capsys, "check", here / "robot.toml", here / "new.csv")
 
 
 def load(path):
@@ -116,7 +116,7 @@ def test_episodes_are_kept_whole_and_counted(here, capsys):
     assert cap.data_["episodes"] == 30  # 60 less a quarter to train and a quarter to check
     assert json.loads((here / "rows.json").read_text())["rows"][0]["n"] == 15
     with_runs(here, "later.csv", seed=1)
-    assert "Nothing speaks against" in said(capsys, "check", "robot.capture", "later.csv")  # columns are remembered
+    assert "No evidence against" in said(capsys, "check", "robot.capture", "later.csv")  # columns are remembered
 
 
 def test_one_number_is_drawn_as_well(here, capsys):
@@ -135,7 +135,7 @@ def test_warnings_are_told_and_kept(here, capsys):
     write_transitions("odd.csv", Transitions.from_arrays(log.state, log.action, after, *names).rows(twice))
     told = " ".join(said(capsys, "calibrate", "odd.csv", *COLUMNS, "--alpha", "0.0005", "--json", "rows.json").split())
     assert "mixed units? Of the next configuration, next_x spreads by 0.3" in told
-    assert "transitions to check on are also among those to calibrate on" in told
+    assert "transitions to check on are exact duplicates of those to calibrate on" in told
     assert "too few calibration points for alpha = 0.0005" in told
     content = json.loads((here / "rows.json").read_text())
     assert len(content["warnings"]) >= 3
@@ -154,7 +154,7 @@ def test_warnings_are_told_and_kept(here, capsys):
         (("--model", "pusher:strata"), "is a FunctionStrata; expected a callable model(X, n_particles, rng) -> (n, L, dc)"),
         (
             ("--model", "pusher:two_arguments"),
-            "wants other arguments (too many positional arguments); expected model(X,",
+            "needs other arguments (too many positional arguments); expected model(X,",
         ),
         (("--model", "pusher:flat"), "returned shape (64, 2) for 64 inputs and 16 particles; expected model(X, n_particles"),
         (("--model", "pusher:failing"), "failed with IndexError: index 99 is out of bounds"),
@@ -163,7 +163,7 @@ def test_warnings_are_told_and_kept(here, capsys):
         (("--strata", "pusher:broken_strata"), "failed with RuntimeError: no map loaded"),
         (("--method", "captur"), "Did you mean 'capture'?"),
         (("--method", "particles"), "unknown method 'particles'"),
-        (("--check-share", "0.9"), "leave some of the log to calibrate on"),
+        (("--check-share", "0.9"), "leave part of the log to calibrate on"),
         (("--alpha", "0"), "alpha is 0.0"),
         (("--out", "nowhere/robot.capture"), "cannot write nowhere/robot.capture"),
         (("--episode", "rnu"), "unknown column in pushes.csv 'rnu'"),
@@ -214,7 +214,7 @@ def test_a_batch_that_has_changed_ends_with_status_one(calibrated, capsys):
         main(["check", "robot.capture", "new.csv", *OWN[:4], "--json", "found.json"])
     assert stop.value.code == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert "The promise no longer stands: order (all, over time)" in told
+    assert "The coverage guarantee no longer holds: order (all, over time)" in told
     content = json.loads((calibrated / "found.json").read_text())
     assert content["alarm"] is True
     assert {finding["question"] for finding in content["findings"]} == {"order", "scores", "coverage", "inputs"}
@@ -224,7 +224,7 @@ def test_a_batch_that_has_changed_ends_with_status_one(calibrated, capsys):
 
 def test_a_batch_that_has_not_ends_well(calibrated, capsys):
     write_new(calibrated)
-    assert "Nothing speaks against the calibration" in said(capsys, "check", "robot.capture", "new.csv", *OWN[:4])
+    assert "No evidence against the calibration" in said(capsys, "check", "robot.capture", "new.csv", *OWN[:4])
 
 
 def test_a_history_goes_on_from_batch_to_batch(calibrated, capsys):
@@ -289,4 +289,4 @@ def test_a_calibration_of_the_library_is_checked_too(calibrated, capsys):
     assert "remembers no columns; name them with --state, --action, --next" in refused(
         capsys, "check", "plain.capture", "new.csv", *OWN[:4]
     )
-    assert "Nothing speaks against" in said(capsys, "check", "plain.capture", "new.csv", *COLUMNS, *OWN[:4])
+    assert "No evidence against" in said(capsys, "check", "plain.capture", "new.csv", *COLUMNS, *OWN[:4])

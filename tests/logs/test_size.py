@@ -118,7 +118,7 @@ def test_the_precision_is_reached(alpha, confidence):
         (("--groups", "0"), "groups is 0"),
         (("--groups", "4", "--share", "0.5"), "the rarest of 4 groups has more than 0 and at most 1/4"),
         (("--tree-share", "1"), "tree-share is 1;"),
-        (("--check-share", "0.8"), "expected shares that leave some of the log to calibrate on"),
+        (("--check-share", "0.8"), "expected fractions that leave part of the log to calibrate on"),
         (("--check-share", "nan"), "check-share is nan"),
         (("--precision", "0"), "precision is (0.0,)"),
     ],

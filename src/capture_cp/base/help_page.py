@@ -96,5 +96,6 @@ def _heading(option: Option) -> str:
 def wrapped(text: str, width: int, first: str = "", later: str | None = None) -> list[str]:
     """Text in lines of at most `width` columns; only words that are longer themselves are broken."""
     text = re.sub(r"[ \n]+", " ", text)
-    indents = {"initial_indent": first, "subsequent_indent": first if later is None else later}
-    return [line.replace(KEPT, " ") for line in textwrap.wrap(text, width, break_on_hyphens=False, **indents)]
+    later = first if later is None else later
+    lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
+    return [line.replace(KEPT, " ") for line in lines]

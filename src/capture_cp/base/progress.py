@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.progress import (
     BarColumn,
@@ -28,12 +28,24 @@ from capture_cp.base.terminal import Terminal
 class Work(Progress):
     """Progress on stderr, which leaves nothing behind on a terminal. Elsewhere each new description is printed once."""
 
+    shown: ClassVar[int] = 0  # how many are shown now; a terminal has room for one
+
     def __init__(self, *columns: ProgressColumn) -> None:
         errors = Terminal(stderr=True)
-        # output that is piped must not be drawn into the terminal with the bars
-        apart = {"redirect_stdout": sys.stdout.isatty(), "disable": not errors.is_terminal}
-        super().__init__(*columns, console=errors, transient=True, **apart)
+        together = sys.stdout.isatty()  # otherwise output that is piped would be drawn into the terminal with the bars
+        plain = not errors.is_terminal
+        super().__init__(*columns, console=errors, transient=True, redirect_stdout=together, disable=plain)
         self._printed: set[str] = set()
+
+    def start(self) -> None:
+        """Show the bars."""
+        super().start()
+        Work.shown += 1
+
+    def stop(self) -> None:
+        """Remove the bars."""
+        super().stop()
+        Work.shown -= 1
 
     def add_task(self, *arguments: Any, **settings: Any) -> TaskID:
         """A bar, see `rich.progress.Progress`."""
@@ -76,9 +88,10 @@ def progress_bar() -> Work:
 def stage(description: str, everywhere: bool = True) -> Iterator[None]:
     """Show what is being done while the block lasts, and for how long; for work whose length is not known.
 
-    Without `everywhere`, nothing is printed where stderr is no terminal.
+    Without `everywhere`, nothing is printed where stderr is no terminal. On one, a stage within other work is not shown.
     """
-    if not everywhere and not Terminal(stderr=True).is_terminal:
+    on_terminal = Terminal(stderr=True).is_terminal
+    if Work.shown if on_terminal else not everywhere:
         yield
         return
     with Work(SpinnerColumn("line"), Description(), TimeElapsedColumn()) as work:

@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class BatchCheck:
-    """What was found about a batch: coverage as it is, and findings, each of which may be an alarm."""
+    """The results for a batch: its coverage, and findings, each of which may be an alarm."""
 
     coverage: Coverage
     findings: tuple[Finding, ...]
@@ -97,7 +97,7 @@ def check_log(
 ) -> BatchCheck:
     """As `check_batch`, for a log that need not fit into memory; its episodes count where it has any.
 
-    `run` says where its chunks are computed, by default here.
+    `run` decides where its chunks are computed, by default in this process.
     """
     episodes = log.episodes()
     if episodes is None and isinstance(cap.calibration_, EpisodeScores):
@@ -130,7 +130,7 @@ def check_log(
 
 
 class _Asked(NamedTuple):
-    """What the calibration has to say about every transition of a log."""
+    """Scores, coverage, strata and groups of every transition of a log."""
 
     R: Floats  # (n,)
     inside: Bools  # (n,)
@@ -155,7 +155,7 @@ def _asked(
     wanted = np.zeros(n, dtype=bool)
     wanted[rows[:: -(-len(rows) // MOST_ROWS)]] = True
     part = LogPart.whole(log)
-    # a log of one chunk draws from the monitor itself, as it always has; of others every chunk has numbers of its own
+    # a log of one chunk draws from the monitor itself; in longer logs every chunk has its own random numbers
     rng: Any = monitor.rng if n <= CHUNK else int(monitor.rng.integers(2**62))
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
     R, inside = np.empty(n), np.empty(n, dtype=bool)
@@ -241,7 +241,7 @@ def _coverage(outcomes: Outcomes, together: dict[str, Ints], level: float) -> li
     corrected = holm([outcomes.shortfall(here) for here in where.values()]).tolist()
     found = []
     for (name, here), p in zip(where.items(), corrected):
-        says = f"{outcomes.held[here].sum()} of {here.sum()} inside, {1 - outcomes.alpha:.0%} promised"
+        says = f"{outcomes.held[here].sum()} of {here.sum()} inside, {1 - outcomes.alpha:.0%} guaranteed"
         found.append(Finding("coverage", name, p, says, level, p <= level))
     return found
 

@@ -1,4 +1,4 @@
-"""What a calibration brings along so that it can be loaded by itself: columns, alpha, and the built-in model and strata."""
+"""What a calibration contains so that it can be loaded alone: columns, alpha, and the built-in model and strata."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load_calibration(
     trust: bool = False,
     folder: Pathlike = ".",
 ) -> Capture:
-    """A calibration that `capture calibrate` saved, ready to ask; `model` and `strata` only where they were your own.
+    """A calibration that `capture calibrate` saved, ready to use; give `model` and `strata` only if they were your own.
 
     With `trust` those of your own that are not given are imported by the names that the file holds, from modules that are
     installed or lie in `folder`. To import a module runs it: only for files that you trust.
@@ -64,12 +64,12 @@ _BROUGHT = {"model": "linear", "strata": "grid"}
 
 
 def brings(facts: Mapping[str, Any], what: str) -> bool:
-    """Whether a calibration with these facts brings its "model" or its "strata" along."""
+    """Whether a calibration with these facts contains its "model" or its "strata"."""
     return _BROUGHT[what] in facts
 
 
 def robot_facts(path: Pathlike) -> Mapping[str, Any]:
-    """What `capture calibrate` wrote down beside the calibration; nothing for one that `Capture.save` wrote."""
+    """What `capture calibrate` saved with the calibration; empty for one from `Capture.save`."""
     data = read(path)[0].get("data")
     facts = data.get("robot", {}) if isinstance(data, dict) else {}
     columns = facts.get("columns", {}) if isinstance(facts, dict) else None
@@ -84,7 +84,7 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
 
 
 def is_object_name(name: Any) -> bool:
-    """Whether a value out of a file is `module:object` and nothing else: dotted names, which are safe to print."""
+    """Whether a value from a file is `module:object` and nothing else: dotted names, which are safe to print."""
     return isinstance(name, str) and len(name) <= LONGEST_NAME and OBJECT_NAME.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""From a log of transitions to a saved calibration and a report, in one command."""
+"""The command that turns a log of transitions into a saved calibration and a report."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from capture_cp.base.arrays import digest_of_chunks
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
+from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.log_fit import coverage_of_log, fit_log
 from capture_cp.capture.methods import METHODS, method
@@ -52,22 +53,26 @@ CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
 @dataclass(frozen=True)
 class Calibrate:
-    """From a log of transitions to calibrated regions: fit, check on a share that is held out, save, and write a report.
+    """Calibrate regions on a log of transitions: fit, check on held-out data, save, and write a report.
 
-    DATA is a .csv, .npz or .parquet file with one transition per row; or a log as robots write them, with one step per row
-    (--following in place of --next): a LeRobot folder, an .mcap file, a rosbag2 folder or .db3 file, a robomimic .hdf5 file;
-    or a folder or a "pattern*" of such files; or a .toml file with these options by name (data = "log.csv", state = ["x",
-    "y"], ...; paths are relative to it, options after it have the last word). `capture inspect DATA` shows what is inside.
+    Example: capture calibrate log.csv --state x y --action ux uy --next next_x next_y
 
-    Without --model a straight line through a share of the log serves as one: the regions are valid, and larger than those
-    of a better model. Without --strata there is one stratum, "all". Steps of one episode are not independent: name their
-    column with --episode, and whole episodes are split and counted.
+    DATA is a .csv, .npz or .parquet file with one transition per row, or a robot log with one step per row: a LeRobot
+    folder, an .mcap file, a rosbag2 folder or .db3 file, or a robomimic .hdf5 file. For a robot log, use --following in
+    place of --next. DATA can also be a folder or a "pattern*" of such files. `capture inspect DATA` lists the columns.
 
-    A Gymnasium environment in place of DATA: capture calibrate --env ID; add --help for its options.
+    DATA can also be a .toml file that sets these options by name, such as data = "log.csv" and state = ["x", "y"]. Its paths
+    are relative to the file, and options on the command line override it.
+
+    Without --model, a linear model is trained on part of the log. Its regions are valid, but larger than those of a better
+    model. Without --strata, there is one stratum, "all". Steps of one episode are not independent: name the episode column
+    with --episode, so that whole episodes are split and counted.
+
+    To calibrate on a Gymnasium environment instead: capture calibrate --env ID, see its --help.
     """
 
     data: Annotated[
-        tyro.conf.Positional[Path], tyro.conf.arg(help="Transition file, or a .toml file with all options.", metavar="DATA")
+        tyro.conf.Positional[Path], tyro.conf.arg(help="A log, or a .toml file with all options.", metavar="DATA")
     ]
     state: options.StateColumns
     action: options.ActionColumns
@@ -85,23 +90,28 @@ class Calibrate:
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
     confidence: options.Confidence = None
     deterministic_model: Annotated[
-        bool, tyro.conf.arg(help="The model is meant to have no noise; otherwise one without is refused.")
+        bool, tyro.conf.arg(help="Accept a model without noise, which is otherwise rejected.")
     ] = False
     method: Annotated[str, tyro.conf.arg(help=f"One of {', '.join(CALIBRATED)}.")] = "capture"
-    particles: Annotated[int, tyro.conf.arg(help="Particles L from the model.")] = 16
-    k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts; by default half of the particles.")] = None
+    particles: Annotated[int, tyro.conf.arg(help="Number of particles L from the model.")] = 16
+    k: Annotated[
+        int | None,
+        tyro.conf.arg(help="The score is the distance to the k-th nearest particle; by default half of the particles."),
+    ] = None
     distances: Annotated[Distances, tyro.conf.arg(name="")] = field(default_factory=Distances)
-    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions that a leaf is grown from.")] = 300
+    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions per leaf of the tree.")] = 300
     min_stratum: options.MinStratum = None
     farthest: options.Farthest = None
-    check_share: Annotated[float, tyro.conf.arg(help="Share of the log held out to check on.")] = CHECK
-    train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = TRAIN
-    out: Annotated[Path, tyro.conf.arg(help="The saved calibration.")] = Path("robot.capture")
-    report: Annotated[Path | None, tyro.conf.arg(help="HTML report; by default OUT with the ending .html.")] = None
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
+    check_share: Annotated[float, tyro.conf.arg(help="Fraction of the log held out to check on.")] = CHECK
+    train_share: Annotated[float, tyro.conf.arg(help="Fraction of the log that trains the linear model.")] = TRAIN
+    out: Annotated[Path, tyro.conf.arg(help="File for the calibration.")] = Path("robot.capture")
+    report: Annotated[Path | None, tyro.conf.arg(help="File for the HTML report; by default OUT with the ending .html.")] = (
+        None
+    )
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the results to this JSON file.")] = None
     folder: options.Folder = Path()
     computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
-    seed: Annotated[int, tyro.conf.arg(help="Same seed, same calibration.")] = 0
+    seed: Annotated[int, tyro.conf.arg(help="Random seed; the same seed gives the same calibration.")] = 0
 
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
@@ -173,15 +183,15 @@ class Calibrate:
 
     @property
     def _min_stratum(self) -> int | None:
-        """Calibration transitions that a stratum must expect for thresholds of its own; None where none is merged."""
+        """Expected calibration transitions that a stratum needs for its own thresholds; None if no stratum is merged."""
         if self.min_stratum is None:
             return options.expected_to_suffice(self.alpha, self.confidence)
         return self.min_stratum or None
 
     def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any]) -> Coverage:
-        """Coverage on all that is held out; mean cells, which take far longer to count, on some thousands at most.
+        """Coverage on all held-out transitions; mean cells, which take far longer to count, on a few thousand at most.
 
-        `kept` are transitions that stand for what is held out.
+        `kept` is a sample of the held-out transitions.
         """
         settings = self.alpha, self.confidence
         if split.sizes["to check"] <= MEASURED:
@@ -193,7 +203,7 @@ class Calibrate:
         return replace(found, all=replace(found.all, volume=all), strata=rows)
 
     def _facts(self, log: TransitionLog, seen: Survey, cap: Capture) -> dict[str, Any]:
-        """What `capture check` needs to know beside the calibration."""
+        """What `capture check` needs besides the calibration."""
         facts: dict[str, Any] = {
             "columns": columns_of(log, bool(self.following)),
             "clock": self.clock,
@@ -216,7 +226,7 @@ class Calibrate:
         unit = "transitions" if self.episode is None else "transitions of whole episodes"
         console.print(f"{sizes} ({unit})", highlight=False)
         if not tells_training(cap.model):
-            unknown = f"note: {self.model} has no method trained_on(X, Y), so it cannot be asked what it was trained on"
+            unknown = f"note: {self.model} has no method trained_on(X, Y), so its training data is unknown"
             console.print(f"{unknown}; make sure that it was not this log.", highlight=False, markup=False)
         console.print(coverage_by_stratum("what was held out", coverage, self.episode is not None))
         console.print(group_table(self._group_rows(cap, coverage), self.alpha))
@@ -250,7 +260,8 @@ class Calibrate:
             console.print(f"No report: {trouble}", markup=False)
             return
         groups = self._group_rows(cap, coverage)
-        write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
+        with stage("writing the report"):
+            write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
 
     def _check_settings(self) -> None:
@@ -267,6 +278,6 @@ class Calibrate:
         parts = self._shares.parts()
         for name, part in (("check_share", "to check"), ("train_share", "to train")):
             if part not in parts and (name == "check_share" or self.linear):
-                raise CaptureError(f"{name.replace('_', '-')} is 0; expected a share above 0, such as 0.25.")
+                raise CaptureError(f"{name.replace('_', '-')} is 0; expected a fraction above 0, such as 0.25.")
         for file in (self.out, self._report_file, self.json):
             check_writable(file)

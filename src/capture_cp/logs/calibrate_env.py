@@ -1,4 +1,4 @@
-"""From a Gymnasium environment to a saved calibration and a report: a log is written, then calibrated on."""
+"""The command that logs a Gymnasium environment and calibrates on the log."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MODELS = "capture_cp.gym.models"
 
 @dataclass(frozen=True)
 class CalibrateEnv(Calibrate):
-    """From a Gymnasium environment to calibrated regions: log its transitions, then calibrate on them by whole episodes.
+    """Log transitions of a Gymnasium environment, then calibrate regions on them by whole episodes.
 
-    The log is OUT with the ending .parquet, and is kept: `capture calibrate` can be run on it again with other options. The
-    environment needs --configuration, which entries of its observation are the configuration. For environments of ours, such
-    as capture/MarbleCenter-v0, the task's own configuration, model, strata and distance are used unless others are given.
+    The log is saved as OUT with the ending .parquet, so that you can run `capture calibrate` on it again with other options.
+    --configuration names the entries of the observation that are the configuration. Our environments, such as
+    capture/MarbleCenter-v0, use the task's own configuration, model, strata and distance by default.
     """
 
     data: tyro.conf.Suppress[Path] = Path()
@@ -42,7 +42,7 @@ class CalibrateEnv(Calibrate):
     episode: tyro.conf.Suppress[str | None] = "episode"
     time: tyro.conf.Suppress[str | None] = None
     model: Annotated[
-        str, tyro.conf.arg(help="module:object, or linear; own is the task's model for environments of ours, else linear.")
+        str, tyro.conf.arg(help="module:object, or linear; own is the task's model for our environments, otherwise linear.")
     ] = OWN
     env: Environment = ""
     policy: PolicyName = RANDOM
@@ -89,5 +89,5 @@ class CalibrateEnv(Calibrate):
         return chosen
 
     def _name(self) -> str | None:
-        """The name of an environment of ours, such as MarbleCenter."""
+        """The name of one of our environments, such as MarbleCenter."""
         return next((name for name in places() if env_id(name) == self.env.rpartition(":")[2]), None)

@@ -1,4 +1,4 @@
-"""What may be wrong with a log although it can be used, in sentences."""
+"""Warnings about possible problems in a log that can still be used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORDERS = 6.0  # decimal orders of magnitude between scales from which units are 
 
 
 def listen() -> None:
-    """Inside `warnings.catch_warnings(record=True)`: hear every warning of ours but the one that `group_cautions` words."""
+    """Inside `warnings.catch_warnings(record=True)`: record our warnings except the one that `group_cautions` replaces."""
     warnings.simplefilter("always", CaptureWarning)
     warnings.filterwarnings("ignore", message=TOO_FEW, category=CaptureWarning)
 
@@ -41,9 +41,9 @@ def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs:
     leaves = any(len(groups) > 1 and np.isin(small, groups).any() for groups in cap.partition_.components(names).values())
     help = "log more transitions that end there" + (", calibrate with a larger --min-leaf" if leaves else "")
     so = (
-        "Their thresholds are infinite, so a region takes in the whole stratum there"
+        "Their thresholds are infinite, so a region contains the whole stratum there"
         if cap.farthest is None
-        else f"Nothing but the bound that was given, {cap.farthest:g}, limits a region there"
+        else f"Only --farthest {cap.farthest:g} limits a region there"
     )
     return [
         f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {size_needed(alpha, confidence)} are needed. {so}; {help}, or "
@@ -60,14 +60,14 @@ def merge_cautions(cap: Capture) -> list[str]:
     shown = ", ".join(rare[:8]) + (f", and {len(rare) - 8} more" if len(rare) > 8 else "")
     share = "shares its thresholds" if len(rare) == 1 else "share their thresholds"
     return [
-        f"rare strata are merged: {shown} {share}{' with ' + ', '.join(hosts) if hosts else ''}, since fewer than {fewest} "
-        "transitions to set thresholds can be expected in each. Coverage is promised for them together, not for each; log "
-        "more transitions that end there, or give --min-stratum 0 to keep them apart."
+        f"rare strata are merged: {shown} {share}{' with ' + ', '.join(hosts) if hosts else ''}, because fewer than "
+        f"{fewest} calibration transitions are expected in each. Coverage is guaranteed for them together, not for each; "
+        "log more transitions that end there, or give --min-stratum 0 to keep them apart."
     ]
 
 
 def far_cautions(cap: Capture, log: Transitions, seed: int) -> list[str]:
-    """Transitions that end farther from their prediction than was said to be possible."""
+    """Warnings about transitions that end farther from their prediction than --farthest."""
     if cap.farthest is None:
         return []
     R = cap.scores(cap.predict(log.X, seed), log.Y)
@@ -76,15 +76,17 @@ def far_cautions(cap: Capture, log: Transitions, seed: int) -> list[str]:
         return []
     return [
         f"{int(beyond.sum())} of {len(R)} transitions are farther from their prediction than {cap.farthest:g}, up to "
-        f"{R.max():.4g}: --farthest is no bound for what is possible, so coverage is not promised where it limits regions; "
-        "calibrate with a larger one, or none."
+        f"{R.max():.4g}: --farthest is too small, so coverage is not guaranteed where it limits regions; "
+        "calibrate with a larger value, or without it."
     ]
 
 
 def unit_cautions(log: Transitions) -> list[str]:
-    """Columns whose scales are so different that their units probably are, too."""
+    """Warnings about columns with very different scales, which probably have different units."""
     found = [
-        _mixed("next configuration", log.next, log.next_names, "a distance between configurations sees only the large ones"),
+        _mixed(
+            "next configuration", log.next, log.next_names, "distances between configurations depend only on the large ones"
+        ),
         _mixed("state and action", log.X, log.X_names, "are they all in the units that the model expects?"),
     ]
     return [sentence for sentence in found if sentence is not None]
@@ -99,14 +101,14 @@ def _mixed(what: str, columns: Floats, names: Sequence[str], trouble: str) -> st
     if np.log10(scale[large]) - np.log10(scale[small]) <= ORDERS:
         return None
     spreads = f"{names[large]} spreads by {scale[large]:.3g} and {names[small]} by {scale[small]:.3g}"
-    return f"mixed units? Of the {what}, {spreads}: {trouble}; rescale the columns if they are not meant to be so."
+    return f"mixed units? Of the {what}, {spreads}: {trouble}; rescale the columns if this is not intended."
 
 
 def duplicate_cautions(shared: Sequence[tuple[str, str, int, int]], estimated: bool) -> list[str]:
-    """Pairs of parts that share rows, as from `shared_rows`: what one part learnt, the other cannot check."""
+    """Warnings about parts of a log that share rows, as from `shared_rows`: one part cannot check what the other learnt."""
     about = "about " if estimated else ""
     return [
-        f"{about}{count} of {size} transitions {second} on are also among those {first} on, number for number; duplicates "
+        f"{about}{count} of {size} transitions {second} on are exact duplicates of those {first} on; duplicates "
         "make coverage look better than it is: remove them, or name their --episode."
         for first, second, count, size in shared
     ]

@@ -1,4 +1,4 @@
-"""A certificate from logged outcomes: no simulator, no model, just how episodes ended."""
+"""The command that makes a certificate from logged outcomes, without a simulator or a model."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ OutcomeColumn = Annotated[str, tyro.conf.arg(help="Column with the outcome of th
 
 @dataclass(frozen=True)
 class CertifyOutcomes:
-    """How often will it fail? A certificate from a CSV file of logged episodes, one per line, in the order of time.
+    """Bound a planner's failure rate from a CSV file of logged episodes, one per line, in order of time.
 
-    Its columns are the setting and the outcome of each episode, and its steps if they are known. Episodes must be
-    independent, and the settings fixed before them: a setting that was dropped because it failed belongs in the file, or in
-    --ladder. If the number of episodes was not fixed beforehand, for example because somebody stopped when it looked good,
-    give --anytime.
+    The columns are the setting and the outcome of each episode, and its steps if known. Episodes must be independent, and
+    the settings fixed beforehand: a setting that was dropped because it failed belongs in the file, or in --ladder. If the
+    number of episodes was not fixed beforehand, for example because you stopped when the results looked good, give
+    --anytime.
 
     Exit status: 0 a setting is certified; 1 none is; 2 the input cannot be used.
     """
 
-    outcomes: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="CSV file of episodes.", metavar="OUTCOMES")]
+    outcomes: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="CSV file with episodes.", metavar="OUTCOMES")]
     risks: Annotated[
         tuple[str, ...],
-        tyro.conf.arg(help="Outcomes and their rates, such as fell=0.02; failure is everything but success."),
+        tyro.conf.arg(help="Outcomes and their largest rates, such as fell=0.02; failure is every outcome but success."),
     ] = (FAILURE,)
-    beta: Annotated[float, tyro.conf.arg(help="How likely a false certificate may be.")] = 0.05
+    beta: Annotated[float, tyro.conf.arg(help="Largest probability of a false certificate.")] = 0.05
     ladder: Annotated[
         tuple[str, ...],
-        tyro.conf.arg(help="All settings from the safest on, tested in this order, which was fixed beforehand."),
+        tyro.conf.arg(help="All settings, the safest first; they are tested in this order, which must be fixed beforehand."),
     ] = ()
-    anytime: Annotated[bool, tyro.conf.arg(help="The number of episodes was left open.")] = False
+    anytime: Annotated[bool, tyro.conf.arg(help="The number of episodes was not fixed beforehand.")] = False
     setting: SettingColumn = "setting"
     outcome: OutcomeColumn = "outcome"
     steps: Annotated[str, tyro.conf.arg(help="Column with the number of steps, if there is one.", metavar="COLUMN")] = (
         "steps"
     )
-    success: Annotated[str, tyro.conf.arg(help="The outcome that is a success.")] = SUCCESS
-    about: Annotated[str | None, tyro.conf.arg(help="Whose episodes these are, for the certificate.")] = None
-    certificate: Annotated[Path | None, tyro.conf.arg(help="Write the certificate to this file, .json.")] = None
-    report: Annotated[Path | None, tyro.conf.arg(help="Write it as a page to this file, .html.")] = None
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
+    success: Annotated[str, tyro.conf.arg(help="The outcome that counts as success.")] = SUCCESS
+    about: Annotated[str | None, tyro.conf.arg(help="Description of the system, printed on the certificate.")] = None
+    certificate: Annotated[Path | None, tyro.conf.arg(help="File for the certificate, .json.")] = None
+    report: Annotated[Path | None, tyro.conf.arg(help="File for the certificate as an HTML page.")] = None
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the results to this JSON file.")] = None
 
     def run(self, console: Console) -> None:
         """Judge, print the verdict, write the certificate; status 1 if there is none."""
@@ -86,7 +86,7 @@ class CertifyOutcomes:
     def _checked(self) -> tuple[Risk, ...]:
         probability("beta", self.beta)
         if len(set(self.ladder)) < len(self.ladder):
-            raise CaptureError("a setting stands twice in --ladder; name each once.")
+            raise CaptureError("a setting appears twice in --ladder; name each once.")
         for file in (self.certificate, self.report, self.json):
             check_writable(file)
         trouble = report_trouble() if self.report is not None else None

@@ -1,4 +1,4 @@
-"""Does a new batch of transitions still satisfy a saved calibration?"""
+"""The command that tests a saved calibration on a new batch of transitions."""
 
 from __future__ import annotations
 
@@ -31,40 +31,46 @@ from capture_cp.report.output import write_rows
 
 @dataclass(frozen=True)
 class Check(Remembered):
-    """Does a new batch of transitions still satisfy a calibration? Coverage with intervals, and tests for drift.
+    """Test a calibration on a new batch of transitions: coverage with intervals, and tests for drift.
 
-    DATA is a log of any kind that `capture calibrate` takes, its rows in the order of time. CALIBRATION is a file that
-    `capture calibrate` or Capture.save wrote, or the .toml file that `capture calibrate` was given. Four questions are
-    asked: do the scores, in their order, look like those of the calibration (a conformal test martingale); in which strata
-    do they not; is coverage below 1 - alpha by more than chance; which inputs are distributed otherwise. If nothing has
-    changed, any of them raises an alarm with probability at most --alarm, in one batch. For checks every night give
-    --history: a file that remembers earlier batches, with which --alarm limits the false alarms of all nights together, for
-    ever.
+    CALIBRATION is a file from `capture calibrate` or Capture.save, or the .toml file given to `capture calibrate`. DATA is
+    any log that `capture calibrate` accepts, with its rows in order of time.
 
-    A certificate of `capture certify` is checked by the outcomes of new episodes: capture check CERTIFICATE OUTCOMES.csv.
+    There are four tests: whether the scores, in their order, look like those of the calibration (a conformal test
+    martingale); in which strata they do not; whether coverage is below 1 - alpha by more than chance; and which inputs are
+    distributed differently. If nothing has changed, the probability of any alarm in one batch is at most --alarm.
 
-    Exit status: 0 all is well; 1 the promise no longer stands (an alarm); 2 the input cannot be used.
+    To check repeatedly, for example every night, give --history, a file that records earlier batches. --alarm then bounds
+    the probability of a false alarm over all batches together.
+
+    To check a certificate of `capture certify` on new episodes: capture check CERTIFICATE OUTCOMES.csv.
+
+    Exit status: 0 no alarm; 1 an alarm, the coverage guarantee no longer holds; 2 the input cannot be used.
     """
 
     calibration: Annotated[
         tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration, or a .toml file.", metavar="CALIBRATION")
     ]
-    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="New transitions.", metavar="DATA")]
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Log with new transitions.", metavar="DATA")]
     episode: options.EpisodeColumn = None
     alpha: Annotated[
-        float | None, tyro.conf.arg(help="Allowed failure rate; by default the one it was calibrated for, or 0.1.")
+        float | None, tyro.conf.arg(help="Allowed failure rate; by default that of the calibration, or 0.1.")
     ] = None
     confidence: options.Confidence = None
-    alarm: Annotated[float, tyro.conf.arg(help="Probability of a false alarm, of all tests together.")] = 0.01
+    alarm: Annotated[float, tyro.conf.arg(help="Largest probability of a false alarm, over all tests together.")] = 0.01
     history: Annotated[
         Path | None,
-        tyro.conf.arg(help="File that remembers earlier batches: --alarm then holds for all together. Made if missing."),
+        tyro.conf.arg(
+            help="File that records earlier batches, so that --alarm holds for all of them together; created if missing."
+        ),
     ] = None
     computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the results to this JSON file.")] = None
     seed: Annotated[
         int,
-        tyro.conf.arg(help="Of particles, of ties, and of the steps drawn of episodes; a history goes on with its own."),
+        tyro.conf.arg(
+            help="Random seed for particles, ties and steps drawn from episodes; a history continues with its own."
+        ),
     ] = 0
 
     def run(self, console: Console) -> None:
@@ -102,7 +108,7 @@ class Check(Remembered):
         self._conclude(console, found, history)
 
     def _calibration(self, facts: Mapping[str, Any], log: TransitionLog) -> Capture:
-        """The calibration with its model and strata, which it brings along or which are named."""
+        """The calibration with its model and strata, which it contains or which are named."""
         Y = log.Y if isinstance(log, Transitions) else None
         return named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust, Y)
 
@@ -128,15 +134,15 @@ class Check(Remembered):
                 f"for all batches of {escape(str(self.history))} together, of which this is number {len(history.batches)}"
             )
         return (
-            f"p-values are corrected for the rows of a question; an alarm is one of at most {at_most}. "
-            f"If nothing has changed, there is any alarm with probability at most {self.alarm:g}, {valid}. "
+            f"p-values are corrected for the number of rows per question; an alarm is a p-value of at most {at_most}. "
+            f"If nothing has changed, the probability of any alarm is at most {self.alarm:g}, {valid}. "
             f"{found.outcomes:,} independent outcomes were tested."
         )
 
     def _conclude(self, console: Console, found: BatchCheck, history: History | None) -> None:
         first = None if history is None else history.alarm
         if not found.alarms and first is None:
-            console.print("Nothing speaks against the calibration.")
+            console.print("No evidence against the calibration.")
             return
         where, anew = found.alarms_about, "calibrate on new transitions"
         if history is not None and first is not None:
@@ -144,7 +150,7 @@ class Check(Remembered):
             if first["batch"] < len(history.batches):
                 where = f"{first['about']}, since batch {first['batch']} of {self.history}"
         console.print(
-            f"The promise no longer stands: {where}. Find out what has changed, and {anew}.",
+            f"The coverage guarantee no longer holds: {where}. Find out what has changed, and {anew}.",
             style="red",
             highlight=False,
             markup=False,

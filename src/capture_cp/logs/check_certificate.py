@@ -1,4 +1,4 @@
-"""Does a certificate still stand, now that there are new outcomes?"""
+"""The command that tests a certificate on new outcomes."""
 
 from __future__ import annotations
 
@@ -23,26 +23,29 @@ from capture_cp.report.output import write_rows
 
 @dataclass(frozen=True)
 class CheckCertificate:
-    """Does a certificate still stand? New outcomes are bet against it, with a false-alarm rate that holds for ever.
+    """Test whether a certificate still holds on new outcomes, with a false-alarm rate that is valid at all times.
 
-    OUTCOMES is a CSV file of new episodes of the certified setting, in the order of time. If failures are no more frequent
-    than certified, there is ever an alarm with probability at most --alarm, however often one looks: at one file that grows,
-    or with --history at one new file after the other.
+    OUTCOMES is a CSV file with new episodes of the certified setting, in order of time. If failures are no more frequent
+    than certified, the probability that there is ever an alarm is at most --alarm, however often you check: one growing
+    file, or one new file after another with --history.
 
-    Exit status: 0 it stands; 1 an alarm; 2 the input cannot be used.
+    Exit status: 0 no alarm; 1 an alarm; 2 the input cannot be used.
     """
 
     certificate: Annotated[
-        tyro.conf.Positional[Path], tyro.conf.arg(help="File written by capture certify.", metavar="CERTIFICATE")
+        tyro.conf.Positional[Path], tyro.conf.arg(help="Certificate from capture certify.", metavar="CERTIFICATE")
     ]
-    outcomes: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="New episodes.", metavar="OUTCOMES")]
-    alarm: Annotated[float, tyro.conf.arg(help="Probability of a false alarm, ever, of all risks together.")] = 0.01
+    outcomes: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="CSV file with new episodes.", metavar="OUTCOMES")]
+    alarm: Annotated[
+        float, tyro.conf.arg(help="Largest probability of a false alarm at any time, over all risks together.")
+    ] = 0.01
     setting: SettingColumn = "setting"
     outcome: OutcomeColumn = "outcome"
     history: Annotated[
-        Path | None, tyro.conf.arg(help="File that remembers earlier outcomes; then give new ones only. Made if missing.")
+        Path | None,
+        tyro.conf.arg(help="File that records earlier outcomes; OUTCOMES then holds only new ones. Created if missing."),
     ] = None
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the figures to this file.")] = None
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the results to this JSON file.")] = None
 
     def run(self, console: Console) -> None:
         """Check, print what was found, and end with status 1 if there is an alarm."""
@@ -60,7 +63,7 @@ class CheckCertificate:
         if standing.seen(self.outcomes):
             console.print(
                 f"warning: {self.outcomes} has the content of a file that was checked before; if these are the same "
-                "episodes, they now count twice. Begin a new --history then.",
+                "episodes, they now count twice; in that case begin a new --history.",
                 style="yellow",
                 highlight=False,
                 markup=False,
@@ -78,22 +81,21 @@ class CheckCertificate:
             standing.save(self.history)  # last, so that outcomes whose check failed can be given again
         if alarms:
             console.print(
-                f"The certificate no longer stands: {', '.join(alarms)} more often than certified. Find out what has "
-                "changed, and "
-                "certify anew.",
+                f"The certificate no longer holds: {', '.join(alarms)} more often than certified. Find out what has "
+                "changed, and certify again.",
                 style="red",
                 highlight=False,
                 markup=False,
             )
             raise SystemExit(1)
-        console.print("Nothing speaks against the certificate.")
+        console.print("No evidence against the certificate.")
 
     def _table(self, standing: Standing) -> Table:
         since = "this file" if self.history is None else f"all of {self.history}"
         table = Table(
             title="New episodes",
             caption=f"Capital bet on more frequent failures, in {since}. An alarm is one of {1 / standing.share:.4g},\n"
-            f"which a risk that has not grown ever reaches with probability at most {standing.share:.2g}.\n"
+            f"which a risk that has not grown reaches at any time with probability at most {standing.share:.2g}.\n"
             "Intervals: exact, 95%.",
             caption_justify="left",
         )

@@ -25,7 +25,7 @@ Running = Callable[[str], Runner[Any]]
 
 @dataclass(frozen=True)
 class Computing:
-    """Who computes. The results do not depend on it.
+    """Where the work is done. The results do not depend on it.
 
     Attributes:
         backend: processes of this machine, or the workers of a Dask or Ray cluster.
@@ -34,15 +34,20 @@ class Computing:
     """
 
     backend: Annotated[
-        BackendName, tyro.conf.arg(help="Processes of this machine (loky), or workers of a Dask or Ray cluster.")
+        BackendName, tyro.conf.arg(help="Processes on this machine (loky), or workers of a Dask or Ray cluster.")
     ] = "loky"
     cluster: Annotated[
-        str | None, tyro.conf.arg(help="Address of the cluster's scheduler, which must see the log under the same path.")
+        str | None,
+        tyro.conf.arg(
+            help="Address of the cluster's scheduler; its workers must be able to read the log under the same path."
+        ),
     ] = None
-    jobs: Annotated[int | None, tyro.conf.arg(help="Processes; by default this one, with dask or ray one per core.")] = None
+    jobs: Annotated[int | None, tyro.conf.arg(help="Number of processes; by default 1, with dask or ray one per core.")] = (
+        None
+    )
 
     def check(self) -> None:
-        """Refuse settings that contradict each other."""
+        """Raise an error for settings that contradict each other."""
         if self.jobs is not None:
             whole_number("jobs", self.jobs, 1)
         if self.cluster is not None and self.backend == "loky":
@@ -54,7 +59,7 @@ class Computing:
     def running(self, console: Console, folder: Path) -> Iterator[Running]:
         """While the block lasts, `running("reading")` gives a runner that does its work with a bar of that name.
 
-        `folder` is where modules of the user's own lie.
+        `folder` holds the user's own modules.
         """
         self.check()
         jobs = self.jobs or (1 if self.backend == "loky" else os.cpu_count() or 1)
@@ -75,7 +80,7 @@ class Computing:
 
 @dataclass(frozen=True)
 class Shipped:
-    """Work for other processes, which find modules of the user's own in `folder`."""
+    """Work for other processes, which find the user's own modules in `folder`."""
 
     pickled: bytes
     folder: str
@@ -103,7 +108,7 @@ def _unpacked(pickled: bytes) -> Callable[[Any], Any]:
 
 
 def _cloudpickle() -> Any:
-    """What joblib pickles with: a package of its own, or in older versions a part of it."""
+    """The pickler of joblib: a separate package, or in older versions part of joblib."""
     try:
         import cloudpickle
     except ImportError:

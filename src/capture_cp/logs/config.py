@@ -1,4 +1,4 @@
-"""A TOML file in place of options: its names are those of the options, its paths are relative to itself."""
+"""A TOML file in place of options: it uses the options' names, and its paths are relative to the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATHS = ("data", "out", "report", "json", "folder")
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
-    """Arguments of the command line with a TOML file replaced by its options; options after it have the last word."""
+    """Arguments of the command line with a TOML file replaced by its options; options on the command line override it."""
     given = list(arguments)
     if len(given) < 2 or given[0] not in ("calibrate", "check") or not given[1].lower().endswith(".toml"):
         return given

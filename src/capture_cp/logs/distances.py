@@ -31,11 +31,17 @@ class Distances:
     """
 
     angles: Annotated[
-        tuple[str, ...], tyro.conf.arg(help="Columns after the step that are angles in radians.", metavar="COLUMN ...")
+        tuple[str, ...], tyro.conf.arg(help="Columns of the configuration that are angles in radians.", metavar="COLUMN ...")
     ] = ()
-    metric: Annotated[MetricName, tyro.conf.arg(help="se2: x, z, angle; se3: x, y, z, quaternion w, x, y, z.")] = "auto"
-    length: Annotated[float | None, tyro.conf.arg(help="Of poses: the body's radius, in the unit of its position.")] = None
-    weights: Annotated[tuple[float, ...], tyro.conf.arg(help="One per column after the step, for units that differ.")] = ()
+    metric: Annotated[
+        MetricName, tyro.conf.arg(help="Poses: se2 for x, z, angle; se3 for x, y, z and a quaternion w, x, y, z.")
+    ] = "auto"
+    length: Annotated[
+        float | None, tyro.conf.arg(help="Poses only: the radius of the body, in the unit of its position.")
+    ] = None
+    weights: Annotated[
+        tuple[float, ...], tyro.conf.arg(help="One weight per column of the configuration, if their units differ.")
+    ] = ()
 
     def of(self, names: Sequence[str]) -> Metric | None:
         """The metric of configurations with these columns; None is the plain Euclidean one."""
@@ -78,7 +84,7 @@ def unwrapped(log: Transitions, angles: Sequence[str]) -> Floats:
 
 
 def turn_cautions(log: Transitions, angles: Sequence[str]) -> list[str]:
-    """Columns that jump by about a full turn between state and next: angles that nobody has named."""
+    """Warnings about columns that jump by about a full turn between state and next: probably unnamed angles."""
     found = []
     for after, before in _pairs(log):
         name, step = log.next_names[after], np.abs(log.Y[:, after] - log.state[:, before])

@@ -1,4 +1,4 @@
-"""Gymnasium environments and policies that a command names, refused with one sentence if they will not do."""
+"""Gymnasium environments and policies that a command names, rejected with one sentence if they cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More logs for a saved calibration, without the old ones; and calibrations of several sites as one."""
+"""The commands that add logs to a saved calibration, and that merge calibrations of several sites."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ from capture_cp.logs.reading import Remembered, check_fits, made_from, opened, r
 
 @dataclass(frozen=True)
 class Extend(Remembered):
-    """More transitions for a calibration: the scores of a new log join those it has, in the same groups.
+    """Add a new log to a calibration: its scores join the existing ones, in the same groups.
 
-    Old logs are not needed. All of the new log sets thresholds, since groups and model were made before. It is first checked
-    as by `capture check`; a log that raises an alarm is not added, since scores of a robot that has changed would dilute the
-    promise for the one there is now.
+    The old logs are not needed. All of the new log sets thresholds, because model and groups already exist. The log is first
+    tested as in `capture check`. A log that raises an alarm is not added, because mixed scores would weaken the guarantee
+    for the robot as it is now.
 
-    For a site of its own, --alone leaves the old scores out: `capture merge` puts calibrations of sites together.
+    With --alone the old scores are left out, which gives a calibration for one site. `capture merge` combines such sites.
     """
 
     calibration: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration.", metavar="CALIBRATION")]
-    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="New transitions, of any kind of log.", metavar="DATA")]
-    out: Annotated[Path, tyro.conf.arg(help="The extended calibration; may be CALIBRATION itself.")]
-    alone: Annotated[bool, tyro.conf.arg(help="Without the old scores: a calibration of the new log, same groups.")] = False
-    anyway: Annotated[bool, tyro.conf.arg(help="Add the log even if it looks different from the old ones.")] = False
+    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Log with new transitions.", metavar="DATA")]
+    out: Annotated[Path, tyro.conf.arg(help="File for the extended calibration; may be CALIBRATION itself.")]
+    alone: Annotated[
+        bool, tyro.conf.arg(help="Leave the old scores out: calibrate on the new log alone, with the same groups.")
+    ] = False
+    anyway: Annotated[bool, tyro.conf.arg(help="Add the log even if it raises an alarm.")] = False
     episode: options.EpisodeColumn = None
-    alarm: Annotated[float, tyro.conf.arg(help="Probability that a log like the old ones is refused.")] = 0.01
+    alarm: Annotated[float, tyro.conf.arg(help="Largest probability that a log like the old ones is rejected.")] = 0.01
     computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
-    seed: Annotated[int, tyro.conf.arg(help="Of the check's particles and ties.")] = 0
+    seed: Annotated[int, tyro.conf.arg(help="Random seed for the particles and ties of the check.")] = 0
 
     def run(self, console: Console) -> None:
         """Check the new log, add it, save."""
@@ -75,21 +77,23 @@ class Extend(Remembered):
             return
         console.print(f"The new log looks different: {checked.alarms_about}.", style="red", highlight=False, markup=False)
         if not self.anyway:
-            console.print("Nothing is saved. Calibrate anew, or give --anyway if the promise is meant for both together.")
+            console.print(
+                "Nothing is saved. Calibrate again, or give --anyway if the guarantee is meant for both logs together."
+            )
             raise SystemExit(1)
 
 
 @dataclass(frozen=True)
 class Merge:
-    """Calibrations of several sites as one: their scores side by side, for a draw from all sites together.
+    """Combine the calibrations of several sites. The guarantee is then for a transition drawn from all sites together.
 
-    They must have the same groups: one site calibrates, the others extend its file by their logs with --alone.
+    They must have the same groups: one site calibrates, and the others extend its file with their logs and --alone.
     """
 
     calibrations: Annotated[
-        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(help="Two or more.", metavar="CALIBRATION ...")
+        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(help="Two or more calibrations.", metavar="CALIBRATION ...")
     ]
-    out: Annotated[Path, tyro.conf.arg(help="The merged calibration.")]
+    out: Annotated[Path, tyro.conf.arg(help="File for the merged calibration.")]
     model: options.RememberedModel = None
     strata: options.RememberedStrata = None
     trust: options.Trust = False
@@ -120,7 +124,7 @@ def _growth(before: Capture, after: Capture, alpha: float, confidence: Any) -> T
     logs = len(sources_of(after))
     table = Table(
         title=f"{after.data_['rows']:,} transitions of {logs} {'log' if logs == 1 else 'logs'}, alpha {alpha:g}",
-        caption="Scores that set the threshold of each group, and the threshold, before and now.",
+        caption="Number of scores and threshold of each group, before and now.",
         caption_justify="left",
     )
     table.add_column("group")

@@ -1,4 +1,4 @@
-"""Batches that a calibration was checked on, from night to night: false alarms are limited over all of them together."""
+"""Batches that a calibration was checked on, one after another: false alarms are limited over all of them together."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from capture_cp.capture.monitor import Monitor
 
 @dataclass
 class History:
-    """A monitor that goes on from batch to batch, and what batches it has seen.
+    """A monitor that continues from batch to batch, and the batches it has seen.
 
-    The martingale of the monitor may be looked at as often as one likes: its false alarms are limited for ever. The other
+    The martingale of the monitor can be checked as often as you like: its false alarms are limited over all time. The other
     questions of a check are tests of one batch, and their p-values share the draw of the calibration set, so that they can
     neither be multiplied nor bet on. They are given a share 1 / (b (b + 1)) of their level at batch b instead. These shares
     add up to 1, so whatever the dependence, a test raises a false alarm ever with probability at most its level (the union
@@ -38,7 +38,7 @@ class History:
 
     @classmethod
     def begun_or_continued(cls, file: Path, cap: Capture, level: float, seed: int) -> History:
-        """What the file holds about that calibration, or a new history where there is no such file."""
+        """The history in the file, which must be of that calibration, or a new one if there is no such file."""
         if not file.exists():
             return cls(Monitor(cap, seed), level)
         try:
@@ -47,17 +47,17 @@ class History:
         except CaptureError as error:
             raise CaptureError(f"{error} To begin anew, give --history the name of a new file.") from None
         if found.level != level:
-            raise CaptureError(f"history {file} was begun with --alarm {found.level:g}, not {level:g}; give it that again.")
+            raise CaptureError(f"history {file} was begun with --alarm {found.level:g}, not {level:g}; use the same value.")
         return found
 
     @property
     def share(self) -> float:
-        """The share of its level that a test of the next batch is given."""
+        """The fraction of the level that a test of the next batch gets."""
         number = len(self.batches) + 1
         return 1.0 / (number * (number + 1))
 
     def check_new(self, n: int, digests: Sequence[str], beginning: tuple[Floats, Floats]) -> None:
-        """Refuse a batch of n transitions that is, or begins with, one that was checked before.
+        """Reject a batch of n transitions that is, or begins with, one that was checked before.
 
         `digests` are those of its chunks, `beginning` inputs and outcomes of the first: a longer batch is known as a whole.
         """
@@ -68,7 +68,7 @@ class History:
             if beginnings.get(seen["rows"]) == seen["sha256"]:
                 what = "are" if seen["rows"] == n else f"begin with the {seen['rows']:,} of"
                 raise CaptureError(
-                    f"these transitions {what} batch {number} of the history, which is checked already; give it new ones."
+                    f"these transitions {what} batch {number} of the history, which was checked before; give new ones."
                 )
 
     def add(self, n: int, digests: Sequence[str], alarms: str) -> None:
@@ -78,7 +78,7 @@ class History:
             self.alarm = {"batch": len(self.batches), "about": alarms}
 
     def save(self, file: Path) -> None:
-        """Write it to the file, whole or not at all."""
+        """Write it to the file, completely or not at all."""
         self.monitor.notes = {"level": self.level, "batches": self.batches, "alarm": self.alarm}
         self.monitor.save(file)
 

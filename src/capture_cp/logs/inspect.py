@@ -1,4 +1,4 @@
-"""What is inside a log, and which columns to name: a table, and a command that is ready to run."""
+"""The command that lists the columns of a log and proposes a calibration command."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ MOST_SHOWN = 200
 
 @dataclass(frozen=True)
 class Inspect:
-    """What is inside a log: columns or topics with their kinds, widths and ranges, and the columns to name.
+    """List the columns or topics of a log with their types, widths and ranges, and propose which ones to use.
 
-    DATA is any log that `capture calibrate` takes. The last line is a command that is ready to run, as far as the names of
-    columns tell; look at it before you do. With --toml the choice is written to a file for `capture calibrate FILE`.
+    DATA is any log that `capture calibrate` accepts. The last line is a `capture calibrate` command with columns guessed
+    from their names; check it before you run it. --toml writes the guess to a file for `capture calibrate FILE`.
     """
 
     data: Annotated[
         tyro.conf.Positional[Path], tyro.conf.arg(help="A file, a folder, or a pattern of files.", metavar="DATA")
     ]
-    toml: Annotated[Path | None, tyro.conf.arg(help="Also write the choice to this file.")] = None
-    force: Annotated[bool, tyro.conf.arg(help="Replace that file if there is one.")] = False
+    toml: Annotated[Path | None, tyro.conf.arg(help="Also write the proposed options to this .toml file.")] = None
+    force: Annotated[bool, tyro.conf.arg(help="Overwrite the .toml file if it exists.")] = False
 
     def run(self, console: Console) -> None:
         """Print what is there."""
         if self.toml is not None:
             if self.toml.exists() and not self.force:
-                raise CaptureError(f"{self.toml} is there already; choose another name, or replace it with --force.")
+                raise CaptureError(f"{self.toml} exists already; choose another name, or overwrite it with --force.")
             check_writable(self.toml)
         source = open_log(self.data, _words(self.data))
         choice = self._topics(console, source) if source.messages else self._columns(console, source)
         if choice is None:
-            console.print("No columns are proposed: none has a name that tells state, action and what follows.")
+            console.print("No columns are proposed: their names do not show which are state, action and next configuration.")
             if self.toml is not None:
                 raise CaptureError(f"{self.toml} is not written, as no columns are proposed; write it by hand.")
             return

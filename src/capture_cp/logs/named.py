@@ -18,7 +18,7 @@ from capture_cp.logs.options import LINEAR
 from capture_cp.logs.user_objects import user_model, user_strata
 from capture_cp.spaces.strata import Strata
 
-WHAT = {"model": "a model", "strata": "strata"}
+OWN = ("model", "strata")
 
 
 def named_calibration(
@@ -49,11 +49,11 @@ def named_calibration(
 
 
 def _trusted(path: Path, facts: Mapping[str, Any], option: str, trust: bool) -> str:
-    """The name that a calibration holds for its model or strata; refused unless it is trusted, or if it holds none."""
+    """The name that a calibration holds for its model or strata; an error if it holds none or is not trusted."""
     name = facts.get(option)
     if not is_object_name(name):
         raise CaptureError(
-            f"calibration {path} was made with {WHAT[option]} of your own and holds no name of it; give --{option} "
+            f"calibration {path} was made with your own {option}, whose name it does not hold; give --{option} "
             "module:object."
         )
     if not trust:
@@ -68,7 +68,7 @@ def imported(
     facts: Mapping[str, Any], folder: Pathlike, model: Model | None, strata: Strata | None
 ) -> tuple[Model | None, Strata | None]:
     """The model and strata given, and where they are None and the file names its own, what these names stand for."""
-    where, names = Path(folder), {option: facts.get(option) for option in WHAT}
+    where, names = Path(folder), {option: facts.get(option) for option in OWN}
     if model is None and is_object_name(names["model"]):
         model = user_model(str(names["model"]), where)
     if strata is None and is_object_name(names["strata"]):

@@ -1,4 +1,4 @@
-"""What the commands for a log share: options with one help text each, and how a log is divided into parts."""
+"""Options that the commands for a log share, and how a log is divided into parts."""
 
 from __future__ import annotations
 
@@ -14,54 +14,61 @@ from capture_cp.conformal.quantile import size_needed
 
 #: The built-in model, by the name that --model takes.
 LINEAR = "linear"
-#: Shares of a log that train the built-in model, and that are held out to check on.
+#: Fractions of a log that train the built-in model, and that are held out to check on.
 TRAIN, CHECK = 0.25, 0.25
 
-StateColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the state before.", metavar="COLUMN ...")]
+StateColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the state before the step.", metavar="COLUMN ...")]
 ActionColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the action.", metavar="COLUMN ...")]
-NextColumns = Annotated[tuple[str, ...], tyro.conf.arg(help="Columns of the configuration after it.", metavar="COLUMN ...")]
+NextColumns = Annotated[
+    tuple[str, ...], tyro.conf.arg(help="Columns of the configuration after the step.", metavar="COLUMN ...")
+]
 FollowingColumns = Annotated[
     tuple[str, ...],
-    tyro.conf.arg(help="Or columns that hold it in the following row of the same episode.", metavar="COLUMN ..."),
+    tyro.conf.arg(help="Instead of --next: columns that hold it in the next row of the same episode.", metavar="COLUMN ..."),
 ]
 Clock = Annotated[
-    Literal["received", "header"], tyro.conf.arg(help="Of a bag: the stamps of messages, or those in their headers.")
+    Literal["received", "header"],
+    tyro.conf.arg(help="Bags only: use the time when messages were received, or the stamp in their headers."),
 ]
 RememberedClock = Annotated[
     Literal["received", "header"] | None,
-    tyro.conf.arg(help="Of a bag: the stamps of messages, or those in their headers; by default as calibrated."),
+    tyro.conf.arg(help="Bags only: time of receipt or header stamp; by default the one used to calibrate."),
 ]
 EpisodeColumn = Annotated[
     str | None,
-    tyro.conf.arg(help="Column with the run that each row belongs to; steps of a run stay together.", metavar="COLUMN"),
+    tyro.conf.arg(help="Column with the episode of each row; whole episodes are kept together.", metavar="COLUMN"),
 ]
 TimeColumn = Annotated[
-    str | None, tyro.conf.arg(help="Column of times, which must not go backwards within an episode.", metavar="COLUMN")
+    str | None, tyro.conf.arg(help="Column with the time, which must not decrease within an episode.", metavar="COLUMN")
 ]
-Confidence = Annotated[float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none by default.")]
+Confidence = Annotated[
+    float | None,
+    tyro.conf.arg(help="Fraction of calibrations that must not undercover, such as 0.95; by default no such requirement."),
+]
 MinStratum = Annotated[
     int | None,
     tyro.conf.arg(
-        help="Merge strata that expect fewer transitions to set thresholds; by default twice what alpha needs, 0 for none."
+        help="Merge strata expected to have fewer calibration transitions than this, by default twice as many as alpha "
+        "requires; 0 merges none."
     ),
 ]
 Farthest = Annotated[
     float | None,
     tyro.conf.arg(
-        help="Most that an outcome can be from the prediction, in the unit of the distance; infinite pieces end there.",
+        help="Largest possible distance between outcome and prediction; regions with an infinite threshold end there.",
         metavar="DISTANCE",
     ),
 ]
 RememberedModel = Annotated[
-    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the built-in one is in the calibration.")
+    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; not needed for the built-in model.")
 ]
 RememberedStrata = Annotated[
-    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; the single stratum is in the calibration.")
+    str | None, tyro.conf.arg(help="module:object, as in capture calibrate; not needed for a single stratum.")
 ]
 Trust = Annotated[
     bool, tyro.conf.arg(help="Import the model and strata that the calibration names; only for files that you trust.")
 ]
-Folder = Annotated[Path, tyro.conf.arg(help="Where the modules of --model and --strata lie that are not installed.")]
+Folder = Annotated[Path, tyro.conf.arg(help="Folder with the modules of --model and --strata, if they are not installed.")]
 
 
 def expected_to_suffice(alpha: float, confidence: float | None) -> int:
@@ -71,11 +78,11 @@ def expected_to_suffice(alpha: float, confidence: float | None) -> int:
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of a log that are used for something else than to calibrate; of its episodes, where it has any.
+    """Fractions of a log, or of its episodes, that are not used to calibrate.
 
     Attributes:
-        train: share that the linear model is trained on; 0 with a model of one's own.
-        check: share that is held out to check on.
+        train: fraction that the linear model is trained on; 0 with your own model.
+        check: fraction that is held out to check on.
     """
 
     train: float
@@ -84,17 +91,17 @@ class Shares:
     def __post_init__(self) -> None:
         if not (self.train >= 0 and self.check >= 0 and self.train + self.check < 1):
             raise CaptureError(
-                f"check-share is {self.check:g} and train-share {self.train:g}; expected shares that leave some of the log "
-                "to calibrate on, such as 0.25."
+                f"check-share is {self.check:g} and train-share {self.train:g}; expected fractions that leave part of the "
+                "log to calibrate on, such as 0.25."
             )
 
     def parts(self) -> dict[str, float]:
-        """The share of every part of the log, by what it is for."""
+        """The fraction of each part of the log, by its purpose."""
         every = {"to train": self.train, "to calibrate": 1 - self.train - self.check, "to check": self.check}
         return {name: share for name, share in every.items() if share > 0}
 
     def scores(self, transitions: int, tree: float) -> int:
-        """Transitions of a log that set thresholds, where a share `tree` of those to calibrate on grows the tree.
+        """Transitions of a log that set thresholds, where a fraction `tree` of those to calibrate on grows the tree.
 
         The parts are rounded as `split_rows` and `Tree` round them, so the number is exact; of logs so long that the tree
         does not grow from its whole share (`Tree(max_growing=)`), more are left.

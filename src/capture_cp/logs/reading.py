@@ -1,4 +1,4 @@
-"""Reading the log that a command names, by the columns that it names or that a calibration remembers."""
+"""Reading the log that a command names, with the columns that the command or the calibration names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError
+from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.data.log_part import joined
 from capture_cp.data.logged import LoggedTransitions
@@ -22,7 +23,7 @@ BEGINNING = 200_000  # transitions of a longer one that stand for it
 
 @dataclass(frozen=True, kw_only=True)
 class Remembered:
-    """Options of commands that read a log beside a calibration: what is not given is as the calibration has it."""
+    """Options of commands that read a log and a calibration; by default they are those of the calibration."""
 
     state: options.StateColumns = ()
     action: options.ActionColumns = ()
@@ -52,10 +53,14 @@ def remembered(
 
 
 def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
-    """The log, in memory where it is small, so that it is read once, else on disk; what was left out of it is printed."""
-    for note in log.notes():
+    """The log, in memory if it is small, so that it is read once, otherwise on disk; prints notes about skipped data."""
+    with stage("reading the log"):
+        notes = list(log.notes())
+        small = len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY
+        found = log.read() if small else log
+    for note in notes:
         console.print(f"note: {note}", highlight=False, markup=False)
-    return log.read() if len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY else log
+    return found
 
 
 def after(next: Sequence[str], following: Sequence[str]) -> dict[str, Any]:
@@ -75,7 +80,7 @@ def columns_of(log: TransitionLog, follows: bool) -> dict[str, list[str]]:
 
 
 def check_fits(cap: Capture, log: TransitionLog, file: Path) -> None:
-    """Refuse a log with another number of columns than a calibration has."""
+    """Reject a log whose number of columns differs from the calibration's."""
     dx, dc = len(log.X_names), len(log.next_names)
     if (dx, dc) != (cap.n_inputs_, cap.n_outputs_):
         raise CaptureError(

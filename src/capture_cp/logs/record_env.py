@@ -1,4 +1,4 @@
-"""A log of transitions from any Gymnasium environment, in one command."""
+"""The command that records transitions from a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ from capture_cp.data.tables import FORMATS, write_table
 from capture_cp.logs.environments import RANDOM, found_policy, made_env
 from capture_cp.logs.recorder import Recorder
 
-Environment = Annotated[str, tyro.conf.arg(help="Gymnasium's ID, or module:ID to import a module first.", metavar="ENV")]
+Environment = Annotated[str, tyro.conf.arg(help="Gymnasium ID, or module:ID to import a module first.", metavar="ENV")]
 PolicyName = Annotated[
     str, tyro.conf.arg(help="module:object, called as policy(observation) or policy.predict(observation); or random.")
 ]
-Steps = Annotated[int, tyro.conf.arg(help="Transitions to log; the last episode is cut where they end.")]
+Steps = Annotated[int, tyro.conf.arg(help="Number of transitions to log; the last episode may be cut short.")]
 Entries = Annotated[
     tuple[int, ...],
-    tyro.conf.arg(help="Entries of the observation that are the configuration, from 0 on.", metavar="ENTRY ..."),
+    tyro.conf.arg(help="Entries of the observation that are the configuration, counted from 0.", metavar="ENTRY ..."),
 ]
 
 
 @dataclass(frozen=True)
 class LogEnv:
-    """Log transitions of a Gymnasium environment: one row per step, for `capture calibrate`.
+    """Record transitions from a Gymnasium environment: one row per step, for `capture calibrate`.
 
-    Columns are state_0, ..., action_0, ..., next_0, ..., all entries of an observation before and after the step; for
-    environments of ours they have the task's names, and actions are in its own units. Further columns are episode, step,
-    reward, terminated and truncated. Observations of Dict or Discrete spaces are flattened. What is logged when the command
-    is stopped, or when the environment fails, is kept.
+    The columns state_0, ..., action_0, ..., next_0, ... hold the observation before the step, the action, and the
+    observation after it. Our environments use the task's names and units. Further columns are episode, step, reward,
+    terminated and truncated. Observations of Dict or Discrete spaces are flattened. If you stop the command, or if the
+    environment fails, the transitions recorded so far are saved.
     """
 
     env: tyro.conf.Positional[Environment]
     policy: PolicyName = RANDOM
     steps: Steps = 10_000
     configuration: Entries = ()
-    out: Annotated[Path, tyro.conf.arg(help="The log: .parquet, .npz or .csv.")] = Path("log.parquet")
-    folder: Annotated[Path, tyro.conf.arg(help="Where the modules of ENV and --policy lie that are not installed.")] = Path()
-    seed: Annotated[int, tyro.conf.arg(help="Of the environment, and of random actions.")] = 0
+    out: Annotated[Path, tyro.conf.arg(help="File for the log: .parquet, .npz or .csv.")] = Path("log.parquet")
+    folder: Annotated[
+        Path, tyro.conf.arg(help="Folder with the modules of ENV and --policy, if they are not installed.")
+    ] = Path()
+    seed: Annotated[int, tyro.conf.arg(help="Random seed for the environment and for random actions.")] = 0
 
     def run(self, console: Console) -> None:
-        """Log, and say how to go on."""
+        """Record, and print the command to calibrate with."""
         with self.opened() as recorder:
             self.record(recorder, console)
         columns = f"--state {' '.join(recorder.state_names)} --action {' '.join(recorder.action_names)}"
@@ -58,7 +60,7 @@ class LogEnv:
 
     @contextmanager
     def opened(self) -> Iterator[Recorder]:
-        """What records the environment, which is closed afterwards; whatever cannot be used is refused now."""
+        """A recorder of the environment, which is closed afterwards; anything unusable raises an error now."""
         whole_number("steps", self.steps, 1)
         whole_number("seed", self.seed, 0)
         known_name(f"ending of {self.out},", self.out.suffix.lower(), FORMATS)
@@ -72,7 +74,7 @@ class LogEnv:
             env.close()
 
     def record(self, recorder: Recorder, console: Console) -> None:
-        """Log, and say how much; whatever stops it, what is done by then is written."""
+        """Record, and print how much; if it is stopped, the transitions so far are written."""
         try:
             with progress_bar() as progress:
                 recorder.run(self.steps, advancing(progress, "Logging", self.steps))

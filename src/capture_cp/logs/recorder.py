@@ -1,4 +1,4 @@
-"""Transitions of a Gymnasium environment under a policy, kept step by step so that a stop loses nothing."""
+"""Transitions of a Gymnasium environment under a policy, kept step by step, so that none is lost when recording stops."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from capture_cp.data.csv_tables import Table
 from capture_cp.gym.env import TaskEnv
 from capture_cp.logs.environments import cause, flat, flat_size
 
-#: Columns beside those of states, actions and next states.
+#: Columns besides those of states, actions and next states.
 EXTRA = ("episode", "step", "reward", "terminated", "truncated")
 
 
 class Recorder:
     """Steps an environment and keeps what it saw.
 
-    An observation is flattened to a row of numbers. The environment is reset by us once an episode has ended, so that the
+    An observation is flattened to a row of numbers. The recorder resets the environment after an episode, so that the
     last observation of an episode stays with the step that led there, and no transition leads from one episode to another.
-    Of environments of ours the action is logged in the task's own units, as executed.
+    Actions of our environments are logged in the task's own units, as executed.
 
     Attributes:
         state_names, action_names, next_names: of the columns: state_0, action_0, next_0, ...; the task's own for ours.

@@ -1,4 +1,4 @@
-"""One's own robot as `capture view` and `capture video` know it: a saved calibration, and what its numbers are called."""
+"""The user's own robot for `capture view` and `capture video`: a saved calibration with names for its numbers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ INPUTS = 256
 
 @dataclass(frozen=True)
 class Robot:
-    """A saved calibration, ready to ask.
+    """A saved calibration, ready to use.
 
     Attributes:
         name: of its file.
         cap: the calibration.
-        facts: what `capture calibrate` wrote down beside it; empty for a file of `Capture.save`.
+        facts: what `capture calibrate` saved with it; empty for a file of `Capture.save`.
         state_names, action_names: of the inputs, ds and da of them.
         axes: names of the numbers of a configuration, (dc,).
         before: which entries of the state are the configuration before a step, (dc,); None where that is unknown.
@@ -117,11 +117,12 @@ class Robot:
 
 @dataclass(frozen=True)
 class RobotOptions(Remembered):
-    """Options that `capture view` and `capture video` share for one's own robot."""
+    """Options that `capture view` and `capture video` share for your own robot."""
 
     calibration: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration.", metavar="CALIBRATION")]
     log: Annotated[
-        tyro.conf.Positional[Path | None], tyro.conf.arg(help="A log of any kind, with episodes or without.", metavar="LOG")
+        tyro.conf.Positional[Path | None],
+        tyro.conf.arg(help="A log of any kind that capture calibrate accepts.", metavar="LOG"),
     ] = None
     episode_column: Annotated[
         str | None,
@@ -131,9 +132,9 @@ class RobotOptions(Remembered):
     ] = None
     axes: Annotated[
         tuple[str, ...],
-        tyro.conf.arg(help="Two axes of the configuration that pictures show, by name or number.", metavar="AXIS ..."),
+        tyro.conf.arg(help="The two axes of the configuration to show, by name or number.", metavar="AXIS ..."),
     ] = ()
-    seed: Annotated[int, tyro.conf.arg(help="Of the particles: same seed, same pictures.")] = 0
+    seed: Annotated[int, tyro.conf.arg(help="Random seed for the particles; the same seed gives the same pictures.")] = 0
 
     def robot(self, alpha: float | None = None) -> Robot:
         """The calibration with its model and strata, and the names of its numbers."""

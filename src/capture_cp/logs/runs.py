@@ -1,4 +1,4 @@
-"""A log cut into what can be looked at one after another: its episodes, or blocks of rows where it has none."""
+"""A log in parts to look at one after another: its episodes, or blocks of rows if it has none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Runs:
 
     @cached_property
     def rate(self) -> float:
-        """Steps per second: of the log's times, or a pace at which a person can follow."""
+        """Steps per second: of the log's times, or a pace that is easy to follow."""
         if self.log.time is None:
             return RATE
         gaps = np.concatenate([np.diff(self.log.time[rows]) for rows in self.rows.values()])
@@ -53,7 +53,7 @@ class Runs:
         return float(np.clip(1 / np.median(gaps), SLOWEST, FASTEST)) if len(gaps) else RATE
 
     def named(self, name: str) -> Ints:
-        """The rows (n,) of an episode; one that is not there is refused with those that are."""
+        """The rows (n,) of an episode; for an unknown one the error lists those that exist."""
         if name in self.rows:
             return self.rows[name]
         if not self.episodes:

@@ -1,4 +1,4 @@
-"""How many transitions are needed, before any is collected."""
+"""The command that computes how many transitions to log."""
 
 from __future__ import annotations
 
@@ -23,34 +23,39 @@ SURE = 0.95  # of calibrations within the range shown, and of logs that give eve
 
 @dataclass(frozen=True)
 class Size:
-    """How many transitions to log, before logging any: for finite thresholds, and for coverage that is close to its target.
+    """Compute how many transitions to log for finite thresholds, and for coverage close to its target.
 
-    Coverage is promised on average over calibrations; that of one calibration is a draw from a Beta distribution around its
-    target, whatever the robot, and the table shows how far it strays. The log is shared out as `capture calibrate` does it:
-    to train the linear model (not with --own-model), to check on, to grow the tree; the rest sets thresholds. Where steps of
-    an episode are not independent (see `capture calibrate --episode`), read episodes for transitions.
+    The coverage guarantee is on average over calibrations. The coverage of one calibration follows a Beta distribution
+    around the target, for any robot, and the table shows how far it can deviate. The log is split as in `capture calibrate`:
+    to train the linear model (not with --own-model), to check, and to grow the tree; the rest sets thresholds. Where steps
+    of an episode are not independent (see `capture calibrate --episode`), the numbers are episodes, not transitions.
     """
 
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
     confidence: Annotated[
-        float | None, tyro.conf.arg(help="Share of calibrations that must not undercover; none by default.")
+        float | None,
+        tyro.conf.arg(
+            help="Fraction of calibrations that must not undercover, such as 0.95; by default no such requirement."
+        ),
     ] = None
-    groups: Annotated[int, tyro.conf.arg(help="Groups with a threshold of their own: strata, or leaves of the tree.")] = 1
+    groups: Annotated[
+        int, tyro.conf.arg(help="Number of groups with their own threshold: strata, or leaves of the tree.")
+    ] = 1
     share: Annotated[
-        float | None, tyro.conf.arg(help="Share of transitions in the rarest group; 1 / groups by default.")
+        float | None, tyro.conf.arg(help="Fraction of transitions in the rarest group; by default 1 / groups.")
     ] = None
     precision: Annotated[
-        tuple[float, ...], tyro.conf.arg(help="Wanted half-widths of the range of coverage, 0.02 for 2 points.")
+        tuple[float, ...], tyro.conf.arg(help="Half-widths of the range of coverage, such as 0.02 for 2 percentage points.")
     ] = (0.05, 0.02, 0.01)
     own_model: Annotated[
-        bool, tyro.conf.arg(help="For capture calibrate --model: no share of the log trains the linear model.")
+        bool, tyro.conf.arg(help="You have your own model, so no part of the log trains the linear model.")
     ] = False
-    train_share: Annotated[float, tyro.conf.arg(help="Share of the log that the linear model is trained on.")] = TRAIN
+    train_share: Annotated[float, tyro.conf.arg(help="Fraction of the log that trains the linear model.")] = TRAIN
     tree_share: Annotated[
-        float, tyro.conf.arg(help="Share of the log that grows the tree and sets no threshold; 0 for methods without one.")
+        float, tyro.conf.arg(help="Fraction of the calibration part that grows the tree; 0 for methods without a tree.")
     ] = Tree().partition_share
-    check_share: Annotated[float, tyro.conf.arg(help="Share of the log held out to check on.")] = CHECK
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
+    check_share: Annotated[float, tyro.conf.arg(help="Fraction of the log held out to check on.")] = CHECK
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this JSON file.")] = None
 
     def run(self, console: Console) -> None:
         """Print the table."""
@@ -140,7 +145,7 @@ class Size:
         uses = {
             "of the log trains the linear model": shares.train,
             "of the log is held out to check on": shares.check,
-            "of what is left grows the tree": self.tree_share,
+            "of the rest grows the tree": self.tree_share,
         }
         used = ", ".join(f"{100 * share:g}% {use}" for use, share in uses.items() if share)
         sure = "every group gets its scores in at least 95 of 100 logs" if several else "any log has its scores"
@@ -151,8 +156,8 @@ class Size:
             ""
             if apart is None
             else f"From {apart:,} on, capture calibrate gives each of as many strata "
-            "thresholds of its own; with fewer, rare ones may share theirs (--min-stratum).",
-            "Where steps of an episode are not independent, read episodes for transitions.",
+            "its own thresholds; with fewer, rare strata may share theirs (--min-stratum).",
+            "Where steps of an episode are not independent, these numbers are episodes.",
         ]
         return " ".join(sentence for sentence in sentences if sentence)
 

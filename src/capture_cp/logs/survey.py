@@ -1,4 +1,4 @@
-"""The first reading of a log: is it sound, how far does it reach, and some of its rows in memory for what needs no more."""
+"""The first reading of a log: checks, ranges, and a sample of its rows in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_SHOWN = 6  # infeasible rows whose numbers are kept
 
 @dataclass(frozen=True)
 class Split:
-    """A log in parts, by what they are for; whole episodes, where there are any.
+    """A log in parts by purpose; episodes are kept whole if there are any.
 
     Attributes:
         names: of the parts.
@@ -44,7 +44,7 @@ class Split:
 
     @classmethod
     def of(cls, log: TransitionLog, shares: Mapping[str, float], seed: int) -> Split:
-        """The log in random parts of these shares."""
+        """The log in random parts of these fractions."""
         return cls(log, tuple(shares), part_of_rows(len(log), tuple(shares.values()), log.episodes(), seed))
 
     @property
@@ -72,7 +72,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Survey:
-    """What the first reading found.
+    """The results of the first reading.
 
     Attributes:
         digests: of the chunks of the log.

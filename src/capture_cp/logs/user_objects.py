@@ -1,4 +1,4 @@
-"""The model and the strata that a command names: imported, asked once, and refused with one sentence if they will not do."""
+"""The model and strata that a command names: imported, called once, and rejected with one sentence if unusable."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def user_model(name: str, folder: Path) -> UserModel:
     try:
         inspect.signature(model).bind(np.empty((1, 1)), 1, np.random.default_rng())
     except TypeError as error:
-        raise CaptureError(f"--model {name} wants other arguments ({error}); expected {SIGNATURE}.") from None
+        raise CaptureError(f"--model {name} needs other arguments ({error}); expected {SIGNATURE}.") from None
     except ValueError:
         pass  # a compiled callable without a signature
     return UserModel(name, folder, model)

@@ -35,18 +35,19 @@ from capture_cp.tasks.practice import TOGETHER, play_from, played
 from capture_cp.tasks.rows import FittedRow, part_of
 from capture_cp.tasks.task import Advance, Task
 
-FRESH = "fresh"  # episodes that no one has chosen by
+FRESH = "fresh"  # episodes that were not used to choose a setting
 VERSION = version("capture-cp")
 
 
 @dataclass(frozen=True)
 class CertifyStudy(Study):
-    """How often will it fail? Settings of a task's planner whose failure rates are at most delta, with confidence.
+    """Find settings of a task's planner whose failure rates are at most delta, with high confidence.
 
-    Fresh episodes of every candidate are played on the true system, from random starts. Exact tests, corrected for the
-    number of candidates, find those that keep every risk below its delta; the best of them gets a certificate (Learn then
-    Test). A risk without a number asks for the least delta that can be certified. Exit status 1 if no candidate is
-    certified.
+    Every candidate plays fresh episodes on the true system, from random starts. Exact tests, corrected for the number of
+    candidates, find those that keep every risk below its delta, and the best of them gets a certificate (Learn then Test).
+    For a risk without a number, the smallest delta that can be certified is found.
+
+    Exit status: 0 a candidate is certified; 1 none is; 2 the input cannot be used.
     """
 
     command: ClassVar[str] = "certify"
@@ -54,20 +55,22 @@ class CertifyStudy(Study):
     candidates: Annotated[
         tuple[str, ...],
         tyro.conf.arg(
-            help="Settings to choose from, such as method=capture,alpha=0.1,horizon=6; by default the task's own."
+            help="Settings to choose from, such as method=capture,alpha=0.1,horizon=6; by default those of the task."
         ),
     ] = ()
     risks: Annotated[
         tuple[str, ...],
-        tyro.conf.arg(help="Outcomes and their rates, such as fell=0.02; failure is everything but success."),
+        tyro.conf.arg(help="Outcomes and their largest rates, such as fell=0.02; failure is every outcome but success."),
     ] = (FAILURE,)
-    beta: Annotated[float, tyro.conf.arg(help="How likely a false certificate may be.")] = 0.05
-    episodes: Annotated[int, tyro.conf.arg(help="Episodes per candidate, at most.")] = 1000
+    beta: Annotated[float, tyro.conf.arg(help="Largest probability of a false certificate.")] = 0.05
+    episodes: Annotated[int, tyro.conf.arg(help="Largest number of episodes per candidate.")] = 1000
     correction: Annotated[
-        Correction, tyro.conf.arg(help="holm tries all candidates; sequence goes from the first on until one fails.")
+        Correction, tyro.conf.arg(help="holm tests all candidates; sequence tests them in order until one fails.")
     ] = "holm"
-    anytime: Annotated[bool, tyro.conf.arg(help="Stop a candidate as soon as its verdict is in.")] = False
-    fresh: Annotated[int, tyro.conf.arg(help="Further episodes of the certified setting, to compare.")] = 0
+    anytime: Annotated[bool, tyro.conf.arg(help="Stop a candidate as soon as the result is decided.")] = False
+    fresh: Annotated[
+        int, tyro.conf.arg(help="Further episodes of the certified setting, to compare with the certificate.")
+    ] = 0
     calibration: Calibration = 1.0
     device: Annotated[Device, tyro.conf.arg(help="Where plans are computed, as in capture plan.")] = "cpu"
     jobs: Jobs = 1
@@ -165,7 +168,7 @@ class CertifyStudy(Study):
     def _certified(
         self, place: str, task: Task, verdict: Verdict, fitted: FittedRow, console: Console
     ) -> list[dict[str, Any]]:
-        """Make the certificate, compare it with fresh episodes, and write what was asked for."""
+        """Make the certificate, compare it with fresh episodes, and write the requested files."""
         assert verdict.best is not None
         about = f"{task.name}: {task.place}"
         certificate = Certificate.of(verdict, about, fingerprints(fitted, float(verdict.best.settings["alpha"])))
@@ -187,7 +190,7 @@ class CertifyStudy(Study):
     def _compare(
         self, place: str, task: Task, certificate: Certificate, fitted: FittedRow, console: Console
     ) -> list[dict[str, Any]]:
-        """Fresh episodes of the certified setting, which no one has chosen by."""
+        """Fresh episodes of the certified setting, which were not used to choose it."""
         seeds = [derived_seed(task.seed_here(self.seed), FRESH, episode) for episode in range(self.fresh)]
         with progress_bar() as progress:
             candidate = CandidateRow.of(task, certificate.settings)

@@ -1,4 +1,4 @@
-"""The coverage study of any task: do the regions of each method hold, and how large are they?"""
+"""The coverage study of any task: how often the regions of each method contain the outcome, and how large they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, whole_number
-from capture_cp.base.progress import advancing, progress_bar
+from capture_cp.base.progress import advancing, progress_bar, stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
 from capture_cp.capture.region_draws import has_grid
@@ -44,10 +44,11 @@ Found = Mapping[str, Mapping[str, Counts]]  # by place and method
 
 @dataclass(frozen=True)
 class CoverageStudy(Study):
-    """Empirical coverage of the methods on a task, by regime of the realised next configuration, and region volumes.
+    """Measure the coverage of each method on a task, by regime of the next configuration, and the volume of its regions.
 
-    In each place every method is calibrated on the same transitions, with the same model. For each test input, next
-    configurations of the true system show how much of them the region holds. The paper's figures stand beside ours.
+    In each place, every method is calibrated on the same transitions with the same model. For each test input, next
+    configurations are drawn from the true system, and the study counts how many are inside the region. The paper's figures
+    are printed next to ours.
     """
 
     command = "coverage"
@@ -58,14 +59,14 @@ class CoverageStudy(Study):
     ] = COVERAGE_METHODS
     mc: Annotated[int, tyro.conf.arg(help="Monte-Carlo next configurations per test input.")] = 10
     calibration: Annotated[
-        int | None, tyro.conf.arg(help="Calibration transitions per place, by default as many as the task has.")
+        int | None, tyro.conf.arg(help="Calibration transitions per place, by default all that the task has.")
     ] = None
-    test: Annotated[int | None, tyro.conf.arg(help="Test inputs per place, by default as many as the task has.")] = None
+    test: Annotated[int | None, tyro.conf.arg(help="Test inputs per place, by default all that the task has.")] = None
     volume: Annotated[
         int | None,
         tyro.conf.arg(
-            help="First test inputs, whose region cells are counted: by default all, 0 for none. Without a grid volumes are "
-            f"estimated, by default of {VOLUMES}."
+            help="Count the region cells of this many test inputs: by default all, 0 for none. Without a grid, volumes are "
+            f"estimated, by default for {VOLUMES}."
         ),
     ] = None
     tree: Annotated[
@@ -76,12 +77,12 @@ class CoverageStudy(Study):
         ),
     ] = "per-stratum"
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions in a leaf while the tree grows.")] = 300
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree.")] = 20
-    max_depth: Annotated[int | None, tyro.conf.arg(help="Most splits between a tree's root and a leaf.")] = None
-    particles: Annotated[int, tyro.conf.arg(help="Particles L; the k-th nearest is L/2, or 1 for capture-k1 and pcp.")] = 16
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves per tree.")] = 20
+    max_depth: Annotated[int | None, tyro.conf.arg(help="Largest depth of a tree.")] = None
+    particles: Annotated[int, tyro.conf.arg(help="Number of particles L; k is L/2, or 1 for capture-k1 and pcp.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
     device: Annotated[
-        Device, tyro.conf.arg(help="Where outcomes are counted: cuda is an NVIDIA GPU, auto takes one if there is one.")
+        Device, tyro.conf.arg(help="Where outcomes are counted: cuda is an NVIDIA GPU, auto uses one if there is one.")
     ] = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
@@ -89,7 +90,8 @@ class CoverageStudy(Study):
     json: RowsFile = None
     figures: FigureFolder = None
     sizes: Annotated[
-        tuple[int, ...], tyro.conf.arg(help="Instead: coverage and volume against these calibration sizes, and a figure.")
+        tuple[int, ...],
+        tyro.conf.arg(help="Instead, measure coverage and volume for these calibration sizes, and draw a figure."),
     ] = ()
 
     # -- running ------------------------------------------------------------------------------------------------------
@@ -109,14 +111,15 @@ class CoverageStudy(Study):
         if self.json is not None:
             write_rows(self.json, self.rows(found, tasks), self)
         if self.figures is not None:
-            caps |= {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
-            files = drawing_of(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
+            with stage("drawing figures"):
+                caps |= {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
+                files = drawing_of(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
             console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def checked_places(self) -> dict[str, Task]:
         """The tasks by place, all settings checked."""
         chosen_device(self.device)
-        optional = [name for name in ("calibration", "test", "max_depth") if getattr(self, name) is not None]
+        optional = [name for name in ("calibration", "test", "max_leaves", "max_depth") if getattr(self, name) is not None]
         counts = ("mc", "jobs", "particles", "min_leaf", *optional)
         check_settings(self, counts, (self.figures, self.state), (*METHODS, RESIDUAL))
         for size in self.sizes:
@@ -134,7 +137,7 @@ class CoverageStudy(Study):
         return tasks
 
     def tests(self, tasks: Mapping[str, Task], console: Console) -> dict[str, TestSet]:
-        """What the methods are tested on, by place."""
+        """The test inputs, by place."""
         with progress_bar() as progress:
             bars = {name: advancing(progress, f"{name}: test transitions", self.test) for name in tasks}
             return {name: task.test(self.seed, self.test, bars[name]) for name, task in tasks.items()}
@@ -256,7 +259,7 @@ class CoverageStudy(Study):
 
     def _caption(self, place: str, task: Task, tests: Mapping[str, TestSet], counted: Counts) -> Iterator[str]:
         theirs = "" if self.task.paper is None else " (the paper's in brackets)"
-        yield f"Coverage in per cent{theirs}, below it the 95% interval over test inputs."
+        yield f"Coverage, %{theirs}, and below it the 95% interval over test inputs."
         if counted.sized and REFERENCE in self.methods:
             unit = unit_of(task)
             yield f"Volume: mean {unit} of {counted.sized:,} regions as a ratio to {REFERENCE}{theirs}, 95% interval."
@@ -269,7 +272,7 @@ class CoverageStudy(Study):
 
 
 def _draws_on_cuda(task: Task) -> bool:
-    """Whether outcomes of a task can be drawn on a GPU; there the processor calibrates its methods."""
+    """Whether outcomes of a task can be drawn on a GPU; there the CPU calibrates its methods."""
     return type(task).outcomes_on_cuda is not Task.outcomes_on_cuda
 
 

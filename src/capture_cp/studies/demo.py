@@ -55,26 +55,27 @@ class Results:
 
 @dataclass(frozen=True)
 class Demo(Study):
-    """See what this is about: calibrate six methods on a robot, watch two of them plan, read the report.
+    """Calibrate six methods on an example robot, plan with two of them, and write a report.
 
-    Every method gets the same model, which is wrong, and the same logged transitions. Fresh transitions show how often the
-    next configuration is inside the region, stratum by stratum; closed-loop episodes show what that is good for.
+    All methods use the same inaccurate model and the same logged transitions. Fresh transitions show how often the next
+    configuration is inside the region, stratum by stratum. Closed-loop episodes show the effect on planning.
     """
 
     command = "demo"
 
     rival: Annotated[
-        str | None, tyro.conf.arg(help="Method to plan beside capture, by default the best of the paper's without strata.")
+        str | None,
+        tyro.conf.arg(help="Method to compare with in planning, by default the paper's best method without strata."),
     ] = None
-    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop runs of each of the two methods.")] = 5
+    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop episodes of each of the two methods.")] = 5
     transitions: Annotated[
         int, tyro.conf.arg(help="Logged transitions to calibrate on, and as many fresh ones to test on.")
     ] = 60_000
-    samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan.")] = 4096
+    samples: Annotated[int, tyro.conf.arg(help="Sampled action sequences per plan.")] = 4096
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
-    particles: Annotated[int, tyro.conf.arg(help="Particles L from the model; CaPTURe scores the L/2-th nearest.")] = 16
+    particles: Annotated[int, tyro.conf.arg(help="Number of particles L from the model; k is L/2 for capture.")] = 16
     per_stratum: Annotated[
-        bool, tyro.conf.arg(help="One tree per stratum, with coverage by theorem; otherwise the paper's single tree.")
+        bool, tyro.conf.arg(help="One tree per stratum, with guaranteed coverage; otherwise the paper's single tree.")
     ] = True
     seed: Seed = 0
     out: Annotated[Path, tyro.conf.arg(help="Folder for the report and the saved calibration.")] = Path("capture-demo")
@@ -109,7 +110,7 @@ class Demo(Study):
         check_writable(self.json)
         places = self.task.places()
         if len(places) != 1:
-            raise CaptureError(f"the demo is about one place; {len(places)} are given: {', '.join(places)}.")
+            raise CaptureError(f"the demo runs in one place; {len(places)} are given: {', '.join(places)}.")
         ((place, task),) = places.items()
         return place, task
 

@@ -1,6 +1,7 @@
-"""The horizon study of any task: do regions several steps ahead hold?
+"""The horizon study of any task: coverage of regions several steps ahead.
 
-Three ways to them, on the same test rollouts: the paper's recursion, calibrated for each step, and for all steps at once.
+It compares three kinds on the same test rollouts: the paper's recursion, regions calibrated for each step, and regions
+calibrated for all steps at once.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Found = Mapping[str, Mapping[str, HorizonCoverage]]  # by place and kind of regi
 RECURSION, EACH, ALL = "recursion", "each step", "all steps"
 
 CAPTION = (
-    "Per cent of {test:,} test rollouts inside their regions, target {target:g};\n"
+    "Percentage of {test:,} test rollouts inside their regions, target {target:g};\n"
     "below it the exact 95% interval for the test draw. {unit}: mean per region,\n"
     "over the steps of {volume:,} rollouts. recursion: one-step thresholds, from\n"
     "{single:,} transitions, along the horizon, as in the paper; each step and\n"
@@ -50,29 +51,29 @@ CAPTION = (
 
 @dataclass(frozen=True)
 class HorizonStudy(Study):
-    """Coverage of regions along a horizon: the paper's recursion, and regions calibrated on rollouts.
+    """Measure the coverage of regions along a horizon: the paper's recursion, and regions calibrated on rollouts.
 
-    Starts are those of calibration transitions, actions are drawn at random, a new one each step by default. Calibration
-    and test rollouts are different ones of the true system. The recursion has as many transitions as the rollouts hold,
-    and the same score and trees.
+    Rollouts start where calibration transitions start. Actions are drawn at random, by default a new one each step.
+    Calibration and test rollouts are separate draws from the true system. The recursion is calibrated on as many
+    transitions as the rollouts contain, with the same score and trees.
     """
 
     command = "horizon"
 
-    horizon: Annotated[int, tyro.conf.arg(help="Steps H of a rollout.")] = 6
+    horizon: Annotated[int, tyro.conf.arg(help="Number of steps H of a rollout.")] = 6
     calibration: Annotated[int, tyro.conf.arg(help="Calibration rollouts per place.")] = 10_000
     test: Annotated[int, tyro.conf.arg(help="Test rollouts per place.")] = 5_000
-    volume: Annotated[
-        int, tyro.conf.arg(help="First test rollouts, whose region cells or volumes are found; 0 for none.")
-    ] = 100
-    hold: Annotated[int, tyro.conf.arg(help="Steps for which an action is held; 1 draws a new one each step.")] = 1
-    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest rollouts in a leaf while the trees grow.")] = 300
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree.")] = 20
-    particles: Annotated[int, tyro.conf.arg(help="Particles L; the k-th nearest is L/2.")] = 16
+    volume: Annotated[int, tyro.conf.arg(help="Measure the region volumes of this many test rollouts; 0 for none.")] = 100
+    hold: Annotated[int, tyro.conf.arg(help="Number of steps for which an action is held; 1 draws a new one each step.")] = 1
+    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest rollouts per leaf of a tree.")] = 300
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves per tree.")] = 20
+    particles: Annotated[int, tyro.conf.arg(help="Number of particles L; k is L/2.")] = 16
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
     confidence: Annotated[
         float | None,
-        tyro.conf.arg(help="Share of calibration sets that must not undercover, such as 0.95; by default no such demand."),
+        tyro.conf.arg(
+            help="Fraction of calibrations that must not undercover, such as 0.95; by default no such requirement."
+        ),
     ] = None
     jobs: Jobs = 1
     seed: Seed = 0
@@ -264,6 +265,6 @@ def _panel(panel: Any, name: str, methods: Mapping[str, HorizonCoverage]) -> Non
 
 
 def _whiskers(rows: Sequence[CoverageRow]) -> Floats:
-    """How far the 95% intervals reach below and above, in per cent: (2, rows)."""
+    """How far the 95% intervals reach below and above, in percentage points: (2, rows)."""
     ends = np.array([row.ci95 for row in rows]).T
     return np.asarray(100 * np.abs(ends - [row.coverage for row in rows]))

@@ -186,7 +186,7 @@ def in_regimes(task: Task, by_stratum: Ints | Floats) -> Floats:
 
 
 def predictions(caps: Mapping[str, Capture], task: Task, X: Floats, seed: int, first: int) -> dict[str, Any]:
-    """What each method's model predicts at X (n, dx), numbered from `first`; methods of one model share the answer."""
+    """Predictions of each method's model at X (n, dx), numbered from `first`; methods with the same model share them."""
     answers: dict[Any, Any] = {}
     found = {}
     for name, cap in caps.items():
@@ -216,7 +216,7 @@ def with_volumes(found: Coverage, cap: Capture, X: Floats, rng: np.random.Genera
 
 
 def unit_of(task: Task) -> str:
-    """What the sizes of a task's regions are measured in."""
+    """The unit of the sizes of a task's regions."""
     return "cells" if has_grid(task.strata) else "volume"
 
 

@@ -122,7 +122,7 @@ class CounterOnCuda:
 
 @dataclass(frozen=True)
 class _Counted:
-    """What the GPU is adding up for one part: outcomes by stratum (n, M), and of each method those inside, and its cells."""
+    """The sums that the GPU computes for one part: outcomes by stratum (n, M), and per method those inside, and cells."""
 
     asked: Mapping[str, _Asked]
     totals: Any

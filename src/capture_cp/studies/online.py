@@ -1,4 +1,4 @@
-"""The online study: do regions still hold when the true system changes during an episode?"""
+"""The online study: coverage when the true system changes during an episode."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from capture_cp.studies.study import (
 from capture_cp.tasks.rows import FittedRow, Row, fit_row, part_of
 from capture_cp.tasks.task import Task
 
-#: fixed: the calibration as it is; alpha: its failure rate moves; scale: its thresholds; scale-up: they never shrink
+#: fixed: the calibration unchanged; alpha: its failure rate adapts; scale: its thresholds do; scale-up: they never shrink
 Mode = Literal["fixed", "alpha", "scale", "scale-up"]
 #: Different starts of the episodes, where the task has that many; then they come again.
 STARTS = 100
@@ -43,23 +43,27 @@ STARTS = 100
 
 @dataclass(frozen=True)
 class OnlineStudy(Study):
-    """Closed loop while the true system changes: fixed regions beside regions that adapt.
+    """Measure coverage in closed loop while the true system changes: fixed regions against regions that adapt.
 
-    The planner uses the regions as they are at that moment. At a random time, in the middle of an episode, the true gain is
-    multiplied; the model and the calibration know nothing of it. Episodes follow each other, and adaptation goes on.
+    The planner uses the current regions. At a random step, in the middle of an episode, the true gain is multiplied; the
+    model and the calibration stay the same. Adaptation continues from one episode to the next.
     """
 
     command: ClassVar[str] = "online"
 
-    modes: Annotated[tuple[Mode, ...], tyro.conf.arg(help="How regions adapt.")] = get_args(Mode)
-    steps: Annotated[int, tyro.conf.arg(help="Executed steps after the change; up to a fifth as many before.")] = 10_000
+    modes: Annotated[tuple[Mode, ...], tyro.conf.arg(help="How regions adapt: fixed, alpha, scale or scale-up.")] = get_args(
+        Mode
+    )
+    steps: Annotated[int, tyro.conf.arg(help="Executed steps after the change; up to a fifth as many come before it.")] = (
+        10_000
+    )
     gain: Annotated[float, tyro.conf.arg(help="Factor on the true gain at the change.")] = 1.5
-    drag: Annotated[float, tyro.conf.arg(help="Share of its speed that is lost at each step from then on.")] = 0.0
-    gamma: Annotated[float, tyro.conf.arg(help="Step size of alpha.")] = 0.05
-    eta: Annotated[float, tyro.conf.arg(help="Step size of the scale.")] = 0.2
-    samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan; the planning study may have more.")] = 256
+    drag: Annotated[float, tyro.conf.arg(help="Fraction of the speed that is lost at each step after the change.")] = 0.0
+    gamma: Annotated[float, tyro.conf.arg(help="Step size of the mode alpha.")] = 0.05
+    eta: Annotated[float, tyro.conf.arg(help="Step size of the modes scale and scale-up.")] = 0.2
+    samples: Annotated[int, tyro.conf.arg(help="Sampled action sequences per plan; capture plan may use more.")] = 256
     calibration: Calibration = 1.0
-    alpha: Annotated[float, tyro.conf.arg(help="Failure rate to hold.")] = 0.1
+    alpha: Annotated[float, tyro.conf.arg(help="Target failure rate.")] = 0.1
     jobs: Jobs = 1
     seed: Seed = 0
     state: StateFolder = None
@@ -93,7 +97,7 @@ class OnlineStudy(Study):
         for name in ("gain", "gamma", "eta"):
             positive_number(name, getattr(self, name))
         if not 0.0 <= self.drag < 1.0:
-            raise CaptureError(f"drag is {self.drag}; expected a share of the speed, from 0 up to but without 1.")
+            raise CaptureError(f"drag is {self.drag}; expected a fraction of the speed, from 0 to below 1.")
         for task in tasks.values():
             task.changed(self.gain, self.drag)
             part_of(task.calibration_size, self.calibration)
@@ -101,7 +105,7 @@ class OnlineStudy(Study):
         return tasks
 
     def results(self, tasks: Mapping[str, Task]) -> dict[tuple[str, str], Any]:
-        """What happened at every step, by place and mode."""
+        """The results of every step, by place and mode."""
         names: list[tuple[str, str]] = [(place, mode) for place in tasks for mode in self.modes]
         made_with = {place: self.identity(task) | {"row": repr(self._row(task))} for place, task in tasks.items()}
         store = PartStore(self.state, "online", made_with)

@@ -36,7 +36,7 @@ def online_rows(runs: Mapping[tuple[str, str], Any], regimes: Sequence[str], stu
 
 
 def _count(run: Any, when: str, regimes: int) -> tuple[Counts, list[str], float]:
-    """Steps and hits of the episodes before or after the change, their outcomes, and the fraction of infinite regions.
+    """Steps and hits of the episodes before or after the change, how these ended, and the fraction of infinite regions.
 
     The episode of the change counts on both sides with its steps there, and after the change with its outcome.
     """
@@ -55,8 +55,8 @@ def _count(run: Any, when: str, regimes: int) -> tuple[Counts, list[str], float]
 def print_online(console: Console, rows: list[dict[str, Any]], regimes: Sequence[str], study: OnlineStudy) -> None:
     """One table per place."""
     caption = (
-        "Executed steps inside their region, %, with 95% intervals over episodes and the number of steps.\n"
-        "infinite: steps whose region covered a whole stratum, %."
+        "Executed steps inside their region, %, with 95% intervals over episodes, and the number of steps.\n"
+        "infinite: percentage of steps whose region contains a whole stratum."
     )
     for place in dict.fromkeys(row["map"] for row in rows):
         here = [row for row in rows if row["map"] == place]

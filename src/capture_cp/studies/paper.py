@@ -1,7 +1,7 @@
-"""What the paper printed, to stand beside our figures: read from the file `paper.json` of a task.
+"""The paper's figures, to compare with ours: read from the file `paper.json` of a task.
 
 Its sections "coverage" and "planning" hold figures by place and method, with the names of their columns; the place "*" is
-any. Shares are in per cent. "reproduce" lists what makes the paper's tables and figures again, see `studies.reproduce`, and
+any. Rates are percentages. "reproduce" lists what makes the paper's tables and figures again, see `studies.reproduce`, and
 "place_names" what pages call the places.
 """
 
@@ -24,7 +24,7 @@ VOLUME_RATIO = "volume ratio"
 
 @dataclass(frozen=True)
 class Paper:
-    """What the paper printed about a task; nothing if it did not have that task."""
+    """The paper's figures for a task; empty if the paper does not have the task."""
 
     sections: Mapping[str, Any] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Paper:
 
     @property
     def planning_columns(self) -> tuple[str, ...]:
-        """Names of the figures of `planning`: outcomes in per cent, then the mean steps to success and their deviation."""
+        """Names of the figures of `planning`: outcomes in %, then the mean steps to success and their deviation."""
         return tuple(self.sections.get("planning", {}).get("columns", ()))
 
     @property

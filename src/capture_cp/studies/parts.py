@@ -1,4 +1,4 @@
-"""Long work in parts: done on any number of processes or on a cluster, kept on disk, continued where it stopped."""
+"""Long work in parts: run on any number of processes or on a cluster, saved to disk, continued after a stop."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def kernel_threads(threads: int | None) -> Iterator[None]:
 
 
 def check_backend(backend: BackendName) -> None:
-    """Refuse a backend that is not installed."""
+    """Raise an error for a backend that is not installed."""
     package = _PACKAGES.get(backend)
     if package is not None and find_spec(package) is None:
         raise CaptureError(f'--backend {backend} needs {package}; install it with: pip install "capture-cp[{backend}]".')

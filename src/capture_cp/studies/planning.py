@@ -1,4 +1,4 @@
-"""The planning study: how often each method's planner succeeds on the true system, and how often its regions hold there."""
+"""The planning study: how often each method's planner succeeds on the true system, and the coverage of its regions there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, Floats, whole_number
-from capture_cp.base.progress import advancing, progress_bar
+from capture_cp.base.progress import advancing, progress_bar, stage
 from capture_cp.capture.methods import METHODS
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.conformal.groups import Tree
@@ -47,10 +47,11 @@ Results = Mapping[tuple[str, str], list[Any]]
 
 @dataclass(frozen=True)
 class PlanningStudy(Study):
-    """Closed-loop planning on a task: MPPI with the regions of each method, on the true system.
+    """Plan in closed loop on a task: MPPI with the regions of each method, on the true system.
 
-    Every step plans with the approximate model, builds regions for the sampled steps and charges what they touch, executes
-    the first action on the true system, and plans again. With the paper's figures beside ours, where it has any.
+    Each step plans with the approximate model, builds regions for the sampled steps, adds a cost for hazards that they
+    touch, and executes the first action on the true system. The paper's figures are printed next to ours where there are
+    any.
     """
 
     command: ClassVar[str] = "plan"
@@ -58,29 +59,29 @@ class PlanningStudy(Study):
 
     methods: Annotated[
         tuple[str, ...],
-        tyro.conf.arg(help="Methods, or capture-horizon, capture-online; with a corrected model, capture-...-residual."),
+        tyro.conf.arg(
+            help="Methods to compare; also capture-horizon, capture-online, and capture-...-residual for a corrected model."
+        ),
     ] = METHODS
-    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop runs per place and method.")] = 30
-    samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan.")] = PLANNER.samples
-    horizon: Annotated[int, tyro.conf.arg(help="Steps of a plan.")] = PLANNER.horizon
-    temperature: Annotated[float | None, tyro.conf.arg(help="MPPI's lambda, by default each row's own.")] = None
+    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop episodes per place and method.")] = 30
+    samples: Annotated[int, tyro.conf.arg(help="Sampled action sequences per plan.")] = PLANNER.samples
+    horizon: Annotated[int, tyro.conf.arg(help="Number of steps of a plan.")] = PLANNER.horizon
+    temperature: Annotated[float | None, tyro.conf.arg(help="Temperature of MPPI, by default each method's own.")] = None
     weights: Annotated[Any, tyro.conf.Suppress] = None
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Most leaves per tree of a calibration.")] = 20
-    min_leaf: Annotated[
-        int | None, tyro.conf.arg(help="Fewest transitions in a leaf, by default as in the task's tree.")
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves per tree.")] = 20
+    min_leaf: Annotated[int | None, tyro.conf.arg(help="Fewest transitions per leaf, by default the task's setting.")] = None
+    max_depth: Annotated[int | None, tyro.conf.arg(help="Largest depth of a tree, by default the task's setting.")] = None
+    particles: Annotated[int, tyro.conf.arg(help="Number of particles L.")] = 16
+    k: Annotated[
+        int | None, tyro.conf.arg(help="The score is the distance to the k-th nearest particle, by default L/2.")
     ] = None
-    max_depth: Annotated[
-        int | None, tyro.conf.arg(help="Most splits between a tree's root and a leaf, by default as in the task's tree.")
-    ] = None
-    particles: Annotated[int, tyro.conf.arg(help="Particles L.")] = 16
-    k: Annotated[int | None, tyro.conf.arg(help="Neighbour that counts, by default L/2.")] = None
     calibration: Calibration = 1.0
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
-    certificate: Annotated[
-        Path | None, tyro.conf.arg(help="Refuse every planner but the one that this certificate is for.")
-    ] = None
+    certificate: Annotated[Path | None, tyro.conf.arg(help="Only run the planner that this certificate was issued for.")] = (
+        None
+    )
     device: Annotated[
-        Device, tyro.conf.arg(help="Where plans are computed: cuda is an NVIDIA GPU, auto takes one if there is any.")
+        Device, tyro.conf.arg(help="Where plans are computed: cuda is an NVIDIA GPU, auto uses one if there is one.")
     ] = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
@@ -102,7 +103,8 @@ class PlanningStudy(Study):
         if self.json is not None:
             write_rows(self.json, rows, self)
         if self.figures is not None:
-            files = drawing_of(tasks).planning_figures(self, tasks, results, output_folder(self.figures))
+            with stage("drawing figures"):
+                files = drawing_of(tasks).planning_figures(self, tasks, results, output_folder(self.figures))
             console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
 
     def tasks(self) -> dict[str, Task]:
@@ -121,7 +123,7 @@ class PlanningStudy(Study):
         return tasks
 
     def _check_certificate(self, task: Task) -> None:
-        """Refuse a certificate of other settings than those that are asked for."""
+        """Reject a certificate for other settings than those of this study."""
         assert self.certificate is not None
         found = Certificate.load(self.certificate)
         if len(self.methods) != 1 or len(self.task.place_names) != 1:
@@ -214,7 +216,7 @@ class PlanningStudy(Study):
         return summary(run, task)
 
     def info(self, fitted: FittedRow, place: str, name: str, episode: int) -> dict[str, Any]:
-        """What an episode was a run of: enough to make its task again, see `recorded_task`."""
+        """What is needed to make the task of an episode again, see `recorded_task`."""
         row, weights = fitted.row, {} if fitted.row.weights is None else asdict(fitted.row.weights)
         chosen = {"method": name, "episode": episode, "alpha": self.alpha, "k": self.k}
         return recorded_info(self.task, fitted.task, place) | chosen | asdict(row.planner) | weights
@@ -232,7 +234,7 @@ class PlanningStudy(Study):
         return planning_row(self.task.name, place, name, episodes) | {"paper": Paper.of(self.task).planning(place, name)}
 
     def table(self, title: str, rows: list[dict[str, Any]]) -> Any:
-        """The rows of one place as a table, beside the paper's figures."""
+        """The rows of one place as a table, next to the paper's figures."""
         return planning_table(f"{title}: {self.episodes} episodes", rows, Paper.of(self.task).planning_columns)
 
 

@@ -1,4 +1,4 @@
-"""What the planning study keeps of an episode, and its JSON rows; without the command line's libraries."""
+"""Summaries of episodes and JSON rows of the planning study; imports no command-line libraries."""
 
 from __future__ import annotations
 

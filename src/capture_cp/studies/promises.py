@@ -1,4 +1,4 @@
-"""What regions promise to a planner's own episodes, and whether it is kept."""
+"""Coverage guarantees on a planner's own episodes, and how often they hold."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OUTCOMES = {"success": "success", "fell": "fell", "timed_out": TIMED_OUT}
 
 
 class Found(NamedTuple):
-    """What came of one place: the promises, and the test episodes without and with the brake, where there is one."""
+    """The results of one place: the guarantees, and the test episodes without and with the brake, if there is one."""
 
     promises: list[Promise]
     tests: dict[str, Sequence[Episode]]
@@ -43,24 +43,24 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class PromisesStudy(Study):
-    """Promises to a planner's own episodes: ordinary regions beside regions that were calibrated for the promise.
+    """Measure coverage guarantees on a planner's own episodes: ordinary regions, and regions calibrated for the guarantee.
 
-    The planner is fixed. Its calibration episodes give executed steps and chosen plans to calibrate on, its test episodes
-    are fresh. With the brake, plans whose regions touch a hazard are not executed, and those that pass are calibrated on
+    The planner is fixed. Executed steps and chosen plans of its calibration episodes are calibrated on; its test episodes
+    are fresh. With the brake, plans whose regions touch a hazard are not executed, and the plans that pass are calibrated on
     in turn.
     """
 
     command: ClassVar[str] = "promises"
     figures: ClassVar[None] = None
 
-    method: Annotated[str, tyro.conf.arg(help="A row of the planning table with one-step regions.")] = "capture"
+    method: Annotated[str, tyro.conf.arg(help="A method of capture plan with one-step regions.")] = "capture"
     episodes: Annotated[int, tyro.conf.arg(help="Episodes to calibrate on; as many again with the brake.")] = 500
     test: Annotated[int, tyro.conf.arg(help="Fresh episodes to test on; as many again with the brake.")] = 500
-    brake: Annotated[bool, tyro.conf.arg(help="Also with the brake, where the task has one.")] = True
+    brake: Annotated[bool, tyro.conf.arg(help="Also plan with the brake, where the task has one.")] = True
     brake_steps: Annotated[
-        int | None, tyro.conf.arg(help="Steps of a plan whose regions the brake looks at, by default all.")
+        int | None, tyro.conf.arg(help="Number of steps of a plan that the brake checks, by default all.")
     ] = None
-    samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan; the planning study may have more.")] = 1024
+    samples: Annotated[int, tyro.conf.arg(help="Sampled action sequences per plan; capture plan may use more.")] = 1024
     calibration: Calibration = 1.0
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     device: Annotated[Device, tyro.conf.arg(help="Where plans are computed, as in capture plan.")] = "cpu"
@@ -69,7 +69,7 @@ class PromisesStudy(Study):
     json: RowsFile = None
 
     def run(self, console: Console) -> None:
-        """Play the episodes, print how the promises were kept."""
+        """Play the episodes, print how often the guarantees held."""
         rows: list[dict[str, Any]] = []
         for place, task in self._checked().items():
             found = self._found(task, console)
@@ -136,9 +136,9 @@ class PromisesStudy(Study):
 
     def _table(self, place: str, found: Found) -> Table:
         caption = (
-            "How often the promise was kept in fresh episodes, per cent, with 95% intervals; an episode is one trial.\n"
-            "ordinary: regions calibrated on random inputs or actions; for all executed steps, those of one executed step;\n"
-            "for plans that passed, the brake's own."
+            "How often the guarantee held in fresh episodes, %, with 95% intervals; an episode is one trial.\n"
+            "ordinary: regions calibrated on random inputs or actions; for all executed steps, the regions of one executed\n"
+            "step; for plans that passed, the brake's own regions."
         )
         title = f"{place}: {self.method}"
         table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -150,7 +150,7 @@ class PromisesStudy(Study):
         return table
 
     def _lines(self, task: Task, found: Found) -> Iterator[str]:
-        """How the test episodes ended, and what there is no promise about."""
+        """How the test episodes ended, and what has no guarantee."""
         for name, runs in found.tests.items():
             shares = (f"{label.replace('_', ' ')} {100 * share:.1f}%" for label, share in _shares(runs).items())
             yield f"{name}, {len(runs):,} test episodes: {', '.join(shares)}"
@@ -173,7 +173,7 @@ def _run(
 
 
 def _shares(runs: Sequence[Episode]) -> dict[str, float]:
-    """Shares of outcomes, and of steps that braked, every episode counted once, where there was a filter."""
+    """Fractions of outcomes and, with a filter, of steps that braked; every episode is weighted equally."""
     found = {key: float(np.mean([run.outcome == outcome for run in runs])) for key, outcome in OUTCOMES.items()}
     braked = [run.braked.mean() for run in runs if len(run.braked)]
     return found | ({"steps_braked": float(np.mean(braked))} if braked else {})

@@ -1,7 +1,7 @@
-"""The command that makes every table and figure of the paper again, with ours and the paper's figures side by side.
+"""The command that recomputes every table and figure of the paper, and shows ours next to the paper's.
 
-What is made is data of the tasks, the section "reproduce" of their `paper.json`: parts, each a study with its sizes at two
-scales, and the tables and figures of the paper that come of it.
+The section "reproduce" of each task's `paper.json` lists the parts: each is a study with its sizes at two scales, and the
+tables and figures of the paper that it produces.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, known_name, whole_number
 from capture_cp.base.files import check_writable, write_json
+from capture_cp.base.progress import stage
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import output_folder
 from capture_cp.studies.coverage import CoverageStudy
@@ -38,26 +39,27 @@ _SCALE = tyro.conf.create_mutex_group(required=False)
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Make every table and figure of the paper, ours and the paper's side by side, and an index page over them.
+    """Recompute every table and figure of the paper, show them next to the paper's, and write an index page.
 
-    A run that was stopped goes on from its finished parts when the same command is given again. The results do not depend
-    on backend or jobs.
+    If you stop a run, the same command continues from its finished parts. The results do not depend on backend or jobs.
     """
 
     quick: Annotated[
-        bool, _SCALE, tyro.conf.arg(help="Small sizes, minutes (the default)."), tyro.conf.FlagCreatePairsOff
+        bool, _SCALE, tyro.conf.arg(help="Small sizes, which take minutes (the default)."), tyro.conf.FlagCreatePairsOff
     ] = False
-    full: Annotated[bool, _SCALE, tyro.conf.arg(help="The paper's sizes, hours."), tyro.conf.FlagCreatePairsOff] = False
+    full: Annotated[
+        bool, _SCALE, tyro.conf.arg(help="The paper's sizes, which take hours."), tyro.conf.FlagCreatePairsOff
+    ] = False
     only: Annotated[tuple[str, ...], tyro.conf.arg(help="Only these parts, by the names on the index page.")] = ()
     out: Annotated[Path, tyro.conf.arg(help="Folder for tables, figures and the index page.")] = Path("results")
     backend: Annotated[
-        BackendName, tyro.conf.arg(help="Processes of this machine (loky), or the workers of a Dask or Ray cluster.")
+        BackendName, tyro.conf.arg(help="Processes on this machine (loky), or workers of a Dask or Ray cluster.")
     ] = "loky"
-    jobs: Annotated[int | None, tyro.conf.arg(help="Processes, by default one per core.")] = None
+    jobs: Annotated[int | None, tyro.conf.arg(help="Number of processes, by default one per core.")] = None
     seed: Seed = 0
 
     def run(self, console: Console) -> None:
-        """Make the parts that are missing, and the index page after each."""
+        """Compute the missing parts, and write the index page after each."""
         jobs = whole_number("jobs", os.cpu_count() or 1 if self.jobs is None else self.jobs, 1)
         whole_number("seed", self.seed, 0)
         check_backend(self.backend)
@@ -79,7 +81,7 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the reproduction: studies at one scale, and the tables and figures that come of them.
+    """One part of the reproduction: studies at one scale, and the tables and figures that they produce.
 
     Attributes:
         about: the part's entry in `paper.json`.
@@ -97,7 +99,7 @@ class Part:
 
     @cached_property
     def trouble(self) -> str | None:
-        """Why this part cannot be made here, such as a package that is missing; None if it can."""
+        """Why this part cannot be computed here, such as a missing package; None if it can."""
         try:
             for study in self.studies:
                 study.task.places()
@@ -106,7 +108,7 @@ class Part:
         return None
 
     def settings(self) -> list[dict[str, Any]]:
-        """Settings of the studies that change what they find."""
+        """Settings of the studies that change their results."""
         unimportant = Study.unimportant - {"task"}
         return [{key: value for key, value in asdict(study).items() if key not in unimportant} for study in self.studies]
 
@@ -147,7 +149,7 @@ class Reproduction:
         self.parts, self.folder, self.scale, self.pictures = parts, folder, scale, pictures
 
     def make(self, only: tuple[str, ...], console: Console) -> None:
-        """Make the missing parts among `only` (all if empty), one after the other."""
+        """Compute the missing parts among `only` (all if empty), one after the other."""
         for number, part in enumerate(self.parts, start=1):
             if only and part.name not in only:
                 continue
@@ -167,7 +169,7 @@ class Reproduction:
         console.print(made, markup=False)
 
     def finished(self, part: Part) -> dict[str, Any] | None:
-        """What a part left behind, if it was made with these settings and its figures are still there."""
+        """The results of a part, if it was computed with these settings and its figures still exist."""
         found: dict[str, Any] | None = self._store(part).load().get(0)
         if found is None or not all(self._is_ours(part, self.folder / name) for name in found["figures"]):
             return None
@@ -190,7 +192,7 @@ class Reproduction:
         self._store(part).add(0, {"rows": rows, "figures": list(figures), "seconds": time.perf_counter() - began})
 
     def _describe(self, part: Part, study: Study, file: Path, console: Console) -> None:
-        """What a figure shows, as a JSON file beside it."""
+        """Write a description of a figure to a JSON file next to it."""
         content = {
             "schema": 1,
             "figure": file.name,
@@ -226,7 +228,7 @@ class Reproduction:
         if self.pictures:
             from capture_cp.studies.reproduce_page import write_index
 
-            with TemporaryDirectory() as scratch:
+            with TemporaryDirectory() as scratch, stage("writing the index page", everywhere=False):
                 write_index(self, Path(scratch))
 
 

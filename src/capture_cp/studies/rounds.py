@@ -1,4 +1,4 @@
-"""On-policy calibration: how often regions hold where the planner goes, round after round."""
+"""On-policy calibration: coverage on the planner's own episodes, round after round."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from capture_cp.base.checks import Floats, failure_rate, whole_number
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.methods import METHODS
 from capture_cp.capture.on_policy import Round, on_policy_rounds
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.cuda.device import Device, chosen_device
@@ -34,23 +35,23 @@ STEP_BINS = (1, 4, 8, 12, 16, 24)
 
 @dataclass(frozen=True)
 class RoundsStudy(Study):
-    """On-policy coverage of the planner, by stratum and step; then calibration on its own episodes, in rounds.
+    """Recalibrate on the planner's own episodes, in rounds, and measure coverage by stratum and step.
 
-    Round 0 is calibrated on the task's calibration data. Every later round is calibrated on the episodes of the round
-    before, with whole episodes as the unit, and measured on fresh ones. `--rounds 0` only measures.
+    Round 0 is calibrated on the task's calibration data. Each later round is calibrated on the episodes of the round before,
+    with whole episodes as the unit, and measured on fresh episodes. `--rounds 0` only measures.
     """
 
     command: ClassVar[str] = "rounds"
 
-    methods: Annotated[tuple[str, ...], tyro.conf.arg(help="Any of the six methods.")] = ("capture",)
-    rounds: Annotated[int, tyro.conf.arg(help="Recalibrations.")] = 3
-    episodes: Annotated[int, tyro.conf.arg(help="Episodes per round, to fit the next calibration to.")] = 80
-    test: Annotated[int, tyro.conf.arg(help="Further episodes per round, to measure what is promised.")] = 30
-    samples: Annotated[int, tyro.conf.arg(help="Action sequences per plan; the planning study may have more.")] = 1024
+    methods: Annotated[tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}.")] = ("capture",)
+    rounds: Annotated[int, tyro.conf.arg(help="Number of recalibrations.")] = 3
+    episodes: Annotated[int, tyro.conf.arg(help="Episodes per round that the next round is calibrated on.")] = 80
+    test: Annotated[int, tyro.conf.arg(help="Further episodes per round to test the guarantee on.")] = 30
+    samples: Annotated[int, tyro.conf.arg(help="Sampled action sequences per plan; capture plan may use more.")] = 1024
     calibration: Calibration = 1.0
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     charged_alpha: Annotated[
-        float | None, tyro.conf.arg(help="That of the regions that the planner is charged for, by default the same.")
+        float | None, tyro.conf.arg(help="Failure rate of the regions in the planner's cost, by default the same.")
     ] = None
     device: Annotated[Device, tyro.conf.arg(help="Where plans are computed, as in capture plan.")] = "cpu"
     jobs: Jobs = 1
@@ -109,8 +110,8 @@ class RoundsStudy(Study):
 
     def _table(self, place: str, name: str, rounds: list[Round[Episode]]) -> Table:
         caption = (
-            "Executed steps inside their region, per cent, every episode counted once, with 95% intervals.\n"
-            "in use: in fresh episodes played with this calibration. promised: in those of the planner that gave its data."
+            "Executed steps inside their region, %, every episode weighted equally, with 95% intervals.\n"
+            "in use: fresh episodes with this calibration. promised: fresh episodes of the planner that gave its data."
         )
         title = f"{place}: {name}"
         table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -151,7 +152,7 @@ def _run(fitted: FittedRow, starts: Floats, seeds: list[int], alpha: float, part
 
 
 def _binned(steps: Sequence[Coverage]) -> Iterator[tuple[str, tuple[float, int]]]:
-    """Hits and steps between the bounds of `STEP_BINS`, with what to call them."""
+    """Labels, covered steps and steps between the bounds of `STEP_BINS`."""
     for low, high in zip(STEP_BINS, (*STEP_BINS[1:], None)):
         rows = [one.all for one in steps[low - 1 : None if high is None else high - 1]]
         label = f"{low} on" if high is None else f"{low} to {high - 1}"
@@ -180,7 +181,7 @@ def rounds_figure(rows: Sequence[dict[str, Any]], alpha: float) -> Any:
     for axis, (place, name) in zip(axes[0], panels):
         for number in range(rounds):
             here = [row for row in steps if (row["map"], row["method"], row["round"]) == (place, name, number)]
-            # a step that few episodes reach says little
+            # steps that few episodes reach are left out
             here = [row for row in here if row["n"] >= max(10, here[0]["n"] // 3)]
             shade = plt.get_cmap("viridis")(0.85 * number / max(rounds - 1, 1))
             label = "round 0, offline" if number == 0 else f"round {number}"

@@ -26,19 +26,21 @@ ALL = "all"  # the place of rows that add up all places
 
 @dataclass(frozen=True)
 class SensitivityStudy(Study):
-    """Success and on-policy coverage when one setting differs from the planning study's.
+    """Plan again with one setting changed at a time: success rate, and coverage on the executed steps.
 
-    Rows are calibrated anew for every value. Every value meets the same starts and the same noise in the same episode.
+    Methods are recalibrated for every value. All values share the same starts and the same noise in each episode.
     """
 
     command: ClassVar[str] = "sensitivity"
 
     settings: Annotated[
-        tuple[str, ...] | None, tyro.conf.arg(help="Settings to vary, by default all that the task names.")
+        tuple[str, ...] | None, tyro.conf.arg(help="Settings to vary, by default all that the task lists.")
     ] = None
-    methods: Annotated[tuple[str, ...], tyro.conf.arg(help="Rows of the planning table.")] = ("capture",)
-    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop runs per place, method and value.")] = 10
-    samples: Annotated[int | None, tyro.conf.arg(help="Action sequences per plan, by default as in planning.")] = None
+    methods: Annotated[tuple[str, ...], tyro.conf.arg(help="Methods of capture plan.")] = ("capture",)
+    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop episodes per place, method and value.")] = 10
+    samples: Annotated[
+        int | None, tyro.conf.arg(help="Sampled action sequences per plan, by default as in capture plan.")
+    ] = None
     calibration: Calibration = 1.0
     device: Annotated[Device, tyro.conf.arg(help="Where plans are computed, as in capture plan.")] = "cpu"
     jobs: Jobs = 1
@@ -97,9 +99,9 @@ class SensitivityStudy(Study):
 
     def _table(self, name: str, rows: Rows) -> Table:
         caption = (
-            "Per cent, exact 95% intervals, all places together.\n"
+            "Percentages with exact 95% intervals, all places together.\n"
             "Coverage: executed steps inside their first-step region;\n"
-            "nothing is promised for states that a planner chooses."
+            "no guarantee applies to states that a planner chooses."
         )
         setting, together = self.task.varied[name], [row for row in rows if row["map"] == ALL]
         title = f"{setting.label}: {together[0]['episodes']} episodes per method"

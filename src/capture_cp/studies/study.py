@@ -1,4 +1,4 @@
-"""What all studies share: the task they run on, options with one help text each, and checks before any work is done."""
+"""What all studies share: the task they run on, common options, and checks before any work is done."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from capture_cp.tasks.task import Task
 if TYPE_CHECKING:
     from capture_cp.tasks.drawing import Drawing
 
-Jobs = Annotated[int, tyro.conf.arg(help="Processes; the results are the same for any number.")]
-Seed = Annotated[int, tyro.conf.arg(help="Same seed, same results.")]
-StateFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for finished parts: the same command goes on from there.")]
-RowsFile = Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")]
-RecordFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for the episodes as files that can be replayed.")]
+Jobs = Annotated[int, tyro.conf.arg(help="Number of processes; the results do not depend on it.")]
+Seed = Annotated[int, tyro.conf.arg(help="Random seed; the same seed gives the same results.")]
+StateFolder = Annotated[
+    Path | None, tyro.conf.arg(help="Folder for finished parts, so that a stopped command can continue.")
+]
+RowsFile = Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this JSON file.")]
+RecordFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for recorded episodes, to replay or to make videos of.")]
 Calibration = Annotated[
-    float, tyro.conf.arg(help="Calibration data: a share of them up to 1, or how many transitions or rollouts.")
+    float, tyro.conf.arg(help="Calibration data: a fraction up to 1, or a number of transitions or rollouts.")
 ]
 FigureFolder = Annotated[Path | None, tyro.conf.arg(help="Folder for figures.")]
 
@@ -39,7 +41,7 @@ class Study:
 
     Class attributes:
         command: its name on the command line, and in the `defaults` of a task.
-        unimportant: settings that change no result.
+        unimportant: settings that do not change results.
 
     Attributes:
         task: the options of a task, see `capture_cp.tasks.registry`; `task.places()` are the tasks to run on.
@@ -52,13 +54,13 @@ class Study:
 
     @classmethod
     def of(cls, task: Any, **changes: Any) -> Self:
-        """The study of a task with the task's defaults, where `changes` has nothing else."""
+        """The study of a task with the task's defaults, except for `changes`."""
         known = {entry.name for entry in fields(cls)}
         defaults = {name: value for name, value in task.defaults.get(cls.command, {}).items() if name in known}
         return cls(task, **(defaults | changes))
 
     def identity(self, task: Task) -> dict[str, Any]:
-        """Every setting that counts in one place depend on, and nothing else."""
+        """Every setting that the counts in one place depend on, and no other."""
         settings = {key: value for key, value in vars(self).items() if key not in self.unimportant}
         return task.identity | settings | {"version": version("capture-cp")}
 
@@ -67,7 +69,7 @@ class Study:
         return None
 
     def run(self, console: Console) -> None:
-        """Do the work, print the tables, write what was asked for."""
+        """Do the work, print the tables, write the requested files."""
         raise NotImplementedError
 
 
@@ -100,7 +102,7 @@ def study_of(study: type[Study], options: type[Any]) -> type[Any]:
 def check_settings(
     study: Any, counts: Sequence[str], folders: Sequence[Path | None], methods: Iterable[str] = METHODS
 ) -> None:
-    """Refuse settings of a study that cannot be worked with.
+    """Raise an error for invalid settings of a study.
 
     `counts` names those that must be whole numbers of at least 1; `folders` are made if they are given; `methods` are those
     that the study knows.

@@ -1,4 +1,4 @@
-"""`capture video`: a recorded episode as a video, the robot beside its configuration space."""
+"""`capture video`: a recorded episode as a video, the robot next to its configuration space."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Video:
 
     Record episodes with `capture plan TASK --record FOLDER`. The video shows the workspace, if the task draws one, and the
     configuration space with the model's particles, the region of every step by stratum, and where the robot really went.
-    Nothing is calibrated again: the episode holds its regions.
+    The regions are those recorded in the episode.
 
-    An episode of your own log becomes a film too: capture video robot.capture LOG, see capture video robot.capture --help.
+    To make a video of an episode in your own log: capture video robot.capture LOG, see capture video robot.capture --help.
     """
 
-    episode: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="An episode, .npz.", metavar="EPISODE.npz")]
+    episode: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Recorded episode, .npz.", metavar="EPISODE.npz")]
     out: Annotated[
-        Path | None, tyro.conf.arg(help=f"The video, {' or '.join(ENDINGS)}; by default an .mp4 beside the episode.")
+        Path | None, tyro.conf.arg(help=f"The video, {' or '.join(ENDINGS)}; by default an .mp4 file next to the episode.")
     ] = None
     speed: Annotated[float, tyro.conf.arg(help="1 is real time, 0.5 half as fast.")] = 1.0
     task: Annotated[
         str | None,
-        tyro.conf.arg(help="The episode's task, module:object, if it is your own: no file names a module."),
+        tyro.conf.arg(help="The episode's task, module:object, if it is your own."),
     ] = None
 
     def run(self, console: Console) -> None:

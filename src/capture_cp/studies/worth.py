@@ -1,4 +1,4 @@
-"""When are regions worth their cells? Planning with and without them, against what is wrong with the model."""
+"""Planning with and without regions, as the error of the model, the noise or the gaps vary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALL = "all"  # the place of rows that add up all places
 
 
 class Cell(NamedTuple):
-    """What one row of the results is about, its place aside: names, and the value on the axis."""
+    """What one row of the results describes, apart from its place: names, and the value on the axis."""
 
     axis: str
     value: Any
@@ -41,27 +41,30 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class WorthStudy(Study):
-    """When are regions worth their cells? Planning with and without them, against what is wrong with the model.
+    """Compare planning with and without regions, to see when regions help.
 
-    One axis at a time: how far the model's error is learnt away, how wrong the model is, how noisy the system, how narrow
-    the gaps. All rows have the same planner and weights and differ in their regions only. Rows are calibrated anew for every
-    value. Every value meets the same starts and the same noise in the same episode.
+    One thing is varied at a time: how much of the model's error is learnt away, how large the error is, how noisy the system
+    is, or how narrow the gaps are. All methods use the same planner and weights and differ only in their regions. Methods
+    are recalibrated for every value. All values share the same starts and the same noise in each episode.
     """
 
     command: ClassVar[str] = "worth"
 
     axes: Annotated[
-        tuple[str, ...] | None, tyro.conf.arg(help="What is varied, by default every axis that the task names.")
+        tuple[str, ...] | None, tyro.conf.arg(help="What to vary, by default everything that the task lists.")
     ] = None
-    methods: Annotated[tuple[str, ...], tyro.conf.arg(help="Rows of the planning table, for their regions.")] = (
+    methods: Annotated[tuple[str, ...], tyro.conf.arg(help="Methods of capture plan whose regions are compared.")] = (
         "particles", "pcp", "capture", "capture-horizon", "particles-oracle",
     )  # fmt: skip
-    planners: Annotated[tuple[str, ...] | None, tyro.conf.arg(help="Planners, by default all that the task names.")] = None
-    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop runs per place, row, planner and value.")] = 30
-    samples: Annotated[int | None, tyro.conf.arg(help="Action sequences per plan, by default as in planning.")] = None
+    planners: Annotated[tuple[str, ...] | None, tyro.conf.arg(help="Planners, by default all that the task lists.")] = None
+    episodes: Annotated[int, tyro.conf.arg(help="Closed-loop episodes per place, method, planner and value.")] = 30
+    samples: Annotated[
+        int | None, tyro.conf.arg(help="Sampled action sequences per plan, by default as in capture plan.")
+    ] = None
     calibration: Calibration = 1.0
     device: Annotated[
-        Device, tyro.conf.arg(help="Where plans are computed; what a GPU has left in --state is read without one.")
+        Device,
+        tyro.conf.arg(help="Where plans are computed, as in capture plan; results in --state can be read without a GPU."),
     ] = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
@@ -70,7 +73,7 @@ class WorthStudy(Study):
     figures: FigureFolder = None
 
     def run(self, console: Console) -> None:
-        """Play every point, print one table per axis and planner, write what was asked for."""
+        """Play every point, print one table per axis and planner, write the requested files."""
         rows = self.rows(console)
         for axis, planner in dict.fromkeys((row["axis"], row["planner"]) for row in rows):
             console.print(self._table(axis, planner, rows))
@@ -87,7 +90,7 @@ class WorthStudy(Study):
         """Rows of every axis, value, row and planner: one per place, and one of all places together."""
         points = self.points()
         tasks: dict[Any, Mapping[str, Task]] = {}
-        for point in points.values():  # all are made first, so that bad settings are refused before anything is played
+        for point in points.values():  # all are made first, so that bad settings raise an error before anything is played
             if point.task not in tasks:
                 tasks[point.task] = point.tasks()
         found = self._played(points, tasks, console)
@@ -167,7 +170,7 @@ class WorthStudy(Study):
 
     def _table(self, name: str, planner: str, rows: Rows) -> Table:
         axis, together = self._worth().axes[name], [row for row in rows if row["map"] == ALL]
-        caption = "Per cent, all places together. Steps: mean of the episodes that succeed."
+        caption = "Percentages, all places together. Steps: mean over successful episodes."
         title = f"{axis.label}, planner {planner}: {together[0]['episodes']} episodes per row"
         table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for column in (name, "row", "success", "95%", "fell", "timed out", "steps"):
