@@ -56,7 +56,7 @@ def test_sound_logs_of_episodes_are_seldom_marked():
 def test_strata_that_share_a_threshold_they_should_not_are_marked():
     rng = np.random.default_rng(2)
     cap = fitted(log(rng, 1000, right=3.0), OneGroup())
-    assert marks(cap, log(rng, 1000, right=3.0), 0.1, None, 0).items() >= {"left": "over", "right": "under"}.items()
+    assert marks(cap, log(rng, 1000, right=3.0), 0.1, None, 0).items() >= {"left": "too high", "right": "too low"}.items()
     assert marks(fitted(log(rng, 1000, right=3.0), PerStratum()), log(rng, 1000, right=3.0), 0.1, None, 0) == {}
 
 

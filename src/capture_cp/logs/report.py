@@ -158,7 +158,7 @@ def _group_table(groups: list[dict[str, Any]]) -> PageTable:
 
 
 def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None, seed: int) -> dict[str, str]:
-    """Rows of a coverage table, strata and "all", off target by more than sampling variation: "under" or "over".
+    """Rows of a coverage table, strata and "all", off target by more than sampling variation: "too low" or "too high".
 
     `log` holds transitions outside the calibration set; of each episode, one random step is tested. If it is exchangeable
     with the calibration's log, anything is marked with probability at most `MARKED`: two-sided tests, Holm's correction.
@@ -179,4 +179,4 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
     sides = {name: (outcomes.shortfall(here), outcomes.excess(here)) for name, here in where.items() if here.any()}
     corrected = holm([min(1.0, 2 * min(both)) for both in sides.values()])
     found = zip(sides.items(), corrected)
-    return {name: "under" if low < high else "over" for (name, (low, high)), p in found if p <= MARKED}
+    return {name: "too low" if low < high else "too high" for (name, (low, high)), p in found if p <= MARKED}

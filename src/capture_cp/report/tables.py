@@ -19,7 +19,11 @@ OTHERS = {"fell": "fell", "timed_out": "timed out"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One number: our text, its interval, the paper's text, and whether it is "under" or "over" a target."""
+    """One number: our text, its interval, the paper's text, and a mark.
+
+    Coverage off its target is marked in two ways: "under" or "over" by more than a margin, drawn as ▼ and ▲; "too low" or
+    "too high" by a test, drawn as these words.
+    """
 
     ours: str
     interval: str = ""
