@@ -89,7 +89,7 @@ def test_a_folder_says_where_the_modules_lie(robot, capsys):
 
 def test_old_files_without_names_still_work(robot, capsys):
     file = rewritten(model="leave out", strata="leave out")
-    assert "holds no name of it; give --model module:object" in refused(capsys, "check", file, "new.csv", "--trust")
+    assert "whose name it does not hold; give --model module:object" in refused(capsys, "check", file, "new.csv", "--trust")
     main(["check", file, "new.csv", *OWN])
     assert "No evidence against" in capsys.readouterr().out
 
@@ -103,7 +103,7 @@ def test_what_is_no_name_is_never_imported(robot, capsys, name):
     assert not is_object_name(name)
     file = rewritten(model=name)
     said = refused(capsys, "check", file, "new.csv", "--trust", *OWN[2:])
-    assert "holds no name of it" in said
+    assert "whose name it does not hold" in said
     with pytest.raises(CaptureError, match=r"of your own; call load_calibration\(path, model=...\)\."):
         load_calibration(file, trust=True)
     assert not (robot / "ran").exists()

@@ -99,8 +99,8 @@ def test_rare_strata_can_be_kept_apart(here, capsys):
 
 def test_what_is_rare_follows_from_alpha(here, capsys):
     """An alpha of 0.01 needs 99 scores, so that a stratum should expect 198."""
-    assert "fewer than 198 transitions" in said(capsys, *CALIBRATE, "--alpha", "0.01")
-    assert "fewer than 15 transitions" in said(capsys, *CALIBRATE, "--min-stratum", "15")
+    assert "fewer than 198 calibration transitions" in said(capsys, *CALIBRATE, "--alpha", "0.01")
+    assert "fewer than 15 calibration transitions" in said(capsys, *CALIBRATE, "--min-stratum", "15")
 
 
 def test_checks_are_about_what_is_promised(here, capsys):
@@ -176,7 +176,7 @@ def test_everything_can_be_set_in_a_file(here, capsys):
     (here / "robot.toml").write_text(
         TOML + 'angles = ["next_x"]\nweights = [1.0, 2]\nmin-stratum = 30\nfarthest = 2.5\nseed = 3\n'
     )
-    assert "fewer than 30 transitions" in said(capsys, "calibrate", "robot.toml")
+    assert "fewer than 30 calibration transitions" in said(capsys, "calibrate", "robot.toml")
     cap = loaded()
     assert isinstance(cap.score_.metric, Product)
     assert cap.score_.metric.metrics[1].weights[0] == 2.0

@@ -54,7 +54,7 @@ def remembered(
 
 def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
     """The log, in memory if it is small, so that it is read once, otherwise on disk; prints notes about skipped data."""
-    with stage("reading the log"):
+    with stage("reading the log", everywhere=False):
         notes = list(log.notes())
         small = len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY
         found = log.read() if small else log
