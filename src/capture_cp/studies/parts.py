@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
@@ -132,7 +132,7 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
         batch = parts[first : first + size]
         run = Parallel(n_jobs=jobs, return_as="generator" if one_by_one else "list")
         with killed_workers_explained():
-            with _ignoring_interrupts():
+            with _interrupts_held() if one_by_one else nullcontext():
                 results = run(delayed(_with_threads)(work, part, threads) for part in batch)
             yield from zip(batch, results)
 
@@ -143,19 +143,24 @@ def _with_threads(work: Callable[[Any], Any], part: Any, threads: int) -> Any:
 
 
 @contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Processes that are started while the block lasts ignore Ctrl+C.
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl+C back while the block lasts; processes that are started in it ignore it.
 
     A terminal sends it to all processes of a command. This one stops the others, which would only print tracebacks.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    from joblib.externals.loky.backend import resource_tracker
+
+    resource_tracker.ensure_running()  # its start unblocks interrupts
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # an interrupt that came meanwhile is raised here
 
 
 @contextmanager
