@@ -357,7 +357,7 @@ def test_a_group_too_small_is_named_with_its_size_and_the_size_needed(world, fre
     assert region.thresholds[2] == math.inf
     assert np.isfinite(region.thresholds[:2]).all()
     assert np.array_equal(region.cells("corner"), world.box.strata.cells("corner"))
-    cap.region(fresh.X[1], 0.1)  # told once for each alpha
+    cap.region(fresh.X[1], 0.1)  # printed once for each alpha
     cap.thresholds(fresh.X, 0.2)  # 4 are enough here
     with pytest.warns(CaptureWarning, match=r"alpha = 0.2: group 2 \(corner\) has 5; 14 are needed"):
         cap.thresholds(fresh.X, 0.2, confidence=0.95)

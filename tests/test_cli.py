@@ -63,9 +63,9 @@ FAILURES = [
 def test_any_failure_is_one_sentence_and_not_the_status_of_an_alarm(capsys, monkeypatch, error, sentence):
     monkeypatch.setattr(Size, "run", Mock(side_effect=error))
     monkeypatch.delenv("CAPTURE_TRACEBACK", raising=False)
-    told = refused(capsys, "size")
-    assert sentence in told
-    assert "CAPTURE_TRACEBACK=1 in the environment shows where." in told
+    printed = refused(capsys, "size")
+    assert sentence in printed
+    assert "CAPTURE_TRACEBACK=1 in the environment shows where." in printed
 
 
 def test_the_traceback_can_be_had(capsys, monkeypatch):
@@ -94,9 +94,9 @@ def test_a_reader_that_has_gone_is_no_traceback():
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         run.stdout.readline()
         run.stdout.close()
-        told = run.stderr.read()
+        printed = run.stderr.read()
     assert run.wait(60) == 2
-    assert told == b""
+    assert printed == b""
 
 
 # -- odd names ------------------------------------------------------------------------------------------------------------
@@ -123,10 +123,10 @@ def odd_log(tmp_path, monkeypatch):
 
 def test_odd_names_are_printed_as_they_are(odd_log, capsys):
     main(["calibrate", "log.npz", *odd_log, "--out", "[x] :x: $a.capture"])
-    told = capsys.readouterr().out
-    assert "\x1b" not in told
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
     for shown in (":x: <=", "\\x1b[31mred", "ω", "a\\rb", "_x", "Saved calibration: [x] :x: $a.capture"):
-        assert shown in told
+        assert shown in printed
     assert "unknown column" in refused(capsys, "calibrate", "log.npz", "--state", "[/y]", *odd_log[3:])
 
 
@@ -161,6 +161,6 @@ def test_a_calibration_needs_a_name(name, tmp_path, monkeypatch, fitted):
 @pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "9" * 5000, "a = {" * 3000])
 def test_settings_that_go_too_deep_are_refused(capsys, tmp_path, text):
     (tmp_path / "robot.toml").write_text(text)
-    told = refused(capsys, "calibrate", tmp_path / "robot.toml")
-    assert "settings file" in told
-    assert "should not have happened" not in told
+    printed = refused(capsys, "calibrate", tmp_path / "robot.toml")
+    assert "settings file" in printed
+    assert "should not have happened" not in printed

@@ -53,9 +53,9 @@ def test_coverage_command_ends_with_the_sentence(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["coverage", "marble", "--device", "cuda"])
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert 'device "cuda" cannot be used: no NVIDIA GPU' in " ".join(told.split())
-    assert "Traceback" not in told
+    printed = capsys.readouterr().err
+    assert 'device "cuda" cannot be used: no NVIDIA GPU' in " ".join(printed.split())
+    assert "Traceback" not in printed
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_benchmarks_refuse_before_they_work(name, given, capsys):
     with pytest.raises(SystemExit) as ended:
         import_module(f"benchmarks.gpu.{name}").main(given)
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert "is not a whole number of at least 1." in told or "cannot write nowhere/at/all.json" in told
+    printed = capsys.readouterr().err
+    assert "is not a whole number of at least 1." in printed or "cannot write nowhere/at/all.json" in printed
 
 
 def test_the_benchmark_of_plans_refuses_sizes_of_nothing(capsys):

@@ -46,5 +46,5 @@ try:
 except MemoryError:
     print("all seen")
 """
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert told.stdout == "all seen\n", told.stderr
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert printed.stdout == "all seen\n", printed.stderr

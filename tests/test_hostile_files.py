@@ -1,4 +1,4 @@
-"""The dangers that fuzzing found or that are known, one by one: each is one clear sentence, told before memory is taken."""
+"""Known dangers and those that fuzzing found: each ends in one clear sentence, before memory is taken."""
 
 from __future__ import annotations
 

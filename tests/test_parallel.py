@@ -135,15 +135,15 @@ from capture_cp.tasks.box import Box
 box = Box(spacing=0.1)
 data = box.transitions(50, np.random.default_rng(0))
 
-def told(action):
+def printed(action):
     try:
         action()
     except CaptureError as error:
         print(error)
 
-told(lambda: Capture(box, box.strata).fit(data.X, data.Y))
-told(lambda: Capture(box, box.strata, ParticleBox(), OneGroup()).fit(data.X, data.Y).contains(data.X, data.Y))
-told(lambda: FusedRollout(None, plugin.step, plugin.stage_cost, (), (), (0, 1), 2))
+printed(lambda: Capture(box, box.strata).fit(data.X, data.Y))
+printed(lambda: Capture(box, box.strata, ParticleBox(), OneGroup()).fit(data.X, data.Y).contains(data.X, data.Y))
+printed(lambda: FusedRollout(None, plugin.step, plugin.stage_cost, (), (), (0, 1), 2))
 """
 
 

@@ -123,7 +123,7 @@ def test_thin_strata_are_seen():
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "printed"),
     [
         ({"names": ["a"]}, "got 1 names; expected one for each"),
         ({"start": (0.0,)}, "start has shape"),
@@ -132,6 +132,6 @@ def test_thin_strata_are_seen():
         ({"axes": (0, 5)}, "expected two different axes from 0 to 1"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(settings, told):
-    with pytest.raises(CaptureError, match=told):
+def test_what_cannot_be_drawn_is_refused(settings, printed):
+    with pytest.raises(CaptureError, match=printed):
         ball(Euclidean(), 2).plot(**settings)

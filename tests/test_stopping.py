@@ -50,21 +50,21 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups"
 def test_processes_are_stopped_without_their_tracebacks(tmp_path, after):
     """While they start, and while they work."""
     sizes = "--episodes", "4000", "--samples", "256", "--methods", "capture", "--calibration", "1000"
-    told = stopped(["plan", "box", *sizes, "--jobs", "2"], "box: capture", tmp_path, after)
-    assert told == ["episodes", "box: capture", "stopped."]
+    lines = stopped(["plan", "box", *sizes, "--jobs", "2"], "box: capture", tmp_path, after)
+    assert lines == ["episodes", "box: capture", "stopped."]
 
 
 def test_compilation_is_announced_and_can_be_stopped(tmp_path):
     where = {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
-    told = stopped(["demo", "box"], "compiling numerical code: first use only", tmp_path, 1.0, **where)
-    assert told[-1] == "stopped."
-    assert not any("Traceback" in line or "ignored" in line for line in told)
+    lines = stopped(["demo", "box"], "compiling numerical code: first use only", tmp_path, 1.0, **where)
+    assert lines[-1] == "stopped."
+    assert not any("Traceback" in line or "ignored" in line for line in lines)
 
 
 def test_the_live_page_is_stopped(tmp_path):
     pytest.importorskip("viser")
-    told = stopped(["view", "box", "--port", "8471"], "(Ctrl+C stops)", tmp_path)
-    assert told == ["preparing the page", "stopped."]
+    lines = stopped(["view", "box", "--port", "8471"], "(Ctrl+C stops)", tmp_path)
+    assert lines == ["preparing the page", "stopped."]
     assert (tmp_path / "out").read_text().count("\n") == 1
 
 

@@ -76,7 +76,7 @@ def test_a_disk_that_takes_no_more_costs_a_warning(fresh, monkeypatch, error):
         assert twice(4) == 8
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert twice(4.5) == 9.0  # compiled again, and not told again
+        assert twice(4.5) == 9.0  # compiled again, and not printed again
 
 
 def test_a_damaged_cache_costs_a_warning(fresh, monkeypatch):

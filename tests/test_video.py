@@ -1,4 +1,4 @@
-"""Videos of recorded episodes: every step drawn from what the file holds, and bad input told in one sentence."""
+"""Videos of recorded episodes: every step drawn from what the file holds, and bad input printed in one sentence."""
 
 import sys
 import zipfile

@@ -121,8 +121,8 @@ def test_a_task_without_starts_begins_at_random_inputs():
 
 
 def test_regions_are_told_and_change_nothing_else(box, fitted):
-    plain, told = TaskEnv(box), TaskEnv(box, regions=fitted["capture"], alpha=0.2)
-    (path, _), (same, infos) = played(plain, 3), played(told, 3)
+    plain, with_regions = TaskEnv(box), TaskEnv(box, regions=fitted["capture"], alpha=0.2)
+    (path, _), (same, infos) = played(plain, 3), played(with_regions, 3)
     assert np.array_equal(path, same)
     assert "region" not in infos[0]
     region = infos[1]["region"]

@@ -167,7 +167,7 @@ def test_strata_that_do_not_exist_are_infeasible(both, compiled, new):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"X": np.zeros((4, 3))}, "X is float64 of shape"),
         ({"Y": np.zeros((5, 2))}, "Y is float64 of shape"),
@@ -175,9 +175,9 @@ def test_strata_that_do_not_exist_are_infeasible(both, compiled, new):
         ({"labels": np.zeros(3, dtype=int)}, "labels is int64 of shape"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(compiled, change, told):
+def test_arrays_that_do_not_fit_are_refused(compiled, change, message):
     good = {"X": np.zeros((4, 4)), "Y": np.zeros((4, 2)), "particles": np.zeros((4, 6, 2)), "labels": np.zeros(4, dtype=int)}
-    with pytest.raises(CaptureError, match=told):
+    with pytest.raises(CaptureError, match=message):
         compiled.contains(**good | change)
 
 

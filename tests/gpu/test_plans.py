@@ -156,8 +156,8 @@ def test_costs_that_are_no_numbers_are_told(world, fitted, hazard):
 def test_functions_are_tried_before_the_first_plan(world, fitted, hazard):
     returning = FusedRollout(fitted["capture"], plugins.returning_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
     faster = FusedRollout(fitted["capture"], plugins.faster_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
-    for fused, told in ((returning, "return nothing"), (faster, "not the model that was calibrated")):
-        with pytest.raises(CaptureError, match=told):
+    for fused, message in ((returning, "return nothing"), (faster, "not the model that was calibrated")):
+        with pytest.raises(CaptureError, match=message):
             planner(fused).plan(START)
 
 
@@ -214,7 +214,7 @@ def test_seeds_for_every_run_are_wanted(world, fitted, hazard):
         run_episodes(planner(rollout(fitted["capture"], hazard)), system, [START], 4, [1, 2], [1])
 
 
-@pytest.mark.parametrize(("start", "seed", "told"), [([0.1] * 3, 1, "do not make up"), ([0.1] * 2, -1, "seeds is -1")])
-def test_runs_that_cannot_be_are_refused(world, fitted, hazard, start, seed, told):
-    with pytest.raises(CaptureError, match=told):
+@pytest.mark.parametrize(("start", "seed", "message"), [([0.1] * 3, 1, "do not make up"), ([0.1] * 2, -1, "seeds is -1")])
+def test_runs_that_cannot_be_are_refused(world, fitted, hazard, start, seed, message):
+    with pytest.raises(CaptureError, match=message):
         run_episodes(planner(rollout(fitted["capture"], hazard)), system, [start], 2, [seed], [1])

@@ -79,8 +79,8 @@ def test_every_format_is_calibrated_alike_to_the_last_bit(tmp_path, kind, monkey
     )
     capsys.readouterr()
     main(["calibrate", str(path), *options(columns), *settings, "--out", "other.capture"])
-    told = capsys.readouterr().out
-    assert "note: 40 rows dropped: the last of each episode has no next configuration." in told
+    printed = capsys.readouterr().out
+    assert "note: 40 rows dropped: the last of each episode has no next configuration." in printed
     one, other = (load_calibration(f"{name}.capture") for name in ("csv", "other"))
     assert np.isfinite(one.threshold_table(0.2).thresholds).any()
     assert one.threshold_table(0.2).thresholds.tobytes() == other.threshold_table(0.2).thresholds.tobytes()

@@ -1,4 +1,4 @@
-"""What is inside a log: told, proposed and written for `capture calibrate`; nothing where nothing is plausible."""
+"""What is inside a log: printed, proposed and written for `capture calibrate`; nothing where nothing is plausible."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def test_what_is_proposed_can_be_calibrated(tmp_path, monkeypatch, capsys, kind)
     monkeypatch.setenv("COLUMNS", "200")
     path = MADE[kind](Runs.made(runs=40, steps=30), tmp_path / "log")
     main(["inspect", str(path), "--toml", "inside/robot.toml"])
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for words in TOLD[kind]:
-        assert words in told
-    assert "capture calibrate" in told
+        assert words in printed
+    assert "capture calibrate" in printed
     assert tomllib.loads((tmp_path / "inside" / "robot.toml").read_text())["data"] == f"../{path.name}"
     main(["calibrate", "inside/robot.toml", "--alpha", "0.2"])
     assert "transitions of whole episodes" in capsys.readouterr().out
@@ -51,8 +51,8 @@ def test_a_file_is_not_replaced_unless_it_is_wished(tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     Runs.made(runs=3, steps=5).csv(tmp_path / "log.csv", "run ")
     (tmp_path / "robot.toml").write_text("mine")
-    told = refused(capsys, "inspect", "log.csv", "--toml", "robot.toml")
-    assert "robot.toml exists already; choose another name, or overwrite it with --force" in told
+    printed = refused(capsys, "inspect", "log.csv", "--toml", "robot.toml")
+    assert "robot.toml exists already; choose another name, or overwrite it with --force" in printed
     assert (tmp_path / "robot.toml").read_text() == "mine"
     main(["inspect", "log.csv", "--toml", "robot.toml", "--force"])
     assert (tmp_path / "robot.toml").read_text().startswith('data = "log.csv"')
@@ -62,9 +62,9 @@ def test_nothing_is_proposed_where_nothing_is_plausible(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     np.savez("log.npz", voltage=np.zeros(3), temperature=np.ones(3))
     main(["inspect", "log.npz"])
-    told = capsys.readouterr().out
-    assert "No columns are proposed" in told
-    assert "capture calibrate" not in told
+    printed = capsys.readouterr().out
+    assert "No columns are proposed" in printed
+    assert "capture calibrate" not in printed
     assert "is not written, as no columns are proposed" in refused(capsys, "inspect", "log.npz", "--toml", "robot.toml")
     assert not (tmp_path / "robot.toml").exists()
 

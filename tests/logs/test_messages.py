@@ -74,34 +74,34 @@ def log(here):
 def test_infeasible_rows_are_those_of_the_file(log, capsys):
     """Not of the part of the log, in whose order they would be others."""
     outside = np.flatnonzero(log.Y[:, 0] < 0.002)
-    told = refused(capsys, *CALIBRATE, "--strata", "robot_words:halves")
-    assert f"{len(outside)} of 2000 transitions end in infeasible space" in told
-    rows = [int(row) for row in re.search(r"first in data rows ([0-9, ]+),", told).group(1).split(",")]
+    printed = refused(capsys, *CALIBRATE, "--strata", "robot_words:halves")
+    assert f"{len(outside)} of 2000 transitions end in infeasible space" in printed
+    rows = [int(row) for row in re.search(r"first in data rows ([0-9, ]+),", printed).group(1).split(",")]
     assert rows == (outside[:5] + 1).tolist()
     assert float(PUSHES.read_text().splitlines()[rows[0]].split(",")[4]) < 0.002
 
 
 def test_particles_that_are_no_numbers_are_reported_with_their_input(here, capsys):
-    told = refused(capsys, *CALIBRATE, "--model", "robot_words:undefined")
-    assert "returned NaN or infinite particles for" in told
-    assert float(re.search(r"such as \[ *([0-9.e-]+)", told).group(1)) > 0.5
+    printed = refused(capsys, *CALIBRATE, "--model", "robot_words:undefined")
+    assert "returned NaN or infinite particles for" in printed
+    assert float(re.search(r"such as \[ *([0-9.e-]+)", printed).group(1)) > 0.5
 
 
 def test_a_rare_stratum_is_not_helped_by_larger_leaves(here, capsys):
-    told = said(capsys, *CALIBRATE, "--strata", "robot_words:rare", "--min-leaf", "100", "--min-stratum", "0")
-    assert "too few calibration points for alpha = 0.1: rare has" in told
-    assert "log more transitions that end there, or raise --alpha" in told
-    assert "min-leaf" not in told
-    assert told.count("too few calibration points") == 1
-    told = said(capsys, *CALIBRATE, "--min-leaf", "12")
-    assert "calibrate with a larger --min-leaf, or raise --alpha" in told
+    printed = said(capsys, *CALIBRATE, "--strata", "robot_words:rare", "--min-leaf", "100", "--min-stratum", "0")
+    assert "too few calibration points for alpha = 0.1: rare has" in printed
+    assert "log more transitions that end there, or raise --alpha" in printed
+    assert "min-leaf" not in printed
+    assert printed.count("too few calibration points") == 1
+    printed = said(capsys, *CALIBRATE, "--min-leaf", "12")
+    assert "calibrate with a larger --min-leaf, or raise --alpha" in printed
 
 
 def test_a_model_without_noise_needs_an_option(here, capsys):
     certain = *CALIBRATE, "--model", "robot_words:certain"
-    told = refused(capsys, *certain)
-    assert "give --deterministic-model if it is meant to have no noise" in told
-    assert "deterministic_model" not in told
+    printed = refused(capsys, *certain)
+    assert "give --deterministic-model if it is meant to have no noise" in printed
+    assert "deterministic_model" not in printed
     said(capsys, *certain, "--deterministic-model")
     (here / "robot.toml").write_text(
         'data = "pushes.csv"\nstate = ["x", "y"]\naction = ["push_x", "push_y"]\nnext = ["next_x", "next_y"]\n'
@@ -146,16 +146,16 @@ def test_whether_the_model_knows_its_training_is_reported(here, capsys):
 
 
 def test_any_method_of_a_model_may_fail(here, capsys):
-    told = refused(capsys, *CALIBRATE, "--model", "robot_words:unseen", "--method", "lucca")
-    assert "--model robot_words:unseen failed with ZeroDivisionError: no spread for X of shape (64, 4)" in told
+    printed = refused(capsys, *CALIBRATE, "--model", "robot_words:unseen", "--method", "lucca")
+    assert "--model robot_words:unseen failed with ZeroDivisionError: no spread for X of shape (64, 4)" in printed
 
 
 def test_an_episode_without_a_name_is_a_row_of_the_file(here, capsys):
     lines = Path("pushes.csv").read_text().splitlines()
     rows = [f"{line},{i // 10 if i != 7 else 'nan'}" for i, line in enumerate(lines[1:])]
     np.savez("log.npz", **{name: np.array([float(row.split(",")[i]) for row in rows]) for i, name in enumerate("abcdefg")})
-    told = refused(capsys, "calibrate", "log.npz", "--state", "a", "--action", "b", "--next", "c", "--episode", "g")
-    assert "g has no value in 1 of 2000 rows, first in data row 8" in told
+    printed = refused(capsys, "calibrate", "log.npz", "--state", "a", "--action", "b", "--next", "c", "--episode", "g")
+    assert "g has no value in 1 of 2000 rows, first in data row 8" in printed
 
 
 # -- whose code runs ------------------------------------------------------------------------------------------------------
@@ -189,10 +189,10 @@ def test_a_module_may_import_what_lies_beside_it(here, capsys):
 
 def test_an_installed_module_comes_first_and_is_named(here, capsys):
     (here / "colorsys.py").write_text("model = len")
-    told = refused(capsys, *CALIBRATE, "--model", "colorsys:model")
-    assert "colorsys (" in told
-    assert "colorsys.py) has no model" in told
-    assert str(here) not in told
+    printed = refused(capsys, *CALIBRATE, "--model", "colorsys:model")
+    assert "colorsys (" in printed
+    assert "colorsys.py) has no model" in printed
+    assert str(here) not in printed
 
 
 FORGED = [

@@ -71,12 +71,12 @@ def loaded(path="robot.capture"):
 
 
 def test_rare_strata_are_merged_and_named(here, capsys):
-    told = said(capsys, *CALIBRATE, "--json", "rows.json")
+    printed = said(capsys, *CALIBRATE, "--json", "rows.json")
     sentence = "rare strata are merged: floor, corner share their thresholds"
-    assert sentence in told
-    assert "because fewer than 18 calibration transitions are expected in each" in told
-    assert "Coverage is guaranteed for them together" in told
-    assert "too few calibration points for alpha = 0.1: never has 0" in told
+    assert sentence in printed
+    assert "because fewer than 18 calibration transitions are expected in each" in printed
+    assert "Coverage is guaranteed for them together" in printed
+    assert "too few calibration points for alpha = 0.1: never has 0" in printed
     content = json.loads((here / "rows.json").read_text())
     assert set(content["merged"]) == {"floor", "corner"}
     assert sum(sentence in one for one in content["warnings"]) == 1
@@ -90,9 +90,9 @@ def test_rare_strata_are_merged_and_named(here, capsys):
 
 
 def test_rare_strata_can_be_kept_apart(here, capsys):
-    told = said(capsys, *CALIBRATE, "--min-stratum", "0")
-    assert "merged" not in told
-    assert "corner has" in told
+    printed = said(capsys, *CALIBRATE, "--min-stratum", "0")
+    assert "merged" not in printed
+    assert "corner has" in printed
     assert loaded().merged_ == {}
     assert np.isinf(loaded().thresholds([[0.5, 0.0, 0.1]])[0, 3])
 
@@ -106,8 +106,8 @@ def test_what_is_rare_follows_from_alpha(here, capsys):
 def test_checks_are_about_what_is_promised(here, capsys):
     said(capsys, *CALIBRATE)
     write_log(here / "new.csv", 1500, 1)
-    told = said(capsys, "check", "robot.capture", "new.csv", *OWN, "--json", "check.json")
-    assert "No evidence against the calibration" in told
+    printed = said(capsys, "check", "robot.capture", "new.csv", *OWN, "--json", "check.json")
+    assert "No evidence against the calibration" in printed
     about = {
         one["about"] for one in json.loads((here / "check.json").read_text())["findings"] if one["question"] == "coverage"
     }
@@ -116,8 +116,8 @@ def test_checks_are_about_what_is_promised(here, capsys):
 
 @pytest.mark.parametrize("method", ["pcp", "no-strata", "capture-k1"])
 def test_every_method_takes_it(here, capsys, method):
-    told = said(capsys, *CALIBRATE, "--method", method)
-    assert ("rare strata are merged" in told) == (method == "capture-k1")
+    printed = said(capsys, *CALIBRATE, "--method", method)
+    assert ("rare strata are merged" in printed) == (method == "capture-k1")
 
 
 @pytest.mark.parametrize("given", ["-1", "2.5"])
@@ -129,17 +129,17 @@ def test_a_number_that_is_none_is_refused(here, capsys, given):
 
 
 def test_infinite_pieces_end_at_the_farthest(here, capsys):
-    told = said(capsys, *CALIBRATE, "--min-stratum", "0", "--farthest", "0.6")
-    assert "Only --farthest 0.6 limits a region there" in told
-    assert "infinite" not in told
+    printed = said(capsys, *CALIBRATE, "--min-stratum", "0", "--farthest", "0.6")
+    assert "Only --farthest 0.6 limits a region there" in printed
+    assert "infinite" not in printed
     cap = loaded()
     assert cap.farthest == 0.6
     assert cap.thresholds([[0.5, 0.0, 0.1]])[0, 4] == 0.6
     write_log(here / "new.csv", 1500, 1)
-    told = said(capsys, "check", "robot.capture", "new.csv", *OWN)
-    assert "No evidence against the calibration" in told
-    assert "limits a region there" in told
-    assert "farther from their prediction" not in told
+    printed = said(capsys, "check", "robot.capture", "new.csv", *OWN)
+    assert "No evidence against the calibration" in printed
+    assert "limits a region there" in printed
+    assert "farther from their prediction" not in printed
 
 
 def test_new_transitions_beyond_the_bound_are_pointed_out(here, capsys):
@@ -149,8 +149,8 @@ def test_new_transitions_beyond_the_bound_are_pointed_out(here, capsys):
     cells = lines[5].split(",")
     cells[3] = "9.0"
     (here / "new.csv").write_text("\n".join([*lines[:5], ",".join(cells), *lines[6:]]) + "\n")
-    told = said(capsys, "check", "robot.capture", "new.csv", *OWN)
-    assert "1 of 1500 transitions are farther from their prediction than 0.6" in told
+    printed = said(capsys, "check", "robot.capture", "new.csv", *OWN)
+    assert "1 of 1500 transitions are farther from their prediction than 0.6" in printed
 
 
 @pytest.mark.parametrize(

@@ -42,10 +42,10 @@ def said(capsys, *arguments):
 
 
 def test_a_log_holds_every_step_and_none_between_episodes(here, capsys):
-    told = said(capsys, "log", "rooms_of_mine:mine/Counter-v0", "--steps", 10, "--configuration", 2, 0)
-    assert "Logged 10 transitions of 3 episodes: log.parquet" in told
-    assert "capture calibrate log.parquet --state state_0 state_1 state_2 --action action_0 action_1" in told
-    assert "--next next_2 next_0 --episode episode" in told
+    printed = said(capsys, "log", "rooms_of_mine:mine/Counter-v0", "--steps", 10, "--configuration", 2, 0)
+    assert "Logged 10 transitions of 3 episodes: log.parquet" in printed
+    assert "capture calibrate log.parquet --state state_0 state_1 state_2 --action action_0 action_1" in printed
+    assert "--next next_2 next_0 --episode episode" in printed
     table = columns_of("log.parquet")
     assert table["episode"].tolist() == [0] * 4 + [1] * 4 + [2] * 2
     assert table["step"].tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
@@ -93,19 +93,19 @@ def test_what_is_logged_by_a_failure_or_a_stop_is_kept(here, capsys):
         ("Stopped", "stopped.", 130),
         ("Blind", "NaN or infinite numbers after 6 steps", 2),
     )
-    for name, told, code in ends:
+    for name, printed, code in ends:
         with pytest.raises(SystemExit) as stop:
             main(["log", f"rooms_of_mine:mine/{name}-v0", "--steps", "100", "--out", f"{name}.csv"])
         out = capsys.readouterr()
         assert stop.value.code == code
-        assert told in " ".join(out.err.split())
+        assert printed in " ".join(out.err.split())
         assert "Logged 6 transitions of 2 episodes" in out.out
         assert len(read_table(f"{name}.csv")["step"]) == 6
 
 
 def test_environments_of_ours_are_logged_in_the_tasks_units(here, capsys):
-    told = said(capsys, "log", "capture/Box-v0", "--steps", 200, "--out", "log.csv")
-    assert "--state x y --action push_x push_y --next next_x next_y --episode episode" in told
+    printed = said(capsys, "log", "capture/Box-v0", "--steps", 200, "--out", "log.csv")
+    assert "--state x y --action push_x push_y --next next_x next_y --episode episode" in printed
     table = read_table("log.csv")
     push = np.column_stack([table["push_x"], table["push_y"]])
     assert 0.35 < np.abs(push).max() <= 0.4
@@ -117,9 +117,9 @@ def test_environments_of_ours_are_logged_in_the_tasks_units(here, capsys):
 
 def test_calibrate_on_an_environment_of_ours(here, capsys):
     run = ["calibrate", "--env", "capture/Box-v0", "--steps", 6000, "--out", "box.capture", "--seed", 1]
-    told = said(capsys, *run, "--json", "rows.json")
+    printed = said(capsys, *run, "--json", "rows.json")
     parts = "--model capture_cp.gym.models:Box --strata capture_cp.gym.models:Box.strata"
-    assert f"Of this task: {parts}" in told
+    assert f"Of this task: {parts}" in printed
     assert Path("box.parquet").is_file()
     assert Path("box.capture").is_file()
     env = gymnasium.make("capture/Box-v0", regions="box.capture")
@@ -147,8 +147,8 @@ def test_calibrate_on_an_environment_of_theirs(here, capsys):
 
 
 def test_another_configuration_of_ours_has_the_linear_model(here, capsys):
-    told = said(capsys, "calibrate", "--env", "capture/Box-v0", "--configuration", 0, "--steps", 3000)
-    assert "Of this task" not in told
+    printed = said(capsys, "calibrate", "--env", "capture/Box-v0", "--configuration", 0, "--steps", 3000)
+    assert "Of this task" not in printed
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,9 @@ def with_runs(folder, name="runs.csv", length=10, seed=0, noise=0.05, runs=60):
 
 
 def test_a_csv_becomes_a_calibration_and_a_report_in_one_command(here, capsys):
-    told = said(capsys, "calibrate", "pushes.csv", *COLUMNS)
-    assert "500 to train, 1,000 to calibrate, 500 to check" in told
-    assert "target 90%" in told
+    printed = said(capsys, "calibrate", "pushes.csv", *COLUMNS)
+    assert "500 to train, 1,000 to calibrate, 500 to check" in printed
+    assert "target 90%" in printed
     assert sorted(file.name for file in here.iterdir()) == ["pusher.py", "pushes.csv", "robot.capture", "robot.html"]
     cap = load_calibration("robot.capture")
     assert isinstance(cap.model, LinearModel)
@@ -73,9 +73,9 @@ def test_a_csv_becomes_a_calibration_and_a_report_in_one_command(here, capsys):
 
 
 def test_a_model_and_strata_of_ones_own(here, capsys):
-    told = said(capsys, "calibrate", "pushes.csv", *COLUMNS, *OWN, "--json", "rows.json", "--out", "own.capture")
-    assert "corner" in told
-    assert "push_x" in told  # groups are told in the words of the log
+    printed = said(capsys, "calibrate", "pushes.csv", *COLUMNS, *OWN, "--json", "rows.json", "--out", "own.capture")
+    assert "corner" in printed
+    assert "push_x" in printed  # groups are printed in the words of the log
     content = json.loads((here / "rows.json").read_text())
     assert [row["stratum"] for row in content["rows"]] == ["all", "free", "edge", "corner"]
     assert 0.85 < content["rows"][0]["coverage"] < 0.97
@@ -109,9 +109,9 @@ def load(path):
 
 def test_episodes_are_kept_whole_and_counted(here, capsys):
     with_runs(here)
-    told = said(capsys, "calibrate", "runs.csv", *COLUMNS, "--episode", "run", "--time", "t", "--json", "rows.json")
-    assert "transitions of whole episodes" in told
-    assert "episodes" in told
+    printed = said(capsys, "calibrate", "runs.csv", *COLUMNS, "--episode", "run", "--time", "t", "--json", "rows.json")
+    assert "transitions of whole episodes" in printed
+    assert "episodes" in printed
     cap = load_calibration("robot.capture")
     assert cap.data_["episodes"] == 30  # 60 less a quarter to train and a quarter to check
     assert json.loads((here / "rows.json").read_text())["rows"][0]["n"] == 15
@@ -133,10 +133,10 @@ def test_warnings_are_told_and_kept(here, capsys):
     after = log.next * [1.0, 1e-8]
     names = log.state_names, log.action_names, log.next_names
     write_transitions("odd.csv", Transitions.from_arrays(log.state, log.action, after, *names).rows(twice))
-    told = " ".join(said(capsys, "calibrate", "odd.csv", *COLUMNS, "--alpha", "0.0005", "--json", "rows.json").split())
-    assert "mixed units? Of the next configuration, next_x spreads by 0.3" in told
-    assert "transitions to check on are exact duplicates of those to calibrate on" in told
-    assert "too few calibration points for alpha = 0.0005" in told
+    printed = " ".join(said(capsys, "calibrate", "odd.csv", *COLUMNS, "--alpha", "0.0005", "--json", "rows.json").split())
+    assert "mixed units? Of the next configuration, next_x spreads by 0.3" in printed
+    assert "transitions to check on are exact duplicates of those to calibrate on" in printed
+    assert "too few calibration points for alpha = 0.0005" in printed
     content = json.loads((here / "rows.json").read_text())
     assert len(content["warnings"]) >= 3
     assert content["groups"][0]["threshold"] is None
@@ -213,8 +213,8 @@ def test_a_batch_that_has_changed_ends_with_status_one(calibrated, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["check", "robot.capture", "new.csv", *OWN[:4], "--json", "found.json"])
     assert stop.value.code == 1
-    told = " ".join(capsys.readouterr().out.split())
-    assert "The coverage guarantee no longer holds: order (all, over time)" in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "The coverage guarantee no longer holds: order (all, over time)" in printed
     content = json.loads((calibrated / "found.json").read_text())
     assert content["alarm"] is True
     assert {finding["question"] for finding in content["findings"]} == {"order", "scores", "coverage", "inputs"}
@@ -237,8 +237,8 @@ def test_a_history_goes_on_from_batch_to_batch(calibrated, capsys):
     )
     assert not (calibrated / "nights.state").exists()
     for night in range(2):
-        told = " ".join(said(capsys, *check, f"night{night}.csv", *options, "--json", "found.json").split())
-        assert f"for all batches of nights.state together, of which this is number {night + 1}" in told
+        printed = " ".join(said(capsys, *check, f"night{night}.csv", *options, "--json", "found.json").split())
+        assert f"for all batches of nights.state together, of which this is number {night + 1}" in printed
         assert json.loads((calibrated / "found.json").read_text())["batch"] == night + 1
     before = (calibrated / "nights.state").read_bytes()
     assert "these transitions are batch 2 of the history" in refused(capsys, *check, "night1.csv", *options)

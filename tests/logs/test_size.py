@@ -26,9 +26,9 @@ def to_log(scores, **settings):
 
 def test_sizes_are_printed_before_anything_is_logged(tmp_path, capsys):
     main(["size", "--alpha", "0.1", "--confidence", "0.95", "--groups", "6", "--json", str(tmp_path / "size.json")])
-    told = " ".join(capsys.readouterr().out.split())
-    assert "6 groups" in told
-    assert "every group gets its scores in at least 95 of 100 logs" in told
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "6 groups" in shown
+    assert "every group gets its scores in at least 95 of 100 logs" in shown
     rows = json.loads((tmp_path / "size.json").read_text())["rows"]
     assert rows[0]["scores"] == 29
     assert rows[0]["transitions"] > 29 * 6 / 0.3 / 0.5

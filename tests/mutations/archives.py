@@ -76,7 +76,7 @@ def other_arrays(data: bytes, rng: Rng) -> bytes:
 
 
 def zip_bomb(data: bytes, rng: Rng) -> bytes:
-    """Zeros that pack a thousandfold, honestly told: a well-formed array too large for the file it came in."""
+    """Zeros that pack a thousandfold, honestly printed: a well-formed array too large for the file it came in."""
     rows = int(rng.choice([1_000, 300_000, 12_000_000]))
     return _bomb(pick(rng, sorted(entries(data))), rows)
 

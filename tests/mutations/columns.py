@@ -62,7 +62,7 @@ def row_bomb(data: bytes, rng: Rng) -> bytes:
 
 
 def word_bomb(data: bytes, rng: Rng) -> bytes:
-    """One long word, told once and meant in every row."""
+    """One long word, printed once and meant in every row."""
     length, schema = int(rng.choice([10, 300_000])), bool(rng.integers(2))
     key = f"word, {schema}", length
     if key not in _BOMBS:

@@ -136,8 +136,8 @@ def test_contact_throws_no_peg_about(place):
     """No sub-move of a millimetre, turns counted, becomes longer than two."""
     X = inputs(place, 20_000, 11)
     moved = (PegModel(EXACT)(X, 1, np.random.default_rng(0))[:, 0] - X[:, :3]) * [1, 1, EXACT.radius]
-    told = X[:, 3:] * ACTION_UNIT * [1, 1, EXACT.radius]
-    far, wanted = (np.hypot(part[:, 0], part[:, 1]) + np.abs(part[:, 2]) for part in (moved, told))
+    printed = X[:, 3:] * ACTION_UNIT * [1, 1, EXACT.radius]
+    far, wanted = (np.hypot(part[:, 0], part[:, 1]) + np.abs(part[:, 2]) for part in (moved, printed))
     assert (far <= 2 * (wanted + MM)).all()
 
 

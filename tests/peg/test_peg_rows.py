@@ -72,8 +72,8 @@ def test_regions_of_a_horizon_stand_for_particles(ahead):
     sums = RegionSums(planner._costs_of(TASK.strata, False), planner.particle_cost, planner.particle_stratum)
     params = planner._params(TASK, weights)
     longer = np.concatenate([actions, np.zeros((5, 2 * M + 4, 3))], axis=1)
-    told = FusedRollout(ahead, planner.peg_step, tell_all, params, None, TASK.axes, 3, sums=sums)(start, longer, SEED)
-    psi, (one, two) = told[:, :4], told[:, 4:].reshape(5, 2, M + 2).swapaxes(0, 1)
+    printed = FusedRollout(ahead, planner.peg_step, tell_all, params, None, TASK.axes, 3, sums=sums)(start, longer, SEED)
+    psi, (one, two) = printed[:, :4], printed[:, 4:].reshape(5, 2, M + 2).swapaxes(0, 1)
     differ = TASK.strata.hamming_to_goal / 8
     cost, outside = [part[:, -1] / part[:, :-1].sum(axis=1) for part in (one, two)], []
     for part in (one, two):

@@ -29,7 +29,7 @@ class Fault(NamedTuple):
 
 
 GOAL = np.array([0.9, 0.2])
-#: Large against any distance in the unit box, so that the cost's two parts can be told apart.
+#: Large against any distance in the unit box, so that the cost's two parts can be printed apart.
 WEIGHT = 1000.0
 RAISES, NAN, TELLS_NOISE_ROWS = range(3)
 

@@ -143,12 +143,12 @@ def swift_cap(step=None):
 
 
 def test_whole_state_of_a_horizon_is_compared():
-    for step, told in ((swift_step, None), (lame_step, "entry [02] of the state")):
+    for step, printed in ((swift_step, None), (lame_step, "entry [02] of the state")):
         made = rollout(swift_cap("horizon"), step, Push(NOISE, np.zeros(4), 0.0), axes=(1, 3))
-        if told is None:
+        if printed is None:
             made.try_out(np.ones(4), SEQUENCES)
         else:
-            with pytest.raises(CaptureError, match=told):
+            with pytest.raises(CaptureError, match=printed):
                 made.try_out(np.ones(4), SEQUENCES)
 
 

@@ -207,7 +207,7 @@ def test_a_task_without_a_brake_says_so():
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "printed"),
     [
         ({"cap": Capture(None, STRATA)}, "expected a HorizonCapture"),
         ({"brake": 0.0}, "brake is 0.0; expected a function"),
@@ -217,9 +217,9 @@ def test_a_task_without_a_brake_says_so():
         ({"hazard": np.zeros(3, dtype=bool)}, "one for each of the grid's"),
     ],
 )
-def test_bad_settings_are_one_sentence(settings, told):
+def test_bad_settings_are_one_sentence(settings, printed):
     good = {"cap": judge(), "hazard": HAZARD, "brake": still, "alpha": ALPHA}
-    with pytest.raises(CaptureError, match=told):
+    with pytest.raises(CaptureError, match=printed):
         BrakingFilter(**(good | settings))
 
 
@@ -233,6 +233,6 @@ def test_bad_questions_are_one_sentence(asked):
     with pytest.raises(CaptureError, match="but regions up to step 3"):
         braking().filter(states, plans[:, :2], rng)
     brakes = {"the brake returned has shape": lambda states: states[:, :0], "the brake raised": lambda states: 1 / 0}
-    for told, brake in brakes.items():
-        with pytest.raises(CaptureError, match=told):
+    for printed, brake in brakes.items():
+        with pytest.raises(CaptureError, match=printed):
             BrakingFilter(judge(), np.ones_like(HAZARD), brake, ALPHA).act(states, plans, rng)

@@ -167,5 +167,5 @@ def test_interpolation_of_a_single_row_stays_inside_it():
 
 @pytest.mark.parametrize("place", [(np.nan, 0.0), (1.0, np.nan), (np.nan, np.nan)])
 def test_interpolation_nowhere_is_not_a_number(place):
-    """Otherwise a model that returns NaN would get a finite cost, and nobody would be told."""
+    """Otherwise a model that returns NaN would get a finite cost, and nobody would be printed."""
     assert np.isnan(interpolate(field(), ORIGIN, SPACING, *place))

@@ -154,11 +154,11 @@ def board_file(tmp_path):
 
 def test_the_command_prints_every_promise(capsys, tmp_path, board_file):
     main(["promises", "marble", "--maps", str(board_file), *SMALL, "--json", str(tmp_path / "rows.json")])
-    told = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
     rows = rows_of(tmp_path / "rows.json")
     found = {(row["promise"], row["regions"]): row for row in rows if "promise" in row}
     for promise in ("one executed step", "all steps of the plan that was chosen"):
-        assert promise[:20] in told  # the table may break the line
+        assert promise[:20] in printed  # the table may break the line
         assert {found[promise, kind]["n"] for kind in ("ordinary", "calibrated")} == {6}
         assert found[promise, "calibrated"]["examples"] == 12
         low, high = found[promise, "calibrated"]["ci95"]
@@ -166,7 +166,7 @@ def test_the_command_prints_every_promise(capsys, tmp_path, board_file):
     with_brake = next(row for row in rows if row.get("runs") == "with the brake")
     assert with_brake["n"] == 6
     assert 0 <= with_brake["steps_braked"] <= 1
-    assert "with the brake, 6 test episodes" in told
+    assert "with the brake, 6 test episodes" in printed
 
 
 def test_without_the_brake_and_the_same_again(capsys, tmp_path, board_file):

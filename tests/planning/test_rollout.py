@@ -364,8 +364,8 @@ def test_thresholds_of_another_shape_or_kind_are_refused(world, cap, make):
         "NaN": unknown,
         "not an array of numbers": "low",
     }
-    for told, given in wrong.items():
-        with pytest.raises(CaptureError, match=told.strip()):
+    for printed, given in wrong.items():
+        with pytest.raises(CaptureError, match=printed.strip()):
             rollout.thresholds = given
     with pytest.raises(ValueError, match="read-only"):
         rollout.thresholds[0, 0] = np.nan

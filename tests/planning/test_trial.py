@@ -94,10 +94,10 @@ def refused(cap, *functions, **settings):
 
 
 def test_noise_beyond_noise_dims_is_refused(cap):
-    told = refused(cap, far_noise)
-    assert "index 5 is out of bounds" in told
-    assert "noise (2, 8)" in told
-    assert re.search(r"line \d+ of \S*test_trial.py: `states\[0, l\] \+= .*noise\[5, l\]`", told)
+    printed = refused(cap, far_noise)
+    assert "index 5 is out of bounds" in printed
+    assert "noise (2, 8)" in printed
+    assert re.search(r"line \d+ of \S*test_trial.py: `states\[0, l\] \+= .*noise\[5, l\]`", printed)
 
 
 def test_noise_that_was_not_asked_for_is_refused(cap):
@@ -146,9 +146,9 @@ def test_functions_of_other_arguments_are_refused(cap):
 
 
 def test_numbas_errors_name_the_cause_and_the_line(cap):
-    told = refused(cap, unknown_attribute)
-    assert "Unknown attribute 'speed' of type Push" in told
-    assert re.search(r"in line \d+ of \S*test_trial.py: `states\[0, 0\] \+= params.speed`", told)
+    printed = refused(cap, unknown_attribute)
+    assert "Unknown attribute 'speed' of type Push" in printed
+    assert re.search(r"in line \d+ of \S*test_trial.py: `states\[0, 0\] \+= params.speed`", printed)
     assert "'nobody_knows_this' is not defined, in the function unknown_name" in refused(cap, plugin.step, unknown_name)
 
 

@@ -1,4 +1,4 @@
-"""The paper's tables and figures: all there, beside the paper's, resumed after a kill, told what is missing."""
+"""The paper's tables and figures: all there, beside the paper's, resumed after a kill, printed what is missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reproduce.small import shrink
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """Runs a small reproduction into `folder`, jobs 1 unless told otherwise."""
+    """Runs a small reproduction into `folder`, jobs 1 unless printed otherwise."""
     shrink(monkeypatch, write_map(tmp_path))
 
     def run(folder, *options):

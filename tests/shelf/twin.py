@@ -164,9 +164,9 @@ def pushed_out(p, q, rounds=ROUNDS):
 
 def step(p, state, action, noise):
     """The state (14,) after an action (7,) that standard normals (7,) disturb."""
-    q, v, told = state[:7], state[7:], action + p.noise * noise
+    q, v, printed = state[:7], state[7:], action + p.noise * noise
     weight = jacobian(p, q, jar(p, q)[0], 6)[2]
-    causes = np.stack([told, v, weight], axis=1)
+    causes = np.stack([printed, v, weight], axis=1)
     move, speed = (p.motion[:, :3] * causes).sum(axis=1), (p.motion[:, 3:] * causes).sum(axis=1)
     after, stopped = q, False
     for _ in range(PARTS_OF_STEP):

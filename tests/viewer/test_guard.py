@@ -38,7 +38,7 @@ def page():
 
 
 @pytest.fixture
-def told(page, monkeypatch):
+def errors(page, monkeypatch):
     """What the page has refused."""
     found, failed = [], page._failed
     monkeypatch.setattr(page, "_failed", lambda error: (found.append(str(error)), failed(error)))
@@ -168,25 +168,25 @@ def test_a_whole_number_stays_whole():
         control.checked(6.5)
 
 
-def test_a_place_is_chosen_by_name_only(page, told, tmp_path):
+def test_a_place_is_chosen_by_name_only(page, errors, tmp_path):
     own = tmp_path / "secret.json"
     own.write_text("what no page may see")
     before = page.session.settings
     with visit(page) as send:
         for path in (own, tmp_path / "no-such.json", "../secret"):
             move(send, page._controls["place"], str(path))
-        wait_for(lambda: len(told) == 3)
-    assert all("unknown place" in sentence and "what no page" not in sentence for sentence in told)
+        wait_for(lambda: len(errors) == 3)
+    assert all("unknown place" in sentence and "what no page" not in sentence for sentence in errors)
     assert page.session.settings == before
 
 
-def test_no_number_beyond_its_bounds_reaches_the_session(page, told):
+def test_no_number_beyond_its_bounds_reaches_the_session(page, errors):
     before = page.session.settings
     asked = [("planner.samples", 20_000_000), ("planner.horizon", 10**9), ("alpha", "nan"), ("alpha", 7.0), ("k", 99)]
     with visit(page) as send:
         for path, value in asked:
             move(send, page._controls[path], value)
-        wait_for(lambda: len(told) == len(asked))
+        wait_for(lambda: len(errors) == len(asked))
         assert page.session.settings == before
         wait_for(lambda: all(page._controls[path].value == getattr(before, path) for path in ("alpha", "k")))
         move(send, page._controls["alpha"], 0.2)
@@ -222,18 +222,18 @@ def test_what_is_no_message_is_dropped(message):
     assert not is_sound(message)
 
 
-def test_what_is_beyond_a_slider_does_not_stick(page, told):
+def test_what_is_beyond_a_slider_does_not_stick(page, errors):
     (dial, slider), speed = page._sliders[0], page._speed_slider
     with visit(page) as send:
         wait_for(lambda: slider.value > 0)
         state, shown = page.session.state.copy(), slider.value
         for handle in (slider, speed):
             for value in (math.nan, math.inf, 1e308):
-                move(send, handle, value)  # dropped, and not even told
+                move(send, handle, value)  # dropped, and and not reported
         for handle, value in [(slider, "nan"), (slider, "inf"), (slider, dial.high + 1), (speed, "nan"), (speed, 0.0)]:
-            before = len(told)
+            before = len(errors)
             move(send, handle, value)
-            wait_for(lambda: len(told) == before + 1)  # noqa: B023
+            wait_for(lambda: len(errors) == before + 1)  # noqa: B023
         np.testing.assert_array_equal(page.session.state, state)
         assert page._speed == 1.0
         wait_for(lambda: slider.value == shown and speed.value == 1.0)

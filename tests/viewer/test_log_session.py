@@ -274,9 +274,9 @@ def test_values_that_no_control_can_send_change_nothing(robots, monkeypatch):
     from capture_cp.viewer.serve import open_page
     from viewer.visitor import move, visit, wait_for
 
-    page, told = open_page(view(robots, "arm"), Console(file=io.StringIO())), []
+    page, printed = open_page(view(robots, "arm"), Console(file=io.StringIO())), []
     failed = page._failed
-    monkeypatch.setattr(page, "_failed", lambda error: (told.append(error), failed(error)))
+    monkeypatch.setattr(page, "_failed", lambda error: (printed.append(error), failed(error)))
     try:
         wait_for(lambda: page.session.frame().look is not None)
         slider, controls = page._sliders[0], page._controls
@@ -286,8 +286,8 @@ def test_values_that_no_control_can_send_change_nothing(robots, monkeypatch):
         with visit(page) as send:
             for number, (handle, value) in enumerate(wrong):
                 move(send, handle, value)
-                wait_for(lambda: len(told) == number + 1)  # noqa: B023
-        assert all(isinstance(error, CaptureError) for error in told)
+                wait_for(lambda: len(printed) == number + 1)  # noqa: B023
+        assert all(isinstance(error, CaptureError) for error in printed)
         assert (page.session.step, page.session.name) == (0, "rows 1 to 30")
         assert page.session.chosen.alpha == 0.1
     finally:

@@ -121,7 +121,7 @@ def check_log(
         order,
         *_scores(monitor.p_values[-len(rows) :], group, together, part),
         *_coverage(_outcomes(cap, R, group, here, alpha, confidence), together, part),
-        *_inputs(cap, asked.told, log.X_names, part),
+        *_inputs(cap, asked.sampled, log.X_names, part),
     ]
     checked = BatchCheck(coverage, tuple(found), level, len(rows), digest_of_chunks(asked.digests))
     if history is not None:
@@ -136,7 +136,7 @@ class _Asked(NamedTuple):
     inside: Bools  # (n,)
     m: npt.NDArray[np.int32]  # (n,)
     groups: npt.NDArray[np.int32]  # (n,)
-    told: Floats  # inputs of some, (r, dx)
+    sampled: Floats  # inputs of some, (r, dx)
     digests: list[str]  # of the chunks
     beginning: tuple[Floats, Floats]  # inputs and outcomes of the first chunk
 
@@ -160,20 +160,20 @@ def _asked(
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
     R, inside = np.empty(n), np.empty(n, dtype=bool)
     m, groups = (np.empty(n, dtype=np.int32) for _ in range(2))
-    told, digests, beginning = [], [], None
+    sampled, digests, beginning = [], [], None
     here_only = isinstance(rng, np.random.Generator)  # it must go on from where it stands
     for found in (in_turn if here_only else run)(partial(_ask, cap, alpha, confidence, rng), part.spans(wanted)):
         here = slice(at, at := at + len(found.R))
         R[here], inside[here], m[here], groups[here] = found.R, found.inside, found.m, found.groups
-        told.append(found.told)
+        sampled.append(found.sampled)
         digests += found.digests
         beginning = beginning or found.beginning
     assert beginning is not None
-    return _Asked(R, inside, m, groups, np.concatenate(told), digests, beginning)
+    return _Asked(R, inside, m, groups, np.concatenate(sampled), digests, beginning)
 
 
 def _ask(cap: Capture, alpha: float, confidence: float | None, rng: Any, span: Span) -> _Asked:
-    found, told, digests, beginning = [], [], [], None
+    found, sampled, digests, beginning = [], [], [], None
     for chunk in span.chunks():
         m = cap.feasible_index(chunk.Y, "Y" if chunk.first == 0 else f"Y from row {chunk.first} on")
         again = rng if isinstance(rng, np.random.Generator) else stream(rng, "check", chunk.number)
@@ -181,12 +181,12 @@ def _ask(cap: Capture, alpha: float, confidence: float | None, rng: Any, span: S
         inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, prediction, m)
         group = cap.partition_.grown.groups(chunk.X, m)
         found.append((cap.scores(prediction, chunk.Y), inside, m.astype(np.int32), group.astype(np.int32)))
-        told.append(chunk.X[span.wanted_of(chunk)])
+        sampled.append(chunk.X[span.wanted_of(chunk)])
         digests.append(digest(chunk.X, chunk.Y))
         beginning = beginning or (chunk.X, chunk.Y)
     R, held, labels, groups = (np.concatenate(column) for column in zip(*found))
     first = beginning if span.number == 0 and beginning is not None else (np.empty((0, 0)), np.empty((0, 0)))
-    return _Asked(R, held, labels, groups, np.concatenate(told), digests, first)
+    return _Asked(R, held, labels, groups, np.concatenate(sampled), digests, first)
 
 
 def outcomes_of(cap: Capture, R: Floats, X: Floats, m: Ints, alpha: float, confidence: float | None) -> Outcomes:

@@ -11,10 +11,10 @@ from typing import Annotated
 import numpy as np
 import tyro
 from rich.console import Console
-from rich.progress import track
 
 from capture_cp.base.checks import CaptureError, CaptureWarning, Ints, failure_rate, printable, shortened
 from capture_cp.base.files import check_writable
+from capture_cp.base.progress import progress_bar
 from capture_cp.logs.marks import legend_handles
 from capture_cp.logs.panels import CoveragePanel, panels_of
 from capture_cp.logs.replay import Replay
@@ -73,13 +73,14 @@ class LogVideo(RobotOptions):
         film = Film(robot, Space(robot, runs, shown), replay, name)
 
         def pictures() -> Iterator[Picture]:
-            for step in track(range(len(replay)), "drawing", console=console, transient=True):
-                yield film.draw(step)
+            with progress_bar() as progress:
+                for step in progress.track(range(len(replay)), description="drawing"):
+                    yield film.draw(step)
 
         write_movie(self._file, pictures(), self.speed * (runs.rate if runs.log.time is not None else RATE))
         count = replay.counts(robot.alpha, len(replay))[0]
-        told = f"Video of {printable(name)}, {count.held} of {count.steps} steps inside their regions: {self._file}"
-        console.print(told, soft_wrap=True, markup=False)
+        summary = f"Video of {printable(name)}, {count.held} of {count.steps} steps inside their regions: {self._file}"
+        console.print(summary, soft_wrap=True, markup=False)
         for note in notes(robot, runs, replay):
             console.print(f"note: {note}", soft_wrap=True, markup=False, highlight=False)
 
