@@ -142,6 +142,6 @@ def own_data_picture() -> None:
     cap = Capture(model, box.strata, groups=Tree(min_leaf=100)).fit(log.X[fit], log.Y[fit])
     figure, ax = plt.subplots(figsize=(4, 4))
     plot_strata(box.strata, ax)
-    cap.region([0.35, 0.75, 0.2, -0.25], alpha=0.1).plot(ax)
+    cap.region([0.35, 0.75, 0.2, -0.25], alpha=0.1, rng=0).plot(ax)
     ax.legend(loc="lower left", bbox_to_anchor=(0.06, 0.06), fontsize=8)
     save("own-data", figure)
