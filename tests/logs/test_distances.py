@@ -78,7 +78,7 @@ def test_metrics_by_name(given, names, wanted):
     ("given", "words"),
     [
         ({"angles": ("z",)}, "unknown column"),
-        ({"weights": (1.0,)}, "one weight per number"),
+        ({"weights": (1.0,)}, "give one for each of x, y"),
         ({"weights": (1.0, -1.0)}, "positive number"),
         ({"metric": "se2"}, "needs --length"),
         ({"metric": "se2", "length": 1.0}, "3 numbers"),

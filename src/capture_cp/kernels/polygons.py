@@ -1,8 +1,8 @@
 """A footprint among polygons: gaps, and how many polygons it touches at each cell.
 
 A polygon is given by its edges (e, 4): x, y of one end, x, y of the other, all rings together. A point is inside if a ray
-from it crosses an odd number of edges, so a hole is a ring like any other. A footprint is given by its corners (v, 2); a
-single corner is a point.
+starting there crosses an odd number of edges, so a hole is a ring like any other. A footprint is given by its corners (v,
+2); a single corner is a point.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import signal
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
@@ -144,22 +143,23 @@ def _with_threads(work: Callable[[Any], Any], part: Any, threads: int) -> Any:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl+C back while the block lasts; processes that are started in it ignore it.
+    """Hold Ctrl+C back while the block lasts; processes that are started in it never receive it.
 
     A terminal sends it to all processes of a command. This one stops the others, which would only print tracebacks.
     """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    from joblib.externals.loky.backend import resource_tracker
+    import multiprocessing.resource_tracker
 
-    resource_tracker.ensure_running()  # its start unblocks interrupts
+    import joblib.externals.loky.backend.resource_tracker as loky_tracker
+
+    for tracker in (multiprocessing.resource_tracker, loky_tracker):
+        tracker.ensure_running()  # its start unblocks interrupts
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # an interrupt that came meanwhile is raised here
 
 
