@@ -1,4 +1,4 @@
-"""What the library tells a program that listens, such as the command line: that kernels are being compiled."""
+"""Notices from the library to a listener such as the command line: that kernels are being compiled."""
 
 from __future__ import annotations
 

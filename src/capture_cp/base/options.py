@@ -71,8 +71,10 @@ def options_of(kind: type[Any], default: Any = MISSING, part: str = "", prefix: 
         plain, more = _unwrapped(hints[entry.name])
         if not entry.init or any(extra is tyro.conf.Suppress for extra in more):
             continue
-        said = {key: next((v for extra in more if (v := getattr(extra, key, None)) is not None), None) for key in _TOLD}
-        name = str(entry.name if said["name"] is None else said["name"]).replace("_", "-")
+        argument = {
+            key: next((v for extra in more if (v := getattr(extra, key, None)) is not None), None) for key in _ARG_FIELDS
+        }
+        name = str(entry.name if argument["name"] is None else argument["name"]).replace("_", "-")
         value = _default_of(entry) if default is MISSING else getattr(default, entry.name)
         inner = type(value) if is_dataclass(value) else plain
         if is_dataclass(inner):
@@ -80,12 +82,12 @@ def options_of(kind: type[Any], default: Any = MISSING, part: str = "", prefix: 
             yield from options_of(inner, value, entry.name, f"{prefix}{name}." if name else prefix)
             continue
         positional = any(extra is tyro.conf.Positional for extra in more)
-        shown = said["metavar"] or ("" if plain is bool else _value(plain))
-        about = said["help"] or _sentence(described.get(entry.name, ""))
+        shown = argument["metavar"] or ("" if plain is bool else _value(plain))
+        about = argument["help"] or _sentence(described.get(entry.name, ""))
         yield Option(part, prefix + name, shown or name.upper() if positional else shown, about, value, positional)
 
 
-_TOLD = "name", "metavar", "help"  # what tyro.conf.arg has of an option
+_ARG_FIELDS = "name", "metavar", "help"  # fields of tyro.conf.arg
 
 
 def _unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:
