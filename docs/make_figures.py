@@ -25,6 +25,7 @@ from figures.packages import packages_picture
 from figures.screenshots import demo_report_picture, report_picture, view_marble_picture
 from figures.shelf import shelf_film
 from figures.speed import speed_picture
+from figures.task_regions import marble_regions_picture, peg_regions_picture
 
 PICTURES = {
     "packages": packages_picture,
@@ -52,6 +53,8 @@ PICTURES = {
     "plan": plan_picture,
     "report": report_picture,
     "demo-report": demo_report_picture,
+    "marble-regions": marble_regions_picture,
+    "peg-regions": peg_regions_picture,
     "horizon": horizon_picture,
     "closed-loop": closed_loop_picture,
     "certificate-dial": dial_picture,
