@@ -47,7 +47,7 @@ def worlds() -> list[World]:
     rolls, later = (marble.design_transitions("random", 1, rng) for _ in range(2))
     return [
         World("box", box.model, box.strata, pool.X, pool.Y, test.X, test.Y),
-        World("marble", marble.model, marble.strata, rolls.X, rolls.Y, later.X[:20_000], later.Y[:20_000]),
+        World("marble", marble, marble.strata, rolls.X, rolls.Y, later.X[:20_000], later.Y[:20_000]),
     ]
 
 
