@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from capture_cp.studies.online import OnlineStudy
 from capture_cp.studies.online_report import online_figure
 from capture_cp.tasks.marble.options import MarbleOptions
@@ -14,6 +12,6 @@ def closed_loop_picture() -> None:
     """Coverage and adaptation over time on one map of the marble, while its true gain grows by half."""
     study = OnlineStudy.of(MarbleOptions(maps=("bottom-left",)))
     tasks = study.tasks()
-    runs = study.results(tasks, Console())
+    runs = study.results(tasks)
     names = tasks["bottom-left"].regimes
     save("closed-loop", online_figure({mode: runs["bottom-left", mode] for mode in study.modes}, names, study.alpha))

@@ -70,8 +70,8 @@ def mean_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def on_policy_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Coverage in closed loop by method and regime, over all places."""
     caption = (
-        "Executed transitions inside their first-step region, %. No guarantee applies: the planner chooses the states,\n"
-        "so they are not exchangeable with those of the calibration."
+        "Executed transitions inside their first-step region, %. The planner chooses the states, so they are not\n"
+        "exchangeable with the calibration, and no guarantee applies, except to rows calibrated on-policy."
     )
     table = Table(title="In closed loop", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("method", "all", *rows[0]["landed"]):
