@@ -10,8 +10,8 @@ import pytest
 import tyro
 
 from capture_cp import cli
-from capture_cp.base.help_page import help_page
-from capture_cp.base.options import options_of
+from capture_cp.cli.help_page import help_page
+from capture_cp.cli.options import options_of
 from capture_cp.studies.study import study_of
 from capture_cp.tasks.registry import find_task, task_names
 

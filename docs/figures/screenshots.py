@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,31 +33,14 @@ LARGEST = 300_000
 STEPS = 36
 COLUMNS = ["--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y"]
 OWN = ["--model", "pusher:model", "--strata", "pusher:strata", "--min-leaf", "100"]
-#: The model and the strata of the page on your own robot.
-MODULE = """
-import numpy as np
-
-from capture_cp import FunctionStrata, Grid
-
-TOUCH = 0.015 + 1e-9
 
 
-def model(X, n_particles, rng):
-    push = X[:, None, 2:] + 0.05 * rng.standard_normal((len(X), n_particles, 2))
-    return np.clip(X[:, None, :2] + 1.2 * push, 0.0, 1.0)
-
-
-def contact(Y):
-    x, y = Y.T
-    side, end = np.minimum(x, 1 - x), np.minimum(y, 1 - y)
-    pillar = np.maximum.reduce([0.55 - x, x - 0.75, 0.3 - y, y - 0.6])
-    touching = (side < TOUCH).astype(int) + (end < TOUCH) + (pillar < TOUCH)
-    return np.where(np.minimum.reduce([side, end, pillar]) < -1e-9, -1, touching)
-
-
-grid = Grid.between((-0.05, -0.05), (1.05, 1.05), spacing=0.01)
-strata = FunctionStrata(contact, ["free", "edge", "corner"], grid=grid)
-"""
+def tutorial_module() -> str:
+    """The model and the strata of the page on your own robot, as a module."""
+    page = (DOCS / "learn" / "your-robot.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    chosen = [block.partition("print(")[0] for block in blocks if "def model(" in block or "def contact(" in block]
+    return "\n\n".join(["import numpy as np\n", *chosen])
 
 
 @contextmanager
@@ -103,7 +87,7 @@ def view_marble_picture() -> None:
 def report_picture() -> None:
     """The top of the report of `capture calibrate`, with a model and strata."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "pusher.py").write_text(MODULE)
+        (Path(folder) / "pusher.py").write_text(tutorial_module())
         shutil.copy(DOCS / "assets" / "pushes.csv", folder)
         _run(["calibrate", "pushes.csv", *COLUMNS, *OWN, "--out", "pusher.capture"], folder)
         with visited((Path(folder) / "pusher.html").as_uri(), REPORT) as page:

@@ -6,6 +6,7 @@ import _thread
 import signal
 import sys
 import threading
+import warnings
 from typing import Any
 
 _seen = threading.Event()
@@ -27,10 +28,11 @@ def interrupted() -> bool:
     return _seen.is_set()
 
 
-def ignore_interrupts() -> None:
-    """From now on interrupts are ignored, so that a second one does not disturb the end of the process."""
+def end_quietly() -> None:
+    """After an interrupt, ignore further ones and the warnings of work that was cancelled: the process is ending."""
     if _seen.is_set():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        warnings.simplefilter("ignore")
 
 
 def _interrupt(*_: Any) -> None:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, NoReturn
 from rich.text import Text
 
 from capture_cp.base.checks import CaptureError, CaptureWarning, known_name, shortened
-from capture_cp.base.help_page import WIDEST, entry, help_page, wrapped
-from capture_cp.base.interrupts import ignore_interrupts, interrupted, watch_interrupts
 from capture_cp.base.notices import when_compiling
 from capture_cp.base.terminal import Terminal
+from capture_cp.cli.help_page import WIDEST, entry, help_page, wrapped
+from capture_cp.cli.interrupts import end_quietly, interrupted, watch_interrupts
 from capture_cp.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, task_names
 
 
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _stopped(errors: Terminal) -> NoReturn:
     """End after Ctrl+C."""
-    ignore_interrupts()
+    end_quietly()
     errors.print("stopped.")
     raise SystemExit(130) from None
 
@@ -323,7 +323,3 @@ def _sentence(error: Exception) -> str:
         return f"the operating system reports: {error.strerror}{file}. {where}"
     words = " ".join(f"{type(error).__name__}: {error}".split())
     return f"this should not have happened: {shortened(words, 500)}. {where}"
-
-
-if __name__ == "__main__":  # python -m capture_cp.cli, where no script is installed
-    main()

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from capture_cp.base.options import KEPT, Option, options_of
+from capture_cp.cli.options import KEPT, Option, options_of
 
 #: Widest text, for reading.
 WIDEST = 100
