@@ -147,6 +147,14 @@ else:
             return pipelines
 
 
+class SeparateArrays(WithoutCopies):  # type: ignore[valid-type,misc]
+    """A pipeline for functions whose array arguments never overlap: LLVM then vectorises loops that write to several."""
+
+    def define_pipelines(self) -> Any:
+        self.state.flags.noalias = True
+        return super().define_pipelines()
+
+
 # -- threads ------------------------------------------------------------------------------------------------------------
 
 

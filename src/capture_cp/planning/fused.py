@@ -97,6 +97,7 @@ class FusedRollout(Rollout):
             measures the accuracy.
         steepness: largest change of a signed distance when a configuration moves by 1, if known: regions that are too far
             away are then skipped.
+        step_on_cuda: numba function with the same results as `step` that a GPU runs instead, for one particle at a time.
 
     Attributes:
         thresholds: see `Rollout`.
@@ -124,11 +125,13 @@ class FusedRollout(Rollout):
         stratum: Any = None,
         points: int = POINTS,
         steepness: float | None = None,
+        step_on_cuda: Any = None,
     ) -> None:
         require_compiler()
         cap.check_fitted()
         functions = _functions(cap, step, stage_cost, sums, hazard, stratum)
-        for role, function in functions._asdict().items():
+        self._step_on_cuda = step if step_on_cuda is None else step_on_cuda
+        for role, function in (*functions._asdict().items(), ("step", self._step_on_cuda)):
             check_signature(role, function)
         self._functions, self._kernel = functions, specialise(functions, params.__class__)
         self._check, self._compare_step, self.tried = check, compare_step, False
@@ -265,6 +268,7 @@ class FusedRollout(Rollout):
         from capture_cp.planning.cuda.layout import DeviceRegions, Sizes
 
         part, strata = self._partition, self.thresholds.shape[0]
+        functions = self._functions._replace(step=self._step_on_cuda)
         points = 0 if self._probes is None else len(self._probes.offsets)
         sizes = Sizes(
             part.n_inputs - action_dims, action_dims, self._noise_dims, self._particles, len(self._axes), strata, points
@@ -277,9 +281,9 @@ class FusedRollout(Rollout):
         regions = DeviceRegions(*tree, limits, np.ascontiguousarray(scaled), self._axes, *self._rule, *counts)
         if self._probes is not None:
             check_finite(self.thresholds)
-            return DeviceParts(self._functions, sizes, self._draws, regions, self._probes, NO_COLUMNS, self._params)
+            return DeviceParts(functions, sizes, self._draws, regions, self._probes, NO_COLUMNS, self._params)
         cells, columns = (self._runs, self._columns) if self._sums is None else self._sums
-        return DeviceParts(self._functions, sizes, self._draws, regions, cells, columns, self._params)
+        return DeviceParts(functions, sizes, self._draws, regions, cells, columns, self._params)
 
     def _scales(self, horizon: int) -> Floats:
         """Factor on the thresholds of each step: (H,)."""

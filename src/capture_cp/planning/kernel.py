@@ -14,7 +14,7 @@ from numba import njit, prange
 from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX, index_box, room_for, search
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.distance import EUCLIDEAN, squared_limit
-from capture_cp.kernels.random import normal_pair, stream
+from capture_cp.kernels.random import normal_rows, stream
 from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.kernels.tree import find_group
 from capture_cp.planning.hazard import particle_hazard, region_hazard
@@ -36,9 +36,7 @@ def threshold(cal, h, m, x):
 def draw(noise, key, h, pairs):
     """The standard normals of step h, into noise (2 * pairs or more, L)."""
     for pair in range(pairs):
-        for l in range(noise.shape[1]):
-            counter = (h * noise.shape[1] + l) * pairs + pair
-            noise[2 * pair, l], noise[2 * pair + 1, l] = normal_pair(key, counter)
+        normal_rows(noise[2 * pair], noise[2 * pair + 1], key, h * noise.shape[1] * pairs + pair, pairs)
 
 
 @njit(cache=True, inline="always")

@@ -108,6 +108,20 @@ def _square(x, y, g):
 
 
 @njit(cache=True, inline="always")
+def touches(x, y, g):
+    """Whether a centre touches a wall or a side of the board, or is beyond it."""
+    if x < g.bounds[0] + TOLERANCE or x > g.bounds[1] - TOLERANCE:
+        return True
+    if y < g.bounds[2] + TOLERANCE or y > g.bounds[3] - TOLERANCE:
+        return True
+    reach = (g.radius + TOLERANCE) * (g.radius + TOLERANCE)
+    square, touching = _square(x, y, g), False
+    for item in range(g.near[square], g.near[square + 1]):
+        touching |= squared_gap(x, y, g.walls, np.uint32(g.nearby[np.uint32(item)])) < reach
+    return touching
+
+
+@njit(cache=True, inline="always")
 def push_out(x, y, vx, vy, g):
     """Move the centre out of all obstacles along surface normals, and remove the velocity into those that it touches.
 

@@ -18,6 +18,8 @@ from capture_cp.base.checks import Floats
 ANYTHING = -1
 #: Nothing can be met here.
 NOTHING = 0
+#: No wall can be met here, but a pit or the goal.
+ONLY_ENDS = 1
 
 SMALLEST_PITCH = 1e-3
 MOST_SQUARES = 512  # along the longer side

@@ -14,7 +14,7 @@ from numba import njit, prange
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import clip, larger
-from capture_cp.tasks.marble.contact import clamp, clearance, contents_at, last_free, push_out
+from capture_cp.tasks.marble.contact import clamp, clearance, contents_at, last_free, push_out, touches
 from capture_cp.tasks.marble.contact_table import ANYTHING, NOTHING
 
 SUBSTEPS = 5
@@ -84,32 +84,52 @@ def _arrive_in_pieces(x0, y0, x, y, vx, vy, g):
 
 
 @njit(cache=True, inline="always")
+def roll(x, vx, y, vy, alpha, beta, u0, u1, extra, late, gain):
+    """One substep without obstacles: the next x, vx, y, vy, alpha, beta; `late` counts substeps from the middle one."""
+    ax, ay, jx, jy = extra
+    x, y = x + DT * vx, y + DT * vy
+    vx = _clip(vx - DT * (gain * ROLLING * alpha - ax - late * jx), MAX_SPEED)
+    vy = _clip(vy - DT * (gain * ROLLING * beta - ay - late * jy), MAX_SPEED)
+    return x, vx, y, vy, _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
+
+
+@njit(cache=True, inline="always")
+def is_contact(x0, y0, x, y, g):
+    """Whether a move may have met walls, rather than only squares in which there may be any."""
+    return larger(abs(x - x0), abs(y - y0)) > g.radius or touches(x, y, g)
+
+
+@njit(cache=True, inline="always")
+def meet(x0, y0, x, vx, y, vy, absorb, g):
+    """What obstacles do to a move from (x0, y0) to (x, y): x, vx, y, vy and the outcome."""
+    outcome, met = ROLLS, contents_at(x0, y0, x, y, g)
+    if met != NOTHING:
+        if met == ANYTHING:
+            if is_contact(x0, y0, x, y, g):
+                x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
+        else:
+            box = np.uint32(met >> 1)
+            x, vx = clamp(x, vx, g.boxes[box, 0], g.boxes[box, 1])
+            y, vy = clamp(y, vy, g.boxes[box, 2], g.boxes[box, 3])
+        if absorb and (met & 1):  # also odd where anything may be met
+            outcome = stops(x, y, g)
+    return x, vx, y, vy, outcome
+
+
+@njit(cache=True, inline="always")
 def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):
     """One control step of one marble under the noisy action (push0, push1): its next state, and the outcome.
 
     `extra` (ax, ay, jx, jy) is an acceleration in addition to that of the tilt: its mean, and its growth per substep. With
     `absorb`, a marble in a pit or at the goal stays there, checked at every substep.
     """
-    ax, ay, jx, jy = extra
     u0, u1 = _clip(push0, MAX_ACTION), _clip(push1, MAX_ACTION)
     outcome = stops(x, y, g) if absorb else ROLLS
     substep, late = 0, -0.5 * (SUBSTEPS - 1)
     while substep < SUBSTEPS and outcome == ROLLS:
         x0, y0 = x, y
-        x, y = x + DT * vx, y + DT * vy
-        vx = _clip(vx - DT * (gain * ROLLING * alpha - ax - late * jx), MAX_SPEED)
-        vy = _clip(vy - DT * (gain * ROLLING * beta - ay - late * jy), MAX_SPEED)
-        alpha, beta = _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
-        met = contents_at(x0, y0, x, y, g)
-        if met != NOTHING:
-            if met == ANYTHING:
-                x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
-            else:
-                box = np.uint32(met >> 1)
-                x, vx = clamp(x, vx, g.boxes[box, 0], g.boxes[box, 1])
-                y, vy = clamp(y, vy, g.boxes[box, 2], g.boxes[box, 3])
-            if absorb and (met & 1):  # also odd where anything may be met
-                outcome = stops(x, y, g)
+        x, vx, y, vy, alpha, beta = roll(x, vx, y, vy, alpha, beta, u0, u1, extra, late, gain)
+        x, vx, y, vy, outcome = meet(x0, y0, x, vx, y, vy, absorb, g)
         substep += 1
         late += 1.0
     if outcome != ROLLS:

@@ -23,6 +23,7 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.cspace import MarbleStrata
+from capture_cp.tasks.marble.lanes import step_lanes
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.task import POSITION, Marble
 
@@ -64,11 +65,8 @@ def _correction(terms, row, states, l, action):
 
 
 @njit(cache=True, inline="always")
-def model_step(states, action, noise, params):
-    """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
-
-    A particle that has reached the goal is moved to its centre, so that its remaining distance is zero.
-    """
+def step_one_by_one(states, action, noise, params):
+    """`model_step`, one particle after the other: for GPUs, whose threads have one each, and for corrected models."""
     terms = params.correction
     for l in range(states.shape[1]):
         extra = (0.0, 0.0, 0.0, 0.0)
@@ -86,6 +84,18 @@ def model_step(states, action, noise, params):
             x, y = params.goal[0], params.goal[1]
         states[0, l], states[1, l], states[2, l] = x, vx, y
         states[3, l], states[4, l], states[5, l] = vy, alpha, beta
+
+
+@njit(cache=True, inline="always")
+def model_step(states, action, noise, params):
+    """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
+
+    A particle that has reached the goal is moved to its centre, so that its remaining distance is zero.
+    """
+    if params.corrects:
+        step_one_by_one(states, action, noise, params)
+    else:
+        step_lanes(states, action, noise, params.noise, params.gain, params)
 
 
 @njit(cache=True, inline="always")
@@ -189,6 +199,7 @@ def marble_planner(
         check=partial(_check_state, task),
         points=weights.hazard_points or POINTS,
         steepness=1.0,
+        step_on_cuda=step_one_by_one,
     )
     at_rest = params.stage_weight * settings.horizon + params.final_weight
 
