@@ -40,6 +40,28 @@ def draw(noise, key, h, pairs):
 
 
 @njit(cache=True, inline="always")
+def put_input(x, mean, action):
+    """The calibration's input (ds + da,) from a mean state and an action, into x."""
+    for s in range(mean.shape[0]):
+        x[s] = mean[s]
+    for a in range(action.shape[0]):
+        x[mean.shape[0] + a] = action[a]
+
+
+@njit(cache=True, inline="always")
+def average(states, mean):
+    """The mean of states (ds, L), into mean (ds,); returns whether it is finite."""
+    total = 0.0
+    for s in range(states.shape[0]):
+        value = 0.0
+        for l in range(states.shape[1]):
+            value += states[s, l]
+        mean[s] = value / states.shape[1]
+        total += mean[s]
+    return math.isfinite(total)
+
+
+@njit(cache=True, inline="always")
 def take_cloud(states, axes, cloud):
     """The configurations of states (ds, L), into cloud (L, dc)."""
     for axis in range(axes.shape[0]):
@@ -76,15 +98,14 @@ def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, 
             mean[s] = start[s]
         for h in range(horizon):
             action, reach = sequences[i, h], -1.0
-            x[:ds], x[ds:] = mean, action
+            put_input(x, mean, action)
             for m in range(n_strata):
                 q = threshold(cal, h, m, x)
                 limits[m], reach = squared_limit(q), max(reach, q)
             if draws:
                 draw(noise, key, h, pairs)
             step(states, action, noise, params)
-            for s in range(ds):
-                mean[s] = states[s].mean()
+            is_finite = average(states, mean)
             take_cloud(states, runs.axes, cloud)
             hazard = 0
             if cal.count_cells and cal.rule == EUCLIDEAN:
@@ -100,8 +121,7 @@ def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, 
             if cal.count_particles:
                 hazard += particle_hazard(cloud, runs)
             # a cost that does not use a NaN entry of the state must not hide it
-            lost = not math.isfinite(mean.sum())
-            costs[i, h] = math.nan if lost else stage_cost(mean, action, hazard, h + 1, horizon, params)
+            costs[i, h] = stage_cost(mean, action, hazard, h + 1, horizon, params) if is_finite else math.nan
 
 
 @parallel_kernel(cache=True)

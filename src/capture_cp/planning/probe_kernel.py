@@ -15,7 +15,7 @@ from capture_cp.kernels.distance import FUNCTION, squared_distance, squared_limi
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.kernels.random import stream
 from capture_cp.planning.hazard import cell_of
-from capture_cp.planning.kernel import CHUNK, draw, take_cloud, threshold
+from capture_cp.planning.kernel import CHUNK, average, draw, put_input, take_cloud, threshold
 from capture_cp.planning.plugin import hazard, squared, stage_cost, step, stratum
 
 KERNELS = ("probe",)
@@ -134,15 +134,14 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
             mean[s] = start[s]
         for h in range(horizon):
             action, reach = sequences[i, h], -1.0
-            x[:ds], x[ds:] = mean, action
+            put_input(x, mean, action)
             for m in range(n_strata):
                 q = threshold(cal, h, m, x)
                 limits[m], reach = squared_limit(q), max(reach, q)
             if draws:
                 draw(noise, key, h, pairs)
             step(states, action, noise, params)
-            for s in range(ds):
-                mean[s] = states[s].mean()
+            is_finite = average(states, mean)
             take_cloud(states, probes.axes, cloud)
             met = 0.0
             if cal.count_cells and _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
@@ -151,8 +150,7 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
                 alone = _particles_on_hazard(cloud, probes, params)
                 met += alone if probes.unit > 0.0 else alone / n_particles
             # a cost that does not use a NaN entry of the state must not hide it
-            lost = not math.isfinite(mean.sum())
-            costs[i, h] = math.nan if lost else stage_cost(mean, action, met, h + 1, horizon, params)
+            costs[i, h] = stage_cost(mean, action, met, h + 1, horizon, params) if is_finite else math.nan
 
 
 @parallel_kernel(cache=True)

@@ -107,12 +107,17 @@ def _square(x, y, g):
     return np.uint32(u) * np.uint32(g.contents.shape[1]) + np.uint32(v)
 
 
+@njit(cache=True)
+def _off_sides(x, y, bounds):
+    """Whether a centre is on the board and touches none of its sides."""
+    across = x >= bounds[0] + TOLERANCE and x <= bounds[1] - TOLERANCE
+    return across and y >= bounds[2] + TOLERANCE and y <= bounds[3] - TOLERANCE
+
+
 @njit(cache=True, inline="always")
 def touches(x, y, g):
     """Whether a centre touches a wall or a side of the board, or is beyond it."""
-    if x < g.bounds[0] + TOLERANCE or x > g.bounds[1] - TOLERANCE:
-        return True
-    if y < g.bounds[2] + TOLERANCE or y > g.bounds[3] - TOLERANCE:
+    if not _off_sides(x, y, g.bounds):
         return True
     reach = (g.radius + TOLERANCE) * (g.radius + TOLERANCE)
     square, touching = _square(x, y, g), False
@@ -150,6 +155,10 @@ def push_out(x, y, vx, vy, g):
         y -= deepest * ny
         vx, vy = _along(vx, vy, nx, ny)
         left = wall if touching == 1 else -1
+        if touching == 1 and _off_sides(x, y, g.bounds):
+            square = _square(x, y, g)
+            if g.near[square + 1] - g.near[square] <= 1:
+                return x, y, vx, vy, True  # nothing else can be touched here: another pass would find the same
     if not out:
         return x, y, vx, vy, clearance(x, y, g) >= -TOLERANCE
     surfaces = touching
