@@ -19,6 +19,7 @@ from numba.core.dispatcher import Dispatcher
 
 from capture_cp.base import notices
 from capture_cp.base.checks import CaptureError, CaptureWarning
+from capture_cp.kernels.compile_time import shorten
 
 # -- code on disk -------------------------------------------------------------------------------------------------------
 
@@ -106,6 +107,7 @@ class _Noticed(event.Listener):
 
 
 event.register("numba:compile", _Noticed())
+shorten()
 
 
 # -- inlined calls ------------------------------------------------------------------------------------------------------
