@@ -14,6 +14,9 @@ from typing import Any
 
 from numba.core import event
 
+Loc: Any
+Scope: Any
+InlineWorker: Any
 try:
     from numba.core.inline_closurecall import InlineWorker
     from numba.core.ir import Loc, Scope
@@ -71,7 +74,7 @@ def _is_known() -> bool:
     """Whether this version of numba copies scopes as assumed here."""
     if InlineWorker is None or hasattr(Scope, "__deepcopy__") or hasattr(Loc, "__deepcopy__"):
         return False
-    return vars(Scope(None, Loc("", 0))).keys() == _FIELDS
+    return bool(vars(Scope(None, Loc("", 0))).keys() == _FIELDS)
 
 
 def shorten() -> None:
