@@ -14,15 +14,6 @@ from typing import Any
 
 from numba.core import event
 
-Loc: Any
-Scope: Any
-InlineWorker: Any
-try:
-    from numba.core.inline_closurecall import InlineWorker
-    from numba.core.ir import Loc, Scope
-except ImportError:  # another version of numba, which compiles as it does
-    InlineWorker = None
-
 #: The attributes of a numba scope that `_copied_scope` copies.
 _FIELDS = {"parent", "localvars", "loc", "redefined", "var_redefinitions"}
 
@@ -36,29 +27,49 @@ def _copied_scope(scope: Any, memo: dict[int, Any]) -> Any:
     return copy
 
 
-def _with_cheap_copies(inline: Callable[..., Any]) -> Callable[..., Any]:
-    """Numba's function that inlines a call. In it, variables of a copied block are replaced by those of the caller."""
+def _with_cheap_copies(inline: Callable[..., Any], scope: Any, place: Any) -> Callable[..., Any]:
+    """Numba's function that inlines a call. In it, variables of a copied block are replaced by those of the caller.
+
+    `scope` and `place` are numba's classes of a table of variables and of a line of code.
+    """
 
     @wraps(inline)
     def inline_ir(*given: Any, **named: Any) -> Any:
-        if hasattr(Scope, "__deepcopy__"):  # inlining has led to the compilation of another function
+        if hasattr(scope, "__deepcopy__"):  # inlining has led to the compilation of another function
             return inline(*given, **named)
-        Scope.__deepcopy__, Loc.__deepcopy__ = _copied_scope, lambda place, memo: place
+        scope.__deepcopy__, place.__deepcopy__ = _copied_scope, lambda line, memo: line
         try:
             return inline(*given, **named)
         finally:
-            del Scope.__deepcopy__, Loc.__deepcopy__
+            del scope.__deepcopy__, place.__deepcopy__
 
     return inline_ir
 
 
-class _WithoutCollection(event.Listener):
-    """Suspends garbage collection while functions are compiled."""
+def _make_copies_cheap() -> None:
+    """Change how numba inlines, if this version of it copies scopes as assumed here."""
+    try:
+        from numba.core.inline_closurecall import InlineWorker
+        from numba.core.ir import Loc, Scope
+    except ImportError:
+        return
+    if hasattr(Scope, "__deepcopy__") or hasattr(Loc, "__deepcopy__"):
+        return
+    if vars(Scope(None, Loc("", 0))).keys() == _FIELDS:
+        worker: Any = InlineWorker
+        worker.inline_ir = _with_cheap_copies(worker.inline_ir, Scope, Loc)
+
+
+class _Shortened(event.Listener):
+    """Suspends garbage collection while functions are compiled, and makes copies cheap before the first one."""
 
     def __init__(self) -> None:
-        self._depth, self._resume = 0, False
+        self._depth, self._resume, self._cheap = 0, False, False
 
     def on_start(self, event: Any) -> None:
+        if not self._cheap:
+            self._cheap = True
+            _make_copies_cheap()
         if self._depth == 0:
             self._resume = gc.isenabled()
             gc.disable()
@@ -70,15 +81,6 @@ class _WithoutCollection(event.Listener):
             gc.enable()
 
 
-def _is_known() -> bool:
-    """Whether this version of numba copies scopes as assumed here."""
-    if InlineWorker is None or hasattr(Scope, "__deepcopy__") or hasattr(Loc, "__deepcopy__"):
-        return False
-    return bool(vars(Scope(None, Loc("", 0))).keys() == _FIELDS)
-
-
 def shorten() -> None:
     """Shorten all compilation in this process from now on; once."""
-    if _is_known():
-        InlineWorker.inline_ir = _with_cheap_copies(InlineWorker.inline_ir)
-    event.register("numba:compile", _WithoutCollection())
+    event.register("numba:compile", _Shortened())
