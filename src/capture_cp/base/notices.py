@@ -13,10 +13,15 @@ def when_compiling(listener: Callable[[], object]) -> None:
     _listeners[:] = [listener]
 
 
+def also_when_compiling(listener: Callable[[], object]) -> None:
+    """Call `listener` once as well, after the others."""
+    _listeners.append(listener)
+
+
 def not_on_disk() -> None:
     """A kernel must be compiled because its code is not on disk."""
     while _listeners:
-        _listeners.pop()()
+        _listeners.pop(0)()
 
 
 def compilation_begins() -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.errors import MarkupError
 from rich.text import Text
 
-from capture_cp.base.checks import printable
+from capture_cp.base.errors import printable
 
 
 class Terminal(Console):

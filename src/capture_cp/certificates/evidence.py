@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, probability, whole_number
 
@@ -39,7 +39,7 @@ def rate_p_value(failures: int, episodes: int, delta: float) -> float:
     (0.0503, 0.0493)
     """
     failed, played = checked_counts(failures, episodes)
-    return float(special.bdtr(failed, played, probability("delta", delta))) if failed < played else 1.0
+    return float(scipy.special.bdtr(failed, played, probability("delta", delta))) if failed < played else 1.0
 
 
 def rate_bound(failures: int, episodes: int, beta: float) -> float:
@@ -52,7 +52,7 @@ def rate_bound(failures: int, episodes: int, beta: float) -> float:
     """
     failed, played = checked_counts(failures, episodes)
     level = probability("beta", beta)
-    return 1.0 if failed == played else float(special.betaincinv(failed + 1, played - failed, 1.0 - level))
+    return 1.0 if failed == played else float(scipy.special.betaincinv(failed + 1, played - failed, 1.0 - level))
 
 
 def log_capital(failures: Ints, episodes: Ints, delta: float) -> Floats:
@@ -64,9 +64,9 @@ def log_capital(failures: Ints, episodes: Ints, delta: float) -> Floats:
     """
     rate = probability("delta", delta)
     s, n = (np.asarray(counts, dtype=np.float64)[:, None] for counts in (failures, episodes))
-    after_failure = special.xlogy(s, BELOW)  # 0 log 0 = 0: the stake on a rate of 0 is lost with the first failure
+    after_failure = scipy.special.xlogy(s, BELOW)  # 0 log 0 = 0: the stake on a rate of 0 is lost with the first failure
     grown = after_failure + (n - s) * (np.log1p(-BELOW * rate) - math.log1p(-rate))
-    return np.asarray(special.logsumexp(grown, axis=1) - math.log(len(BELOW)))
+    return np.asarray(scipy.special.logsumexp(grown, axis=1) - math.log(len(BELOW)))
 
 
 def betting_p_value(failed: Any, delta: float) -> float:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from rich.text import Text
 
-from capture_cp.base.checks import CaptureError, CaptureWarning, known_name, shortened
+from capture_cp.base.errors import CaptureError, CaptureWarning, known_name, shortened
 from capture_cp.base.notices import when_compiling
 from capture_cp.base.terminal import Terminal
 from capture_cp.cli.help_page import WIDEST, entry, help_page, wrapped

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, confidence_of_interval, known_name
 from capture_cp.conformal.intervals import share_interval
@@ -23,8 +23,8 @@ def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tup
     if not 0 <= successes <= trials:
         raise CaptureError(f"{successes} successes in {trials} trials is impossible; expected 0 <= successes <= trials.")
     tail = (1 - confidence_of_interval(level)) / 2
-    low = 0.0 if successes == 0 else float(special.betaincinv(successes, trials - successes + 1, tail))
-    high = 1.0 if successes == trials else float(special.betaincinv(successes + 1, trials - successes, 1 - tail))
+    low = 0.0 if successes == 0 else float(scipy.special.betaincinv(successes, trials - successes + 1, tail))
+    high = 1.0 if successes == trials else float(scipy.special.betaincinv(successes + 1, trials - successes, 1 - tail))
     return low, high
 
 

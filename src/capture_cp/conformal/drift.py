@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array
 
@@ -86,18 +86,14 @@ class Outcomes:
 
         It is the larger of two: one counts only the sampling variation of the batch, the other also that of the calibration.
         """
-        from scipy import stats
-
         held, n = int(self.held[here].sum()), int(here.sum())
-        by_batch = float(stats.binom.cdf(held, n, 1 - self.alpha))
+        by_batch = float(scipy.stats.binom.cdf(held, n, 1 - self.alpha))
         return max(by_batch, shortfall_p_value(int(self.passed[here].sum()), *self._groups(here)))
 
     def excess(self, here: Bools) -> float:
         """Likewise for so many outcomes held."""
-        from scipy import stats
-
         held, n = int(self.held[here].sum()), int(here.sum())
-        by_batch = float(stats.binom.sf(held - 1, n, 1 - self.alpha))
+        by_batch = float(scipy.stats.binom.sf(held - 1, n, 1 - self.alpha))
         return max(by_batch, excess_p_value(int(self.passed[here].sum()), *self._groups(here)))
 
     def _groups(self, here: Bools) -> tuple[Ints, Ints, Ints]:
@@ -125,8 +121,8 @@ def _passing(m: int, n: int, k: int) -> Floats:
     if k > n:
         return np.asarray(passed == m, dtype=np.float64)
     a, b = k, n + 1 - k
-    ways = special.gammaln(m + 1) - special.gammaln(passed + 1) - special.gammaln(m - passed + 1)
-    return np.asarray(np.exp(ways + special.betaln(passed + a, m - passed + b) - special.betaln(a, b)))
+    ways = scipy.special.gammaln(m + 1) - scipy.special.gammaln(passed + 1) - scipy.special.gammaln(m - passed + 1)
+    return np.asarray(np.exp(ways + scipy.special.betaln(passed + a, m - passed + b) - scipy.special.betaln(a, b)))
 
 
 def _tail(probabilities: Floats) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, failure_rate, finite_array
 from capture_cp.conformal.scores import Model, Proposed, Score
@@ -115,5 +115,5 @@ def calibrated_covariance(cov: Any, threshold: Any, alpha: float) -> Floats:
     `cov` (..., d, d) and `threshold` (...,) broadcast.
     """
     cov, q = np.asarray(cov, float), np.asarray(threshold, float)
-    chi2 = special.chdtri(cov.shape[-1], failure_rate(alpha))
+    chi2 = scipy.special.chdtri(cov.shape[-1], failure_rate(alpha))
     return np.asarray(cov * (q**2 / chi2)[..., None, None])

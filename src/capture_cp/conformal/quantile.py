@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from capture_cp.base.checks import CaptureError, Floats, confidence_level, failure_rate, whole_number
 
@@ -71,7 +71,7 @@ def draws_needed(scores: int, share: float, miss: float) -> int:
     """
     if share == 1.0:
         return scores
-    return smallest_enough(scores, lambda draws: special.bdtr(scores - 1, draws, share) <= miss)
+    return smallest_enough(scores, lambda draws: scipy.special.bdtr(scores - 1, draws, share) <= miss)
 
 
 def smallest_enough(few: int, enough: Callable[[int], bool]) -> int:
@@ -164,6 +164,6 @@ def _confident_rank(n: int, alpha: float, confidence: float) -> int:
     The coverage of the k-th smallest of n continuous scores is Beta(k, n+1-k); ties only raise it.
     """
     k: Floats = np.arange(1, n + 1, dtype=np.float64)
-    undercovers = special.betainc(k, n + 1 - k, 1 - alpha)
+    undercovers = scipy.special.betainc(k, n + 1 - k, 1 - alpha)
     good = undercovers <= (1 - confidence) * (1 + 1e-12)
     return int(np.argmax(good)) + 1 if good.any() else n + 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, positive_number, printable, shortened
 from capture_cp.conformal.weighted import Ratios
@@ -136,7 +136,7 @@ def log_evidence(weights: Floats, largest: float) -> float:
     """
     bets = np.concatenate([BETS, -BETS / max(largest - 1.0, 1.0)])  # sized so that no row costs more than half the capital
     capital = [np.log1p(bet * (weights - 1.0)).sum() for bet in bets]
-    return float(special.logsumexp(capital) - math.log(len(capital)))
+    return float(scipy.special.logsumexp(capital) - math.log(len(capital)))
 
 
 def checked_shift(shift: Any, episodes: Any = None) -> Shift:

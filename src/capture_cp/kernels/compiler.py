@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from importlib import import_module
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -19,11 +21,16 @@ from numba.core.dispatcher import Dispatcher
 
 from capture_cp.base import notices
 from capture_cp.base.checks import CaptureError, CaptureWarning
+from capture_cp.kernels.compile_once import Turn
+from capture_cp.kernels.compile_time import shorten
 
 # -- code on disk -------------------------------------------------------------------------------------------------------
 
 #: Prefixes of modules whose cache is guarded: this package, and kernels generated from its functions and a user's.
 OURS = ("capture_cp.", "capture_rollout_")
+
+
+_TURN = Turn()
 
 
 class GuardedCache:
@@ -41,15 +48,30 @@ class GuardedCache:
         return getattr(self._guarded, name)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled code from the cache; None if there is none that can be read."""
-        try:
-            found = self._guarded.load_overload(sig, target_context)
-        except Exception as error:  # unpickling a damaged file may raise anything
-            _warn_once(f"{type(error).__name__}: {error}")
-            found = None
+        """The compiled code from the cache; None if there is none that can be read.
+
+        It is then the turn of this process to compile it, until it is saved.
+        """
+        found = self._read(sig, target_context)
         if found is None:
             notices.not_on_disk()
+            if not notices.is_compiling():  # else it is compiled as a part of another function
+                _TURN.take(self._lock_file)
+                found = self._read(sig, target_context)
+        if found is not None and not notices.is_compiling():
+            _TURN.give_back()
         return found
+
+    def _read(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return self._guarded.load_overload(sig, target_context)
+        except Exception as error:  # unpickling a damaged file may raise anything
+            _warn_once(f"{type(error).__name__}: {error}")
+            return None
+
+    @property
+    def _lock_file(self) -> Path:
+        return Path(self._guarded.cache_path) / f"{self._guarded._impl.filename_base}.lock"
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save compiled code, if it can be written."""
@@ -57,6 +79,9 @@ class GuardedCache:
             self._guarded.save_overload(sig, data)
         except OSError as error:
             _warn_once(error.strerror or str(error))
+        finally:
+            if not notices.is_compiling():
+                _TURN.give_back()
 
 
 def guard(dispatcher: type[Any]) -> None:
@@ -103,9 +128,12 @@ class _Noticed(event.Listener):
 
     def on_end(self, event: Any) -> None:
         notices.compilation_ends()
+        if sys.exc_info()[0] is not None and not notices.is_compiling():
+            _TURN.give_back()  # it has failed; otherwise when it has been saved
 
 
 event.register("numba:compile", _Noticed())
+shorten()
 
 
 # -- inlined calls ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from math import gamma, pi
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
 from capture_cp.capture.fitted import Fitted
@@ -93,7 +93,7 @@ def low_discrepancy(moves: Floats, points: int, n_particles: int) -> Floats:
     kinds = moves[:, 0]
     first = _first_of_blocks(kinds)
     together = np.flatnonzero((kinds == LINE) | (kinds == CIRCLE))
-    drawn = stats.qmc.Sobol(len(kinds), rng=SEED).random(_power_of_two(each * n_particles))[: each * n_particles]
+    drawn = scipy.stats.qmc.Sobol(len(kinds), rng=SEED).random(_power_of_two(each * n_particles))[: each * n_particles]
     offsets = np.zeros(drawn.shape)
     offsets[:, together] = _in_ball(drawn[:, together])
     for axis in first:
@@ -166,9 +166,9 @@ def _in_ball(drawn: Floats) -> Floats:
     dims = drawn.shape[1]
     if dims == 0:
         return drawn
-    normals = stats.norm.ppf(np.clip(drawn, 1e-12, 1 - 1e-12))
+    normals = scipy.stats.norm.ppf(np.clip(drawn, 1e-12, 1 - 1e-12))
     size = np.linalg.norm(normals, axis=1, keepdims=True)
-    return np.asarray(normals / np.maximum(size, 1e-300) * stats.chi2.cdf(size**2, dims) ** (1 / dims))
+    return np.asarray(normals / np.maximum(size, 1e-300) * scipy.stats.chi2.cdf(size**2, dims) ** (1 / dims))
 
 
 def _power_of_two(n: int) -> int:

@@ -30,6 +30,7 @@ from capture_cp.studies.montecarlo import with_volumes
 from capture_cp.studies.paper import Paper
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import summary
+from capture_cp.studies.rehearsal import rehearsed
 from capture_cp.studies.study import RowsFile, Seed, Study
 from capture_cp.tasks.practice import ready_promise
 from capture_cp.tasks.task import CALIBRATION, TEST, Task
@@ -83,10 +84,14 @@ class Demo(Study):
 
     def run(self, console: Console) -> None:
         """Run the demo, print what it found and where the report is."""
-        place, task = self._checked_place()
+        place, task = self.checked_place()
         folder = output_folder(self.out)
         report, calibration = folder / "report.html", folder / f"{Path(place).stem}.capture"
         check_writable(report)
+        with rehearsed(self):
+            self._run(place, task, console, report, calibration)
+
+    def _run(self, place: str, task: Task, console: Console, report: Path, calibration: Path) -> None:
         results = self._results(place, task, console)
         results.fitted[OURS].save(calibration)
         console.print(f"Saved calibration: {calibration}", markup=False)
@@ -100,7 +105,8 @@ class Demo(Study):
             write_report(report, self, results, Path(scratch), progress)
         console.print(f"Report: {report} (one file; open it in any browser)", markup=False)
 
-    def _checked_place(self) -> tuple[str, Task]:
+    def checked_place(self) -> tuple[str, Task]:
+        """The name of the place and its task, all settings checked."""
         failure_rate(self.alpha)
         for name in ("transitions", "episodes", "samples", "particles"):
             whole_number(name, getattr(self, name), 1)
@@ -118,7 +124,7 @@ class Demo(Study):
         fitted, coverage = self._calibrate(task, console)
         console.print(coverage_table(f"{task.place}: coverage by where it ends up", coverage, OURS))
         rival = self.rival or best_rival(Paper.of(self.task), place)
-        study = self._study((rival, OURS))
+        study = self.study((rival, OURS))
         episodes = {name: self._plan(study, task, place, name, console) for name in study.methods}
         summaries = {name: [summary(run, task) for run in runs] for name, runs in episodes.items()}
         planning = [study.row(place, name, found) for name, found in summaries.items()]
@@ -142,7 +148,8 @@ class Demo(Study):
                 results[name] = found
         return fitted, results
 
-    def _study(self, methods: tuple[str, ...]) -> PlanningStudy:
+    def study(self, methods: tuple[str, ...]) -> PlanningStudy:
+        """The planning study whose rows the demo plays."""
         shared = {name: getattr(self, name) for name in ("episodes", "samples", "alpha", "particles", "seed")}
         return PlanningStudy.of(self.task, methods=methods, **shared)
 

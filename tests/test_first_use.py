@@ -1,0 +1,169 @@
+"""The first use: what is imported, what is compiled by whom, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import numba
+import pytest
+
+from capture_cp.base import notices
+from capture_cp.kernels import compiler
+from capture_cp.kernels.compile_once import Turn
+from capture_cp.studies import rehearsal
+from capture_cp.studies.demo import Demo
+from capture_cp.tasks.box import Box
+
+LONG = 300  # seconds after which a process that has not ended has failed
+SYSTEM = "numpy", "numba", "scipy.special", "scipy.stats", "scipy.optimize", "sklearn", "joblib", "matplotlib"
+
+
+def imported(program, *arguments):
+    """Packages of `SYSTEM` that a program has imported when it ends."""
+    found = f"[name for name in {SYSTEM} if name in sys.modules]"
+    report = f"import atexit, sys; atexit.register(lambda: print(*{found}, file=sys.stderr))"
+    command = [sys.executable, "-c", f"{report}\n{program}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("given", ["--help", "--version", "nonsense"])
+def test_pages_that_need_no_numbers_import_no_numerical_package(given):
+    assert imported("from capture_cp.cli import main; main()", given) == set()
+
+
+@pytest.mark.parametrize("given", [("demo", "--help"), ("plan", "marble", "--help"), ("calibrate", "--help")])
+def test_help_of_a_command_imports_no_statistics(given):
+    assert imported("from capture_cp.cli import main; main()", *given) <= {"numpy", "numba"}
+
+
+def test_the_method_imports_no_statistics():
+    assert imported("from capture_cp import Capture") <= {"numpy", "numba"}
+
+
+# -- the compiler ---------------------------------------------------------------------------------------------------------
+
+ASSEMBLY = """
+import sys
+import numba
+from capture_cp.kernels import compile_time
+if "as numba does" in sys.argv:
+    compile_time._make_copies_cheap = lambda: None
+from capture_cp.tasks.marble.dynamics import _arrive_in_pieces
+from capture_cp.tasks.marble.maps import load_map
+f8, geometry = numba.float64, numba.typeof(load_map("top-center").geometry)
+_arrive_in_pieces.compile((f8,) * 6 + (geometry,))
+(text,) = _arrive_in_pieces.inspect_asm().values()
+print(text)
+"""
+
+
+def test_code_compiled_with_cheap_copies_is_the_same(tmp_path):
+    found = []
+    for how in ("as numba does", "with cheap copies"):
+        where = {"NUMBA_CACHE_DIR": str(tmp_path / how)}
+        command = [sys.executable, "-c", ASSEMBLY, how]
+        found.append(subprocess.run(command, env=os.environ | where, capture_output=True, text=True, check=True).stdout)
+    assert len(found[0]) > 1000
+    assert found[0] == found[1]
+
+
+def test_garbage_is_collected_again_after_a_compilation():
+    assert numba.njit(lambda x: x + 2)(1) == 3
+    assert gc.isenabled()
+    with pytest.raises(numba.core.errors.TypingError):
+        numba.njit(lambda x: x.missing)(1)
+    assert gc.isenabled()
+
+
+ONE_KERNEL = """
+from numba.core import event
+from capture_cp.kernels.nearest import kth_nearest
+import numpy as np
+with event.install_recorder("numba:compile") as seen:
+    kth_nearest(0, 1.0, 1, np.zeros((4, 2)), np.zeros((4, 3, 2)))
+names = [entry.data["dispatcher"].py_func.__name__ for _, entry in seen.buffer if entry.is_start]
+print(names.count("kth_nearest"))
+"""
+
+
+def test_two_processes_compile_a_kernel_once(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", ONE_KERNEL]
+    both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert sorted(int(process.communicate(timeout=LONG)[0]) for process in both) == [0, 1]
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_a_turn_ends_when_a_compilation_fails(tmp_path, monkeypatch):
+    taken = []
+    monkeypatch.setattr(Turn, "take", lambda turn, file: taken.append(file) or setattr(turn, "_held", None))
+
+    def wrong(x):
+        return x.missing
+
+    wrong.__module__ = "capture_cp.test"
+    with pytest.raises(numba.core.errors.TypingError):
+        numba.njit(cache=True)(wrong)(1)
+    assert len(taken) == 1
+    assert compiler._TURN._held is None
+    assert not notices.is_compiling()
+
+
+def test_a_turn_needs_no_folder(tmp_path):
+    turn = Turn()
+    turn.take(tmp_path / "missing" / "kernel.lock")
+    turn.give_back()
+
+
+# -- the second process ---------------------------------------------------------------------------------------------------
+
+
+def small_demo(folder):
+    return Demo(task=Box(), out=folder, episodes=1, transitions=500, samples=16)
+
+
+def test_nothing_is_started_where_all_is_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(rehearsal, "_started", lambda demo: pytest.fail("a second process was started"))
+    with rehearsal.rehearsed(small_demo(tmp_path)):
+        pass
+    notices.when_compiling(lambda: None)
+
+
+def test_the_second_process_begins_with_the_first_missing_kernel_and_ends_with_the_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(rehearsal, "_cores", lambda: 2)
+    begin, started = rehearsal._started, []
+    monkeypatch.setattr(rehearsal, "_started", lambda demo: started.append(begin(demo)) or started[0])
+    with rehearsal.rehearsed(small_demo(tmp_path)):
+        assert not started
+        notices.not_on_disk()
+        notices.not_on_disk()
+        assert len(started) == 1
+    assert started[0].poll() is not None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are looked up by their number")
+def test_the_second_process_does_not_outlive_the_first(tmp_path):
+    (tmp_path / "demo").write_bytes(pickle.dumps(small_demo(tmp_path)))
+    program = (
+        "import os, signal, sys; from pathlib import Path; from capture_cp.studies.rehearsal import _started; "
+        "print(_started(Path(sys.argv[1]).read_bytes()).pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
+    command = [sys.executable, "-c", program, str(tmp_path / "demo")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    late = time.monotonic() + LONG
+    while time.monotonic() < late:
+        try:
+            os.kill(int(done.stdout), 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("the second process is still there")
