@@ -50,7 +50,7 @@ def digest(*arrays: Floats) -> str:
     found = hashlib.sha256()
     for array in arrays:
         found.update(repr(array.shape).encode())
-        found.update(array.tobytes())
+        found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
 
 

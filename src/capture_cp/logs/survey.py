@@ -174,10 +174,10 @@ def marked(X: Floats, Y: Floats, first: int, stride: int) -> npt.NDArray[np.uint
     Equal transitions have equal hashes, and which ones have a mark depends on the hash alone: where two parts of a log share
     rows, their marks do.
     """
-    numbers = np.ascontiguousarray(np.hstack([X, Y]) + 0.0).view(np.uint64)  # no negative zeros
     found = np.full(len(X), 0x9E3779B97F4A7C15, dtype=np.uint64)
-    for column in numbers.T:
-        found = (found ^ column) * np.uint64(0xBF58476D1CE4E5B9)
+    for column in (*X.T, *Y.T):
+        found ^= (column + 0.0).view(np.uint64)  # no negative zeros
+        found *= np.uint64(0xBF58476D1CE4E5B9)
         found ^= found >> np.uint64(29)
     found *= np.uint64(0x94D049BB133111EB)
     found ^= found >> np.uint64(32)
