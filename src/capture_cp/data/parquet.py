@@ -172,8 +172,9 @@ class ParquetSource(LogSource):
         # dictionary-encoded: otherwise a long word that every row points to could fill memory
         words = [name for name in [self.labels] if name is not None and self._kinds.get(name) == "text"]
         try:
-            # with small buffers: a row group may be larger than memory
-            with arrow.parquet.ParquetFile(self.path, read_dictionary=words, buffer_size=1 << 20, **_THRIFT_LIMITS) as file:
+            # with small buffers, and none of a whole row group, which may be larger than memory
+            buffers: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
+            with arrow.parquet.ParquetFile(self.path, read_dictionary=words, **buffers, **_THRIFT_LIMITS) as file:
                 yield file
         except (CaptureError, GeneratorExit):
             raise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,22 +100,12 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
     stride = -(-n // SAMPLE)
     some = np.arange(0, n, stride)
     of_parts = {name: split.some(name, TRAINED if name == "to train" else SAMPLE) for name in split.names}
-    wanted = np.zeros(n, dtype=bool)
-    for rows in (some, *of_parts.values()):
-        wanted[rows] = True
+    wanted = None if isinstance(log, Transitions) else _union(n, some, *of_parts.values())
     look = partial(_look, strata, model, name, folder, stride)
     found = list(run(look, LogPart.whole(log).spans(wanted)))
     outside = np.concatenate([one.outside for one in found])
     refuse_infeasible(name, sum(one.infeasible for one in found), n, outside)
-    X, Y = (np.concatenate([getattr(one, part) for one in found]) for part in ("X", "Y"))
-    episode = None if found[0].episode is None else np.concatenate([one.episode for one in found])
-
-    there = np.flatnonzero(wanted)
-
-    def rows_of(chosen: Ints) -> Transitions:
-        here = np.searchsorted(there, chosen)
-        return _transitions(log, X[here], Y[here], None if episode is None else episode[here])
-
+    rows_of = _by_row(log, found, wanted)
     return Survey(
         [digest for one in found for digest in one.digests],
         np.min([one.low for one in found], axis=0),
@@ -125,6 +115,29 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
         np.concatenate([one.marks for one in found]),
         stride,
     )
+
+
+def _union(n: int, *chosen: Ints) -> Bools:
+    """Which of n rows are in any of the lists of rows."""
+    wanted = np.zeros(n, dtype=bool)
+    for rows in chosen:
+        wanted[rows] = True
+    return wanted
+
+
+def _by_row(log: TransitionLog, found: Sequence[_Seen], wanted: Bools | None) -> Callable[[Ints], Transitions]:
+    """A function that gives transitions by their rows; of a log on disk only `wanted` ones, which `found` holds."""
+    if isinstance(log, Transitions):
+        return lambda chosen: replace(log.rows(chosen), time=None)
+    there = np.flatnonzero(wanted)
+    X, Y = (np.concatenate([getattr(one, part) for one in found]) for part in ("X", "Y"))
+    episode = None if found[0].episode is None else np.concatenate([one.episode for one in found])
+
+    def rows_of(chosen: Ints) -> Transitions:
+        here = np.searchsorted(there, chosen)
+        return _transitions(log, X[here], Y[here], None if episode is None else episode[here])
+
+    return rows_of
 
 
 class _Seen(NamedTuple):
@@ -143,8 +156,8 @@ def _look(strata: Strata | None, model: Model | None, name: str, folder: Path, s
     digests, lows, highs, outside, marks, kept = [], [], [], [], [], []
     for chunk in span.chunks():
         digests.append(digest(chunk.X, chunk.Y))
-        lows.append(chunk.Y.min(axis=0))
-        highs.append(chunk.Y.max(axis=0))
+        lows.append([column.min() for column in chunk.Y.T])  # several times faster than min(axis=0)
+        highs.append([column.max() for column in chunk.Y.T])
         if model is not None:
             check_unseen(model, chunk.X, chunk.Y)  # of the whole log: what it is checked on must be new to it as well
         if strata is not None:
