@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.base.files import check_unpacked
 
 
@@ -43,6 +43,11 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]
             raise ValueError("stated size differs from the actual size")
     with archive.open(entry) as stream:
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+
+
+def rows_where(mask: Bools, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The rows of an array (n, ...) where mask (n,) is true; for short rows ten times faster than array[mask]."""
+    return array.take(np.flatnonzero(mask), axis=0)
 
 
 def digest(*arrays: Floats) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from capture_cp.base.arrays import rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.params import Params
 from capture_cp.conformal.cart import grown_tree
@@ -49,7 +50,7 @@ class Examples(NamedTuple):
     def rows(self, chosen: Bools) -> Examples:
         """Some of the examples, those `chosen` (n,)."""
         return self._replace(
-            X=self.X[chosen],
+            X=rows_where(chosen, self.X),
             m=self.m[chosen],
             R=self.R[chosen],
             episodes=None if self.episodes is None else self.episodes[chosen],
@@ -261,7 +262,7 @@ class Tree(Groups):
         weights = None if weights is None else weights[rows]
         if (len(rows) if weights is None else weights.sum()) < 2 * self.min_leaf or self.max_leaves == 1:
             return leaves(1)
-        inputs = examples.X[rows]
+        inputs = examples.X.take(rows, axis=0)
         if features is not None:
             inputs = np.hstack([inputs, features[examples.m[rows]]])
         scores, seed = examples.R[rows], int(rng.integers(2**31))

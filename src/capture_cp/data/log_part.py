@@ -72,16 +72,17 @@ class Span:
             yield from self._chunks_in_memory(self.log)
             return
         held: list[Transitions] = []
-        row, number = 0, self.number
+        row, number, missing = 0, self.number, self.size
         for piece in self.log.pieces(self.start, self.start + len(self.chosen)):
-            here = self.chosen[row : row + len(piece)]
+            rows = np.flatnonzero(self.chosen[row : row + len(piece)])
             row += len(piece)
-            held.append(piece if here.all() else piece.rows(here))
-            while sum(map(len, held)) >= self.size:
-                whole = joined(held)
-                yield self._chunk(number, whole.rows(slice(self.size)))
-                held, number = [whole.rows(slice(self.size, None))], number + 1
-        if sum(map(len, held)):
+            while len(rows):
+                held.append(piece if len(rows) == len(piece) <= missing else piece.rows(rows[:missing]))
+                rows, missing = rows[missing:], missing - len(held[-1])
+                if missing == 0:
+                    yield self._chunk(number, joined(held))
+                    held, number, missing = [], number + 1, self.size
+        if held:
             yield self._chunk(number, joined(held))
 
     def _chunks_in_memory(self, log: Transitions) -> Iterator[Chunk]:

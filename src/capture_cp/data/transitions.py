@@ -126,13 +126,16 @@ class Transitions:
 
     def rows(self, index: Any) -> Transitions:
         """A subset of the transitions, by row numbers or a mask (n,)."""
-        X, ds = self.X[index], self.state.shape[1]
-        others: dict[str, Any] = {
-            name: None if part is None else part[index]
-            for name in ("next", "episode", "time")
-            for part in [getattr(self, name)]
-        }
-        return replace(self, state=X[:, :ds], action=X[:, ds:], **others)
+        if not isinstance(index, slice):
+            index = np.asarray(index)
+            index = np.flatnonzero(index) if index.dtype == bool else index
+
+        def chosen(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return part[index] if isinstance(index, slice) else part.take(index, axis=0)
+
+        X, ds = chosen(self.X), self.state.shape[1]
+        episode, time = (None if part is None else chosen(part) for part in (self.episode, self.time))
+        return replace(self, state=X[:, :ds], action=X[:, ds:], next=chosen(self.next), episode=episode, time=time)
 
     def episodes(self) -> Ints | None:
         """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None if unknown."""

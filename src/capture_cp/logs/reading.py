@@ -17,7 +17,7 @@ from capture_cp.data.logged import LoggedTransitions
 from capture_cp.data.transitions import TransitionLog, Transitions
 from capture_cp.logs import options
 
-IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
+IN_MEMORY = 8_000_000  # numbers of a log up to which all of it is kept in memory
 BEGINNING = 200_000  # transitions of a longer one that stand for it
 
 

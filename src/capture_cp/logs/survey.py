@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import digest
+from capture_cp.base.arrays import digest, rows_where
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.capture.preflight import check_unseen
 from capture_cp.conformal.episodes import part_of_rows
@@ -164,8 +164,8 @@ def _look(strata: Strata | None, model: Model | None, name: str, folder: Path, s
             labels = labels_of_user(strata, name, folder, chunk.Y)
             outside.append(chunk.first + np.flatnonzero(labels == INFEASIBLE))
         marks.append(marked(chunk.X, chunk.Y, chunk.first, stride))
-        here = span.wanted_of(chunk)
-        kept.append((chunk.X[here], chunk.Y[here], None if chunk.episode is None else chunk.episode[here]))
+        parts = chunk.X, chunk.Y, chunk.episode
+        kept.append([None if part is None else rows_where(span.wanted_of(chunk), part) for part in parts])
     X, Y, episode = zip(*kept)
     rows = np.concatenate(outside) if outside else np.empty(0, dtype=np.int64)
     return _Seen(
