@@ -37,7 +37,7 @@ def grown_tree(
     order, values = _sorted(inputs)
     w = np.empty(0) if weights is None else np.ascontiguousarray(weights)
     # the numbers that scikit-learn draws features with
-    state = np.random.RandomState(seed).randint(0, _LARGEST_SEED)  # noqa: NPY002
+    state = np.random.RandomState(seed).randint(0, _LARGEST_SEED)
     depth = _NO_LIMIT if max_depth is None else max_depth
     nodes = grow(order, values, np.ascontiguousarray(scores), w, min_leaf, heaviest, max_leaves, depth, np.uint32(state))
     leaf = nodes["feature"] < 0

@@ -270,9 +270,7 @@ class Tree(Groups):
             return _tree_nodes(self._fit_cart(inputs, scores, weights, seed, rng))
         return grown_tree(inputs, scores, weights, self.min_leaf, self.max_leaves, self.max_depth, seed)
 
-    def _fit_cart(
-        self, inputs: Floats, scores: Floats, weights: Floats | None, seed: int, rng: np.random.Generator
-    ) -> Any:
+    def _fit_cart(self, inputs: Floats, scores: Floats, weights: Floats | None, seed: int, rng: np.random.Generator) -> Any:
         """A tree that is pruned or has any number of leaves."""
         from sklearn.tree import DecisionTreeRegressor
 

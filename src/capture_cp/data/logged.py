@@ -97,6 +97,11 @@ class LoggedTransitions:
     def X_names(self) -> tuple[str, ...]:
         return self.state_names + self.action_names
 
+    @property
+    def rereads_cheaply(self) -> bool:
+        """Whether reading it again takes little time."""
+        return self._source.rereads_cheaply
+
     def episodes(self) -> Ints | None:
         """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None without episodes."""
         return None if self._episode is None else np.repeat(self._runs.numbers, np.diff(self._begins))
@@ -164,20 +169,22 @@ class LoggedTransitions:
         """Transitions of the rows `kept` (n,) of a table whose first row is number `begin`."""
         first, n = int(kept[0]), len(kept)
         whole = int(kept[-1]) - first + 1 == n
-        parts = []
-        for names, ahead in ((self.X_names, 0), (self._after, self._lost)):
+
+        def numbers(names: tuple[str, ...], ahead: int) -> Floats:
             rows = slice(first + ahead, first + ahead + n) if whole else kept + ahead
             values = stacked([table[name][rows] for name in names])
             finite = np.isfinite(values)
             if not finite.all():
                 raise self._not_finite(names[int(np.argmin(finite.all(axis=0)))], ahead)
-            parts.append(values)
+            return values
+
+        X, after = numbers(self.X_names, 0), numbers(self._after, self._lost)
         named = None
         if self._episode is not None:
             run = spread(self._begins, begin, begin + n)
             named = self._runs.labels[self._runs.numbers[run]]
         time = None if self._time is None else table[self._time][kept].astype(np.float64)
-        return self._named(*parts, named, time)
+        return self._named(X, after, named, time)
 
     def _named(self, X: Floats, after: Floats, episode: npt.NDArray[Any] | None, time: Floats | None) -> Transitions:
         state, action = np.split(X, [len(self.state_names)], axis=1)

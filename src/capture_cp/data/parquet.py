@@ -41,6 +41,8 @@ def write_parquet(file: Path, table: Table) -> None:
 class ParquetSource(LogSource):
     """A Parquet file; `labels` is a column that may contain text."""
 
+    rereads_cheaply = True
+
     def __init__(self, path: Path, labels: str | None = None) -> None:
         self.path, self.labels = path, labels
         self._widths: dict[str, int | None] = {}

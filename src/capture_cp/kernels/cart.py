@@ -194,7 +194,7 @@ def grow(order, values, y, w, min_leaf, min_weight, max_leaves, max_depth, seed)
         for i in range(examined, count):
             _examine(data, parts[i], rows, goes_left, features, state, limits, all_weight)
         examined = count
-        best = np.argmax(parts[:count].improvement)
+        best = np.argmax(parts[:count]["improvement"])
         part = parts[best]
         if part.improvement == -math.inf:
             break

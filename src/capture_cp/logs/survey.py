@@ -100,7 +100,9 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
     stride = -(-n // SAMPLE)
     some = np.arange(0, n, stride)
     of_parts = {name: split.some(name, TRAINED if name == "to train" else SAMPLE) for name in split.names}
-    wanted = None if isinstance(log, Transitions) else _union(n, some, *of_parts.values())
+    wanted = np.zeros(n, dtype=bool)
+    for rows in () if isinstance(log, Transitions) else (some, *of_parts.values()):
+        wanted[rows] = True
     look = partial(_look, strata, model, name, folder, stride)
     found = list(run(look, LogPart.whole(log).spans(wanted)))
     outside = np.concatenate([one.outside for one in found])
@@ -117,15 +119,7 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
     )
 
 
-def _union(n: int, *chosen: Ints) -> Bools:
-    """Which of n rows are in any of the lists of rows."""
-    wanted = np.zeros(n, dtype=bool)
-    for rows in chosen:
-        wanted[rows] = True
-    return wanted
-
-
-def _by_row(log: TransitionLog, found: Sequence[_Seen], wanted: Bools | None) -> Callable[[Ints], Transitions]:
+def _by_row(log: TransitionLog, found: Sequence[_Seen], wanted: Bools) -> Callable[[Ints], Transitions]:
     """A function that gives transitions by their rows; of a log on disk only `wanted` ones, which `found` holds."""
     if isinstance(log, Transitions):
         return lambda chosen: replace(log.rows(chosen), time=None)
