@@ -79,7 +79,7 @@ class Survey:
         low: smallest number of each axis of the next configurations, (dc,).
         high: largest ones, (dc,).
         sample: transitions that stand for the log.
-        parts: transitions that stand for each part; all of them where there are few.
+        parts: transitions that stand for the parts to train and to check on; all of them where there are few.
         marks: for some rows, chosen by their numbers alone, row and a hash of all of its numbers, (k, 2).
         stride: one row of so many has a mark.
     """
@@ -99,7 +99,8 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
     n = len(log)
     stride = -(-n // SAMPLE)
     some = np.arange(0, n, stride)
-    of_parts = {name: split.some(name, TRAINED if name == "to train" else SAMPLE) for name in split.names}
+    most = {"to train": TRAINED, "to check": SAMPLE}
+    of_parts = {name: split.some(name, most[name]) for name in split.names if name in most}
     wanted = np.zeros(n, dtype=bool)
     for rows in () if isinstance(log, Transitions) else (some, *of_parts.values()):
         wanted[rows] = True
