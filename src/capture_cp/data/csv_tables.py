@@ -24,7 +24,7 @@ Table = dict[str, npt.NDArray[Any]]
 
 MOST_COLUMNS = 10_000
 LONGEST_LABEL = 100  # every row has space for the longest label
-SMALL = 1 << 22  # bytes of a file up to which NumPy is as fast as loading the compiled code
+SMALL = 1 << 20  # bytes, of all files of a process, up to which NumPy is as fast as loading the compiled code
 
 
 def read_csv(file: Path, labels: str | None) -> Table:
@@ -47,6 +47,8 @@ class CsvFile:
         words: the words in the column `labels`, in the order in which they first occur; known once `tables` is exhausted.
     """
 
+    _by_numpy = 0  # bytes that NumPy has read in this process
+
     def __init__(self, file: Path, labels: str | None) -> None:
         self.file, self.labels, self.words = file, labels, Words()
         with self._explained(), file.open(newline="", encoding="utf-8-sig") as text:
@@ -63,13 +65,15 @@ class CsvFile:
         if not self.names:
             return
         with self._explained():
-            if self.file.stat().st_size > SMALL:
+            size = self.file.stat().st_size
+            if size + CsvFile._by_numpy > SMALL:
                 try:
                     for table in self._plain():
                         yield table, False
                     return
                 except NotPlain:
                     self.words = Words()
+            CsvFile._by_numpy += size
             yield self._read_by_numpy(), True
 
     def _plain(self) -> Iterator[Table]:
