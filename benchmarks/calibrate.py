@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,8 +60,9 @@ class BenchCalibrate:
     def measure(self, log: Path) -> dict[str, Any]:
         """Median seconds and peak memory in bytes of a calibration, and of reading alone."""
         alternative, program = READERS[log.suffix]
-        jobs = {
-            "calibrate": lambda: calibrate(log, log.with_suffix(".capture"), "--report", str(log.with_suffix(".html"))),
+        out, page = log.with_suffix(".capture"), log.with_suffix(".html")
+        jobs: dict[str, Callable[[], dict[str, Any]]] = {
+            "calibrate": lambda: calibrate(log, out, "--report", str(page)),
             "reading": lambda: read_alone(log, program),
         }
         times: dict[str, list[dict[str, Any]]] = {name: [] for name in jobs}

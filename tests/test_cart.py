@@ -48,7 +48,7 @@ def test_a_tree_is_that_of_scikit_learn(problem, leaf, leaves, depth, seed):
 
 @given(SEEDS, st.integers(1, 20), st.integers(2, 25))
 def test_repeated_values_give_a_tree_as_good(seed, leaf, leaves):
-    """Of splits that differ by rounding only, either is right: the squared error agrees, and so does the number of leaves."""
+    """Of splits that differ by rounding only, either is right: the squared errors agree."""
     rng = np.random.default_rng(seed)
     X = np.rint(rng.normal(size=(250, 3)))
     X[:, 2] = X[:, 0]
