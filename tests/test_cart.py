@@ -15,9 +15,7 @@ SEEDS = st.integers(0, 2**31 - 1)
 
 
 def theirs(X, y, weights, leaf, leaves, depth, seed):
-    size = (
-        {"min_samples_leaf": leaf} if weights is None else {"min_weight_fraction_leaf": min(0.5, leaf / weights.sum())}
-    )
+    size = {"min_samples_leaf": leaf} if weights is None else {"min_weight_fraction_leaf": min(0.5, leaf / weights.sum())}
     tree = DecisionTreeRegressor(random_state=seed, max_leaf_nodes=leaves, max_depth=depth, **size)
     return _tree_nodes(tree.fit(X, y, weights))
 
