@@ -1,8 +1,9 @@
-"""CSV files: pyarrow and NumPy read the same numbers, and refuse the same files."""
+"""CSV files: compiled code and NumPy read the same numbers, and refuse the same files."""
 
 from __future__ import annotations
 
-import sys
+import math
+import pickle
 
 import numpy as np
 import pytest
@@ -10,22 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capture_cp import CaptureError, Transitions, read_transitions, write_transitions
-from capture_cp.data import csv_tables
-from capture_cp.data.csv_tables import read_csv
+from capture_cp.data import csv_blocks, csv_tables, spool
+from capture_cp.data.csv_source import CsvSource
+from capture_cp.data.csv_tables import CsvFile, read_csv
+from capture_cp.data.logged import LoggedTransitions
 
-pytest.importorskip("pyarrow")
 
-
-@pytest.fixture(params=["pyarrow", "numpy"])
+@pytest.fixture(params=["compiled", "numpy"])
 def reader(request, monkeypatch):
     """Each of the two readers in turn."""
-    if request.param == "numpy":
-        without_pyarrow(monkeypatch)
+    choose(request.param, monkeypatch)
     return request.param
 
 
-def without_pyarrow(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+def choose(reader, monkeypatch):
+    """Read any file with this reader; compiled code reads very small blocks."""
+    monkeypatch.setattr(csv_tables, "SMALL", 0 if reader == "compiled" else math.inf)
+    monkeypatch.setattr(csv_blocks, "BLOCK", 8)
 
 
 def answer(file, labels=None):
@@ -37,10 +39,12 @@ def answer(file, labels=None):
 
 
 def both(file, labels=None):
-    with pytest.MonkeyPatch.context() as patch:
-        without_pyarrow(patch)
-        slow = answer(file, labels)
-    return answer(file, labels), slow
+    found = []
+    for reader in ("compiled", "numpy"):
+        with pytest.MonkeyPatch.context() as patch:
+            choose(reader, patch)
+            found.append(answer(file, labels))
+    return found
 
 
 CELLS = [
@@ -106,7 +110,7 @@ def test_any_numbers_are_read_alike(tmp_path_factory, rows):
 
 def test_pieces_of_a_long_file_are_put_together(tmp_path, reader):
     rng = np.random.default_rng(0)
-    n = 40_000  # some megabytes: more than a piece
+    n = 4_000  # far more than a block
     run = np.array([f"run {i // 7}" for i in range(n)])
     log = Transitions.from_arrays(rng.normal(size=(n, 2)), rng.normal(size=(n, 1)), rng.normal(size=(n, 2)), episode=run)
     write_transitions(tmp_path / "log.csv", log)
@@ -126,17 +130,90 @@ def test_lines_and_cells_with_a_hash_do_not_vanish(tmp_path, reader):
         read_transitions(tmp_path / "log.csv", "x", "push", "next")
 
 
-def test_pyarrow_reads_what_is_plain(tmp_path, monkeypatch):
+def test_compiled_code_reads_what_is_plain(tmp_path, monkeypatch):
     """Or the fast reader would be none."""
-    monkeypatch.setattr(csv_tables, "_read_by_numpy", None)
-    (tmp_path / "log.csv").write_text("x,run\n1,a\n2.5e-3,b\n\n-4,a\n")
-    assert answer(tmp_path / "log.csv", "run") == {"x": [1.0, 0.0025, -4.0], "run": ["a", "b", "a"]}
+    choose("compiled", monkeypatch)
+    monkeypatch.setattr(CsvFile, "_read_by_numpy", None)
+    (tmp_path / "log.csv").write_text('x,run\n1,a\n 2.5e-3 ,b\n\n-4,"a"\r\nNaN,a b\n"7",c\n-Infinity,c', newline="")
+    found = read_csv(tmp_path / "log.csv", "run")
+    assert np.array_equal(found["x"], [1.0, 0.0025, -4.0, math.nan, 7.0, -math.inf], equal_nan=True)
+    assert found["run"].tolist() == ["a", "b", "a", "a b", "c", "c"]
+
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.from_regex(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,3})?", fullmatch=True),
+    st.from_regex(r"[+-]?\.[0-9]{1,30}", fullmatch=True),
+    st.integers(2**52, 2**53).map(lambda n: f"{2 * n + 1}"),  # halfway between two numbers
+    st.integers(-1100, 1100).map(lambda e: f"{2.0 ** max(-1074, min(e, 1023)):.40e}"),
+)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=40))
+def test_any_text_of_a_number_is_rounded_as_by_python(tmp_path_factory, texts):
+    file = tmp_path_factory.getbasetemp() / "exact.csv"
+    file.write_text("x\n" + "\n".join(texts) + "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        choose("compiled", patch)
+        patch.setattr(CsvFile, "_read_by_numpy", None)
+        found = read_csv(file, None)["x"]
+    assert found.view(np.int64).tolist() == np.array([float(text) for text in texts]).view(np.int64).tolist()
+
+
+def test_a_million_numbers_are_rounded_as_by_python(tmp_path):
+    bits = np.random.default_rng(0).integers(0, 2**64, 1_000_000, dtype=np.uint64).view(np.float64)
+    numbers = bits[np.isfinite(bits)]
+    (tmp_path / "log.csv").write_text("x\n" + "\n".join(map(repr, numbers.tolist())) + "\n")
+    assert np.array_equal(read_csv(tmp_path / "log.csv", None)["x"], numbers)
+
+
+@pytest.fixture(params=["in memory", "in a file", "nowhere to write"])
+def place(request, monkeypatch):
+    """Where the numbers of a CSV file are kept."""
+    monkeypatch.setattr(spool, "IN_MEMORY", math.inf if request.param == "in memory" else 100)
+    if request.param == "nowhere to write":
+        monkeypatch.setattr(spool.tempfile, "TemporaryFile", _refused)
+
+
+def _refused():
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("start", [0, 3, 17])
+def test_a_csv_log_is_read_in_pieces_from_anywhere(tmp_path, reader, place, start):
+    rng = np.random.default_rng(1)
+    numbers, run = rng.normal(size=(60, 4)), [f"run {i // 7}" for i in range(60)]
+    lines = [f"{','.join(map(repr, row))},{word}" for row, word in zip(numbers.tolist(), run)]
+    (tmp_path / "log.csv").write_text("a,b,c,d,run\n" + "\n".join(lines) + "\n")
+    source = CsvSource(tmp_path / "log.csv", "run").arranged(["a", "c[0]"], "a", (), "received")
+    assert [column.kind for column in source.columns()] == 4 * ["number"] + ["text"]
+    for one in (source, pickle.loads(pickle.dumps(source))):
+        for names in (["c", "run"], ["d", "a"]):  # d is kept only when it is asked for
+            pieces = list(one.pieces(names, start, 40))
+            for name in names:
+                found = np.concatenate([piece[name] for piece in pieces])
+                expected = run if name == "run" else numbers[:, "abcd".index(name)]
+                assert np.array_equal(found, expected[start:40])
+
+
+def test_memory_holds_no_copy_of_a_long_csv_file(tmp_path, monkeypatch):
+    """Once its numbers exceed a limit they lie in a temporary file, and are read from there."""
+    monkeypatch.setattr(spool, "IN_MEMORY", 1000)
+    monkeypatch.setattr(csv_tables, "SMALL", 0)
+    monkeypatch.setattr(csv_blocks, "BLOCK", 500)
+    log = Transitions.from_arrays(*np.random.default_rng(0).normal(size=(3, 400, 2)))
+    write_transitions(tmp_path / "log.csv", log)
+    source = LoggedTransitions(tmp_path / "log.csv", "state", "action", "next")
+    kept = [part.table for part in source._source._spool._parts]
+    assert sum(table is not None for table in kept) < 0.1 * len(kept)
+    assert np.array_equal(source.read().X, log.X)
+    assert np.array_equal(source.read().Y, log.Y)  # released, and read again
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
 def test_text_of_any_kind_in_a_parquet_file_names_episodes(tmp_path, kind):
     """pandas 3 writes large strings."""
-    import pyarrow
+    pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
     words = pyarrow.array(["left", "right", "left"]).cast(getattr(pyarrow, kind)())

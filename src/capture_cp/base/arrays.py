@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.base.files import check_unpacked
 
 
@@ -45,12 +45,17 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
+def rows_where(mask: Bools, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The rows of an array (n, ...) where mask (n,) is true; for short rows ten times faster than array[mask]."""
+    return array.take(np.flatnonzero(mask), axis=0)
+
+
 def digest(*arrays: Floats) -> str:
     """SHA-256 digest of the shapes and values of arrays."""
     found = hashlib.sha256()
     for array in arrays:
         found.update(repr(array.shape).encode())
-        found.update(array.tobytes())
+        found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
 
 

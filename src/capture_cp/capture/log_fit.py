@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import digest
+from capture_cp.base.arrays import digest, rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, some_rows
 from capture_cp.base.streams import rng_of_chunk
 from capture_cp.capture.capture import Capture
@@ -133,7 +133,7 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Ru
     X = np.concatenate(inputs)
     remembered = np.zeros(n, dtype=bool)
     remembered[sampled] = True
-    return _Scored(R, m, X[~held_out[wanted]], X[remembered[wanted]], digests)
+    return _Scored(R, m, rows_where(~held_out[wanted], X), rows_where(remembered[wanted], X), digests)
 
 
 def _score(cap: Capture, span: Span) -> _OfSpan:
@@ -144,7 +144,7 @@ def _score(cap: Capture, span: Span) -> _OfSpan:
         check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
         cap.groups_.check_inputs(chunk.X)
         R.append(cap.chunk_scores(chunk.X, chunk.Y, chunk.number))
-        wanted.append(chunk.X[span.wanted_of(chunk)])
+        wanted.append(rows_where(span.wanted_of(chunk), chunk.X))
         digests.append(digest(chunk.X, chunk.Y))
     return _OfSpan(np.concatenate(R), np.concatenate(m), np.concatenate(wanted), digests)
 
@@ -194,5 +194,5 @@ def _group(partition: Partition, labelled: _Labelled) -> SmallInts:
         wanted = span.wanted_of(chunk)
         first = chunk.first - span.first
         m = labelled.m[first : first + len(chunk.X)]
-        found.append(partition.groups(chunk.X[wanted], m[wanted].astype(np.int64)).astype(np.int32))
+        found.append(partition.groups(rows_where(wanted, chunk.X), m[wanted].astype(np.int64)).astype(np.int32))
     return np.concatenate(found)

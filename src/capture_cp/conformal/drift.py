@@ -87,13 +87,13 @@ class Outcomes:
         It is the larger of two: one counts only the sampling variation of the batch, the other also that of the calibration.
         """
         held, n = int(self.held[here].sum()), int(here.sum())
-        by_batch = float(scipy.stats.binom.cdf(held, n, 1 - self.alpha))
+        by_batch = float(scipy.special.betainc(n - held, held + 1, self.alpha)) if held < n else 1.0  # of a binomial number
         return max(by_batch, shortfall_p_value(int(self.passed[here].sum()), *self._groups(here)))
 
     def excess(self, here: Bools) -> float:
         """Likewise for so many outcomes held."""
         held, n = int(self.held[here].sum()), int(here.sum())
-        by_batch = float(scipy.stats.binom.sf(held - 1, n, 1 - self.alpha))
+        by_batch = float(scipy.special.betainc(held, n - held + 1, 1 - self.alpha)) if held else 1.0
         return max(by_batch, excess_p_value(int(self.passed[here].sum()), *self._groups(here)))
 
     def _groups(self, here: Bools) -> tuple[Ints, Ints, Ints]:
@@ -105,14 +105,21 @@ class Outcomes:
 
 def _passing_all(trials: Ints, sizes: Ints, ranks: Ints) -> Floats:
     """Probabilities that 0, 1, ... new outcomes of all groups together pass: a sum of beta-binomial numbers."""
-    from scipy.signal import convolve
-
     # the smallest first, so that few convolutions are long
     todo = sorted((_passing(m, n, k) for m, n, k in zip(trials.tolist(), sizes.tolist(), ranks.tolist())), key=len)
     total = np.ones(1)
     for each in todo:
-        total = np.asarray(convolve(total, each))
+        total = _convolved(total, each)
     return total
+
+
+def _convolved(a: Floats, b: Floats) -> Floats:
+    """The convolution of a (n,) and b (m,), n + m - 1 probabilities."""
+    from scipy import fft  # scipy.signal has one too, and takes half a second to import
+
+    length = len(a) + len(b) - 1
+    padded = fft.next_fast_len(length, real=True)
+    return np.asarray(fft.irfft(fft.rfft(a, padded) * fft.rfft(b, padded), padded)[:length])
 
 
 def _passing(m: int, n: int, k: int) -> Floats:

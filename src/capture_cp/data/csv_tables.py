@@ -1,7 +1,7 @@
 """Tables of named columns in CSV files: one line of names, then numbers; one column may hold text.
 
-pyarrow reads them if it is installed, several times faster than NumPy. A file that it rejects is read by NumPy, so that both
-give the same results and the same errors.
+Compiled code reads long files, several times faster than NumPy. A file that is not plain enough for it is read by NumPy, so
+that both give the same results and the same errors.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,95 +18,104 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, shortened
+from capture_cp.data.csv_blocks import NotPlain, Words, plain_blocks
 
 Table = dict[str, npt.NDArray[Any]]
 
 MOST_COLUMNS = 10_000
 LONGEST_LABEL = 100  # every row has space for the longest label
+SMALL = 1 << 20  # bytes, of all files of a process, up to which NumPy is as fast as loading the compiled code
 
 
 def read_csv(file: Path, labels: str | None) -> Table:
     """Columns (n,) of a CSV file by name; `labels` is the column that may contain text."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as text:
+    source = CsvFile(file, labels)
+    parts: list[Table] = [{name: np.empty(0, np.int64 if name == labels else np.float64) for name in source.names}]
+    for table, afresh in source.tables():
+        parts = [table] if afresh else [*parts, table]
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in source.names}
+    if labels in whole:
+        whole[labels] = labels_of(file, list(source.words))[whole[labels]]
+    return whole
+
+
+class CsvFile:
+    """A CSV file whose column names have been read and checked; `labels` is the column that may contain text.
+
+    Attributes:
+        names: of the columns.
+        words: the words in the column `labels`, in the order in which they first occur; known once `tables` is exhausted.
+    """
+
+    _by_numpy = 0  # bytes that NumPy has read in this process
+
+    def __init__(self, file: Path, labels: str | None) -> None:
+        self.file, self.labels, self.words = file, labels, Words()
+        with self._explained(), file.open(newline="", encoding="utf-8-sig") as text:
             lines = csv.reader(text)
-            names = [name.strip() for name in next(lines, [])]
-        check_names(file, names)
-        table = _read_by_arrow(file, names, lines.line_num, labels) if names else {}
-        return table if table is not None else _read_by_numpy(file, names, labels)
-    except (UnicodeDecodeError, csv.Error):
-        raise CaptureError(f"transition file {file} is not CSV text; expected a line of names, then numbers.") from None
+            self.names = [name.strip() for name in next(lines, [])]
+            self._header = lines.line_num
+        check_names(file, self.names)
 
+    def tables(self) -> Iterator[tuple[Table, bool]]:
+        """Columns (n,) by name, in pieces, and whether a piece replaces all earlier ones.
 
-def _read_by_arrow(file: Path, names: Sequence[str], header: int, labels: str | None) -> Table | None:
-    """The table as read by pyarrow in pieces, or None if it cannot; `header` is the number of lines with names."""
-    try:
-        import pyarrow
-        from pyarrow import csv as arrow
-    except ImportError:
-        return None
-    words = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    kinds = {name: words if name == labels else pyarrow.float64() for name in names}
-    most = _most_rows(file)
-    columns: Table = {name: np.empty(most, np.int64 if name == labels else np.float64) for name in names}
-    codes: dict[str, int] = {}
-    rows = 0
-    try:
-        pieces = arrow.open_csv(
-            file,
-            arrow.ReadOptions(skip_rows=header, column_names=names),
-            convert_options=arrow.ConvertOptions(column_types=kinds, null_values=[], strings_can_be_null=False),
-        )
-        for piece in pieces:
-            for name, column in zip(names, piece.columns):
-                numbers = _codes(column, codes) if name == labels else np.from_dlpack(column)
-                columns[name][rows : rows + len(numbers)] = numbers
-            rows += piece.num_rows
-    except (pyarrow.ArrowException, OSError, ValueError):
-        return None
-    if any('"' in word for word in codes):  # a quote inside a word is ambiguous
-        return None
-    table = {name: column[:rows] for name, column in columns.items()}
-    if labels in table:
-        table[labels] = labels_of(file, list(codes))[table[labels]]
-    return table
+        In the column `labels` are indexes into `words`.
+        """
+        if not self.names:
+            return
+        with self._explained():
+            size = self.file.stat().st_size
+            if size + CsvFile._by_numpy > SMALL:
+                try:
+                    for table in self._plain():
+                        yield table, False
+                    return
+                except NotPlain:
+                    self.words = Words()
+            CsvFile._by_numpy += size
+            yield self._read_by_numpy(), True
 
+    def _plain(self) -> Iterator[Table]:
+        """The table as compiled code reads it."""
+        place = self.names.index(self.labels) if self.labels in self.names else -1
+        for block in plain_blocks(self.file, self._header, len(self.names), place):
+            table: Table = dict(zip(self.names, block.numbers))
+            if place >= 0:
+                table[self.names[place]] = self.words.codes(block)
+            yield table
 
-def _most_rows(file: Path) -> int:
-    """Upper bound on the number of rows of a file. Unused memory costs nothing until it is written to."""
-    with file.open("rb") as data:
-        return 1 + sum(piece.count(b"\n") + piece.count(b"\r") for piece in iter(lambda: data.read(1 << 20), b""))
+    def _read_by_numpy(self) -> Table:
+        words: Any = {i: self.words.code for i, name in enumerate(self.names) if name == self.labels} or None
+        try:
+            with self.file.open(newline="", encoding="utf-8-sig") as text, warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # an empty table raises a clearer error elsewhere
+                next(csv.reader(text), None)
+                rows = np.loadtxt(text, delimiter=",", ndmin=2, comments=None, quotechar='"', converters=words)
+        except UnicodeDecodeError:
+            raise
+        except ValueError as error:
+            trouble = _trouble(self.file, self.labels) or shortened(str(error))
+            raise CaptureError(
+                f"transition file {self.file} is not a CSV of numbers under one line of names: {trouble}."
+            ) from None
+        if rows.size and rows.shape[1] != len(self.names):
+            raise CaptureError(
+                f"transition file {self.file} names {len(self.names)} columns, but its rows have {rows.shape[1]} values."
+            )
+        table: Table = dict(zip(self.names, rows.T if rows.size else np.empty((len(self.names), 0))))
+        if self.labels in table:
+            table[self.labels] = table[self.labels].astype(np.int64)
+        return table
 
-
-def _codes(column: Any, codes: dict[str, int]) -> npt.NDArray[Any]:
-    """Codes (n,) of the words of a column; new words are added to `codes`."""
-    numbers = [codes.setdefault(str(word).strip(), len(codes)) for word in column.dictionary.to_pylist()]
-    return np.asarray(np.array(numbers)[np.from_dlpack(column.indices)])
-
-
-def _read_by_numpy(file: Path, names: Sequence[str], labels: str | None) -> Table:
-    codes: dict[str, int] = {}
-
-    def code(word: str) -> int:
-        return codes.setdefault(word.strip(), len(codes))
-
-    words: Any = {i: code for i, name in enumerate(names) if name == labels} or None
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as text, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an empty table raises a clearer error elsewhere
-            next(csv.reader(text))
-            rows = np.loadtxt(text, delimiter=",", ndmin=2, comments=None, quotechar='"', converters=words)
-    except UnicodeDecodeError:
-        raise
-    except ValueError as error:
-        trouble = _trouble(file, labels) or shortened(str(error))
-        raise CaptureError(f"transition file {file} is not a CSV of numbers under one line of names: {trouble}.") from None
-    if rows.size and rows.shape[1] != len(names):
-        raise CaptureError(f"transition file {file} names {len(names)} columns, but its rows have {rows.shape[1]} values.")
-    table: Table = dict(zip(names, rows.T if rows.size else np.empty((len(names), 0))))
-    if labels in table:
-        table[labels] = labels_of(file, list(codes))[table[labels].astype(int)]
-    return table
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (UnicodeDecodeError, csv.Error):
+            raise CaptureError(
+                f"transition file {self.file} is not CSV text; expected a line of names, then numbers."
+            ) from None
 
 
 def check_names(file: Path, names: Sequence[str]) -> None:

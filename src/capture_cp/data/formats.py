@@ -12,7 +12,7 @@ from capture_cp.data.source import LogSource
 FILES = {
     ".parquet": "parquet:ParquetSource",
     ".npz": "whole:WholeSource",
-    ".csv": "whole:WholeSource",
+    ".csv": "csv_source:CsvSource",
     ".mcap": "bags:BagSource",
     ".db3": "bags:BagSource",
     ".hdf5": "hdf5:Hdf5Source",

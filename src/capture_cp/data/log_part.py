@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -68,18 +68,31 @@ class Span:
 
     def chunks(self) -> Iterator[Chunk]:
         """The chunks, in order."""
+        if isinstance(self.log, Transitions):
+            yield from self._chunks_in_memory(self.log)
+            return
         held: list[Transitions] = []
-        row, number = 0, self.number
+        row, number, missing = 0, self.number, self.size
         for piece in self.log.pieces(self.start, self.start + len(self.chosen)):
-            here = self.chosen[row : row + len(piece)]
+            rows = np.flatnonzero(self.chosen[row : row + len(piece)])
             row += len(piece)
-            held.append(piece if here.all() else piece.rows(here))
-            while sum(map(len, held)) >= self.size:
-                whole = joined(held)
-                yield self._chunk(number, whole.rows(slice(self.size)))
-                held, number = [whole.rows(slice(self.size, None))], number + 1
-        if sum(map(len, held)):
+            while len(rows):
+                held.append(piece if len(rows) == len(piece) <= missing else piece.rows(rows[:missing]))
+                rows, missing = rows[missing:], missing - len(held[-1])
+                if missing == 0:
+                    yield self._chunk(number, joined(held))
+                    held, number, missing = [], number + 1, self.size
+        if held:
             yield self._chunk(number, joined(held))
+
+    def _chunks_in_memory(self, log: Transitions) -> Iterator[Chunk]:
+        """The chunks of a log in memory; not copied if all of its rows are chosen."""
+        all = bool(self.chosen.all())
+        rows = np.arange(0) if all else self.start + np.flatnonzero(self.chosen)
+        for i, first in enumerate(range(0, len(self), self.size)):
+            last = min(first + self.size, len(self))
+            here = slice(self.start + first, self.start + last) if all else rows[first:last]
+            yield self._chunk(self.number + i, log.rows(here))
 
     def _chunk(self, number: int, rows: Transitions) -> Chunk:
         X, Y = (np.ascontiguousarray(part) for part in (rows.X, rows.Y))
@@ -141,17 +154,14 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
     """Concatenated transitions."""
     if len(parts) == 1:
         return parts[0]
-    arrays = {
-        name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
-        for name in ("state", "action", "next", "episode", "time")
-    }
     first = parts[0]
-    names = first.state_names, first.action_names, first.next_names
-    state, action, after, episode, time = arrays.values()
-    assert state is not None
-    assert action is not None
-    assert after is not None
-    return Transitions(state, action, after, *names, episode, time, first.episode_name, first.time_name)
+    X, after = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "next"))
+    episode, time = (
+        None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
+        for name in ("episode", "time")
+    )
+    state, action = np.split(X, [len(first.state_names)], axis=1)
+    return replace(first, state=state, action=action, next=after, episode=episode, time=time)
 
 
 def in_turn(work: Callable[[Any], Result], spans: Sequence[Any]) -> Iterator[Result]:

@@ -97,6 +97,11 @@ class LoggedTransitions:
     def X_names(self) -> tuple[str, ...]:
         return self.state_names + self.action_names
 
+    @property
+    def rereads_cheaply(self) -> bool:
+        """Whether reading it again takes little time."""
+        return self._source.rereads_cheaply
+
     def episodes(self) -> Ints | None:
         """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None without episodes."""
         return None if self._episode is None else np.repeat(self._runs.numbers, np.diff(self._begins))
@@ -134,19 +139,17 @@ class LoggedTransitions:
         """All transitions, in memory."""
         self._source.check_whole([*self.X_names, *self._after])
         n, at = len(self), 0
-        state, action, after = (
-            np.empty((n, len(names))) for names in (self.state_names, self.action_names, self.next_names)
-        )
+        X, after = (np.empty((n, len(names))) for names in (self.X_names, self.next_names))
         time = None if self._time is None else np.empty(n)
         for piece in self.pieces():
             rows = slice(at, at := at + len(piece))
-            state[rows], action[rows], after[rows] = piece.state, piece.action, piece.next
+            X[rows], after[rows] = piece.X, piece.next
             if time is not None:
                 time[rows] = piece.time
         self._source.release()
         numbers = self.episodes()
         named = None if numbers is None else self._runs.labels[numbers]
-        return self._named(state, action, after, named, time)
+        return self._named(X, after, named, time)
 
     def _rows(self, transitions: Ints) -> Ints:
         """Rows (n,) at which transitions (n,) begin."""
@@ -164,23 +167,27 @@ class LoggedTransitions:
 
     def _transitions(self, table: Table, kept: Ints, begin: int) -> Transitions:
         """Transitions of the rows `kept` (n,) of a table whose first row is number `begin`."""
-        ahead = kept + self._lost
-        parts = (self.state_names, kept), (self.action_names, kept), (self._after, ahead)
-        state, action, after = (stacked([table[name][rows] for name in names]) for names, rows in parts)
-        for (names, rows), values in zip(parts, (state, action, after)):
-            if not np.isfinite(values).all():
-                name = names[int(np.argmin(np.isfinite(values).all(axis=0)))]
-                raise self._not_finite(name, self._lost if rows is ahead else 0)
+        first, n = int(kept[0]), len(kept)
+        whole = int(kept[-1]) - first + 1 == n
+
+        def numbers(names: tuple[str, ...], ahead: int) -> Floats:
+            rows = slice(first + ahead, first + ahead + n) if whole else kept + ahead
+            values = stacked([table[name][rows] for name in names])
+            finite = np.isfinite(values)
+            if not finite.all():
+                raise self._not_finite(names[int(np.argmin(finite.all(axis=0)))], ahead)
+            return values
+
+        X, after = numbers(self.X_names, 0), numbers(self._after, self._lost)
         named = None
         if self._episode is not None:
-            run = spread(self._begins, begin, begin + len(kept))
+            run = spread(self._begins, begin, begin + n)
             named = self._runs.labels[self._runs.numbers[run]]
         time = None if self._time is None else table[self._time][kept].astype(np.float64)
-        return self._named(state, action, after, named, time)
+        return self._named(X, after, named, time)
 
-    def _named(
-        self, state: Floats, action: Floats, after: Floats, episode: npt.NDArray[Any] | None, time: Floats | None
-    ) -> Transitions:
+    def _named(self, X: Floats, after: Floats, episode: npt.NDArray[Any] | None, time: Floats | None) -> Transitions:
+        state, action = np.split(X, [len(self.state_names)], axis=1)
         names = self.state_names, self.action_names, self.next_names
         return Transitions(state, action, after, *names, episode, time, self.episode_name, self.time_name)
 

@@ -41,6 +41,8 @@ def write_parquet(file: Path, table: Table) -> None:
 class ParquetSource(LogSource):
     """A Parquet file; `labels` is a column that may contain text."""
 
+    rereads_cheaply = True
+
     def __init__(self, path: Path, labels: str | None = None) -> None:
         self.path, self.labels = path, labels
         self._widths: dict[str, int | None] = {}
@@ -132,22 +134,21 @@ class ParquetSource(LogSource):
             return {name: numbers[:, i] for i, name in enumerate(column.entries)}
         if column.kind == "text":
             return {column.name: self._words(column.name, values)}
-        return {column.name: np.asarray(values.to_numpy(zero_copy_only=False))}
+        return {column.name: _numbers(values)}
 
     def _lists(self, column: Column, values: Any, row: int) -> npt.NDArray[Any]:
         """Numbers (n, width) of a column of lists, checked to be complete and of equal length."""
-        missing = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-        if missing.any():
-            where = row + int(np.argmax(missing)) + 1
+        if values.null_count:
+            where = row + int(np.argmax(values.is_null().to_numpy(zero_copy_only=False))) + 1
             raise CaptureError(f"column {column.name!r} of {self.path} has no list in data row {where}; fill it in.")
         if not hasattr(values.type, "list_size"):
-            other = np.flatnonzero(np.diff(values.offsets.to_numpy()) != column.width)
+            other = np.flatnonzero(np.diff(np.from_dlpack(values.offsets)) != column.width)
             if len(other):
                 raise CaptureError(
                     f"column {column.name!r} of {self.path} contains lists of different lengths, first in data row "
                     f"{row + int(other[0]) + 1}, not numbers of one width; make them {column.width} long."
                 )
-        return np.asarray(values.flatten().to_numpy(zero_copy_only=False)).reshape(len(values), -1)
+        return _numbers(values.flatten()).reshape(len(values), -1)
 
     def _words(self, name: str, values: Any) -> npt.NDArray[Any]:
         """Words (n,) of a dictionary-encoded column."""
@@ -161,7 +162,7 @@ class ParquetSource(LogSource):
             raise CaptureError(
                 f"transition file {self.path} has a label of over {LONGEST_LABEL} characters; use shorter ones."
             )
-        return np.asarray(np.array(known)[words.indices.to_numpy()])
+        return np.asarray(np.array(known)[np.from_dlpack(words.indices)])
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -173,13 +174,21 @@ class ParquetSource(LogSource):
         # dictionary-encoded: otherwise a long word that every row points to could fill memory
         words = [name for name in [self.labels] if name is not None and self._kinds.get(name) == "text"]
         try:
-            # with small buffers: a row group may be larger than memory
-            with arrow.parquet.ParquetFile(self.path, read_dictionary=words, buffer_size=1 << 20, **_THRIFT_LIMITS) as file:
+            # with small buffers, and none of a whole row group, which may be larger than memory
+            buffers: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
+            with arrow.parquet.ParquetFile(self.path, read_dictionary=words, **buffers, **_THRIFT_LIMITS) as file:
                 yield file
         except (CaptureError, GeneratorExit):
             raise
         except Exception:  # Arrow's own errors, and those of its bindings on inconsistent metadata
             raise CaptureError(f"transition file {self.path} is not a Parquet file, or is damaged.") from None
+
+
+def _numbers(values: Any) -> npt.NDArray[Any]:
+    """Numbers (n,) of an Arrow array, NaN where one is missing."""
+    if values.null_count or values.type.bit_width < 8:
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+    return np.from_dlpack(values)  # unlike to_numpy, it does not import pandas
 
 
 def _kind(types: Any, kind: Any) -> str:

@@ -44,6 +44,8 @@ class LogSource(ABC):
     path: Path
     #: Whether it is a log of messages, which has no rows until it is `arranged`.
     messages = False
+    #: Whether reading its rows again takes little time, so that a long log need not be kept in memory.
+    rereads_cheaply = False
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"path": self.path.absolute()}  # the receiver may have another working directory

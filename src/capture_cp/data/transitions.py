@@ -100,8 +100,8 @@ class Transitions:
 
     @property
     def X(self) -> Floats:
-        """Inputs (n, ds + da): state and action side by side."""
-        return np.hstack([self.state, self.action])
+        """Inputs (n, ds + da): state and action side by side; not a copy if they are two parts of one array."""
+        return side_by_side(self.state, self.action)
 
     @property
     def Y(self) -> Floats:
@@ -126,12 +126,16 @@ class Transitions:
 
     def rows(self, index: Any) -> Transitions:
         """A subset of the transitions, by row numbers or a mask (n,)."""
-        parts: dict[str, Any] = {
-            name: None if part is None else part[index]
-            for name in (*_ROLES, "episode", "time")
-            for part in [getattr(self, name)]
-        }
-        return replace(self, **parts)
+        if not isinstance(index, slice):
+            index = np.asarray(index)
+            index = np.flatnonzero(index) if index.dtype == bool else index
+
+        def chosen(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return part[index] if isinstance(index, slice) else part.take(index, axis=0)
+
+        X, ds = chosen(self.X), self.state.shape[1]
+        episode, time = (None if part is None else chosen(part) for part in (self.episode, self.time))
+        return replace(self, state=X[:, :ds], action=X[:, ds:], next=chosen(self.next), episode=episode, time=time)
 
     def episodes(self) -> Ints | None:
         """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None if unknown."""
@@ -149,6 +153,16 @@ class Transitions:
 
 
 _ROLES = ("state", "action", "next")
+
+
+def side_by_side(a: Floats, b: Floats) -> Floats:
+    """Arrays (n, d) and (n, e) as one, (n, d + e), without a copy if they are neighbouring columns of one array."""
+    width = a.shape[1] + b.shape[1]
+    rows = a.itemsize * width, a.itemsize
+    neighbours = a.base is not None and a.base is b.base and a.strides == b.strides == rows
+    if neighbours and a.ctypes.data + a.itemsize * a.shape[1] == b.ctypes.data:
+        return np.lib.stride_tricks.as_strided(a, (len(a), width), rows)
+    return np.hstack([a, b])
 
 
 def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Logs in files that can only be read whole, CSV and npz; they are divided into pieces in memory."""
+"""Logs in files that can only be read whole, such as npz; they are divided into pieces in memory."""
 
 from __future__ import annotations
 
@@ -41,14 +41,13 @@ class TableSource(LogSource):
 
 
 class WholeSource(TableSource):
-    """A CSV or npz file; `labels` is a column of a CSV file that may contain text."""
+    """An npz file."""
 
     def __init__(self, path: Path, labels: str | None = None) -> None:
         super().__init__(path)
-        self.labels = labels
 
     def _read(self) -> Table:
-        return read_table(self.path, self.labels)
+        return read_table(self.path)
 
     def release(self) -> None:
         self._table = None

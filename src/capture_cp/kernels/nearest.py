@@ -30,29 +30,50 @@ def _find_distances(metric, scale, y, cloud, rows, out):
         return lambda metric, scale, y, cloud, rows, out: table_distances(scale, y, cloud, rows, out)
 
     def one_by_one(metric, scale, y, cloud, rows, out):
-        for l in range(cloud.shape[0]):
-            out[l] = squared_distance(metric, scale, y, cloud[l])
+        if metric == EUCLIDEAN and y.shape[0] == 2:
+            # the same sum as below, written out: without the loop over axes the compiler vectorises the loop over particles
+            for l in range(cloud.shape[0]):
+                dx = y[0] - cloud[l, 0]
+                dy = y[1] - cloud[l, 1]
+                out[l] = dx * dx + dy * dy
+        else:
+            for l in range(cloud.shape[0]):
+                out[l] = squared_distance(metric, scale, y, cloud[l])
 
     return one_by_one
 
 
 @njit(cache=True)
+def _kth_smallest(values, k):
+    """The k-th smallest of some numbers; infinite where fewer than k are finite.
+
+    It counts how many are smaller than one of them, which the compiler vectorises, and drops those on the wrong side.
+    """
+    low, high = -math.inf, math.inf
+    for i in range(len(values)):
+        value = values[i]
+        if value <= low or value >= high:
+            continue
+        less, up_to = 0, 0
+        for j in range(len(values)):
+            less += values[j] < value
+            up_to += values[j] <= value
+        if less >= k:
+            high = value
+        elif up_to < k:
+            low = value
+        else:
+            return value
+    return high
+
+
+@njit(cache=True)
 def _scores(metric, length, k, Y, particles, out, start, stop):
-    nearest, distances = np.empty(k), np.empty(particles.shape[1])
+    distances = np.empty(particles.shape[1])
     rows = np.empty((particles.shape[2], particles.shape[1]))
     for i in range(start, stop):
-        for j in range(k):
-            nearest[j] = math.inf
         find_distances(metric, length, Y[i], particles[i], rows, distances)
-        for l in range(particles.shape[1]):
-            d = distances[l]
-            if d < nearest[k - 1]:
-                j = k - 1
-                while j > 0 and nearest[j - 1] > d:
-                    nearest[j] = nearest[j - 1]
-                    j -= 1
-                nearest[j] = d
-        out[i] = math.sqrt(nearest[k - 1])
+        out[i] = math.sqrt(_kth_smallest(distances, k))
 
 
 @parallel_kernel(cache=True)

@@ -143,7 +143,9 @@ class LinearModel:
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """Particles (n, L, dc) of inputs X (n, dx)."""
         mean = self.coefficients[0] + X @ self.coefficients[1:]
-        return np.asarray(mean[:, None] + self.residuals[rng.integers(len(self.residuals), size=(len(X), n_particles))])
+        particles = self.residuals.take(rng.integers(len(self.residuals), size=(len(X), n_particles)), axis=0)
+        particles += mean[:, None]
+        return particles
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """Mean (n, dc) and covariance (n, dc, dc), for LUCCa."""

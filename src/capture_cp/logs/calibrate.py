@@ -15,6 +15,7 @@ from rich.console import Console
 from capture_cp.base.arrays import digest_of_chunks
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
+from capture_cp.base.loading import import_meanwhile
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.log_fit import coverage_of_log, fit_log
@@ -116,6 +117,8 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
         self._check_settings()
+        if report_trouble() is None:
+            import_meanwhile(("matplotlib.pyplot", "jinja2", "scipy.fft"))
         log = self._log(console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()

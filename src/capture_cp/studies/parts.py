@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
@@ -115,13 +116,15 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
     With one job the work stays in this process and its kernels use every core; with more, each process gets its share.
     Inside `workers` the processes are those of the cluster.
     """
+    if jobs == 1 and "joblib" not in sys.modules:  # whoever chooses another backend imports it
+        yield from ((part, work(part)) for part in parts)
+        return
     from joblib import Parallel, delayed
     from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
 
     backend, _ = get_active_backend()
     if jobs == 1 and type(backend) is BACKENDS[DEFAULT_BACKEND]:
-        for part in parts:
-            yield part, work(part)
+        yield from ((part, work(part)) for part in parts)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     # a backend that cannot hand results over one by one gets a few parts at a time, so that they are kept as they come
