@@ -91,7 +91,7 @@ def normal_pair(key, counter):
     return _pair(key, counter)
 
 
-@njit(cache=True, error_model="numpy", pipeline_class=SeparateArrays)
+@njit(cache=True, error_model="numpy", forceinline=True, pipeline_class=SeparateArrays)
 def normal_rows(even, odd, key, first, stride):
     """Pairs of standard normals into two arrays (n,): numbers first, first + stride, ... of the stream."""
     for i in range(even.shape[0]):

@@ -8,7 +8,7 @@ from capture_cp.base.checks import CaptureError
 
 WARP = 32
 THREADS = 128  # of a block that rolls out
-CHUNK = 4  # maximum number of steps that particles advance before the lanes compute regions and costs
+CHUNK = 3  # maximum number of steps that particles advance before the lanes compute regions and costs
 SHARED_BYTES = 48 * 1024  # shared memory of a block without an explicit request for more
 COMBINING = 256  # threads of a block that averages, and sequences that it handles
 
@@ -73,6 +73,7 @@ class Shared(NamedTuple):
     limits: Any  # (STEPS, M + 1): squared thresholds, and none for infeasible cells
     near: Any  # (STEPS, M): distance from the centre within which all cells are inside
     far: Any  # (STEPS, M): distance beyond which no cell is; for metrics other than the Euclidean, the thresholds
+    runs: Any  # (STEPS, 2): first run of hazard cells that the region may reach, and one after the last
     counts: Any  # (STEPS, LANES): hazard cells, or particles on the hazard, found by a lane
     costs: Any  # (STEPS,)
     radii: Any  # (STEPS, 3, L + 1) where points are tested: reach squared, reach, and one over the volume
@@ -105,7 +106,7 @@ def layout_of(sizes: Sizes) -> Layout:
     """One lane per particle if they fit, with a minimum for testing hazard cells; as many sequences and steps as fit."""
     lanes = WARP // 2 if sizes.particles <= WARP // 2 else WARP
     for threads in (THREADS, THREADS // 2, WARP):
-        for steps in (CHUNK, CHUNK // 2, 1):
+        for steps in range(CHUNK, 0, -1):
             layout = Layout(lanes, threads // lanes, steps)
             if _shared_bytes(sizes, layout) <= SHARED_BYTES:
                 return layout
@@ -120,4 +121,4 @@ def _shared_bytes(sizes: Sizes, layout: Layout) -> int:
     a_step = ds * (particles + 1) + particles * dc + ds + 3 * strata + 2
     a_step += 3 * (particles + 1) + 2 * layout.lanes if points else 0
     numbers = layout.steps * a_step + (layout.steps + 1) * (ds + da)
-    return layout.groups * (8 * numbers + 4 * layout.steps * layout.lanes)
+    return layout.groups * (8 * numbers + 4 * layout.steps * (layout.lanes + 2))

@@ -73,21 +73,38 @@ def find_thresholds(shared, regions, first, here, lane):
 
 
 @cuda.jit(device=True, cache=True)
-def count_in_runs(shared, regions, runs, c, lane):
-    """Hazard cells in the region of one step in the Euclidean metric: a lane's part, in runs of cells."""
+def find_runs(shared, regions, runs, here, lane):
+    """The runs of hazard cells that the region of each step may reach, one lane per step."""
+    middle = cuda.local.array(DC, np.float64)
+    for c in range(lane, here, LANES):
+        furthest = -1.0
+        for m in range(STRATA):
+            furthest = max(furthest, shared.far[c, m])
+        for axis in range(DC):
+            middle[axis] = shared.x[c + 1, regions.axes[axis]]
+        shared.runs[c, 0], shared.runs[c, 1] = runs_within(middle, furthest, runs)
+
+
+@cuda.jit(device=True, cache=True)
+def count_in_runs(shared, regions, runs, here, lane):
+    """Hazard cells in the regions of the steps in the Euclidean metric: a lane's part of the runs of all steps in a row."""
     centre = cuda.local.array(DC, np.float64)
     middle = cuda.local.array(DC, np.float64)
-    count, furthest = 0, -1.0
-    for m in range(STRATA):
-        furthest = max(furthest, shared.far[c, m])
-    for axis in range(DC):
-        middle[axis] = shared.x[c + 1, regions.axes[axis]]
-    from_run, to_run = runs_within(middle, furthest, runs)
-    for run in range(from_run + lane, to_run, LANES):
-        count += cells_of_run(
-            run, shared.cloud[c], shared.limits[c], regions.k, runs, centre, middle, shared.near[c], shared.far[c]
-        )
-    return count
+    find_runs(shared, regions, runs, here, lane)
+    cuda.syncwarp()
+    c, at = 0, lane
+    while c < here:
+        run = shared.runs[c, 0] + at
+        if run < shared.runs[c, 1]:
+            for axis in range(DC):
+                middle[axis] = shared.x[c + 1, regions.axes[axis]]
+            shared.counts[c, lane] += cells_of_run(
+                run, shared.cloud[c], shared.limits[c], regions.k, runs, centre, middle, shared.near[c], shared.far[c]
+            )
+            at += LANES
+        else:
+            at -= shared.runs[c, 1] - shared.runs[c, 0]
+            c += 1
 
 
 @cuda.jit(device=True, cache=True)
@@ -119,17 +136,18 @@ def count_in_columns(shared, regions, columns, c, lane):
 
 
 @cuda.jit(device=True, cache=True)
-def count_hazard(shared, regions, runs, columns, params, c, lane):
-    """Hazard cells in the region of one step, and particles on such cells: a lane's part."""
-    count = 0
+def count_hazard(shared, regions, runs, columns, params, here, lane):
+    """Hazard cells in the regions of the steps, and particles on such cells: a lane's part."""
+    for c in range(here):
+        shared.counts[c, lane] = 0
     if regions.count_cells and regions.rule == EUCLIDEAN:
-        count += count_in_runs(shared, regions, runs, c, lane)
-    elif regions.count_cells:
-        count += count_in_columns(shared, regions, columns, c, lane)
-    if regions.count_particles:
-        for l in range(lane, PARTICLES, LANES):
-            count += is_on_hazard(shared.cloud[c], l, runs)
-    shared.counts[c, lane] = count
+        count_in_runs(shared, regions, runs, here, lane)
+    for c in range(here):
+        if regions.count_cells and regions.rule != EUCLIDEAN:
+            shared.counts[c, lane] += count_in_columns(shared, regions, columns, c, lane)
+        if regions.count_particles:
+            for l in range(lane, PARTICLES, LANES):
+                shared.counts[c, lane] += is_on_hazard(shared.cloud[c], l, runs)
 
 
 @cuda.jit(device=True, cache=True)
@@ -217,7 +235,7 @@ def prepare_points(shared, regions, probes, params, c, lane):
 
 
 @cuda.jit(device=True, cache=True)
-def look_at_points(shared, regions, probes, columns, params, c, lane):
+def look_at_points(shared, regions, probes, params, c, lane):
     """Points around the particles of one step that are in the region, and particles on the hazard: a lane's part."""
     y = cuda.local.array(DC, np.float64)
     distances = cuda.local.array(PARTICLES, np.float64)
@@ -231,6 +249,13 @@ def look_at_points(shared, regions, probes, columns, params, c, lane):
         for l in range(lane, PARTICLES, LANES):
             count += clearance(shared.cloud[c, l], probes, params) < 0.0
     shared.weights[c, 0, lane], shared.weights[c, 1, lane], shared.counts[c, lane] = found, total, count
+
+
+@cuda.jit(device=True, cache=True)
+def look_at_all_points(shared, regions, probes, columns, params, here, lane):
+    """`look_at_points` for every step."""
+    for c in range(here):
+        look_at_points(shared, regions, probes, params, c, lane)
 
 
 @cuda.jit(device=True, cache=True)
@@ -249,7 +274,7 @@ def hazard_by_points(shared, regions, probes, c):
 
 
 #: How a region is tested against the hazard: by its cells, or by points around its particles.
-look_at, hazard_of = (look_at_points, hazard_by_points) if POINTS else (count_hazard, hazard_in_cells)
+look_at, hazard_of = (look_at_all_points, hazard_by_points) if POINTS else (count_hazard, hazard_in_cells)
 
 
 # -- steps and costs ------------------------------------------------------------------------------------------------------
@@ -319,13 +344,14 @@ def roll_out(plans, purpose, draws, regions, runs, columns, params):
     limits = cuda.shared.array((GROUPS, STEPS, LIMITS), np.float64)
     near = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
     far = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
+    reached = cuda.shared.array((GROUPS, STEPS, 2), np.int32)
     counts = cuda.shared.array((GROUPS, STEPS, LANES), np.int32)
     costs = cuda.shared.array((GROUPS, STEPS), np.float64)
     radii = cuda.shared.array((GROUPS, STEPS, 3, RADII), np.float64)
     weights = cuda.shared.array((GROUPS, STEPS, 2, WEIGHED), np.float64)
     shared = Shared(
-        rows[group], cloud[group], x[group], spread[group], limits[group], near[group], far[group], counts[group],
-        costs[group], radii[group], weights[group],
+        rows[group], cloud[group], x[group], spread[group], limits[group], near[group], far[group], reached[group],
+        counts[group], costs[group], radii[group], weights[group],
     )  # fmt: skip
     states = cuda.local.array((DS, EACH), np.float64)
     noise = cuda.local.array((NOISE_ROWS, 1), np.float64)
@@ -354,8 +380,7 @@ def roll_out(plans, purpose, draws, regions, runs, columns, params):
         if regions.count_cells:
             find_thresholds(shared, regions, first, here, lane)
             cuda.syncwarp()
-        for c in range(here):
-            look_at(shared, regions, runs, columns, params, c, lane)
+        look_at(shared, regions, runs, columns, params, here, lane)
         cuda.syncwarp()
         price_steps(shared, regions, runs, first, here, horizon, params, lane)
         cuda.syncwarp()

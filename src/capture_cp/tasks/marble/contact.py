@@ -107,7 +107,7 @@ def _square(x, y, g):
     return np.uint32(u) * np.uint32(g.contents.shape[1]) + np.uint32(v)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _off_sides(x, y, bounds):
     """Whether a centre is on the board and touches none of its sides."""
     across = x >= bounds[0] + TOLERANCE and x <= bounds[1] - TOLERANCE

@@ -14,7 +14,7 @@ from numba import njit, prange
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import clip, larger
-from capture_cp.tasks.marble.contact import clamp, clearance, contents_at, last_free, push_out, touches
+from capture_cp.tasks.marble.contact import clamp, clearance, contents_at, last_free, push_out
 from capture_cp.tasks.marble.contact_table import ANYTHING, NOTHING
 
 SUBSTEPS = 5
@@ -94,19 +94,12 @@ def roll(x, vx, y, vy, alpha, beta, u0, u1, extra, late, gain):
 
 
 @njit(cache=True, inline="always")
-def is_contact(x0, y0, x, y, g):
-    """Whether a move may have met walls, rather than only squares in which there may be any."""
-    return larger(abs(x - x0), abs(y - y0)) > g.radius or touches(x, y, g)
-
-
-@njit(cache=True, inline="always")
 def meet(x0, y0, x, vx, y, vy, absorb, g):
     """What obstacles do to a move from (x0, y0) to (x, y): x, vx, y, vy and the outcome."""
     outcome, met = ROLLS, contents_at(x0, y0, x, y, g)
     if met != NOTHING:
         if met == ANYTHING:
-            if is_contact(x0, y0, x, y, g):
-                x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
+            x, y, vx, vy = contact(x0, y0, x, y, vx, vy, g)
         else:
             box = np.uint32(met >> 1)
             x, vx = clamp(x, vx, g.boxes[box, 0], g.boxes[box, 1])

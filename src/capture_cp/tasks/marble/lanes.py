@@ -10,11 +10,11 @@ import numpy as np
 from numba import njit
 
 from capture_cp.kernels.compiler import SeparateArrays
-from capture_cp.kernels.scalar import clip
+from capture_cp.kernels.scalar import clip, larger
 from capture_cp.kernels.scratch import scratch
-from capture_cp.tasks.marble.contact import clamp, contents_at
+from capture_cp.tasks.marble.contact import clamp, contents_at, touches
 from capture_cp.tasks.marble.contact_table import ANYTHING, ONLY_ENDS
-from capture_cp.tasks.marble.dynamics import AT_GOAL, DT, MAX_ACTION, SUBSTEPS, contact, is_contact, roll, stops
+from capture_cp.tasks.marble.dynamics import AT_GOAL, DT, MAX_ACTION, SUBSTEPS, contact, roll, stops
 
 #: Particles that are handled together: the bits of an integer.
 LANES = 64
@@ -29,7 +29,7 @@ def _bit(l):
     return _ONE << np.uint64(l)
 
 
-@njit(cache=True, pipeline_class=SeparateArrays)
+@njit(cache=True, forceinline=True, pipeline_class=SeparateArrays)
 def _within(x, y, circle_x, circle_y, radius):
     """The particles within a circle."""
     found = _NONE
@@ -47,7 +47,8 @@ def _find_boxes(x, vx, y, vy, low_x, high_x, low_y, high_y, g):
         x1, y1 = x[l] + DT * vx[l], y[l] + DT * vy[l]
         met = contents_at(x[l], y[l], x1, y1, g)
         if met == ANYTHING:
-            in_contact |= _bit(l) if is_contact(x[l], y[l], x1, y1, g) else _NONE
+            far = larger(abs(x1 - x[l]), abs(y1 - y[l])) > g.radius
+            in_contact |= _bit(l) if far or touches(x1, y1, g) else _NONE
             met = ONLY_ENDS
         near_end |= _bit(l) if met & 1 else _NONE
         box = np.uint32(met >> 1)
@@ -56,7 +57,7 @@ def _find_boxes(x, vx, y, vy, low_x, high_x, low_y, high_y, g):
     return in_contact, near_end
 
 
-@njit(cache=True, pipeline_class=SeparateArrays)
+@njit(cache=True, forceinline=True, pipeline_class=SeparateArrays)
 def _roll_others(
     x, vx, y, vy, alpha, beta, noise0, noise1, low_x, high_x, low_y, high_y, push0, push1, spread, gain, left_out
 ):  # fmt: skip
