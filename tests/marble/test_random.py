@@ -7,7 +7,7 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from capture_cp.kernels.random import mix, normal_pair, stream, uniform
+from capture_cp.kernels.random import mix, normal_pair, normal_rows, stream, uniform
 
 WORD = 2**64
 #: A correct generator fails a check at this level once in ten thousand.
@@ -184,3 +184,18 @@ def test_first_numbers_of_many_streams_are_uniform_and_uncorrelated():
     assert stats.kstest(first, "uniform").pvalue > LEVEL
     assert uncorrelated(first[1:], first[:-1])
     assert uncorrelated(first, second)
+
+
+def test_normals_are_box_and_mullers_to_the_last_digits():
+    u = uniforms(3, 4, 2 * N)
+    radius, angle = np.sqrt(-2 * np.log(u[::2])), 2 * np.pi * u[1::2]
+    found = normals(3, 4)
+    np.testing.assert_allclose(found, radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1), atol=5e-15)
+
+
+@pytest.mark.parametrize(("first", "stride"), [(0, 1), (7, 3), (2**40, 2)])
+def test_rows_of_normals_are_those_of_the_stream(first, stride):
+    rows, key = np.empty((2, 37)), stream(5, 6)
+    normal_rows(rows[0], rows[1], key, first, stride)
+    wanted = [normal_pair(key, first + stride * i) for i in range(37)]
+    np.testing.assert_array_equal(rows.T, wanted)

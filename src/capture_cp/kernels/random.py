@@ -1,7 +1,7 @@
 """Counter-based random numbers: stateless, and the same for any number of threads.
 
 SplitMix64 (Steele, Lea and Flood, 2014) as a counter-based generator: number i of stream `key` is a mix of key + i * γ.
-The logarithm, sine and cosine behind normal numbers are polynomials without branches, so that loops over them vectorise.
+Normal numbers are computed with products and sums, without branches, so that loops over them vectorise.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from capture_cp.kernels.compiler import SeparateArrays
+from capture_cp.kernels.trig import cosine_sine
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -48,7 +49,7 @@ _EXPONENT = np.uint64(52)  # its lowest bit
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def log(u):
+def _log(u):
     """Natural logarithm of a positive normal number, within a few units in the last place.
 
     From the exponent and log m = 2 artanh((m - 1) / (m + 1)) with m between the square roots of 1/2 and 2.
@@ -63,25 +64,10 @@ def log(u):
     return k * _LOG_2 + (2.0 * s + (2.0 * s * series + k * _LOG_2_REST))
 
 
-@njit(cache=True, inline="always")
-def cos_sin(turn):
-    """Cosine and sine of an angle from 0 to 1 in turns: Taylor series around the nearest multiple of a quarter."""
-    quarter = np.int32(4.0 * turn + 0.5)
-    r = (4.0 * turn - np.float64(quarter)) * (0.5 * math.pi)
-    z = r * r
-    sine = 1 / 362880 - z * (1 / 39916800 - z * (1 / 6227020800 - z * (1 / 1307674368000 - z * (1 / 355687428096000))))
-    sine = r - r * z * (1 / 6 - z * (1 / 120 - z * (1 / 5040 - z * sine)))
-    cosine = 1 / 40320 - z * (1 / 3628800 - z * (1 / 479001600 - z * (1 / 87178291200 - z * (1 / 20922789888000))))
-    cosine = 1.0 - z * (0.5 - z * (1 / 24 - z * (1 / 720 - z * cosine)))
-    odd = (quarter & 1) == 1
-    c, s = sine if odd else cosine, cosine if odd else sine
-    return -c if (quarter == 1) | (quarter == 2) else c, -s if (quarter == 2) | (quarter == 3) else s
-
-
 @njit(cache=True, error_model="numpy", inline="always")
 def _pair(key, counter):
-    radius = math.sqrt(-2.0 * log(uniform(key, np.uint64(2) * np.uint64(counter))))
-    c, s = cos_sin(uniform(key, np.uint64(2) * np.uint64(counter) + np.uint64(1)))
+    radius = math.sqrt(-2.0 * _log(uniform(key, np.uint64(2) * np.uint64(counter))))
+    c, s = cosine_sine(2.0 * math.pi * uniform(key, np.uint64(2) * np.uint64(counter) + np.uint64(1)))
     return radius * c, radius * s
 
 

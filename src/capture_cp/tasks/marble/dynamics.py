@@ -52,6 +52,8 @@ def stops(x, y, g):
 @njit(cache=True, inline="always")
 def contact(x0, y0, x, y, vx, vy, g):
     """The end of a move from a free point (x0, y0) to (x, y) with walls, and the velocity there: x, y, vx, vy."""
+    if math.isnan(x + y):
+        return x, y, vx, vy  # has no square in the table
     if larger(abs(x - x0), abs(y - y0)) <= g.radius:
         x, y, vx, vy = _arrive(x0, y0, x, y, vx, vy, g)
     else:
