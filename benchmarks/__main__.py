@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import tyro
 from rich.console import Console
@@ -11,14 +12,14 @@ from benchmarks.bench import Bench
 from capture_cp import CaptureError
 
 
-def main() -> None:
-    """Run the benchmarks; invalid input ends with one sentence and exit status 2."""
+def run_command(command: type[Any], name: str) -> None:
+    """Run a command with the arguments given; invalid input ends with one sentence and exit status 2."""
     try:
-        tyro.cli(Bench, prog="python -m benchmarks").run(Console())
+        tyro.cli(command, prog=name).run(Console())
     except CaptureError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
 
 
 if __name__ == "__main__":
-    main()
+    run_command(Bench, "python -m benchmarks")

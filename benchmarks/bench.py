@@ -14,14 +14,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.calibrate import calibrate_comparisons
 from benchmarks.comparison import Comparison
 from benchmarks.gym import gym_comparisons
+from benchmarks.history import HISTORY, add, fallen
 from benchmarks.latency import latency_measures
 from benchmarks.numpy_marble import numpy_marble_step
 from benchmarks.peg import peg_comparisons, peg_measures
 from benchmarks.planning import plan_comparisons, plan_measures
 from benchmarks.shelf import shelf_comparisons, shelf_measures
 from benchmarks.spaces import space_comparisons
+from benchmarks.starts import start_comparisons, start_measures
 from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
@@ -48,6 +51,12 @@ class Bench:
     ] = "cpu"
     seed: Annotated[int, tyro.conf.arg(help="Seed of the transitions.")] = 0
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
+    history: Annotated[Path, tyro.conf.arg(help="Past ratios: those of this run are compared with them, and added.")] = (
+        HISTORY
+    )
+    quick: Annotated[
+        bool, tyro.conf.arg(help="Time only what takes seconds, and warn of ratios that have fallen; add nothing.")
+    ] = False
 
     def run(self, console: Console) -> None:
         """Time every pair and print the ratios."""
@@ -58,12 +67,12 @@ class Bench:
         if chosen_device(self.device) == "cuda":
             self._plans_on_gpu(console)
             return
-        pairs = list(self._comparisons())
+        pairs = list(self._quick_ones() if self.quick else self._comparisons())
+        rounds = 3 if self.quick else self.rounds
         rows = [
-            pair.time(self.rounds)
-            for pair in track(pairs, description="Timing pairs of jobs", console=console, transient=True)
+            pair.time(rounds) for pair in track(pairs, description="Timing pairs of jobs", console=console, transient=True)
         ]
-        table = Table(title=f"Speed-up over the alternative, median of {self.rounds} interleaved rounds (lowest - highest)")
+        table = Table(title=f"Speed-up over the alternative, median of {rounds} interleaved rounds (lowest - highest)")
         for column in ("job", "alternative", "speed-up", "target", "ours, per call"):
             table.add_column(column, justify="right" if column in ("speed-up", "target", "ours, per call") else "left")
         for row in rows:
@@ -72,9 +81,14 @@ class Bench:
             mark = "" if row["speed_up"] >= row["wanted"] else "  missed"
             table.add_row(row["job"], row["alternative"], ratio, f"{row['wanted']:g}{mark}", _time_text(row["seconds"]))
         console.print(table)
+        for sentence in fallen(rows, self.history):
+            console.print(f"[yellow]warning:[/] slower than before: {sentence}.", highlight=False)
+        if self.quick:
+            return
+        add(rows, self.history)
         with console.status("Timing plans, simulators and control-loop calls"):
             limits = [*plan_measures(self.seed), *peg_measures(self.seed), *shelf_measures(self.seed)]
-            limits += latency_measures(self.calls, self.seed)
+            limits += [*latency_measures(self.calls, self.seed), *start_measures()]
         console.print(_limits_table(limits))
         if self.json is not None:
             write_rows(self.json, rows + limits, self)
@@ -90,10 +104,15 @@ class Bench:
         if report["errors"]:
             raise CaptureError(f"the benchmark failed in part {', '.join(report['errors'])}; see above.")
 
-    def _comparisons(self) -> Iterator[Comparison]:
+    def _quick_ones(self) -> Iterator[Comparison]:
         yield from self._core()
-        yield from space_comparisons(self.seed)
         yield from self._marble()
+        yield from start_comparisons()
+
+    def _comparisons(self) -> Iterator[Comparison]:
+        yield from self._quick_ones()
+        yield from calibrate_comparisons()
+        yield from space_comparisons(self.seed)
         yield from plan_comparisons(self.seed)
         yield from peg_comparisons(self.seed)
         yield from shelf_comparisons(self.seed)

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.comparison import Comparison
 from benchmarks.fleet import calibrate, write_log
 from capture_cp.base.checks import whole_number
 
@@ -74,6 +76,21 @@ class BenchCalibrate:
             for name, found in times.items()
         }
         return {"log": log.suffix.lstrip("."), "rows": self.rows, "alternative": alternative, **medians}
+
+
+def calibrate_comparisons(rows: int = 1_000_000) -> Iterator[Comparison]:
+    """`capture calibrate` without a report on a log of so many rows, against reading the file alone."""
+    folder = tempfile.TemporaryDirectory()  # removed with the jobs that use it
+
+    def job(log: Path) -> Callable[[], Any]:
+        return lambda: (folder, calibrate(log, log.with_suffix(".capture")))
+
+    for log in logs(Path(folder.name), rows):
+        name, program = READERS[log.suffix]
+        yield Comparison(
+            f"calibrate on {rows:,} rows, {log.suffix[1:]}", job(log),
+            f"reading alone, {name}", partial(read_alone, log, program), 0.1, rounds=2,
+        )  # fmt: skip
 
 
 def logs(folder: Path, rows: int) -> list[Path]:

@@ -195,7 +195,7 @@ def test_normals_are_box_and_mullers_to_the_last_digits():
 
 @pytest.mark.parametrize(("first", "stride"), [(0, 1), (7, 3), (2**40, 2)])
 def test_rows_of_normals_are_those_of_the_stream(first, stride):
-    rows, key = np.empty((2, 37)), stream(5, 6)
+    rows, key = np.empty((2, 37)), np.uint64(stream(5, 6))
     normal_rows(rows[0], rows[1], key, first, stride)
     wanted = [normal_pair(key, first + stride * i) for i in range(37)]
     np.testing.assert_array_equal(rows.T, wanted)

@@ -175,7 +175,7 @@ else:
             return pipelines
 
 
-class SeparateArrays(WithoutCopies):  # type: ignore[valid-type,misc]
+class SeparateArrays(WithoutCopies):
     """A pipeline for functions whose array arguments never overlap: LLVM then vectorises loops that write to several."""
 
     def define_pipelines(self) -> Any:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import numpy as np
-from numba import carray, types
+from numba import carray
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
+
+types: Any = numba.types
 
 
 def scratch(rows, columns):
@@ -28,7 +33,7 @@ def _scratch(rows, columns):
         count = rows.literal_value * columns.literal_value
 
         def on_stack(rows, columns):
-            return carray(_reserve(count), (rows, columns))
+            return carray(_reserve(count), (rows, columns))  # type: ignore[call-arg]
 
         return on_stack
     return None
