@@ -362,9 +362,15 @@ def _near_particles(rule, length, k, cloud, limits, first, extent, columns, room
             while t < stop:
                 m, end = labels[column, cell_at(t, begin, cells)], _end_of_run(labels, column, t, stop, begin, cells)
                 if limits[m] >= 0.0:
-                    found, total = _near_run(
-                        aside, terms, particles, k, limits[m], t, end, weights, column, begin, cells, total
-                    )  # fmt: skip
+                    # a number of particles that the compiler knows: without a loop over them
+                    if particles == EIGHT:
+                        found, total = _near_run(
+                            aside, terms, EIGHT, k, limits[m], t, end, weights, column, begin, cells, total
+                        )  # fmt: skip
+                    else:
+                        found, total = _near_run(
+                            aside, terms, particles, k, limits[m], t, end, weights, column, begin, cells, total
+                        )  # fmt: skip
                     counts[m] += found  # label -1 is the last entry
                 t = end
     return total
