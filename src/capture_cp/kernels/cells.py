@@ -334,13 +334,15 @@ def _columns_of_row(cloud, k, top, centre, first, extent, columns, room):
 
 @njit(cache=True, pipeline_class=WithoutCopies)
 def _near_particles(rule, length, k, cloud, limits, first, extent, columns, room, counts):
-    last, total, top = cloud.shape[1] - 1, 0.0, largest(limits)
+    last, total, top, leader = cloud.shape[1] - 1, 0.0, largest(limits), 0
     labels, weights, present = columns.labels, columns.weights, columns.present
     origin, spacing, shape, centre = columns.origin, columns.spacing, columns.shape, room.centre
     begin, start_at, pitch, cells = first[last], origin[last], spacing[last], shape[last]
     across, before, aside, terms, particles = room.lanes[1], room.lanes[2], room.lanes[3], room.terms, room.terms.shape[2]
     beside = max(extent[last - 1], 1) if last > 0 else 1
     _place_particles(rule, length, cloud, first, extent, columns, room)
+    for m in range(present.shape[1]):
+        leader = m if limits[m] > limits[leader] else leader
     for row in range(column_count(extent) // beside):
         row_at = column_at(row * beside, first, extent, origin, spacing, shape, centre)
         begins, ends = _columns_of_row(cloud, k, top, centre, first, extent, columns, room)
@@ -349,7 +351,7 @@ def _near_particles(rule, length, k, cloud, limits, first, extent, columns, room
             if last > 0:
                 index = cell_at(b, first[last - 1], shape[last - 1])
                 column, place = row_at + index - first[last - 1], origin[last - 1] + index * spacing[last - 1]
-            widest = widest_limit(limits, present, column)
+            widest = top if present[column, leader] else widest_limit(limits, present, column)
             for l in range(0, particles, EIGHT):
                 step = minus(load(across, l), spread(place))
                 squares = plus(load(before, l), times(step, step))

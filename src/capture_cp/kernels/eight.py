@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, types
+from numba.core.cgutils import ir  # type: ignore[attr-defined]
 from numba.core.datamodel import models
-from numba.extending import intrinsic, register_model
+from numba.extending import intrinsic as typed_intrinsic
+from numba.extending import register_model
 from numba.np.arrayobj import make_array
+
+#: As mypy sees it: a compiled call passes neither the typing context nor types.
+intrinsic: Any = typed_intrinsic
 
 EIGHT = 8
 #: Labels that `alike` compares.
@@ -22,7 +25,7 @@ _NUMBERS, _FLAGS = ir.VectorType(ir.DoubleType(), EIGHT), ir.VectorType(ir.IntTy
 _INT = ir.IntType(32)
 
 
-class Vector(types.Type):  # type: ignore[name-defined, misc]
+class Vector(types.Type):
     """The type of eight numbers, or of eight truth values."""
 
     def __init__(self, name: str, kind: Any) -> None:
@@ -34,15 +37,15 @@ eight, flags = Vector("eight", _NUMBERS), Vector("flags", _FLAGS)
 
 
 @register_model(Vector)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: Vector) -> None:
         super().__init__(manager, vector, vector.kind)
 
 
-def _at(context: Any, builder: Any, array: Any, value: Any, index: Any, kind: Any) -> Any:
-    """Pointer to a vector in an array."""
-    data = make_array(array)(context, builder, value).data
-    return builder.bitcast(builder.gep(data, [index]), kind.as_pointer())
+def _at(context: Any, builder: Any, signature: Any, values: Any, kind: Any) -> Any:
+    """Pointer to a vector in an array, the first argument of an intrinsic, from an index on, the second."""
+    data = make_array(signature.args[0])(context, builder, values[0]).data
+    return builder.bitcast(builder.gep(data, [values[1]]), kind.as_pointer())
 
 
 def _repeated(builder: Any, value: Any, kind: Any) -> Any:
@@ -55,7 +58,7 @@ def load(typing, array, index):
     """The eight entries of an array of floats from an index on."""
 
     def build(context, builder, signature, values):
-        found = builder.load(_at(context, builder, signature.args[0], *values, _NUMBERS))
+        found = builder.load(_at(context, builder, signature, values, _NUMBERS))
         found.align = 8
         return found
 
@@ -67,7 +70,7 @@ def store(typing, array, index, value):
     """Write eight numbers into an array of floats from an index on."""
 
     def build(context, builder, signature, values):
-        written = builder.store(values[2], _at(context, builder, signature.args[0], *values[:2], _NUMBERS))
+        written = builder.store(values[2], _at(context, builder, signature, values, _NUMBERS))
         written.align = 8
         return context.get_dummy_value()
 
@@ -161,7 +164,7 @@ def alike(typing, labels, index, label):
 
     def build(context, builder, signature, values):
         kind = ir.VectorType(context.get_value_type(signature.args[0].dtype), SIXTEEN)
-        found = builder.load(_at(context, builder, signature.args[0], *values[:2], kind))
+        found = builder.load(_at(context, builder, signature, values, kind))
         found.align = signature.args[0].dtype.bitwidth // 8
         other = builder.icmp_signed("!=", found, _repeated(builder, values[2], kind))
         bits = builder.zext(builder.bitcast(other, ir.IntType(SIXTEEN)), _INT)
