@@ -1,4 +1,7 @@
-"""Times of the peg's parts: its geometry against a polygon library, its regions against one at a time, its plans."""
+"""Times of the peg's parts: its geometry against a polygon library, its regions against one at a time, its plans.
+
+`python -m benchmarks.peg` prints where the time of a plan goes.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.comparison import Comparison, limited
+from benchmarks.parts import print_parts
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.tasks.peg.cspace import codes_of_cells
@@ -65,10 +69,14 @@ def peg_measures(seed: int) -> list[dict[str, Any]]:
 
 def _plan_times(task: Peg, seed: int) -> Floats:
     """Milliseconds of plans from every Halton start and from poses in contact, compilation excluded."""
-    planner = peg_planner(_calibrated(task, seed), task, seed=seed)
-    poses = np.vstack([task.strata.halton_starts(30), task.strata.sample_starts(30, np.random.default_rng(seed))])
+    planner, poses = peg_planner(_calibrated(task, seed), task, seed=seed), _poses(task, seed)
     planner.plan(poses[0])
     return np.array([1e3 * _seconds(partial(planner.plan, pose)) for pose in poses])
+
+
+def _poses(task: Peg, seed: int) -> Floats:
+    """Starts of episodes, and poses in every stratum: (60, 3)."""
+    return np.vstack([task.strata.halton_starts(30), task.strata.sample_starts(30, np.random.default_rng(seed))])
 
 
 def _calibrated(task: Peg, seed: int) -> Capture:
@@ -101,3 +109,8 @@ def _seconds(job: Any) -> float:
     began = time.perf_counter()
     job()
     return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    peg = Peg()
+    print_parts(peg_planner(_calibrated(peg, 0), peg), _poses(peg, 0))

@@ -1,6 +1,7 @@
 """Time of the shelf's plan compared with the same in NumPy and in PyTorch, and the speed of its simulator.
 
-`python -m benchmarks.shelf` runs only these, after a check that all give the same costs on the same noise.
+`python -m benchmarks.shelf` runs only these, after a check that all give the same costs on the same noise, and prints where
+the time of a plan goes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numba import njit
 
 from benchmarks.comparison import Comparison, limited
 from benchmarks.numpy_shelf import numpy_clearances, numpy_jars, numpy_shelf_step, numpy_strata
+from benchmarks.parts import print_parts
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.kernels.random import normal_pair, stream
@@ -176,6 +178,8 @@ def _near_glass(task: ShelfTask, seed: int) -> Floats:
 
 
 if __name__ == "__main__":
+    shelf = ShelfTask(load_shelf("corner"))
+    print_parts(shelf.planner(_calibrated(shelf, 0), PLANNER), np.vstack([shelf.starts(10), _near_glass(shelf, 0)]))
     for pair in shelf_comparisons(0):
         print(pair.time(3))
     print(*shelf_measures(0), sep="\n")

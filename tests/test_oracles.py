@@ -285,7 +285,7 @@ def test_weights_are_summed_over_the_cells_of_a_region(gridded, k):
     limits, found = rng.choice([-1.0, 0.3, 1.5], size=3), columns(grid, labels)
     weighed = found._replace(weights=weights.reshape(found.labels.shape))
     counts, everything = np.zeros(3, dtype=np.int64), (np.zeros(grid.dims, dtype=np.int64), np.array(grid.shape))
-    room, unused = cells.room_for(3, k, grid.dims, grid.shape[-1]), (np.zeros((grid.dims,) * 2), np.zeros(grid.dims, bool))
+    room, unused = cells.room_for(3, grid.dims, grid.shape[-1]), (np.zeros((grid.dims,) * 2), np.zeros(grid.dims, bool))
     total = cells.search(*EUCLIDEAN, k, cloud, *unused, limits, *everything, weighed, room, counts)
     apart = ((grid.centre(np.arange(grid.size))[:, None] - cloud) ** 2).sum(axis=2)
     inside = (apart <= limits[labels][:, None]).sum(axis=1) >= k

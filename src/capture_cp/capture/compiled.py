@@ -139,7 +139,7 @@ class Compiled(AtOneAlpha):
             return self._threads.scratch  # type: ignore[no-any-return]
         except AttributeError:
             assert self._grid is not None
-            room = room_for(self.n_particles, self._rule[3], self.n_outputs, self._grid[0].shape[1])
+            room = room_for(self.n_particles, self.n_outputs, self._grid[0].shape[1])
             indices = np.empty(2 * self.n_outputs, dtype=np.int64)
             self._threads.scratch = *room, np.empty(len(self.names) + 1), indices
             return self._threads.scratch  # type: ignore[no-any-return]

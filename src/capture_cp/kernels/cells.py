@@ -22,6 +22,21 @@ from numba import njit, prange
 
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.distance import EUCLIDEAN, SE2, nearest_whole, squared_limit
+from capture_cp.kernels.eight import (
+    EIGHT,
+    SIXTEEN,
+    alike,
+    at_most,
+    chosen,
+    count,
+    load,
+    minus,
+    plus,
+    root,
+    spread,
+    store,
+    times,
+)
 
 PARTICLE_BOX, ELLIPSOID = 2, 3
 CIRCLE = math.pi + 1e-9  # beyond this, angles wrap around
@@ -58,9 +73,8 @@ class Room(NamedTuple):
 
     centre: Any  # (dc,)
     corners: Any  # (2, dc)
-    aside: Any  # (L,)
-    ends: Any  # (2, k)
-    terms: Any  # (2, cells of a column, L)
+    lanes: Any  # (6, P): rows of particles, P a multiple of EIGHT: on the last two axes, distances before and aside, scratch
+    terms: Any  # (2, cells of a column, P)
 
 
 # -- columns --------------------------------------------------------------------------------------------------------------
@@ -198,24 +212,6 @@ def squared_aside(cloud, l, centre):
 
 
 @njit(cache=True, inline="always")
-def _near_aside(cloud, centre, limit, aside):
-    """Write `squared_aside` of all particles to aside (L,); return how many are within a limit."""
-    near = 0
-    if cloud.shape[1] == 3:
-        # the same sum, written out: without the loop over axes the compiler vectorises the loop over particles
-        x, y = centre[0], centre[1]
-        for l in range(cloud.shape[0]):
-            dx, dy = cloud[l, 0] - x, cloud[l, 1] - y
-            aside[l] = dx * dx + dy * dy
-    else:
-        for l in range(cloud.shape[0]):
-            aside[l] = squared_aside(cloud, l, centre)
-    for l in range(cloud.shape[0]):
-        near += aside[l] <= limit
-    return near
-
-
-@njit(cache=True, inline="always")
 def along_term(rule, length, particle, value):
     """Contribution of the last axis: the factor on the other axes' part, and the additive term. See `squared_distance`."""
     if rule == EUCLIDEAN:
@@ -228,77 +224,157 @@ def along_term(rule, length, particle, value):
 
 
 @njit(cache=True, inline="always")
-def squared_apart(aside, stretch, along):
-    """Squared distance between a particle and a cell, from the column's part and the cell's."""
-    return aside * stretch * stretch + along
-
-
-@njit(cache=True, inline="always")
 def reach_along(particle, aside, widest, length):
     """Interval on the last axis in which a cell can be within squared distance `widest` (>= `aside`) of a particle."""
     reach = math.sqrt(widest - aside) / length * (1.0 + _HAIR)
     return particle - reach, particle + reach
 
 
-@njit(cache=True)
-def _kth_ends(cloud, aside, widest, k, length, ends):
-    """Interval on the last axis in which a cell can be within squared distance `widest` of k particles.
+@njit(cache=True, inline="always")
+def _kth_smallest(values, k):
+    """The k-th smallest entry of an array whose length is a multiple of EIGHT; NaN counts for nothing."""
+    smallest = math.inf
+    for j in range(values.shape[0]):
+        value, upto = values[j], 0
+        for l in range(0, values.shape[0], EIGHT):
+            upto += count(at_most(load(values, l), spread(value)))
+        smallest = value if upto >= k and value < smallest else smallest
+    return smallest
 
-    A cell within reach of k particles is above the k-th lowest start of their intervals and below the k-th highest end.
+
+@njit(cache=True, inline="always")
+def _kth_ends(places, aside, widest, k, length, starts, ends):
+    """Interval on an axis in which a cell can be within squared distance `widest` of k particles.
+
+    `places` (P,) are the particles' positions on the axis, `aside` (P,) the contribution of the axes before it. A cell
+    within reach of k particles is above the k-th lowest start of their intervals and below the k-th highest end. The last
+    two arguments are scratch.
     """
-    last = cloud.shape[1] - 1
-    for j in range(k):
-        ends[0, j], ends[1, j] = math.inf, math.inf
+    never, longer = spread(math.inf), spread((1.0 + _HAIR) / length)
+    for l in range(0, places.shape[0], EIGHT):
+        other, place = load(aside, l), load(places, l)
+        near, reach = at_most(other, spread(widest)), times(root(minus(spread(widest), other)), longer)
+        store(starts, l, chosen(near, minus(place, reach), never))
+        store(ends, l, chosen(near, minus(spread(0.0), plus(place, reach)), never))
+    return _kth_smallest(starts, k), -_kth_smallest(ends, k)
+
+
+@njit(cache=True, inline="always")
+def _end_of_run(labels, column, t, stop, begin, cells):
+    """One past the last cell of a column, from its t-th cell up to `stop`, that has the label of the t-th."""
+    cell = cell_at(t, begin, cells)
+    label, index, stop, end, same = labels[column, cell], column * cells + cell, min(stop, t + cells - cell), t, SIXTEEN
+    while same == SIXTEEN and end < stop and index + SIXTEEN <= labels.size:
+        same = alike(labels, index, label)
+        end, index = end + same, index + SIXTEEN
+    while same == SIXTEEN and end < stop and labels[column, cell + end - t] == label:
+        end += 1
+    return min(end, stop)
+
+
+@njit(cache=True, inline="always")
+def _near_at(aside, terms, particles, t, l, limit):
+    """How many of eight particles, from l on, are within a squared distance of the t-th cell of a column."""
+    stretch, row = load(terms, t * particles + l), terms.shape[1] + t
+    apart = plus(times(times(load(aside, l), stretch), stretch), load(terms, row * particles + l))
+    return count(at_most(apart, spread(limit)))
+
+
+@njit(cache=True, inline="always")
+def _near_run(aside, terms, particles, k, limit, first, stop, weights, column, begin, cells, total):
+    """Cells of a column, from `first` to `stop`, near k particles: their number, and `total` plus their weights."""
+    found = 0
+    for t in range(first, stop):
+        near = _near_at(aside, terms, particles, t, 0, limit)
+        for l in range(EIGHT, particles, EIGHT):
+            near += _near_at(aside, terms, particles, t, l, limit)
+        found += near >= k
+        if weights.shape[0] > 0:
+            total += weights[column, cell_at(t, begin, cells)] if near >= k else 0.0
+    return found, total
+
+
+@njit(cache=True, inline="always")
+def _place_particles(rule, length, cloud, first, extent, columns, room):
+    """Write the parts of distances that are the same for all columns into `room`; NaN for no particle."""
+    last, at, across, before = cloud.shape[1] - 1, room.lanes[0], room.lanes[1], room.lanes[2]
+    begin, origin, pitch, cells = first[last], columns.origin[last], columns.spacing[last], columns.shape[last]
+    for l in range(cloud.shape[0], at.shape[0]):
+        at[l], across[l], before[l] = math.nan, math.nan, math.nan
     for l in range(cloud.shape[0]):
-        if aside[l] <= widest:
-            begin, end = reach_along(cloud[l, last], aside[l], widest, length)
-            for side in range(2):
-                value = begin if side == 0 else -end
-                j = k - 1
-                if value < ends[side, j]:
-                    while j > 0 and ends[side, j - 1] > value:
-                        ends[side, j] = ends[side, j - 1]
-                        j -= 1
-                    ends[side, j] = value
-    return ends[0, k - 1], -ends[1, k - 1]
+        at[l], across[l] = cloud[l, last], cloud[l, last - 1] if last > 0 else 0.0
+    for t in range(extent[last]):
+        value = origin + cell_at(t, begin, cells) * pitch
+        for l in range(cloud.shape[0]):
+            room.terms[0, t, l], room.terms[1, t, l] = along_term(rule, length, cloud[l, last], value)
+
+
+@njit(cache=True, inline="always")
+def _columns_of_row(cloud, k, top, centre, first, extent, columns, room):
+    """Columns of a row, which differ on the second-to-last axis, that can be near k particles: first, one past the last.
+
+    The squared distances on the axes before it are written to `room`.
+    """
+    last, across, before, near = cloud.shape[1] - 1, room.lanes[1], room.lanes[2], 0
+    for l in range(cloud.shape[0]):
+        before[l] = 0.0
+        for axis in range(last - 1):
+            step = cloud[l, axis] - centre[axis]
+            before[l] += step * step
+        near += before[l] <= top
+    start, stop = 0, 1 if near >= k else 0
+    if last > 0 and near >= k:
+        low, high = _kth_ends(across, before, top, k, 1.0, room.lanes[4], room.lanes[5])
+        beside, origin, spacing = last - 1, columns.origin[last - 1], columns.spacing[last - 1]
+        start, stop = cells_between(
+            low, high, False, first[beside], extent[beside], origin, spacing, columns.shape[beside]
+        )  # fmt: skip
+    return start, stop
 
 
 @njit(cache=True, pipeline_class=WithoutCopies)
 def _near_particles(rule, length, k, cloud, limits, first, extent, columns, room, counts):
-    last, particles, total = cloud.shape[1] - 1, cloud.shape[0], 0.0
-    held, run, limit = -1, 0, limits[-1]  # label -1 is the last entry of limits and counts
+    last, total, top, leader = cloud.shape[1] - 1, 0.0, largest(limits), 0
     labels, weights, present = columns.labels, columns.weights, columns.present
-    origin, spacing, shape, weighs = columns.origin, columns.spacing, columns.shape, columns.weights.shape[0] > 0
+    origin, spacing, shape, centre = columns.origin, columns.spacing, columns.shape, room.centre
     begin, start_at, pitch, cells = first[last], origin[last], spacing[last], shape[last]
-    centre, aside, ends, stretch, along = room.centre, room.aside, room.ends, room.terms[0], room.terms[1]
-    for t in range(extent[last]):
-        value = start_at + cell_at(t, begin, cells) * pitch
-        for l in range(particles):
-            stretch[t, l], along[t, l] = along_term(rule, length, cloud[l, last], value)
-    column, b, beside = 0, 0, extent[last - 1] if last > 0 else 1
-    for number in range(column_count(extent)):
-        if b == 0:
-            column = column_at(number, first, extent, origin, spacing, shape, centre)
-        else:
-            column = column_beside(column, b, first, origin, spacing, shape, centre)
-        b = b + 1 if b + 1 < beside else 0
-        widest = widest_limit(limits, present, column)
-        if _near_aside(cloud, centre, widest, aside) >= k:
-            low, high = _kth_ends(cloud, aside, widest, k, length, ends)
-            start, stop = cells_between(low, high, rule == SE2, begin, extent[last], start_at, pitch, cells)
-            for t in range(start, stop):
-                cell = cell_at(t, begin, cells)
-                m, inside = labels[column, cell], 0
-                if m != held:  # neighbours mostly share a stratum: its limit and count stay in registers
-                    counts[held] += run
-                    held, run, limit = m, 0, limits[m]
-                for l in range(particles):
-                    inside += squared_apart(aside[l], stretch[t, l], along[t, l]) <= limit
-                if inside >= k:
-                    run += 1
-                    if weighs:
-                        total += weights[column, cell]
-    counts[held] += run
+    across, before, aside, terms, particles = room.lanes[1], room.lanes[2], room.lanes[3], room.terms, room.terms.shape[2]
+    beside = max(extent[last - 1], 1) if last > 0 else 1
+    _place_particles(rule, length, cloud, first, extent, columns, room)
+    for m in range(present.shape[1]):
+        leader = m if limits[m] > limits[leader] else leader
+    for row in range(column_count(extent) // beside):
+        row_at = column_at(row * beside, first, extent, origin, spacing, shape, centre)
+        begins, ends = _columns_of_row(cloud, k, top, centre, first, extent, columns, room)
+        for b in range(begins, ends):
+            column, place, near = row_at, 0.0, 0
+            if last > 0:
+                index = cell_at(b, first[last - 1], shape[last - 1])
+                column, place = row_at + index - first[last - 1], origin[last - 1] + index * spacing[last - 1]
+            widest = top if present[column, leader] else widest_limit(limits, present, column)
+            for l in range(0, particles, EIGHT):
+                step = minus(load(across, l), spread(place))
+                squares = plus(load(before, l), times(step, step))
+                store(aside, l, squares)
+                near += count(at_most(squares, spread(widest)))
+            if near < k:
+                continue
+            low, high = _kth_ends(room.lanes[0], aside, widest, k, length, room.lanes[4], room.lanes[5])
+            t, stop = cells_between(low, high, rule == SE2, begin, extent[last], start_at, pitch, cells)
+            while t < stop:
+                m, end = labels[column, cell_at(t, begin, cells)], _end_of_run(labels, column, t, stop, begin, cells)
+                if limits[m] >= 0.0:
+                    # a number of particles that the compiler knows: without a loop over them
+                    if particles == EIGHT:
+                        found, total = _near_run(
+                            aside, terms, EIGHT, k, limits[m], t, end, weights, column, begin, cells, total
+                        )  # fmt: skip
+                    else:
+                        found, total = _near_run(
+                            aside, terms, particles, k, limits[m], t, end, weights, column, begin, cells, total
+                        )  # fmt: skip
+                    counts[m] += found  # label -1 is the last entry
+                t = end
     return total
 
 
@@ -460,10 +536,10 @@ def search(rule, length, k, cloud, whiten, is_angle, limits, first, extent, colu
 
 
 @njit(cache=True)
-def room_for(particles, k, dims, cells):
+def room_for(particles, dims, cells):
     """Work arrays for a search of columns with this many cells."""
-    aside, ends, terms = np.empty(particles), np.empty((2, k)), np.empty((2, cells, particles))
-    return Room(np.empty(dims), np.empty((2, dims)), aside, ends, terms)
+    padded = (particles + EIGHT - 1) // EIGHT * EIGHT
+    return Room(np.empty(dims), np.empty((2, dims)), np.empty((6, padded)), np.empty((2, cells, padded)))
 
 
 @parallel_kernel(cache=True)
@@ -480,7 +556,7 @@ def count_cells(regions, q, first, extent, columns):
         limits = np.empty(q.shape[1])
         for m in range(q.shape[1]):
             limits[m] = q[i, m] if regions.rule == PARTICLE_BOX else squared_limit(q[i, m])
-        room = room_for(particles, k, dims, along)
+        room = room_for(particles, dims, along)
         whiten = regions.whiten[min(np.int64(i), regions.whiten.shape[0] - 1)]
         search(
             regions.rule, regions.length, k, regions.clouds[i], whiten, regions.is_angle, limits, first[i], extent[i],

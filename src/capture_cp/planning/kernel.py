@@ -89,7 +89,7 @@ def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, 
     limits, near, far = np.empty(n_strata + 1), np.empty(n_strata + 1), np.empty(n_strata + 1)
     centre, middle = np.empty(dc), np.empty(dc)
     limits[n_strata] = -1.0
-    room = room_for(n_particles, cal.k, dc, 0 if cal.rule == EUCLIDEAN else columns.shape[dc - 1])
+    room = room_for(n_particles, dc, 0 if cal.rule == EUCLIDEAN else columns.shape[dc - 1])
     indices, counts = np.empty((2, dc), dtype=np.int64), np.empty(n_strata + 1, dtype=np.int64)
     for i in range(first, stop):
         key = stream(seed, i)
@@ -189,7 +189,7 @@ def _weigh_one(start, sequence, n_particles, noise_dims, key, cal, axes, summed,
     means, x, in_region = np.empty((horizon + 1, ds)), np.empty(ds + da), 1 if cal.rule == ELLIPSOID else n_particles
     cloud, alone, no_noise = np.empty((in_region, dc)), np.empty((ds, 1)), np.zeros((2 * pairs + 2, 1))
     seen = Seen(np.zeros(horizon), np.zeros((kept, cal.roots.shape[1] + 1), dtype=np.int64), np.empty(kept))
-    room = room_for(in_region, cal.k, dc, columns.shape[dc - 1])
+    room = room_for(in_region, dc, columns.shape[dc - 1])
     for s in range(ds):
         states[s, :], means[0, s] = start[s], start[s]
     for h in range(horizon):

@@ -37,8 +37,8 @@ class RegionSums(NamedTuple):
     covariance: Any = None
 
 
-#: Cell costs and their sums over each stratum: studies make hundreds of planners from the same few.
-_TOTALS: WeakKeyDictionary[GriddedStrata, tuple[Any, Floats]] = WeakKeyDictionary()
+#: Cell costs, their sums over each stratum, and labels: studies make hundreds of planners from the same few.
+_TOTALS: WeakKeyDictionary[GriddedStrata, tuple[Any, Floats, Any]] = WeakKeyDictionary()
 
 
 def summed_regions(cap: Fitted, sums: RegionSums) -> tuple[Summed, Columns]:
@@ -52,13 +52,15 @@ def summed_regions(cap: Fitted, sums: RegionSums) -> tuple[Summed, Columns]:
             f"{grid.size}."
         )
     if _TOTALS.get(strata, (None,))[0] is not sums.cell_costs:
-        totals = [weights[strata.labels == m].sum(dtype=np.float64) for m in range(len(strata.names))]
-        _TOTALS[strata] = sums.cell_costs, np.array(totals)
+        each = [weights[strata.labels == m].sum(dtype=np.float64) for m in range(len(strata.names))]
+        narrow = np.int8 if len(strata.names) <= 128 else np.int32  # most of a search waits for memory
+        _TOTALS[strata] = sums.cell_costs, np.array(each), columns.labels.astype(narrow)
+    _, totals, labels = _TOTALS[strata]
     steps = len(cap.steps_)
     infeasible = sums.infeasible and cap.ambient_
     gaussian = _gaussian(cap.score_, sums.covariance, grid.dims)
-    weighed = columns._replace(weights=weights.reshape(columns.labels.shape))
-    return Summed(steps, infeasible, strata.sizes, _TOTALS[strata][1], *gaussian), weighed
+    weighed = columns._replace(labels=labels, weights=weights.reshape(labels.shape))
+    return Summed(steps, infeasible, strata.sizes, totals, *gaussian), weighed
 
 
 def _gaussian(score: Any, covariance: Any, dims: int) -> tuple[Floats, Any, Floats]:

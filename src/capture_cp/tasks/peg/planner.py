@@ -273,7 +273,7 @@ def _check_state(task: Peg, state: Floats) -> None:
             f"the state {pose.tolist()} is out of reach; expected x, z, theta (m, m, rad) between {REACH[0].tolist()} "
             f"and {REACH[1].tolist()}."
         )
-    if task.strata.index(pose[None])[0] == INFEASIBLE:
+    if code_at(pose[0], pose[1], pose[2], task.strata.trim, task.strata.shape) == INFEASIBLE:  # without waking threads
         raise CaptureError(
             f"the state {pose.tolist()} lies in the receptacle or the table; settle measured poses before planning."
         )
