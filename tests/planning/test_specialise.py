@@ -17,6 +17,7 @@ from capture_cp.planning import plugin
 from capture_cp.planning import specialise as module
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.specialise import Functions, specialise
+from planning import tiny_kernel
 from planning.plugins import push
 
 TESTS = Path(__file__).parent.parent
@@ -118,7 +119,10 @@ def test_second_process_loads_the_kernel_from_disk(tmp_path, code):
     assert first[2] == second[2]
 
 
-def test_functions_without_a_module_to_import_from_work_too(cap, cache):
+@pytest.fixture
+def of_a_notebook():
+    """A step and its cost that cannot be imported from anywhere."""
+
     @njit
     def step(states, action, noise, params):
         states += 1.0
@@ -127,8 +131,19 @@ def test_functions_without_a_module_to_import_from_work_too(cap, cache):
     def stage_cost(mean, action, hazard, h, horizon, params):
         return mean[0] + 10.0 * h + 100.0 * horizon
 
+    return step, stage_cost
+
+
+def test_functions_without_a_module_to_import_from_work_too(cache, of_a_notebook):
+    tiny = specialise(Functions(*of_a_notebook), type(push()), tiny_kernel)
+    assert tiny.roll_out(np.zeros(2), push()) == 111.0
+    assert kernels(cache) == set()
+
+
+@pytest.mark.long
+def test_a_rollout_takes_functions_without_a_module_to_import_from(cap, cache, of_a_notebook):
     hazard = np.zeros(cap.strata.grid.size, dtype=bool)
-    rollout = FusedRollout(cap, step, stage_cost, push(), hazard, (0, 1), 0, compare_step=False)
+    rollout = FusedRollout(cap, *of_a_notebook, push(), hazard, (0, 1), 0, compare_step=False)
     costs = rollout(np.zeros(2), np.zeros((2, 3, 2)), 0)
     np.testing.assert_allclose(costs, [[311.0, 322.0, 333.0]] * 2)
     assert kernels(cache) == set()
