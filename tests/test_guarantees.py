@@ -5,9 +5,9 @@ independent, so the test rows of one split are averaged first and the averages a
 test row whose group has n calibration scores is covered with probability rank/(n + 1) exactly, which makes the sharpest
 test of all: the mean of (covered - rank/(n + 1)) is zero, in every leaf and every stratum.
 
-Power, with a quarter of the splits (with all of them): found with probability 0.99 is a coverage that is off by about 6.5 (3.3)
-points with one calibration row, 3.5 (1.7) with 9, 1.3 (0.7) with 300; in leaves of 20 rows by 1.6 (0.8) points, of 5 rows by
-3.2 (1.6); in the rarest stratum of 200 rows by 5.6 (2.8).
+Power: a quarter of the splits (all of them) finds, with probability 0.99, a coverage that is off by about 6.5 (3.3) points
+with one calibration row, 3.5 (1.7) with 9, 1.3 (0.7) with 300; in leaves of 20 rows by 1.6 (0.8) points, of 5 rows by 3.2
+(1.6); in the rarest stratum of 200 rows by 5.6 (2.8).
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def claims(covered, strata, by_stratum=True):
 @pytest.mark.parametrize("groups", [OneGroup(), PerStratum(), TREE], ids=["one group", "per stratum", "tree"])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_weighted_thresholds_cover_new_actions(groups, design, repeated):
-    """Power: coverage that lacks 4 points is found with probability 0.99 by a quarter of the calibrations, 2 points by all."""
+    """Power: a quarter of the calibrations (all) finds, with probability 0.99, coverage that lacks 4 (2) points."""
     distribution, largest = DESIGNS[design]
     covered, strata = new_rows_covered(groups, distribution, Shift(uniform, of(distribution), largest), repeated(800))
     # one group promises nothing by stratum
@@ -153,7 +153,7 @@ def true_coverage(distribution, n, repetitions, alpha, largest, bound):
 @pytest.mark.parametrize(("n", "alpha"), [(30, 0.3), (100, 0.1), (400, 0.05)])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_mean_coverage_is_at_least_promised_and_not_much_more(design, n, alpha, repeated):
-    """Power, with a quarter of the draws (with all): 5 (2.5) points are found with probability 0.99 at n = 30, 1 (0.5) at 400."""
+    """Power: a quarter of the draws (all) finds, with probability 0.99, 5 (2.5) points at n = 30, 0.5 (0.3) at n = 400."""
     distribution, largest = DESIGNS[design]
     found = true_coverage(distribution, n, repeated(1500), alpha, largest, largest)
     # what the bound and the rank add is at most two rows of the largest weight in a total of about n
