@@ -2,8 +2,8 @@
 
 Numba's own starts a thread of Python for each thread of the block, and asks all of them, without rest, whether they wait at
 a barrier: most of the time goes into asking. Here one thread of the block runs up to its next barrier or its end, and then
-the next one does. Their order is shuffled at every barrier, so that a kernel which lacks one does not always find what it reads
-already written. A thread of Python is needed only for one that waits.
+the next one does. Their order is shuffled at every barrier, so that a kernel which lacks one does not always find what it
+reads already written. A thread of Python is needed only for one that waits.
 """
 
 from __future__ import annotations
