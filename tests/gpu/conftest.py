@@ -65,9 +65,13 @@ if SIMULATED:
     FakeCUDAModule.syncwarp = FakeCUDAModule.syncthreads
 
     def _shared_array(self: Any, shape: Any, dtype: Any) -> Any:
-        # as numba's own, by the line that asks, but without the whole stack
+        # as numba's own, by the line that asks, but without the whole stack; what nobody has written is no number
         asking = sys._getframe(1)
-        return self._allocations.setdefault((asking.f_code, asking.f_lineno), np.empty(shape, dtype))
+        key = asking.f_code, asking.f_lineno
+        if key not in self._allocations:
+            unwritten = np.nan if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).max
+            self._allocations[key] = np.full(shape, unwritten, dtype)
+        return self._allocations[key]
 
     FakeCUDAShared.array = _shared_array
 
