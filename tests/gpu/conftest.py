@@ -1,4 +1,4 @@
-"""Tests of the GPU's kernels: on a GPU with `make gpu`, and in `make test` on numba's simulator, a thread of Python a lane.
+"""Tests of the GPU's kernels: on a GPU with `make gpu`, and in `make test` on numba's simulator.
 
 The simulator hands kernels arrays of its own, which compiled functions do not take, and knows no barrier of a warp. Here it
 hands them NumPy's, so that the shared functions run compiled, and every barrier is that of the block. Its threads take
@@ -77,7 +77,7 @@ if SIMULATED:
 
     take_turns()
 
-    # a thread of the simulator is a thread of Python, and all barriers are a block's: small warps will do
+    # a thread that waits is a thread of Python, and all barriers are a block's: small warps will do
     from capture_cp.planning.cuda import layout as cuda_layout
 
     cuda_layout.WARP = cuda_layout.THREADS = cuda_layout.COMBINING = 8
