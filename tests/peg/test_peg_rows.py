@@ -25,6 +25,7 @@ from capture_cp.tasks.peg.rows import OURS, ROWS
 from capture_cp.tasks.peg.task import Peg
 from capture_cp.tasks.rows import FittedRow
 from peg.calibrated import PARTICLES, TASK, calibrated, place
+from reproduce.small import shorten_practice
 
 SEED = 5
 OWN_ROWS = [name for name in ROWS if name not in METHODS]
@@ -118,8 +119,7 @@ def test_rows_of_our_own_run_in_the_study(monkeypatch, tmp_path):
     pytest.importorskip("mujoco")
     monkeypatch.setattr("capture_cp.tasks.peg.data.cache_folder", lambda: tmp_path)  # compiled kernels stay where they are
     monkeypatch.setattr(Peg, "max_steps", 2)
-    for name in OWN_ROWS:
-        monkeypatch.setitem(ROWS, name, replace(ROWS[name], practice=min(ROWS[name].practice, 12)))
+    shorten_practice(monkeypatch, ROWS)
     monkeypatch.setattr(peg_task, "TRAINING", 200)
     study = PlanningStudy.of(PegOptions(), methods=tuple(OWN_ROWS), episodes=1, samples=8, horizon=2, calibration=300)
     text = io.StringIO()
