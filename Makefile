@@ -3,14 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test browser gpu peers lint docs bench fuzz attack wheel clean
+.PHONY: demo test test-long test-full browser gpu peers lint docs bench fuzz attack wheel clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.view  ## calibrate the six methods on the built-in example
 	$(BIN)/capture demo
 
-test: $(VENV)/.dev  ## every test, and every code block of the README and the docs
+test: $(VENV)/.dev  ## the tests, and every code block of the README and the docs
 	$(BIN)/pytest -n auto --dist worksteal
+
+test-long: $(VENV)/.dev  ## the guarantees again, at length
+	$(BIN)/pytest -n auto --dist worksteal -m long tests
+
+test-full: test test-long  ## both
 
 browser: $(VENV)/.browser  ## the live page, driven in Debian's Chromium, which root also installs
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq && apt-get install -y -qq chromium; }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numba
 import pytest
 from hypothesis import HealthCheck, settings
 
+import compiled_once  # noqa: F401  what it changes in numba is wanted
 import worlds
 from capture_cp import METHODS, Capture
 from capture_cp.tasks.box import Box
@@ -23,6 +26,12 @@ settings.load_profile("capture")
 
 # The arrays here are small and the test workers already share the cores: waking threads would cost more than the work.
 numba.set_num_threads(1)
+
+
+@pytest.fixture(params=[4, pytest.param(1, marks=pytest.mark.long)], ids=["short", "long"])
+def repeated(request) -> Callable[[int], int]:
+    """How often a statistical test draws: a quarter of what it asks for, and in `make test-long` all of it."""
+    return lambda full: full // request.param
 
 
 @pytest.fixture(scope="session")

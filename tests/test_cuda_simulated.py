@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+FILES = sorted((HERE / "gpu").glob("test_*.py"))
+PARTS = 4  # few, as each imports everything anew and fits its own calibrations; some, for workers to share
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in (HERE / "gpu").glob("test_*.py")))
-def test_kernels_in_the_simulator(file):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_kernels_in_the_simulator(part):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "cuda"]
     settings = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
-    done = subprocess.run([*command, HERE / "gpu" / file], env=settings, capture_output=True, text=True, cwd=HERE.parent)
+    done = subprocess.run([*command, *FILES[part::PARTS]], env=settings, capture_output=True, text=True, cwd=HERE.parent)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout

@@ -4,6 +4,10 @@ A pool of transitions is split at random into calibration and test rows, again a
 independent, so the test rows of one split are averaged first and the averages are tested. With scores that never tie, a
 test row whose group has n calibration scores is covered with probability rank/(n + 1) exactly, which makes the sharpest
 test of all: the mean of (covered - rank/(n + 1)) is zero, in every leaf and every stratum.
+
+Power: a quarter of the splits (all of them) finds, with probability 0.99, a coverage that is off by about 6.5 (3.3) points
+with one calibration row, 3.5 (1.7) with 9, 1.3 (0.7) with 300; in leaves of 20 rows by 1.6 (0.8) points, of 5 rows by 3.2
+(1.6); in the rarest stratum of 200 rows by 5.6 (2.8).
 """
 
 from __future__ import annotations
@@ -198,9 +202,9 @@ def test_a_broken_quantile_is_caught(broken):
 
 
 @pytest.mark.parametrize(("n", "splits"), [(1, 3000), (2, 3000), (9, 3000), (30, 2000), (300, 1500)])
-def test_coverage_is_marginally_between_its_bounds(pool, distinct, n, splits):
+def test_coverage_is_marginally_between_its_bounds(pool, distinct, n, splits, repeated):
     p = {}
-    for alpha, outcome in outcomes(pool, distinct, OneGroup(), n, splits).items():
+    for alpha, outcome in outcomes(pool, distinct, OneGroup(), n, repeated(splits)).items():
         p |= outcome.claims("everything", alpha)
     assert rejected(p) == []
 
@@ -215,9 +219,9 @@ def test_coverage_is_marginally_between_its_bounds(pool, distinct, n, splits):
     ],
     ids=["tree a stratum", "scalar label", "blind", "depth 2"],
 )
-def test_coverage_is_right_in_the_leaves(pool, distinct, groups):
+def test_coverage_is_right_in_the_leaves(pool, distinct, groups, repeated):
     p = {}
-    for alpha, outcome in outcomes(pool, distinct, groups, 300, 1500).items():
+    for alpha, outcome in outcomes(pool, distinct, groups, 300, repeated(1500)).items():
         p |= outcome.claims("everything", alpha) | outcome.by_leaf(alpha)
     assert rejected(p) == []
 
@@ -235,20 +239,20 @@ def test_coverage_is_right_in_the_leaves_of_a_pruned_tree(pool, distinct):
     [(PerStratum(), 8), (PerStratum(), 200), (Tree(min_leaf=20), 300), (Tree(min_leaf=5, partition_share=0.3), 60)],
     ids=["per stratum, 8 rows", "per stratum", "tree a stratum", "tree a stratum, 60 rows"],
 )
-def test_coverage_is_right_in_every_stratum(pool, distinct, groups, n):
+def test_coverage_is_right_in_every_stratum(pool, distinct, groups, n, repeated):
     p = {}
-    for alpha, outcome in outcomes(pool, distinct, groups, n, 1500).items():
+    for alpha, outcome in outcomes(pool, distinct, groups, n, repeated(1500)).items():
         p |= outcome.by_stratum(alpha)
     assert rejected(p) == []
 
 
 @pytest.mark.parametrize("groups", [PerStratum(), Tree(min_leaf=20)], ids=["per stratum", "tree a stratum"])
-def test_coverage_is_at_least_one_minus_alpha_in_every_stratum_with_ties(pool, groups):
+def test_coverage_is_at_least_one_minus_alpha_in_every_stratum_with_ties(pool, groups, repeated):
     """The particles as they are: in contact, many scores are exactly zero."""
     scores = NearestParticles(4).score(pool.particles, pool.Y)
     assert (scores == 0).sum() > 20
     p = {}
-    for alpha, outcome in outcomes(pool, pool.particles, groups, 300, 800).items():
+    for alpha, outcome in outcomes(pool, pool.particles, groups, 300, repeated(800)).items():
         p |= outcome.by_stratum(alpha, sharp=False)
     assert rejected(p) == []
 

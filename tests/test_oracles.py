@@ -8,7 +8,7 @@ import warnings
 import numba
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeRegressor
 
@@ -92,6 +92,7 @@ def test_kth_nearest_equals_sorting_every_distance(cloud):
     )
 
 
+@settings(max_examples=20)  # SciPy's logarithm of a matrix is slow
 @given(clouds(dims=st.just(3)), st.floats(0.05, 5))
 def test_kth_nearest_in_se2_equals_sorting_logarithms(cloud, length):
     Y, particles, k = cloud

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numba
 import pytest
@@ -25,6 +26,7 @@ def stopped(arguments, said, folder, after=0.0, **environment):
         run = subprocess.Popen(
             [sys.executable, "-m", "capture_cp.cli", *arguments],
             stdout=out, stderr=err, cwd=folder, start_new_session=True, env=os.environ | environment,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # ignored by what a shell runs with &
         )  # fmt: skip
         try:
             began = time.monotonic()

@@ -66,10 +66,13 @@ def still_particles(X, n_particles, rng):
 
 
 def test_groups_are_reported_as_they_are_promised():
-    """A group without the strata that no calibration point reached is at 82%; what is promised is the whole leaf."""
+    """A group without the strata that no calibration point reached is at 82%; what is promised is the whole leaf.
+
+    Power: coverage of 86% is found with probability 0.99.
+    """
     rng, covered, whole = np.random.default_rng(7), [], Tree(per_stratum=False, max_leaves=1, partition_share=0.5)
     cap = Capture(still_particles, strata(151), FirstOnly(1), whole, n_particles=1, deterministic_model=True)
-    for seed in range(200):
+    for seed in range(60):
         cap.set_params(seed=seed).fit(np.zeros((120, 1)), one_bad_among_many(rng, 120))
         rows = cap.coverage(np.zeros((200, 1)), one_bad_among_many(rng, 200), volumes=False).groups
         covered.append(max(rows, key=lambda row: row.n).coverage)

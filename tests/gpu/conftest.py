@@ -1,13 +1,13 @@
-"""Tests of the GPU's kernels: on a GPU with `make gpu`, and in `make test` on numba's simulator, a thread of Python a lane.
+"""Tests of the GPU's kernels: on a GPU with `make gpu`, and in `make test` on numba's simulator.
 
 The simulator hands kernels arrays of its own, which compiled functions do not take, and knows no barrier of a warp. Here it
-hands them NumPy's, so that the shared functions run compiled, and every barrier is that of the block.
+hands them NumPy's, so that the shared functions run compiled, and every barrier is that of the block. Its threads take
+turns, see `gpu.lanes`.
 """
 
 from __future__ import annotations
 
 import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,8 @@ if SIMULATED:
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
     from numba.cuda.simulator.kernelapi import FakeCUDAModule, FakeCUDAShared
 
+    from gpu.lanes import take_turns
+
     def _plain(argument: Any) -> Any:
         if isinstance(argument, FakeCUDAArray):
             return argument._ary
@@ -63,18 +65,19 @@ if SIMULATED:
     FakeCUDAModule.syncwarp = FakeCUDAModule.syncthreads
 
     def _shared_array(self: Any, shape: Any, dtype: Any) -> Any:
-        # as numba's own, by the line that asks, but with a lock: two threads at once would get an array each
+        # as numba's own, by the line that asks, but without the whole stack; what nobody has written is no number
         asking = sys._getframe(1)
-        with _one_at_a_time:
-            return self._allocations.setdefault((asking.f_code, asking.f_lineno), np.empty(shape, dtype))
+        key = asking.f_code, asking.f_lineno
+        if key not in self._allocations:
+            unwritten = np.nan if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).max
+            self._allocations[key] = np.full(shape, unwritten, dtype)
+        return self._allocations[key]
 
-    _one_at_a_time = threading.Lock()
     FakeCUDAShared.array = _shared_array
 
-    # the thread that watches over the others never rests: let it be interrupted soon
-    sys.setswitchinterval(1e-5)
+    take_turns()
 
-    # a thread of the simulator is a thread of Python, and all barriers are a block's: small warps will do
+    # a thread that waits is a thread of Python, and all barriers are a block's: small warps will do
     from capture_cp.planning.cuda import layout as cuda_layout
 
     cuda_layout.WARP = cuda_layout.THREADS = cuda_layout.COMBINING = 8

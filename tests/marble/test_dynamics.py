@@ -53,7 +53,7 @@ def reference(state, push, gain, substeps):
 
 def step(task, state, action=(0.0, 0.0), noise=(0.0, 0.0), gain=TRUE_GAIN):
     """One control step of states (n, 6), with the same or with different actions and noise."""
-    both = (np.ascontiguousarray(np.broadcast_to(part, (len(state), 2))) for part in (action, noise))
+    both = (np.array(np.broadcast_to(part, (len(state), 2))) for part in (action, noise))
     return task.step(state, *both, gain)
 
 

@@ -25,6 +25,7 @@ from capture_cp.tasks.peg.rows import OURS, ROWS
 from capture_cp.tasks.peg.task import Peg
 from capture_cp.tasks.rows import FittedRow
 from peg.calibrated import PARTICLES, TASK, calibrated, place
+from reproduce.small import shorten_practice
 
 SEED = 5
 OWN_ROWS = [name for name in ROWS if name not in METHODS]
@@ -116,8 +117,9 @@ def test_online_adaptation_widens_regions_after_misses(monkeypatch):
 @pytest.mark.filterwarnings("ignore:too few calibration points")
 def test_rows_of_our_own_run_in_the_study(monkeypatch, tmp_path):
     pytest.importorskip("mujoco")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("capture_cp.tasks.peg.data.cache_folder", lambda: tmp_path)  # compiled kernels stay where they are
     monkeypatch.setattr(Peg, "max_steps", 2)
+    shorten_practice(monkeypatch, ROWS)
     monkeypatch.setattr(peg_task, "TRAINING", 200)
     study = PlanningStudy.of(PegOptions(), methods=tuple(OWN_ROWS), episodes=1, samples=8, horizon=2, calibration=300)
     text = io.StringIO()

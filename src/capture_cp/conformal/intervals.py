@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import scipy
 
 from capture_cp.base.checks import Floats, confidence_of_interval
 
@@ -43,7 +42,9 @@ def share_interval(hits: Floats, weights: Floats, level: float = 0.95) -> tuple[
 
 def _log_capital(gains: Floats) -> float:
     """Logarithm of the mean capital, where a bet b on an episode multiplies it by 1 + b * gains (n,), gains >= -1."""
-    return float(scipy.special.logsumexp(np.log1p(_BETS * gains).sum(axis=1)) - math.log(len(_BETS)))
+    capitals = np.log1p(_BETS * gains).sum(axis=1)
+    most = capitals.max()
+    return float(most + np.log(np.exp(capitals - most).mean()))
 
 
 def _edge(excluded: Callable[[float], bool], inside: float, end: float) -> float:

@@ -61,7 +61,7 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
     edges = padded[:, 1:] != padded[:, :-1]
     if len(grid.shape) == 1:
         edges[:] = True  # rows are single cells here: a longer run could begin before the rows that are searched
-    row, begin = np.nonzero(edges[:, :-1] & (counted >= 0))
+    row, begin = map(np.ascontiguousarray, np.nonzero(edges[:, :-1] & (counted >= 0)))  # one type, so one compiled kernel
     end = np.nonzero(edges[:, 1:] & (counted >= 0))[1] + 1
     index = np.stack(np.unravel_index(row * grid.shape[-1] + begin, grid.shape), axis=1)
     first = np.searchsorted(index[:, 0], np.arange(grid.shape[0] + 1))
