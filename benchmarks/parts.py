@@ -41,15 +41,17 @@ def parts_of_plan(planner: MPPI, states: Floats) -> list[tuple[str, float, float
     planner.plan(states[0])
     no_regions = _changed(whole)
     no_regions.thresholds = np.full_like(whole.thresholds, -1.0)
-    no_step = _changed(no_regions, step=stay)
-    nothing = _changed(no_step, particle_cost=free)
+    rollouts = {"regions": whole, "model and contact": no_regions}
+    last = _changed(no_regions, step=stay)
+    if whole.device_parts(planner.horizon, len(planner.low)).summed:
+        rollouts["costs of particles"], last = last, _changed(last, particle_cost=free)
+    rollouts["noise, means and stage costs"] = last
     planner.reset()
     sequences, seed = planner._sample(planner.nominal), int(planner._rng.integers(2**62))  # of every plan after a reset
     jobs = [partial(_plan, planner)]
-    jobs += [partial(_costs, rollout, sequences, seed) for rollout in (whole, no_regions, no_step, nothing)]
+    jobs += [partial(_costs, rollout, sequences, seed) for rollout in rollouts.values()]
     times = _times(jobs, states)
-    names = "sampling and averaging", "regions", "model and contact", "costs of particles", "noise, means and stage costs"
-    spent = [*(times[:-1] - times[1:]), times[-1]]
+    names, spent = ("sampling and averaging", *rollouts), [*(times[:-1] - times[1:]), times[-1]]
     rows = [(name, float(np.median(part)), float(np.max(part))) for name, part in zip(names, spent)]
     return [*rows, ("whole plan", float(np.median(times[0])), float(np.max(times[0])))]
 

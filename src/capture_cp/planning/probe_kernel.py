@@ -64,14 +64,23 @@ def _particles_on_hazard(cloud, probes, params):
 
 @njit(cache=True, inline="always")
 def _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
-    """Reach of the points of each particle: squared, plain, and one over the volume within, into radii (3, L + 1).
+    """Reach of the points of each particle: squared, plain, and one over the volume within, into radii (4, L + 1).
 
-    Returns whether they can meet the hazard: if it is farther away than any point of the region, no point is tested.
+    The last row is the radius around each particle within which nothing is on the hazard, if that is known. Returns whether
+    the points can meet the hazard: if it is farther away than any point of the region, no point is tested.
     """
     near = reach >= 0.0
+    for l in range(cloud.shape[0]):
+        radii[3, l] = -1.0
     if near and probes.steepness > 0.0:
-        apart = math.sqrt(_find_distances(cal, cloud[0], cloud, distances))
-        near = _clearance(cloud[0], probes, params) <= probes.steepness * (reach + apart)
+        apart, clear = math.sqrt(_find_distances(cal, cloud[0], cloud, distances)), _clearance(cloud[0], probes, params)
+        if clear <= probes.steepness * (reach + apart):
+            near, radii[3, 0] = not reach < clear / probes.steepness, clear / probes.steepness
+            for l in range(1, cloud.shape[0]):
+                radii[3, l] = _clearance(cloud[l], probes, params) / probes.steepness
+                near = near or not reach < radii[3, l]
+        else:
+            near = False
     if near:
         for l in range(cloud.shape[0] + 1):
             m = _stratum_at(cloud[l], probes, params) if l < cloud.shape[0] else -1
@@ -82,19 +91,23 @@ def _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
 
 
 @njit(cache=True, pipeline_class=WithoutCopies)
-def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, distances, y):
-    """Summed weights of the points in a region that are on the hazard, or of those that are not."""
+def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, distances, y, met):
+    """Summed weights of the points in a region that are on the hazard, or afterwards of those that are not.
+
+    The first call writes which points are on the hazard to met (J,).
+    """
     total, particles, each = 0.0, cloud.shape[0], probes.offsets.shape[0] // cloud.shape[0]
-    far = -1.0  # radius around the particle within which no point is on the hazard
     for j in range(probes.offsets.shape[0]):
         l = j // each
-        if on_hazard and probes.steepness > 0.0 and j % each == 0:
-            far = _clearance(cloud[l], probes, params) / probes.steepness
         radius = radii[1, particles if reaches_wide(j, each) else l]
-        if radius < far:
+        if on_hazard:
+            met[j] = False
+        if radius < radii[3, l] if on_hazard else met[j]:
             continue
         density = move(probes.moves, cloud[l], radius, probes.offsets[j], y)
-        if (_clearance(y, probes, params) < 0.0) == on_hazard and density > 0.0:
+        if on_hazard:
+            met[j] = _clearance(y, probes, params) < 0.0
+        if met[j] == on_hazard and density > 0.0:
             m = _stratum_at(y, probes, params)
             if m >= 0 and limits[m] >= 0.0:
                 _find_distances(cal, y, cloud, distances)
@@ -103,18 +116,18 @@ def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, dist
 
 
 @njit(cache=True, inline="always")
-def _probed(cloud, limits, cal, probes, params, radii, distances, y):
+def _probed(cloud, limits, cal, probes, params, radii, distances, y, met):
     """How much of the region of particles `cloud` (L, dc) lies on the hazard: in cells, or as a fraction of the region.
 
-    A region without any point is represented by its particles. The last two arguments are scratch.
+    A region without any point is represented by its particles. The last three arguments are scratch.
     """
-    found = _weight_of_points(True, cloud, limits, cal, probes, params, radii, distances, y)
+    found = _weight_of_points(True, cloud, limits, cal, probes, params, radii, distances, y, met)
     if probes.unit > 0.0:
         found = found / probes.offsets.shape[0] / probes.unit
     else:
         alone = _particles_on_hazard(cloud, probes, params) if found == 0.0 else 0
         if found > 0.0 or alone > 0:
-            total = found + _weight_of_points(False, cloud, limits, cal, probes, params, radii, distances, y)
+            total = found + _weight_of_points(False, cloud, limits, cal, probes, params, radii, distances, y, met)
             found = found / total if total > 0.0 else alone / cloud.shape[0]
     return found
 
@@ -126,7 +139,8 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
     pairs = (noise_dims + 1) // 2
     states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
     cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
-    limits, radii, distances, y = np.empty(n_strata), np.empty((3, n_particles + 1)), np.empty(n_particles), np.empty(dc)
+    limits, radii, distances, y = np.empty(n_strata), np.empty((4, n_particles + 1)), np.empty(n_particles), np.empty(dc)
+    on_hazard = np.empty(probes.offsets.shape[0], dtype=np.bool_)
     for i in range(first, stop):
         key = stream(seed, i)
         for s in range(ds):
@@ -145,7 +159,7 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
             take_cloud(states, probes.axes, cloud)
             met = 0.0
             if cal.count_cells and _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
-                met += _probed(cloud, limits, cal, probes, params, radii, distances, y)
+                met += _probed(cloud, limits, cal, probes, params, radii, distances, y, on_hazard)
             if cal.count_particles:
                 alone = _particles_on_hazard(cloud, probes, params)
                 met += alone if probes.unit > 0.0 else alone / n_particles
