@@ -8,7 +8,6 @@ import numba
 import pytest
 from hypothesis import HealthCheck, settings
 
-import compiled_once  # noqa: F401  what it changes in numba is wanted
 import worlds
 from capture_cp import METHODS, Capture
 from capture_cp.tasks.box import Box
