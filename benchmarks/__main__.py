@@ -21,5 +21,10 @@ def run_command(command: type[Any], name: str) -> None:
         raise SystemExit(2) from None
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the benchmarks."""
     run_command(Bench, "python -m benchmarks")
+
+
+if __name__ == "__main__":
+    main()
