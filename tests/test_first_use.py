@@ -21,7 +21,7 @@ from capture_cp.studies.demo import Demo
 from capture_cp.tasks.box import Box
 
 LONG = 300  # seconds after which a process that has not ended has failed
-SYSTEM = "numpy", "numba", "scipy.special", "scipy.stats", "scipy.optimize", "sklearn", "joblib", "matplotlib"
+SYSTEM = "numpy", "numba", "scipy.special", "scipy.stats", "scipy.optimize", "sklearn", "matplotlib"
 
 
 def imported(program, *arguments):

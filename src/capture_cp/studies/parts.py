@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import signal
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
 
 import numba
+from joblib import Parallel, delayed
+from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
 
 from capture_cp.base.checks import CaptureError, CaptureWarning
 from capture_cp.base.files import written_whole
@@ -116,12 +117,6 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
     With one job the work stays in this process and its kernels use every core; with more, each process gets its share.
     Inside `workers` the processes are those of the cluster.
     """
-    if jobs == 1 and "joblib" not in sys.modules:  # whoever chooses another backend imports it
-        yield from ((part, work(part)) for part in parts)
-        return
-    from joblib import Parallel, delayed
-    from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
-
     backend, _ = get_active_backend()
     if jobs == 1 and type(backend) is BACKENDS[DEFAULT_BACKEND]:
         yield from ((part, work(part)) for part in parts)
