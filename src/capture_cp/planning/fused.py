@@ -270,9 +270,8 @@ class FusedRollout(Rollout):
         part, strata = self._partition, self.thresholds.shape[0]
         functions = self._functions._replace(step=self._step_on_cuda)
         points = 0 if self._probes is None else len(self._probes.offsets)
-        sizes = Sizes(
-            part.n_inputs - action_dims, action_dims, self._noise_dims, self._particles, len(self._axes), strata, points
-        )  # fmt: skip
+        inputs, rule = (part.n_inputs - action_dims, action_dims, self._noise_dims), int(self._rule[0])
+        sizes = Sizes(*inputs, self._particles, len(self._axes), strata, points, rule)
         scaled = np.atleast_1d(1.0 if self._scale is None else self._scales(horizon))[:, None, None] * self.thresholds
         squared = np.asarray(squared_limits(scaled.ravel())).reshape(scaled.shape)
         limits = scaled if self._rule[0] == PARTICLE_BOX else squared

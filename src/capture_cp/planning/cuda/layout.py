@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from capture_cp.base.checks import CaptureError
+from capture_cp.kernels.distance import EUCLIDEAN
 
 WARP = 32
 THREADS = 128  # of a block that rolls out
@@ -23,6 +24,7 @@ class Sizes(NamedTuple):
     axes: int
     strata: int
     points: int = 0  # around the particles of a region; 0 where hazard cells are counted
+    rule: int = EUCLIDEAN  # by which cells are tested, see kernels.cells: what another rule needs is not compiled
 
 
 class DeviceRegions(NamedTuple):
@@ -34,7 +36,7 @@ class DeviceRegions(NamedTuple):
     limits: Any  # (T, M, J): thresholds of each step in the form kernels compare; the last serve all later steps
     thresholds: Any  # (T, M, J): the same thresholds, unconverted
     axes: Any  # (dc,): which entries of the state are the configuration
-    rule: int  # see kernels.cells
+    rule: int
     length: Any  # of the metric, or a table of its axes
     k: int
     count_cells: bool
@@ -117,7 +119,7 @@ def layout_of(sizes: Sizes) -> Layout:
 
 def _shared_bytes(sizes: Sizes, layout: Layout) -> int:
     """Bytes of the shared arrays of `roll_out`."""
-    ds, da, _, particles, dc, strata, points = sizes
+    ds, da, _, particles, dc, strata, points, _ = sizes
     a_step = ds * (particles + 1) + particles * dc + ds + 3 * strata + 2
     a_step += 3 * (particles + 1) + 2 * layout.lanes if points else 0
     numbers = layout.steps * a_step + (layout.steps + 1) * (ds + da)

@@ -26,8 +26,8 @@ from capture_cp.planning.cuda.layout import Shared, Sizes, layout_of
 from capture_cp.planning.hazard import cell_of, cells_of_run, is_on_hazard, kth_at_most, runs_within, sure_and_possible
 from capture_cp.planning.plugin import hazard, squared, stage_cost, step, stratum
 
-SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=2, strata=3, points=0)
-DS, DA, DN, PARTICLES, DC, STRATA, POINTS = SIZES
+SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=2, strata=3, points=0, rule=0)
+DS, DA, DN, PARTICLES, DC, STRATA, POINTS, RULE = SIZES
 LANES, GROUPS, STEPS = layout_of(SIZES)
 PAIRS, EACH = (DN + 1) // 2, -(-PARTICLES // LANES)
 NOISE_ROWS, INPUTS, STEPS_AND_ONE = 2 * PAIRS + 2, DS + DA, STEPS + 1
@@ -65,7 +65,7 @@ def find_thresholds(shared, regions, first, here, lane):
         for axis in range(DC):
             squares += shared.spread[c, regions.axes[axis]]
         shared.limits[c, m], shared.limits[c, STRATA] = limit, -1.0
-        if regions.rule == EUCLIDEAN and POINTS == 0:
+        if RULE == EUCLIDEAN and POINTS == 0:
             inner, outer = kth_at_most(squares, regions.k, PARTICLES)
             shared.near[c, m], shared.far[c, m] = sure_and_possible(limit, inner, outer)
         else:
@@ -118,19 +118,19 @@ def count_in_columns(shared, regions, columns, c, lane):
         reach = max(reach, shared.far[c, m])
     if reach < 0.0:
         return 0
-    index_box(regions.rule, regions.length, reach, centre, cloud, columns, first, extent)
+    index_box(RULE, regions.length, reach, centre, cloud, columns, first, extent)
     for number in range(lane, column_count(extent), LANES):
         column = column_at(number, first, extent, columns.origin, columns.spacing, columns.shape, centre)
         widest = widest_limit(limits, columns.present, column)
         if widest >= 0.0:
             start, stop = near_range(
-                regions.rule, regions.length, regions.k, cloud, widest, centre, first, extent, columns
+                RULE, regions.length, regions.k, cloud, widest, centre, first, extent, columns
             )  # fmt: skip
             for t in range(start, stop):
                 cell = cell_at(t, first[DC - 1], columns.shape[DC - 1])
                 m = columns.labels[column, cell]
                 centre[DC - 1] = columns.origin[DC - 1] + cell * columns.spacing[DC - 1]
-                if m >= 0 and enough_within(regions.rule, regions.length, regions.k, limits[m], centre, cloud):
+                if m >= 0 and enough_within(RULE, regions.length, regions.k, limits[m], centre, cloud):
                     count += 1
     return count
 
@@ -140,10 +140,10 @@ def count_hazard(shared, regions, runs, columns, params, here, lane):
     """Hazard cells in the regions of the steps, and particles on such cells: a lane's part."""
     for c in range(here):
         shared.counts[c, lane] = 0
-    if regions.count_cells and regions.rule == EUCLIDEAN:
+    if regions.count_cells and RULE == EUCLIDEAN:
         count_in_runs(shared, regions, runs, here, lane)
     for c in range(here):
-        if regions.count_cells and regions.rule != EUCLIDEAN:
+        if regions.count_cells and RULE != EUCLIDEAN:
             shared.counts[c, lane] += count_in_columns(shared, regions, columns, c, lane)
         if regions.count_particles:
             for l in range(lane, PARTICLES, LANES):
@@ -187,10 +187,10 @@ def find_distances(regions, y, cloud, distances):
     """Squared distances of y (dc,) from particles `cloud` (L, dc), into distances (L,); returns the largest."""
     largest = 0.0
     for l in range(PARTICLES):
-        if regions.rule == FUNCTION:
+        if RULE == FUNCTION:
             distances[l] = squared(y, cloud[l])
         else:
-            distances[l] = squared_distance(regions.rule, regions.length, y, cloud[l])
+            distances[l] = squared_distance(RULE, regions.length, y, cloud[l])
         largest = max(largest, distances[l])
     return largest
 

@@ -78,7 +78,7 @@ class SummedRolls(Rolls):
         return self.cells.whiten.reshape(1, *self.cells.whiten.shape)
 
     def _room(self, rows: int, samples: int, horizon: int) -> Work:
-        ds, _, _, particles, dc, strata, _ = self.sizes
+        ds, _, _, particles, dc, strata, _, _ = self.sizes
         kept, empty = min(self.cells.steps, horizon), cuda.device_array
         regions, in_region = rows * samples * kept, 1 if self.regions.rule == ELLIPSOID else particles
         return Work(

@@ -22,8 +22,8 @@ from capture_cp.planning.cuda.layout import Sizes
 from capture_cp.planning.plugin import particle_cost, particle_stratum, stage_cost, step
 from capture_cp.planning.records import Seen
 
-SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=2, strata=3, points=0)
-DS, DA, DN, PARTICLES, DC, STRATA, _ = SIZES
+SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=2, strata=3, points=0, rule=0)
+DS, DA, DN, PARTICLES, DC, STRATA, _, _ = SIZES
 PAIRS = (DN + 1) // 2
 NOISE_ROWS, INPUTS = 2 * PAIRS + 2, DS + DA
 KERNELS = ("roll_particles", "find_regions", "price")
