@@ -19,6 +19,7 @@ from typing import Any
 from numba import config, cuda
 
 _RECORDING = threading.Lock()
+_ENTERED = threading.local()
 #: Unused graphs. A finalizer may run at any time, so they are destroyed only before the next one is recorded.
 _UNUSED: deque[Any] = deque()
 
@@ -33,18 +34,19 @@ class Recorded:
         self._work = work
         self._stream = stream
         self._replay: Callable[[], Any] | None = None
+        self._wait: Callable[[], Any]
 
     def __call__(self) -> None:
         """Do the work and wait until it is complete."""
         if self._replay is not None:
-            cuda.current_context()  # needed in a thread that has not used the GPU yet
+            _enter()
             _checked(self._replay())
+            _checked(self._wait())
         else:
             self._work(self._stream)
+            self._stream.synchronize()
             if not config.ENABLE_CUDASIM:
-                self._stream.synchronize()
                 self._record()
-        self._stream.synchronize()
 
     def _record(self) -> None:
         from cuda.bindings import driver
@@ -56,7 +58,7 @@ class Recorded:
             (graph,) = _checked(driver.cuGraphInstantiate(recorded, 0))
             _checked(driver.cuGraphDestroy(recorded))
         weakref.finalize(self, _UNUSED.append, graph).atexit = False
-        self._replay = partial(driver.cuGraphLaunch, graph, stream)
+        self._replay, self._wait = partial(driver.cuGraphLaunch, graph, stream), partial(driver.cuStreamSynchronize, stream)
 
     def _captured(self, stream: Any) -> Any:
         """The work as a graph; the stream is restored even after an error."""
@@ -70,6 +72,12 @@ class Recorded:
             raise
         (recorded,) = _checked(driver.cuStreamEndCapture(stream))
         return recorded
+
+
+def _enter() -> None:
+    """Make the GPU usable in this thread; numba takes as long to look it up again as a graph takes to start."""
+    if not hasattr(_ENTERED, "context"):
+        _ENTERED.context = cuda.current_context()
 
 
 @contextmanager

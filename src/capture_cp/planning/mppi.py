@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ from capture_cp.planning.rollout import Rollout
 
 if TYPE_CHECKING:
     from capture_cp.planning.cuda.plans import CudaPlans
+
+
+_NUMBERS = (int, float, np.number)
 
 
 class MPPI:
@@ -128,7 +132,7 @@ class MPPI:
         if self._device_plans is None:
             self._device_plans = self.on_device()
         self.checked_rollout().check(state)
-        key = int(self._rng.integers(2**62))
+        key = self._rng.bit_generator.random_raw() >> 2  # `integers(2**62)`, sooner
         plans, self.costs = self._device_plans.plan(state[None], self.temperature_at(state), plan[None], key)
         self.nominal = plans[0]
         return np.array(self.nominal[0])
@@ -166,7 +170,7 @@ class MPPI:
     def temperature_at(self, state: Floats) -> float:
         """The temperature of a plan from a state (ds,)."""
         given = self.temperature(state) if callable(self.temperature) else self.temperature
-        if not (isinstance(given, int | float | np.number) and np.isfinite(given) and given > 0):
+        if not (isinstance(given, _NUMBERS) and math.isfinite(given) and given > 0):
             raise CaptureError(f"temperature is {given!r}; expected a positive number, in the unit of the cost.")
         return float(given)
 
@@ -178,4 +182,4 @@ class MPPI:
 
 def one_step_on(plan: Floats) -> Floats:
     """A plan (H, da) one step later, its last action repeated."""
-    return np.vstack([plan[1:], plan[-1:]])
+    return np.concatenate([plan[1:], plan[-1:]])

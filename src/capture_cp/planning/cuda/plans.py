@@ -56,7 +56,7 @@ class CudaPlans:
         self._plans = self._buffers(settings.samples, keep_stages)
         again = (settings.elites + 1) * settings.repeats if settings.elites else 0
         self._again = self._plans._replace(**self._sequences(again, False)) if again else None
-        self._stream = cuda.stream()
+        self._stream, self._accepted = cuda.stream(), ((), ())
         self._all_rows = Recorded(partial(_work_of, weakref.ref(self), rows), self._stream)
 
     def plan(self, states: Floats, temperatures: Any, nominal: Floats, keys: Any) -> tuple[Floats, Floats]:
@@ -65,7 +65,9 @@ class CudaPlans:
         From states (n, ds), temperatures (n,), plans to sample around (n, H, da) and keys of the random numbers (n,).
         """
         n, host = len(states), self._exchanged.host
-        self.rollout.check_sizes(states[0], nominal)
+        if (sizes := (states.shape, nominal.shape)) != self._accepted:
+            self.rollout.check_sizes(states[0], nominal)
+            self._accepted = sizes
         if not self.rollout.tried:
             shape = PLACES, self.settings.horizon, self._sizes.action
             drawn = np.random.default_rng(0).uniform(self.settings.low, self.settings.high, size=shape)
@@ -152,7 +154,7 @@ class CudaPlans:
             self._rolls.refresh(parts)
 
     def _check(self, trouble: npt.NDArray[np.int64]) -> None:
-        if trouble[:, 0].any():
+        if np.count_nonzero(trouble[:, 0]):
             count, step = trouble[np.flatnonzero(trouble[:, 0])[0]]
             raise CaptureError(
                 f"the rollout's stage cost is NaN or infinite for {count} of {self.settings.samples} sequences, "

@@ -262,5 +262,6 @@ def _check_state(task: Marble, state: Floats) -> None:
 def _in_the_open(task: Marble, state: Floats) -> bool:
     """Whether a state (6,) is in a square of the map where nothing can be met: a look-up takes less time than a kernel."""
     g = task.map.geometry
-    i, j = (int((state[axis] - low) * g.per_pitch) for axis, low in zip(POSITION, g.corner.tolist()))
-    return 0 <= i < len(g.contents) and 0 <= j < len(g.contents[i]) and bool(g.contents[i, j] == NOTHING)
+    (left, low), (rows, columns) = g.corner.tolist(), g.contents.shape
+    i, j = int((state.item(POSITION[0]) - left) * g.per_pitch), int((state.item(POSITION[1]) - low) * g.per_pitch)
+    return 0 <= i < rows and 0 <= j < columns and g.contents.item(i, j) == NOTHING
