@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,19 @@ class Comparison:
 def limited(job: str, value: float, limit: float | None) -> dict[str, Any]:
     """A row of the table of absolute times, with its limit on idle cores if there is one."""
     return {"job": job, "value": value, "limit": limit}
+
+
+def as_ratios(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The absolute times that have a limit, such as a control period, as ratios to it."""
+    found = []
+    for row in rows:
+        if row["limit"] is not None:
+            ratio = row["limit"] / row["value"]
+            limit = f"a limit of {row['limit']:g}"
+            found.append({
+                "job": row["job"], "alternative": limit, "speed_up": ratio, "range": [ratio, ratio], "seconds": row["value"],
+            })  # fmt: skip
+    return found
 
 
 def _seconds(job: Job, calls: int) -> float:
