@@ -32,6 +32,7 @@ SIGNATURES = {
     "hazard": ("y", "params"),
     "stratum": ("y", "params"),
     "squared": ("y", "p"),
+    "hazards": ("Y", "first", "stop", "params", "out"),
 }
 
 

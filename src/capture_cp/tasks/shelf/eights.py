@@ -1,0 +1,101 @@
+"""Clearances from the glass for eight configurations at once: their frames in vectors, exact distances one by one.
+
+The results are those of `model.hazard` for each configuration.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from capture_cp.kernels.compiler import WithoutCopies
+from capture_cp.kernels.eight import EIGHT, at_most, chosen, load, root, spread, store, whole_below
+from capture_cp.kernels.scratch import scratch
+from capture_cp.kernels.swept import shifted
+from capture_cp.kernels.trig import MORE, QUARTER, REST, ROUNDER
+from capture_cp.tasks.shelf.geometry import FAR, capsule_glass, carried
+
+_JOINTS = 7
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _cosines_sines(angle):
+    """`cosine_sine` of eight angles."""
+    quarters = (angle * (2.0 / math.pi) + ROUNDER) - ROUNDER
+    r = ((angle - quarters * QUARTER) - quarters * MORE) - quarters * REST
+    q = r * r
+    s = q * (1 / 6227020800 + q * (-1 / 1307674368000 + q * (1 / 355687428096000)))
+    s = r + r * q * (-1 / 6 + q * (1 / 120 + q * (-1 / 5040 + q * (1 / 362880 + q * (-1 / 39916800 + s)))))
+    c = q * (1 / 479001600 + q * (-1 / 87178291200 + q * (1 / 20922789888000)))
+    c = 1.0 + q * (-0.5 + q * (1 / 24 + q * (-1 / 720 + q * (1 / 40320 + q * (-1 / 3628800 + c)))))
+    half = whole_below(0.5 * quarters)
+    even = at_most(quarters - 2.0 * half, spread(0.0))
+    sign = 1.0 - 2.0 * (half - 2.0 * whole_below(0.5 * half))
+    return sign * chosen(even, c, 0.0 - s), sign * chosen(even, s, c)
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _world():
+    zero, one = spread(0.0), spread(1.0)
+    return zero, zero, zero, one, zero, zero, zero, one, zero, zero, zero, one
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _between(value, low, high):
+    """Eight values, those outside an interval moved to its end."""
+    value = chosen(at_most(value, spread(low)), spread(low), value)
+    return chosen(at_most(value, spread(high)), value, spread(high))
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _lane(frames, l):
+    """One of eight frames (12, 8)."""
+    return (
+        frames[0, l], frames[1, l], frames[2, l], frames[3, l], frames[4, l], frames[5, l],
+        frames[6, l], frames[7, l], frames[8, l], frames[9, l], frames[10, l], frames[11, l],
+    )  # fmt: skip
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _approach(frame, capsules, balls, glasses, c, margin, frames, bounds, least):
+    """Lower the clearances least (1, 8) to those of capsule c, on a link with these eight frames; the rest is scratch."""
+    for number in range(12):
+        store(frames, number * EIGHT, frame[number])
+    x, y, z = shifted(frame, balls[c, 0], balls[c, 1], balls[c, 2])
+    for g in range(glasses.shape[0]):
+        i, j, k = x - glasses[g, 0], y - glasses[g, 1], z - glasses[g, 2]
+        k = k - _between(k, 0.0, glasses[g, 5])
+        store(bounds, 0, root(i * i + j * j + k * k) - balls[c, 3] - glasses[g, 6])
+        for l in range(EIGHT):
+            if bounds[0, l] >= min(least[0, l], margin):
+                least[0, l] = min(least[0, l], bounds[0, l])
+            else:
+                least[0, l] = min(least[0, l], capsule_glass(capsules, c, glasses, g, _lane(frames, l)))
+
+
+@njit(cache=True, error_model="numpy", pipeline_class=WithoutCopies)
+def _eight_clearances(fixed, capsules, balls, glasses, margin, angles, least):
+    """Clearances least (1, 8) of eight configurations, angles (7, 8)."""
+    frames, bounds, frame, c = scratch(12, 8), scratch(1, 8), _world(), 0
+    store(least, 0, spread(FAR))
+    for k in range(_JOINTS):
+        cosine, sine = _cosines_sines(load(angles, k * EIGHT))
+        frame = carried(frame, fixed, k, cosine, sine)
+        while c < capsules.shape[0] and int(capsules[c, 0]) == k:
+            _approach(frame, capsules, balls, glasses, c, margin, frames, bounds, least)
+            c += 1
+
+
+@njit(cache=True, error_model="numpy")
+def hazards(Y, first, stop, params, out):
+    """`model.hazard` of configurations Y (n, 7) from `first` to `stop`, into out (n,)."""
+    fixed, capsules, balls, glasses, margin = params.fixed, params.capsules, params.balls, params.glasses, params.margin
+    angles, least = scratch(7, 8), scratch(1, 8)
+    for start in range(first, stop, EIGHT):
+        for l in range(EIGHT):
+            for k in range(_JOINTS):
+                angles[k, l] = Y[min(start + l, stop - 1), k]
+        _eight_clearances(fixed, capsules, balls, glasses, margin, angles, least)
+        for l in range(min(EIGHT, stop - start)):
+            out[start + l] = least[0, l] - margin
