@@ -117,7 +117,7 @@ class Benchmarks:
 
         yield Comparison(
             "score 16 particles per row", lambda: score.score(particles, Y),
-            "scipy cKDTree, one tree per row", lambda: _kdtree_scores(Y, particles), 10, rounds=2,
+            "scipy cKDTree, one tree per row", lambda: _kdtree_scores(Y, particles), 10, rounds=2, warm_up=False,
         )  # fmt: skip
         yield Comparison(
             "score 16 particles per row", lambda: score.score(particles, Y),
@@ -141,7 +141,7 @@ class Benchmarks:
         yield Comparison(
             "cells of 2,000 regions", lambda: cap.count_cells(X[some], prediction=particles[some]),
             "one region at a time", lambda: [cap.region(X[i], prediction=particles[i]).cells() for i in range(2000)], 5,
-            rounds=3,
+            rounds=2, warm_up=False,
         )  # fmt: skip
 
     def _marble(self) -> Iterator[Comparison]:
@@ -152,7 +152,7 @@ class Benchmarks:
         yield Comparison(
             f"{MARBLES:,} marbles, a control step", lambda: task.step(states, actions, noise, 2.0),
             "the same in NumPy", lambda: numpy_marble_step(states, actions + noise, 2.0, task.map.geometry), 20,
-            rounds=2,
+            rounds=2, warm_up=False,
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ Job = Callable[[], Any]
 class Comparison:
     """Two jobs with the same result; `calls` of them are timed together. `wanted` is the target ratio.
 
-    `rounds` limits how often a slow alternative is run.
+    `rounds` limits how often a slow alternative is run; one that needs no `warm_up` is timed from its first call on.
     """
 
     name: str
@@ -26,10 +26,13 @@ class Comparison:
     wanted: float
     calls: int = 1
     rounds: int | None = None
+    warm_up: bool = True
 
     def time(self, rounds: int) -> dict[str, Any]:
         """Both jobs in turn, `rounds` times: the ratio of their times, its range, and our median time per call."""
-        self.ours(), self.theirs()  # compile, warm caches
+        self.ours()  # compiles
+        if self.warm_up:
+            self.theirs()
         rounds = min(rounds, self.rounds or rounds)
         times = np.array([[_seconds(job, self.calls) for job in (self.ours, self.theirs)] for _ in range(rounds)])
         ratios = times[:, 1] / times[:, 0]

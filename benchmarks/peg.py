@@ -23,7 +23,7 @@ from capture_cp.tasks.peg.task import Peg, SystemName
 
 POSES = 5_000
 REGIONS = 16
-FRESH = 5_000
+FRESH = 2_000
 CALIBRATION = 20_000
 #: All transitions of the paper's study.
 TRANSITIONS = 160_000

@@ -31,7 +31,7 @@ class Bench:
     ] = False
     rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, alternating; 3 with --quick.")] = 7
     transitions: Annotated[int, tyro.conf.arg(help="Transitions to score and fit; the paper has 147,000 per map.")] = 147_000
-    calls: Annotated[int, tyro.conf.arg(help="Calls of a compiled calibration in the latency report.")] = 1_000_000
+    calls: Annotated[int, tyro.conf.arg(help="Calls of a compiled calibration in the latency report.")] = 200_000
     device: Annotated[
         Device, tyro.conf.arg(help="What to measure: cuda times the planner on an NVIDIA GPU, auto does if there is one.")
     ] = "cpu"

@@ -198,7 +198,9 @@ def _with_operator(operated: Any, build: str) -> None:
 
     def lowered(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = zip(signature.args, values)
-        return getattr(builder, build)(*(value if kind == eight else _repeated(builder, value, _NUMBERS) for kind, value in kinds))
+        return getattr(builder, build)(
+            *(value if kind == eight else _repeated(builder, value, _NUMBERS) for kind, value in kinds)
+        )
 
     infer_global(operated)(Typed)
     for kinds in ((Vector, Vector), (Vector, types.Float), (types.Float, Vector)):

@@ -1,8 +1,8 @@
 """The compiled functions of a fast planner, in their simplest form: a point that is pushed around.
 
 Write your own with the same signatures, decorated with `numba.njit`, in your own module, and pass them to `FusedRollout`.
-`particle_cost` and `particle_stratum` are for costs that use the cells of regions, see `RegionSums`; `hazard`, `hazards`,
-`stratum` and `squared` are for regions that have no cells.
+`particle_cost` and `particle_stratum` are for costs that use the cells of regions, see `RegionSums`; `hazard`, `stratum`
+and `squared`, and `hazards` and `strata`, are for regions that have no cells.
 These functions are not cached by themselves: they are compiled, and cached, as part of a rollout.
 """
 
@@ -58,6 +58,11 @@ def hazards(Y, first, stop, params, out):
 def stratum(y, params):
     """Stratum of a configuration y (dc,); -1 if infeasible."""
     return 0
+
+
+@njit
+def strata(Y, first, stop, params, out):
+    """`stratum` of configurations Y (n, dc) from `first` to `stop`, into out (n,)."""
 
 
 @njit

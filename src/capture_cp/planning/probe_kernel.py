@@ -16,9 +16,12 @@ from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within,
 from capture_cp.kernels.random import stream
 from capture_cp.planning.hazard import cell_of
 from capture_cp.planning.kernel import CHUNK, average, draw, put_input, take_cloud, threshold
-from capture_cp.planning.plugin import hazard, hazards, squared, stage_cost, step, stratum
+from capture_cp.planning.plugin import hazard, hazards, squared, stage_cost, step, strata, stratum
 
 KERNELS = ("probe",)
+#: Whether the user's functions handle many configurations at once; as constants, so that only what is used is compiled.
+HAZARDS_TOGETHER, STRATA_TOGETHER = (one.__module__ != "capture_cp.planning.plugin" for one in (hazards, strata))
+UNKNOWN = -2  # a stratum
 
 
 @njit(cache=True, inline="always")
@@ -33,7 +36,7 @@ def _clearance(y, probes, params):
 @njit(cache=True)
 def _find_clearances(Y, first, stop, probes, params, clear):
     """`_clearance` of configurations Y (n, dc) from `first` to `stop`, into clear (n,)."""
-    if probes.together:
+    if HAZARDS_TOGETHER:
         hazards(Y, first, stop, params, clear)
     else:
         for i in range(first, stop):
@@ -49,6 +52,18 @@ def _stratum_at(y, probes, params):
     else:
         m = stratum(y, params)
     return 0 if m < 0 and probes.ambient else m
+
+
+@njit(cache=True)
+def _find_strata(Y, probes, params, labels):
+    """`_stratum_at` of configurations Y (n, dc), into labels (n,)."""
+    if STRATA_TOGETHER:
+        strata(Y, 0, Y.shape[0], params, labels)
+        for i in range(Y.shape[0]):
+            labels[i] = 0 if labels[i] < 0 and probes.ambient else labels[i]
+    else:
+        for i in range(Y.shape[0]):
+            labels[i] = _stratum_at(Y[i], probes, params)
 
 
 @njit(cache=True, inline="always")
@@ -74,7 +89,7 @@ def _particles_on_hazard(cloud, probes, params, clear):
 
 
 @njit(cache=True, inline="always")
-def _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear):
+def _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear, labels):
     """Reach of the points of each particle: squared, plain, and one over the volume within, into radii (4, L + 1).
 
     The last row is the radius around each particle within which nothing is on the hazard, if that is known. Returns whether
@@ -92,8 +107,9 @@ def _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear)
                 radii[3, l] = clear[l] / probes.steepness
                 near = near or not reach < radii[3, l]
     if near:
+        _find_strata(cloud, probes, params, labels)
         for l in range(particles + 1):
-            m = _stratum_at(cloud[l], probes, params) if l < particles else -1
+            m = labels[l] if l < particles else -1
             radii[0, l] = limits[m] if m >= 0 and limits[m] >= 0.0 else reach * reach
             radii[1, l] = math.sqrt(radii[0, l])
             radii[2, l] = 1.0 / max(volume_within(probes.moves, probes.ball, radii[1, l]), 1e-300)
@@ -119,13 +135,18 @@ def _place_points(cloud, probes, params, radii, points, densities, clear):
 
 
 @njit(cache=True, pipeline_class=WithoutCopies)
-def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, distances, points, densities, clear):
+def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, distances, points, densities, clear, labels):
     """Summed weights of the points in a region that are on the hazard, or of those that are not."""
     total, number = 0.0, probes.offsets.shape[0]
     each = number // cloud.shape[0]
     for j in range(number):
         if (clear[j] < 0.0) == on_hazard and densities[j] > 0.0:
-            m = _stratum_at(points[j], probes, params)
+            if STRATA_TOGETHER:
+                if labels[0] == UNKNOWN:
+                    _find_strata(points, probes, params, labels)
+                m = labels[j]
+            else:
+                m = _stratum_at(points[j], probes, params)
             if m >= 0 and limits[m] >= 0.0:
                 _find_distances(cal, points[j], cloud, distances)
                 total += densities[j] * weight_inside(distances, cal.k, limits[m], j, each, radii[0], radii[2])
@@ -133,20 +154,21 @@ def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, dist
 
 
 @njit(cache=True, inline="always")
-def _probed(cloud, limits, cal, probes, params, radii, distances, points, densities, clear):
+def _probed(cloud, limits, cal, probes, params, radii, distances, points, densities, clear, labels):
     """How much of the region of particles `cloud` (L, dc) lies on the hazard: in cells, or as a fraction of the region.
 
-    A region without any point is represented by its particles. The last four arguments are scratch.
+    A region without any point is represented by its particles. The last five arguments are scratch.
     """
     _place_points(cloud, probes, params, radii, points, densities, clear)
-    found = _weight_of_points(True, cloud, limits, cal, probes, params, radii, distances, points, densities, clear)
+    labels[0] = UNKNOWN
+    given = cal, probes, params, radii, distances, points, densities, clear, labels
+    found = _weight_of_points(True, cloud, limits, *given)
     if probes.unit > 0.0:
         found = found / probes.offsets.shape[0] / probes.unit
     else:
         alone = _particles_on_hazard(cloud, probes, params, distances) if found == 0.0 else 0
         if found > 0.0 or alone > 0:
-            others = _weight_of_points(False, cloud, limits, cal, probes, params, radii, distances, points, densities, clear)
-            total = found + others
+            total = found + _weight_of_points(False, cloud, limits, *given)
             found = found / total if total > 0.0 else alone / cloud.shape[0]
     return found
 
@@ -160,7 +182,8 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
     cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
     limits, radii, distances = np.empty(n_strata), np.empty((4, n_particles + 1)), np.empty(n_particles)
     number = probes.offsets.shape[0]
-    points, densities, clear = np.empty((number, dc)), np.empty(number), np.empty(max(number, n_particles))
+    points, densities, clear = np.empty((number, dc)), np.empty(number), np.empty(number)
+    labels = np.empty(number, dtype=np.int64)
     for i in range(first, stop):
         key = stream(seed, i)
         for s in range(ds):
@@ -178,8 +201,8 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
             is_finite = average(states, mean)
             take_cloud(states, probes.axes, cloud)
             met = 0.0
-            if cal.count_cells and _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear):
-                met += _probed(cloud, limits, cal, probes, params, radii, distances, points, densities, clear)
+            if cal.count_cells and _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear, labels):
+                met += _probed(cloud, limits, cal, probes, params, radii, distances, points, densities, clear, labels)
             if cal.count_particles:
                 alone = _particles_on_hazard(cloud, probes, params, distances)
                 met += alone if probes.unit > 0.0 else alone / n_particles

@@ -39,7 +39,6 @@ class Probes(NamedTuple):
     ambient: bool  # whether the region extends into infeasible space
     masked: bool  # whether the hazard is a mask on the grid, or a function
     labelled: bool  # whether the strata are labels on the grid, or a function
-    together: bool  # whether a function tests many configurations for the hazard at once
     mask: Any  # bool (cells,)
     labels: Any  # int32 (cells,)
     origin: Any
@@ -68,14 +67,7 @@ def rule_of(score: Any, dims: int) -> tuple[int, Any, int]:
 
 
 def probes_of(
-    cap: Fitted,
-    hazard: Bools | None,
-    labelled: bool,
-    axes: Ints,
-    n_particles: int,
-    points: Any,
-    steepness: Any,
-    together: bool = False,
+    cap: Fitted, hazard: Bools | None, labelled: bool, axes: Ints, n_particles: int, points: Any, steepness: Any
 ) -> Probes:
     """Points for the regions of a calibration with so many particles; the hazard is a mask, or None for a function."""
     dims, metric = cap.n_outputs_, metric_of(cap.score_)
@@ -88,7 +80,7 @@ def probes_of(
     mask = np.empty(0, dtype=bool) if hazard is None else hazard
     labels = strata.labels.astype(np.int32) if labelled else np.empty(0, dtype=np.int32)  # type: ignore[attr-defined]
     unit = 0.0 if grid is None else float(grid.cell_volume)
-    given = unit, _checked_steepness(steepness), cap.ambient_, hazard is not None, labelled, together, mask, labels
+    given = unit, _checked_steepness(steepness), cap.ambient_, hazard is not None, labelled, mask, labels
     return Probes(offsets, moves, unit_ball(moves), axes, *given, *known)
 
 

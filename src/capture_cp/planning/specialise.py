@@ -35,6 +35,7 @@ class Functions(NamedTuple):
     stratum: Any = plugin.stratum
     squared: Any = plugin.squared
     hazards: Any = plugin.hazards
+    strata: Any = plugin.strata
 
 
 @cache

@@ -33,6 +33,7 @@ SIGNATURES = {
     "stratum": ("y", "params"),
     "squared": ("y", "p"),
     "hazards": ("Y", "first", "stop", "params", "out"),
+    "strata": ("Y", "first", "stop", "params", "out"),
 }
 
 

@@ -179,7 +179,7 @@ def capsule_glass(capsules, c, glasses, g, frame):
 @njit(cache=True, error_model="numpy")
 def contact_stratum(capsules, boxes, frames, tolerance, depth):
     """Index in `STRATA` of the contact, -1 if any part is too deep inside a box."""
-    contacts = 0  # one bit each for: jar and hand on a board, on a wall; forearm on either
+    contacts = 0
     for c in range(capsules.shape[0]):
         frame, far = frames[int(capsules[c, 0])], tolerance + capsules[c, 7]
         x, y, z = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
@@ -190,18 +190,32 @@ def contact_stratum(capsules, boxes, frames, tolerance, depth):
                 and _beyond(y, v, boxes[b, 1], boxes[b, 4]) <= far
                 and _beyond(z, w, boxes[b, 2], boxes[b, 5]) <= far
             ):
-                apart = _segment_box(x, y, z, u, v, w, boxes, b) - capsules[c, 7]
-                if apart < -depth:
+                contacts |= contact_bit(capsules, boxes, c, b, x, y, z, u, v, w, tolerance, depth)
+                if contacts < 0:
                     return -1
-                if apart <= tolerance:
-                    wall = int(boxes[b, 6])
-                    contacts |= (1 << wall) if c == _JAR else 16 if c == _FOREARM else (4 << wall)
-    if contacts == 0:
+    return stratum_of_contacts(contacts)
+
+
+@njit(cache=True, error_model="numpy")
+def contact_bit(capsules, boxes, c, b, x, y, z, u, v, w, tolerance, depth):
+    """The bit of a contact of capsule c, whose segment begins at (x, y, z), with box b: 0 if apart, -1 if too deep.
+
+    One bit each for: jar and hand on a board, on a wall; forearm on either.
+    """
+    apart = _segment_box(x, y, z, u, v, w, boxes, b) - capsules[c, 7]
+    if apart < -depth:
+        return -1
+    if apart > tolerance:
         return 0
-    if contacts == 1:
-        return 1
-    if contacts == 2:
-        return 2
+    wall = int(boxes[b, 6])
+    return (1 << wall) if c == _JAR else 16 if c == _FOREARM else (4 << wall)
+
+
+@njit(cache=True, error_model="numpy")
+def stratum_of_contacts(contacts):
+    """Index in `STRATA` of a set of contacts, -1 if one is too deep."""
+    if contacts <= 2:
+        return contacts
     if contacts == 4:
         return 3
     return 4 if contacts == 8 else 5
