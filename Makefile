@@ -42,7 +42,7 @@ docs: $(VENV)/.dev  ## the site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev  ## speed as ratios to named alternatives
-	$(BIN)/python -m benchmarks
+	$(BIN)/capture bench
 
 fuzz: $(VENV)/.dev  ## a hundred thousand mutated files, none of which may do harm
 	$(BIN)/python tests/fuzz.py --files 100000

@@ -1,1 +1,1 @@
-"""Speed as ratios to named alternatives: `python -m benchmarks`. Not part of the installed package."""
+"""Speed as ratios to named alternatives: `capture bench`. Not part of the installed package."""

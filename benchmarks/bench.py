@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from benchmarks.calibrate import calibrate_comparisons
-from benchmarks.comparison import Comparison
+from benchmarks.comparison import Comparison, as_ratios
 from benchmarks.gym import gym_comparisons
 from benchmarks.history import HISTORY, add, fallen
 from benchmarks.latency import latency_measures
@@ -25,81 +24,69 @@ from benchmarks.planning import plan_comparisons, plan_measures
 from benchmarks.shelf import shelf_comparisons, shelf_measures
 from benchmarks.spaces import space_comparisons
 from benchmarks.starts import start_comparisons, start_measures
-from capture_cp.base.checks import CaptureError, Floats, whole_number
-from capture_cp.base.files import check_writable
+from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.capture.capture import Capture
+from capture_cp.cli.bench import Bench
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.cuda.device import chosen_device
 from capture_cp.report.output import write_rows
 from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble.maps import load_map
 from capture_cp.tasks.marble.task import Marble
 
 MARBLES = 200_000
+QUICK_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Measure hot paths against the obvious alternative, as ratios from one interleaved run."""
+class Benchmarks:
+    """Every hot path against the obvious alternative, as ratios from one interleaved run; see `capture bench`.
 
-    transitions: Annotated[int, tyro.conf.arg(help="Transitions to score and fit; the paper has 147,000 per map.")] = 147_000
-    rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, alternating.")] = 7
-    calls: Annotated[int, tyro.conf.arg(help="Calls of a compiled calibration in the latency report.")] = 1_000_000
-    device: Annotated[
-        Device, tyro.conf.arg(help="What to measure: cuda times the planner on an NVIDIA GPU, auto does if there is one.")
-    ] = "cpu"
-    seed: Annotated[int, tyro.conf.arg(help="Seed of the transitions.")] = 0
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
-    history: Annotated[Path, tyro.conf.arg(help="Past ratios: those of this run are compared with them, and added.")] = (
-        HISTORY
-    )
-    quick: Annotated[
-        bool, tyro.conf.arg(help="Time only what takes seconds, and warn of ratios that have fallen; add nothing.")
-    ] = False
+    `record` are the past ratios: those of this run are compared with them, and added.
+    """
+
+    options: Bench
+    record: Path = HISTORY
 
     def run(self, console: Console) -> None:
         """Time every pair and print the ratios."""
-        whole_number("transitions", self.transitions, 1000)
-        whole_number("rounds", self.rounds, 1)
-        whole_number("calls", self.calls, 1000)
-        check_writable(self.json)
-        if chosen_device(self.device) == "cuda":
+        options = self.options
+        if chosen_device(options.device) == "cuda":
             self._plans_on_gpu(console)
             return
-        pairs = list(self._quick_ones() if self.quick else self._comparisons())
-        rounds = 3 if self.quick else self.rounds
+        rounds = QUICK_ROUNDS if options.quick else options.rounds
+        pairs = list(self._quick_ones() if options.quick else self._comparisons())
         rows = [
             pair.time(rounds) for pair in track(pairs, description="Timing pairs of jobs", console=console, transient=True)
         ]
-        table = Table(title=f"Speed-up over the alternative, median of {rounds} interleaved rounds (lowest - highest)")
-        for column in ("job", "alternative", "speed-up", "target", "ours, per call"):
-            table.add_column(column, justify="right" if column in ("speed-up", "target", "ours, per call") else "left")
-        for row in rows:
-            low, high = row["range"]
-            ratio = f"{row['speed_up']:.1f} ({low:.1f} - {high:.1f})"
-            mark = "" if row["speed_up"] >= row["wanted"] else "  missed"
-            table.add_row(row["job"], row["alternative"], ratio, f"{row['wanted']:g}{mark}", _time_text(row["seconds"]))
-        console.print(table)
-        for sentence in fallen(rows, self.history):
+        console.print(_ratios_table(rows, rounds))
+        limits = []
+        if not options.quick:
+            with console.status("Timing plans, simulators and control-loop calls"):
+                limits = self._measures()
+            console.print(_limits_table(limits))
+        found = [*rows, *as_ratios(limits)]
+        for sentence in fallen(found, self.record):
             console.print(f"[yellow]warning:[/] slower than before: {sentence}.", highlight=False)
-        if self.quick:
-            return
-        add(rows, self.history)
-        with console.status("Timing plans, simulators and control-loop calls"):
-            limits = [*plan_measures(self.seed), *peg_measures(self.seed), *shelf_measures(self.seed)]
-            limits += [*latency_measures(self.calls, self.seed), *start_measures()]
-        console.print(_limits_table(limits))
-        if self.json is not None:
-            write_rows(self.json, rows + limits, self)
+        if not options.quick:
+            add(found, self.record)
+        if options.json is not None:
+            write_rows(options.json, rows + limits, options)
+
+    def _measures(self) -> list[dict[str, Any]]:
+        """Absolute times, some with a limit."""
+        seed = self.options.seed
+        plans = [*plan_measures(seed), *peg_measures(seed), *shelf_measures(seed)]
+        return [*plans, *latency_measures(self.options.calls, seed), *start_measures()]
 
     def _plans_on_gpu(self, console: Console) -> None:
         from benchmarks.gpu import plan as plans
         from benchmarks.gpu.plan_table import table
 
-        options = plans.Options(rounds=self.rounds, seed=self.seed)
+        options = plans.Options(rounds=self.options.rounds, seed=self.options.seed)
         say = partial(console.print, highlight=False, markup=False)
-        report = plans.Benchmark(options, say).run(lambda report: plans.write(report, self.json))
+        report = plans.Benchmark(options, say).run(lambda report: plans.write(report, self.options.json))
         say(table(report))
         if report["errors"]:
             raise CaptureError(f"the benchmark failed in part {', '.join(report['errors'])}; see above.")
@@ -112,15 +99,15 @@ class Bench:
     def _comparisons(self) -> Iterator[Comparison]:
         yield from self._quick_ones()
         yield from calibrate_comparisons()
-        yield from space_comparisons(self.seed)
-        yield from plan_comparisons(self.seed)
-        yield from peg_comparisons(self.seed)
-        yield from shelf_comparisons(self.seed)
-        yield from gym_comparisons(self.seed)
+        yield from space_comparisons(self.options.seed)
+        yield from plan_comparisons(self.options.seed)
+        yield from peg_comparisons(self.options.seed)
+        yield from shelf_comparisons(self.options.seed)
+        yield from gym_comparisons(self.options.seed)
 
     def _core(self) -> Iterator[Comparison]:
-        box, rng = Box(), np.random.default_rng(self.seed)
-        data = box.transitions(self.transitions, rng)
+        box, rng = Box(), np.random.default_rng(self.options.seed)
+        data = box.transitions(self.options.transitions, rng)
         X, Y, particles = data.X, data.Y, box(data.X, 16, rng)
         score, tree = NearestParticles(k=8), Tree(per_stratum=False)
         cap = Capture(box, box.strata, score, tree).fit(X, Y, particles)
@@ -130,7 +117,7 @@ class Bench:
 
         yield Comparison(
             "score 16 particles per row", lambda: score.score(particles, Y),
-            "scipy cKDTree, one tree per row", lambda: _kdtree_scores(Y, particles), 10,
+            "scipy cKDTree, one tree per row", lambda: _kdtree_scores(Y, particles), 10, rounds=2, warm_up=False,
         )  # fmt: skip
         yield Comparison(
             "score 16 particles per row", lambda: score.score(particles, Y),
@@ -154,17 +141,31 @@ class Bench:
         yield Comparison(
             "cells of 2,000 regions", lambda: cap.count_cells(X[some], prediction=particles[some]),
             "one region at a time", lambda: [cap.region(X[i], prediction=particles[i]).cells() for i in range(2000)], 5,
+            rounds=2, warm_up=False,
         )  # fmt: skip
 
     def _marble(self) -> Iterator[Comparison]:
-        task, rng = Marble(load_map("center")), np.random.default_rng(self.seed)
+        task, rng = Marble(load_map("center")), np.random.default_rng(self.options.seed)
         X = task.design_inputs("random", rng)
         X = X[rng.integers(len(X), size=MARBLES)]
         states, actions, noise = X[:, :6].copy(), X[:, 6:].copy(), 0.05 * rng.standard_normal((MARBLES, 2))
         yield Comparison(
             f"{MARBLES:,} marbles, a control step", lambda: task.step(states, actions, noise, 2.0),
             "the same in NumPy", lambda: numpy_marble_step(states, actions + noise, 2.0, task.map.geometry), 20,
+            rounds=2, warm_up=False,
         )  # fmt: skip
+
+
+def _ratios_table(rows: list[dict[str, Any]], rounds: int) -> Table:
+    table = Table(title=f"Speed-up over the alternative, median of {rounds} interleaved rounds (lowest - highest)")
+    for column in ("job", "alternative", "speed-up", "target", "ours, per call"):
+        table.add_column(column, justify="right" if column in ("speed-up", "target", "ours, per call") else "left")
+    for row in rows:
+        low, high = row["range"]
+        ratio = f"{row['speed_up']:.1f} ({low:.1f} - {high:.1f})"
+        mark = "" if row["speed_up"] >= row["wanted"] else "  missed"
+        table.add_row(row["job"], row["alternative"], ratio, f"{row['wanted']:g}{mark}", _time_text(row["seconds"]))
+    return table
 
 
 def _limits_table(rows: list[dict[str, Any]]) -> Table:

@@ -89,7 +89,7 @@ def calibrate_comparisons(rows: int = 1_000_000) -> Iterator[Comparison]:
         name, program = READERS[log.suffix]
         yield Comparison(
             f"calibrate on {rows:,} rows, {log.suffix[1:]}", job(log),
-            f"reading alone, {name}", partial(read_alone, log, program), 0.1, rounds=2,
+            f"reading alone, {name}", partial(read_alone, log, program), 0.1, rounds=1,
         )  # fmt: skip
 
 

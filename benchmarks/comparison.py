@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ Job = Callable[[], Any]
 class Comparison:
     """Two jobs with the same result; `calls` of them are timed together. `wanted` is the target ratio.
 
-    `rounds` limits how often a slow alternative is run.
+    `rounds` limits how often a slow alternative is run; one that needs no `warm_up` is timed from its first call on.
     """
 
     name: str
@@ -26,10 +26,13 @@ class Comparison:
     wanted: float
     calls: int = 1
     rounds: int | None = None
+    warm_up: bool = True
 
     def time(self, rounds: int) -> dict[str, Any]:
         """Both jobs in turn, `rounds` times: the ratio of their times, its range, and our median time per call."""
-        self.ours(), self.theirs()  # compile, warm caches
+        self.ours()  # compiles
+        if self.warm_up:
+            self.theirs()
         rounds = min(rounds, self.rounds or rounds)
         times = np.array([[_seconds(job, self.calls) for job in (self.ours, self.theirs)] for _ in range(rounds)])
         ratios = times[:, 1] / times[:, 0]
@@ -46,6 +49,19 @@ class Comparison:
 def limited(job: str, value: float, limit: float | None) -> dict[str, Any]:
     """A row of the table of absolute times, with its limit on idle cores if there is one."""
     return {"job": job, "value": value, "limit": limit}
+
+
+def as_ratios(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The absolute times that have a limit, such as a control period, as ratios to it."""
+    found = []
+    for row in rows:
+        if row["limit"] is not None:
+            ratio = row["limit"] / row["value"]
+            limit = f"a limit of {row['limit']:g}"
+            found.append({
+                "job": row["job"], "alternative": limit, "speed_up": ratio, "range": [ratio, ratio], "seconds": row["value"],
+            })  # fmt: skip
+    return found
 
 
 def _seconds(job: Job, calls: int) -> float:

@@ -45,7 +45,8 @@ def calibrate(log: Path, out: Path, *more: str) -> dict[str, Any]:
     report = ["--report", os.devnull] if not more else []
     command = [sys.executable, "-m", "benchmarks.fleet", "--one", str(log), *columns, "--out", str(out), *report, *more]
     begun = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path})
     if done.returncode:
         raise SystemExit(done.stderr)
     peak = json.loads(done.stdout.splitlines()[-1])["peak"]

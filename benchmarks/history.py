@@ -1,6 +1,6 @@
-"""Ratios over time: every run of the benchmarks adds lines to a file, which can be plotted, and compared with a new run.
+"""Ratios over time: every run of the benchmarks adds lines to a file, with which a new run is compared.
 
-python -m benchmarks.history --plot history.png
+`capture bench --history` prints them, and draws them with `--plot history.png`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -27,6 +25,17 @@ FIELDS = ("time", "commit", "cores", "job", "alternative", "ratio", "lowest", "h
 #: A ratio below this share of the usual one deserves a look.
 FALLEN = 2 / 3
 USUAL = 5  # latest runs whose median ratio is the usual one
+
+
+class Entry(NamedTuple):
+    """One line of the record."""
+
+    time: datetime
+    cores: int
+    ratio: float
+
+
+Past = dict[tuple[str, str], list[Entry]]
 
 
 def add(rows: Iterable[dict[str, Any]], file: Path = HISTORY) -> None:
@@ -43,24 +52,29 @@ def add(rows: Iterable[dict[str, Any]], file: Path = HISTORY) -> None:
 
 
 def fallen(rows: Iterable[dict[str, Any]], file: Path = HISTORY) -> list[str]:
-    """A sentence for each ratio that has fallen by a third from its median in the latest runs on record."""
+    """A sentence for each ratio that has fallen by a third from its median in the latest runs on record.
+
+    Only if it has in every round: another program may have slowed down some of them. Ratios to a job on one core grow with
+    the number of cores, so runs on as many cores as here are compared, if there are any.
+    """
     past, said = read(file), []
     for row in rows:
-        before = past.get((row["job"], row["alternative"]))
-        usual = median(ratio for _, ratio in before[-USUAL:]) if before else 0.0
-        if row["speed_up"] < FALLEN * usual:
+        entries = past.get((row["job"], row["alternative"]), [])
+        alike = [entry.ratio for entry in entries if entry.cores == os.cpu_count()] or [entry.ratio for entry in entries]
+        usual = median(alike[-USUAL:]) if alike else 0.0
+        if max(row["range"]) < FALLEN * usual:
             said.append(f"{row['job']}: {row['speed_up']:.1f} times as fast as {row['alternative']}, usually {usual:.1f}")
     return said
 
 
-def read(file: Path = HISTORY) -> dict[tuple[str, str], list[tuple[datetime, float]]]:
-    """Times and ratios of every job and its alternative, oldest first; nothing without a file."""
-    found: dict[tuple[str, str], list[tuple[datetime, float]]] = defaultdict(list)
+def read(file: Path = HISTORY) -> Past:
+    """The entries of every job and its alternative, oldest first; nothing without a file."""
+    found: Past = defaultdict(list)
     if file.exists():
         with file.open(newline="", encoding="utf-8") as lines:
             for line in csv.DictReader(lines):
                 try:
-                    entry = datetime.fromisoformat(line["time"]), float(line["ratio"])
+                    entry = Entry(datetime.fromisoformat(line["time"]), int(line["cores"]), float(line["ratio"]))
                     found[line["job"], line["alternative"]].append(entry)
                 except (KeyError, TypeError, ValueError):
                     raise CaptureError(f"{file} is not a history of benchmarks: see {line}; repair it or move it.") from None
@@ -77,43 +91,31 @@ def _commit() -> str:
     return done.stdout.strip()
 
 
-@dataclass(frozen=True)
-class History:
-    """Print the first, lowest, highest and latest ratio of every job."""
-
-    file: Annotated[Path, tyro.conf.arg(help="The history.")] = HISTORY
-    plot: Annotated[Path | None, tyro.conf.arg(help="Also draw the ratios over time to this picture.")] = None
-
-    def run(self, console: Console) -> None:
-        """Print the table, and draw."""
-        past = read(self.file)
-        if not past:
-            raise CaptureError(f"{self.file} has no runs yet; make bench adds one.")
-        table = Table(title=f"Ratios of {max(map(len, past.values()))} runs")
-        for column in ("job", "alternative", "first", "lowest", "highest", "latest"):
-            table.add_column(column, justify="left" if column in ("job", "alternative") else "right")
-        for (job, alternative), entries in past.items():
-            ratios = [ratio for _, ratio in entries]
-            figures = ratios[0], min(ratios), max(ratios), ratios[-1]
-            table.add_row(job, alternative, *(f"{ratio:.1f}" for ratio in figures))
-        console.print(table)
-        if self.plot is not None:
-            self._draw(past, self.plot)
-
-    def _draw(self, past: dict[tuple[str, str], list[tuple[datetime, float]]], picture: Path) -> None:
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(10, 0.3 * len(past) + 3), layout="constrained")
-        axes = figure.subplots()
-        for (job, alternative), entries in past.items():
-            axes.plot(*zip(*entries), marker="o", label=f"{job} / {alternative}")
-        axes.set(yscale="log", ylabel="times as fast as the alternative")
-        figure.autofmt_xdate()
-        figure.legend(loc="outside lower center", fontsize=7, ncols=2)
-        figure.savefig(picture, dpi=150)
+def show(console: Console, file: Path = HISTORY, picture: Path | None = None) -> None:
+    """Print the first, lowest, highest and latest ratio of every job, and draw them to a picture if one is named."""
+    past = read(file)
+    if not past:
+        raise CaptureError(f"{file} has no runs yet; make bench adds one.")
+    table = Table(title=f"Ratios of {max(map(len, past.values()))} runs")
+    for column in ("job", "alternative", "first", "lowest", "highest", "latest"):
+        table.add_column(column, justify="left" if column in ("job", "alternative") else "right")
+    for (job, alternative), entries in past.items():
+        ratios = [entry.ratio for entry in entries]
+        figures = ratios[0], min(ratios), max(ratios), ratios[-1]
+        table.add_row(job, alternative, *(f"{ratio:.1f}" for ratio in figures))
+    console.print(table)
+    if picture is not None:
+        _draw(past, picture)
 
 
-if __name__ == "__main__":
-    from benchmarks.__main__ import run_command
+def _draw(past: Past, picture: Path) -> None:
+    from matplotlib.figure import Figure
 
-    run_command(History, "python -m benchmarks.history")
+    figure = Figure(figsize=(10, 0.3 * len(past) + 3), layout="constrained")
+    axes = figure.subplots()
+    for (job, alternative), entries in past.items():
+        axes.plot(*zip(*((entry.time, entry.ratio) for entry in entries)), marker="o", label=f"{job} / {alternative}")
+    axes.set(yscale="log", ylabel="times as fast as the alternative")
+    figure.autofmt_xdate()
+    figure.legend(loc="outside lower center", fontsize=7, ncols=2)
+    figure.savefig(picture, dpi=150)

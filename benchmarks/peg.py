@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,7 +23,7 @@ from capture_cp.tasks.peg.task import Peg, SystemName
 
 POSES = 5_000
 REGIONS = 16
-FRESH = 5_000
+FRESH = 2_000
 CALIBRATION = 20_000
 #: All transitions of the paper's study.
 TRANSITIONS = 160_000
@@ -79,6 +79,7 @@ def _poses(task: Peg, seed: int) -> Floats:
     return np.vstack([task.strata.halton_starts(30), task.strata.sample_starts(30, np.random.default_rng(seed))])
 
 
+@lru_cache(maxsize=1)  # simulating the transitions takes longer than all plans
 def _calibrated(task: Peg, seed: int) -> Capture:
     """`capture`, fitted to simulated transitions; without MuJoCo, to the model's transitions scaled by the true gain."""
     rng = np.random.default_rng(seed)

@@ -42,7 +42,10 @@ def plan_comparisons(seed: int) -> Iterator[Comparison]:
     slow = _with(
         planner, PythonRollout(cap, _NumpyModel(params), _NumpyCost(params), task.strata.pit_cells, POSITION, ALPHA)
     )
-    yield Comparison(size, lambda: planner.plan(state), "PythonRollout, NumPy model", lambda: slow.plan(state), 20, rounds=3)
+    yield Comparison(
+        size, lambda: planner.plan(state), "PythonRollout, NumPy model", lambda: slow.plan(state), 20,
+        rounds=2, warm_up=False,
+    )  # fmt: skip
     by_points = marble_planner(cap, task, PLANNER, ALPHA, seed, MarbleWeights(hazard_points=POINTS))
     yield Comparison(
         f"plan with pits as a function, {POINTS} points", lambda: by_points.plan(state),

@@ -50,7 +50,8 @@ def shelf_comparisons(seed: int) -> Iterator[Comparison]:
     for where, state in states.items():
         check_agreement(task, cap, state, sequences)
         name, ours = f"plan of the shelf {where}, {size}", partial(fused, state, sequences, SEED)
-        yield Comparison(name, ours, "the same in NumPy", partial(slow, state, sequences, SEED), 20, rounds=3)
+        numpy = partial(slow, state, sequences, SEED)
+        yield Comparison(name, ours, "the same in NumPy", numpy, 20, rounds=2, warm_up=False)
         if find_spec("torch") is not None:
             rollout = _torch_rollout(cap, task)
             threads = _faster_threads(rollout, state, sequences)

@@ -16,10 +16,10 @@ from benchmarks.comparison import Comparison, Job, limited
 def start_comparisons() -> Iterator[Comparison]:
     """Starts of Python processes against those that only import a library."""
     numba = _process("-c", "import numba")
-    yield Comparison("capture --help", _process("-m", "capture_cp.cli", "--help"), "import numba", numba, 1)
+    yield Comparison("capture --help", _process("-m", "capture_cp.cli", "--help"), "import numba", numba, 1, rounds=3)
     yield Comparison(
         "from capture_cp import Capture", _process("-c", "from capture_cp import Capture"), "import sklearn.tree",
-        _process("-c", "import sklearn.tree"), 1,
+        _process("-c", "import sklearn.tree"), 1, rounds=3,
     )  # fmt: skip
 
 

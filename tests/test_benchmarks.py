@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from benchmarks.history import History, add, fallen, read
+import capture_cp
+from benchmarks import history
+from benchmarks.comparison import as_ratios, limited
+from benchmarks.history import HISTORY, add, fallen, read, show
 from capture_cp import CaptureError
+from capture_cp.cli import main
+from commands import refused
 
 
 def row(ratio: float, job: str = "job") -> dict:
@@ -18,8 +23,8 @@ def test_a_run_is_added_and_read_again(tmp_path):
     add([row(3.0), row(5.0, "more")], file)
     add([row(4.0)], file)
     found = read(file)
-    assert [ratio for _, ratio in found["job", "other"]] == [3.0, 4.0]
-    assert [ratio for _, ratio in found["more", "other"]] == [5.0]
+    assert [entry.ratio for entry in found["job", "other"]] == [3.0, 4.0]
+    assert [entry.ratio for entry in found["more", "other"]] == [5.0]
 
 
 @pytest.mark.parametrize(("ratio", "warned"), [(3.1, False), (2.7, False), (2.6, True), (0.1, True)])
@@ -35,7 +40,7 @@ def test_a_ratio_that_fell_by_a_third_is_named(tmp_path, ratio, warned):
 def test_without_a_record_nothing_is_said(tmp_path):
     assert fallen([row(1.0)], tmp_path / "none.csv") == []
     with pytest.raises(CaptureError, match="no runs yet; make bench adds one"):
-        History(tmp_path / "none.csv").run(Console(quiet=True))
+        show(Console(quiet=True), tmp_path / "none.csv")
 
 
 def test_a_damaged_record_is_named(tmp_path):
@@ -44,8 +49,51 @@ def test_a_damaged_record_is_named(tmp_path):
         read(tmp_path / "history.csv")
 
 
-def test_the_record_is_drawn(tmp_path):
-    for past in (2.0, 3.0):
-        add([row(past)], tmp_path / "history.csv")
-    History(tmp_path / "history.csv", tmp_path / "history.png").run(Console(quiet=True))
+def test_a_ratio_that_fell_in_some_rounds_only_is_not_named(tmp_path):
+    add([row(4.0)], tmp_path / "history.csv")
+    noisy = row(1.0) | {"range": [0.5, 3.0]}
+    assert fallen([noisy], tmp_path / "history.csv") == []
+
+
+@pytest.mark.parametrize(("here", "warned"), [(2, False), (8, True), (64, True)])
+def test_runs_on_as_many_cores_are_compared_first(tmp_path, monkeypatch, here, warned):
+    """On 64 cores, of which there is no run, the median of all counts."""
+    for cores, ratio in ((2, 4.0), (8, 16.0), (8, 16.0)):
+        monkeypatch.setattr(history.os, "cpu_count", lambda cores=cores: cores)
+        add([row(ratio)], tmp_path / "history.csv")
+    monkeypatch.setattr(history.os, "cpu_count", lambda: here)
+    assert bool(fallen([row(4.0)], tmp_path / "history.csv")) == warned
+
+
+def test_times_with_a_limit_are_ratios_to_it():
+    (found,) = as_ratios([limited("plan (ms)", 25.0, 100), limited("steps", 3.0, None)])
+    assert (found["alternative"], found["speed_up"]) == ("a limit of 100", 4.0)
+
+
+# -- capture bench --------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_is_printed_and_drawn(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    main(["bench", "--history", "--plot", str(tmp_path / "history.png")])
+    printed = capsys.readouterr().out
+    assert all(job in printed for job, _ in read(HISTORY))
     assert (tmp_path / "history.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["--plot", "history.png"], "plot draws past runs; use it with --history"),
+        (["--rounds", "0"], "rounds is 0; expected a whole number of at least 1"),
+        (["--history", "--plot", "/no/such/folder/history.png"], "cannot write /no/such/folder/history.png"),
+    ],
+)
+def test_bad_options_are_one_sentence(capsys, given, sentence):
+    assert sentence in refused(capsys, "bench", *given)
+
+
+@pytest.mark.parametrize("given", [[], ["--history"], ["--quick"]])
+def test_an_installed_package_says_where_the_benchmarks_are(capsys, tmp_path, monkeypatch, given):
+    monkeypatch.setattr(capture_cp, "__file__", str(tmp_path / "lib" / "capture_cp" / "__init__.py"))
+    assert "the benchmarks are part of the source tree" in refused(capsys, "bench", *given)

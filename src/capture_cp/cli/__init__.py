@@ -77,7 +77,10 @@ STUDIES = {
         of_task=True,
     ),
 }
-COMMANDS = OWN | SHOWN | STUDIES | {name: Command(*brought[1:]) for name, brought in TASK_COMMANDS.items()}
+COMPUTER = {
+    "bench": Command("capture_cp.cli.bench:Bench", "Measure speed as ratios to named alternatives."),
+}
+COMMANDS = OWN | SHOWN | STUDIES | COMPUTER | {name: Command(*brought[1:]) for name, brought in TASK_COMMANDS.items()}
 
 #: Commands of a task that run on the default task where none is named.
 WITHOUT_TASK = ("demo", "view")
@@ -94,6 +97,7 @@ HEADINGS = {
     "See it work": SHOWN,
     "Studies of a task": STUDIES,
     "Studies of one task only": {name: COMMANDS[name] for name in TASK_COMMANDS},
+    "This computer": COMPUTER,
 }
 
 

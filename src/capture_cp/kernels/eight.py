@@ -1,18 +1,20 @@
 """Eight numbers at once, inside compiled code: for loops over a few particles, too short for LLVM to vectorise by itself.
 
-An `eight` lives in a register, or in several on a CPU with narrower ones. Indices are flat, into C-contiguous arrays, and
-are not checked: eight entries must follow.
+An `eight` lives in a register, or in several on a CPU with narrower ones. `+`, `-` and `*` work with eights and numbers.
+Indices are flat, into C-contiguous arrays, and are not checked: eight entries must follow.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from numba.core import cgutils, types
 from numba.core.cgutils import ir  # type: ignore[attr-defined]
 from numba.core.datamodel import models
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic as typed_intrinsic
-from numba.extending import register_model
+from numba.extending import lower_builtin, register_model
 from numba.np.arrayobj import make_array
 
 #: As mypy sees it: a compiled call passes neither the typing context nor types.
@@ -129,6 +131,17 @@ def root(typing, a):
 
 
 @intrinsic
+def whole_below(typing, a):
+    """The largest whole numbers not above those of a."""
+
+    def build(context, builder, signature, values):
+        kind = ir.FunctionType(_NUMBERS, [_NUMBERS])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.floor.v8f64"), values)
+
+    return eight(eight), build
+
+
+@intrinsic
 def at_most(typing, a, b):
     """Which numbers are at most those of b; NaN is not."""
 
@@ -172,3 +185,28 @@ def alike(typing, labels, index, label):
         return builder.zext(builder.cttz(ended, ir.Constant(ir.IntType(1), 1)), ir.IntType(64))
 
     return types.int64(labels, types.intp, labels.dtype), build
+
+
+def _with_operator(operated: Any, build: str) -> None:
+    """Let an operator take eights, and numbers with them; `build` is the instruction."""
+
+    class Typed(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            if eight in args and all(kind == eight or isinstance(kind, types.Float) for kind in args):
+                return signature(eight, *args)
+            return None
+
+    def lowered(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds = zip(signature.args, values)
+        return getattr(builder, build)(
+            *(value if kind == eight else _repeated(builder, value, _NUMBERS) for kind, value in kinds)
+        )
+
+    infer_global(operated)(Typed)
+    for kinds in ((Vector, Vector), (Vector, types.Float), (types.Float, Vector)):
+        lower_builtin(operated, *kinds)(lowered)
+
+
+_with_operator(operator.add, "fadd")
+_with_operator(operator.sub, "fsub")
+_with_operator(operator.mul, "fmul")

@@ -98,6 +98,8 @@ class FusedRollout(Rollout):
         steepness: largest change of a signed distance when a configuration moves by 1, if known: regions that are too far
             away are then skipped.
         step_on_cuda: numba function with the same results as `step` that a GPU runs instead, for one particle at a time.
+        hazards, strata: numba functions of (Y, first, stop, params, out) with the same results as the functions `hazard` and
+            `stratum` for rows of Y (n, dc), into out (n,). A CPU runs them instead: they may handle several rows at once.
 
     Attributes:
         thresholds: see `Rollout`.
@@ -126,10 +128,12 @@ class FusedRollout(Rollout):
         points: int = POINTS,
         steepness: float | None = None,
         step_on_cuda: Any = None,
+        hazards: Any = None,
+        strata: Any = None,
     ) -> None:
         require_compiler()
         cap.check_fitted()
-        functions = _functions(cap, step, stage_cost, sums, hazard, stratum)
+        functions = _functions(cap, step, stage_cost, sums, hazard, stratum, hazards, strata)
         self._step_on_cuda = step if step_on_cuda is None else step_on_cuda
         for role, function in (*functions._asdict().items(), ("step", self._step_on_cuda)):
             check_signature(role, function)
@@ -312,15 +316,18 @@ class FusedRollout(Rollout):
         return "not in the first step of the first sequence; try the functions in Python."
 
 
-def _functions(cap: Fitted, step: Any, stage_cost: Any, sums: RegionSums | None, hazard: Any, stratum: Any) -> Functions:
+def _functions(
+    cap: Fitted, step: Any, stage_cost: Any, sums: RegionSums | None, hazard: Any, stratum: Any, hazards: Any, strata: Any
+) -> Functions:
     """The compiled functions of a rollout: the user's where given, placeholders otherwise."""
     given: dict[str, Any] = {}
     if sums is not None:
         given |= {"particle_cost": sums.particle_cost, "particle_stratum": sums.particle_stratum}
-    if callable(hazard):
-        given["hazard"] = hazard
-    if stratum is not None:
-        given["stratum"] = stratum
+    roles = {"hazard": hazard if callable(hazard) else None, "stratum": stratum, "hazards": hazards, "strata": strata}
+    given |= {role: function for role, function in roles.items() if function is not None}
+    for many, one in (("hazards", "hazard"), ("strata", "stratum")):
+        if many in given and one not in given:
+            raise CaptureError(f"{many} does the same as a function {one} for many configurations; give that one as well.")
     metric = metric_of(cap.score_)
     if isinstance(metric, FunctionMetric):
         given["squared"] = metric.squared

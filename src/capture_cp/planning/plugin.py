@@ -2,7 +2,7 @@
 
 Write your own with the same signatures, decorated with `numba.njit`, in your own module, and pass them to `FusedRollout`.
 `particle_cost` and `particle_stratum` are for costs that use the cells of regions, see `RegionSums`; `hazard`, `stratum`
-and `squared` are for regions that have no cells.
+and `squared`, and `hazards` and `strata`, are for regions that have no cells.
 These functions are not cached by themselves: they are compiled, and cached, as part of a rollout.
 """
 
@@ -50,9 +50,19 @@ def hazard(y, params):
 
 
 @njit
+def hazards(Y, first, stop, params, out):
+    """`hazard`, as a signed distance, of configurations Y (n, dc) from `first` to `stop`, into out (n,)."""
+
+
+@njit
 def stratum(y, params):
     """Stratum of a configuration y (dc,); -1 if infeasible."""
     return 0
+
+
+@njit
+def strata(Y, first, stop, params, out):
+    """`stratum` of configurations Y (n, dc) from `first` to `stop`, into out (n,)."""
 
 
 @njit

@@ -16,9 +16,12 @@ from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within,
 from capture_cp.kernels.random import stream
 from capture_cp.planning.hazard import cell_of
 from capture_cp.planning.kernel import CHUNK, average, draw, put_input, take_cloud, threshold
-from capture_cp.planning.plugin import hazard, squared, stage_cost, step, stratum
+from capture_cp.planning.plugin import hazard, hazards, squared, stage_cost, step, strata, stratum
 
 KERNELS = ("probe",)
+#: Whether the user's functions handle many configurations at once; as constants, so that only what is used is compiled.
+HAZARDS_TOGETHER, STRATA_TOGETHER = (one.__module__ != "capture_cp.planning.plugin" for one in (hazards, strata))
+UNKNOWN = -2  # a stratum
 
 
 @njit(cache=True, inline="always")
@@ -30,6 +33,16 @@ def _clearance(y, probes, params):
     return signed(hazard(y, params))
 
 
+@njit(cache=True)
+def _find_clearances(Y, first, stop, probes, params, clear):
+    """`_clearance` of configurations Y (n, dc) from `first` to `stop`, into clear (n,)."""
+    if HAZARDS_TOGETHER:
+        hazards(Y, first, stop, params, clear)
+    else:
+        for i in range(first, stop):
+            clear[i] = _clearance(Y[i], probes, params)
+
+
 @njit(cache=True, inline="always")
 def _stratum_at(y, probes, params):
     """Stratum of a configuration y (dc,), by its function or on the grid; -1 where no region extends."""
@@ -39,6 +52,18 @@ def _stratum_at(y, probes, params):
     else:
         m = stratum(y, params)
     return 0 if m < 0 and probes.ambient else m
+
+
+@njit(cache=True)
+def _find_strata(Y, probes, params, labels):
+    """`_stratum_at` of configurations Y (n, dc), into labels (n,)."""
+    if STRATA_TOGETHER:
+        strata(Y, 0, Y.shape[0], params, labels)
+        for i in range(Y.shape[0]):
+            labels[i] = 0 if labels[i] < 0 and probes.ambient else labels[i]
+    else:
+        for i in range(Y.shape[0]):
+            labels[i] = _stratum_at(Y[i], probes, params)
 
 
 @njit(cache=True, inline="always")
@@ -55,35 +80,36 @@ def _find_distances(cal, y, cloud, distances):
 
 
 @njit(cache=True, inline="always")
-def _particles_on_hazard(cloud, probes, params):
+def _particles_on_hazard(cloud, probes, params, clear):
+    _find_clearances(cloud, 0, cloud.shape[0], probes, params, clear)
     count = 0
     for l in range(cloud.shape[0]):
-        count += _clearance(cloud[l], probes, params) < 0.0
+        count += clear[l] < 0.0
     return count
 
 
 @njit(cache=True, inline="always")
-def _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
+def _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear, labels):
     """Reach of the points of each particle: squared, plain, and one over the volume within, into radii (4, L + 1).
 
     The last row is the radius around each particle within which nothing is on the hazard, if that is known. Returns whether
     the points can meet the hazard: if it is farther away than any point of the region, no point is tested.
     """
-    near = reach >= 0.0
-    for l in range(cloud.shape[0]):
+    near, particles = reach >= 0.0, cloud.shape[0]
+    for l in range(particles):
         radii[3, l] = -1.0
     if near and probes.steepness > 0.0:
-        apart, clear = math.sqrt(_find_distances(cal, cloud[0], cloud, distances)), _clearance(cloud[0], probes, params)
-        if clear <= probes.steepness * (reach + apart):
-            near, radii[3, 0] = not reach < clear / probes.steepness, clear / probes.steepness
-            for l in range(1, cloud.shape[0]):
-                radii[3, l] = _clearance(cloud[l], probes, params) / probes.steepness
+        apart, near = math.sqrt(_find_distances(cal, cloud[0], cloud, distances)), False
+        _find_clearances(cloud, 0, 1, probes, params, clear)
+        if clear[0] <= probes.steepness * (reach + apart):
+            _find_clearances(cloud, 1, particles, probes, params, clear)
+            for l in range(particles):
+                radii[3, l] = clear[l] / probes.steepness
                 near = near or not reach < radii[3, l]
-        else:
-            near = False
     if near:
-        for l in range(cloud.shape[0] + 1):
-            m = _stratum_at(cloud[l], probes, params) if l < cloud.shape[0] else -1
+        _find_strata(cloud, probes, params, labels)
+        for l in range(particles + 1):
+            m = labels[l] if l < particles else -1
             radii[0, l] = limits[m] if m >= 0 and limits[m] >= 0.0 else reach * reach
             radii[1, l] = math.sqrt(radii[0, l])
             radii[2, l] = 1.0 / max(volume_within(probes.moves, probes.ball, radii[1, l]), 1e-300)
@@ -91,43 +117,58 @@ def _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
 
 
 @njit(cache=True, pipeline_class=WithoutCopies)
-def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, distances, y, met):
-    """Summed weights of the points in a region that are on the hazard, or afterwards of those that are not.
+def _place_points(cloud, probes, params, radii, points, densities, clear):
+    """Points around the particles, their densities and clearances: into points (J, dc), densities (J,), clear (J,).
 
-    The first call writes which points are on the hazard to met (J,).
+    A point that cannot reach the hazard has some clearance.
     """
-    total, particles, each = 0.0, cloud.shape[0], probes.offsets.shape[0] // cloud.shape[0]
-    for j in range(probes.offsets.shape[0]):
+    particles, number = cloud.shape[0], probes.offsets.shape[0]
+    each, begin = number // particles, 0
+    for j in range(number):
         l = j // each
         radius = radii[1, particles if reaches_wide(j, each) else l]
-        if on_hazard:
-            met[j] = False
-        if radius < radii[3, l] if on_hazard else met[j]:
-            continue
-        density = move(probes.moves, cloud[l], radius, probes.offsets[j], y)
-        if on_hazard:
-            met[j] = _clearance(y, probes, params) < 0.0
-        if met[j] == on_hazard and density > 0.0:
-            m = _stratum_at(y, probes, params)
+        densities[j] = move(probes.moves, cloud[l], radius, probes.offsets[j], points[j])
+        if radius < radii[3, l]:
+            _find_clearances(points, begin, j, probes, params, clear)
+            clear[j], begin = 0.0, j + 1
+    _find_clearances(points, begin, number, probes, params, clear)
+
+
+@njit(cache=True, pipeline_class=WithoutCopies)
+def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, distances, points, densities, clear, labels):
+    """Summed weights of the points in a region that are on the hazard, or of those that are not."""
+    total, number = 0.0, probes.offsets.shape[0]
+    each = number // cloud.shape[0]
+    for j in range(number):
+        if (clear[j] < 0.0) == on_hazard and densities[j] > 0.0:
+            if STRATA_TOGETHER:
+                if labels[0] == UNKNOWN:
+                    _find_strata(points, probes, params, labels)
+                m = labels[j]
+            else:
+                m = _stratum_at(points[j], probes, params)
             if m >= 0 and limits[m] >= 0.0:
-                _find_distances(cal, y, cloud, distances)
-                total += density * weight_inside(distances, cal.k, limits[m], j, each, radii[0], radii[2])
+                _find_distances(cal, points[j], cloud, distances)
+                total += densities[j] * weight_inside(distances, cal.k, limits[m], j, each, radii[0], radii[2])
     return total
 
 
 @njit(cache=True, inline="always")
-def _probed(cloud, limits, cal, probes, params, radii, distances, y, met):
+def _probed(cloud, limits, cal, probes, params, radii, distances, points, densities, clear, labels):
     """How much of the region of particles `cloud` (L, dc) lies on the hazard: in cells, or as a fraction of the region.
 
-    A region without any point is represented by its particles. The last three arguments are scratch.
+    A region without any point is represented by its particles. The last five arguments are scratch.
     """
-    found = _weight_of_points(True, cloud, limits, cal, probes, params, radii, distances, y, met)
+    _place_points(cloud, probes, params, radii, points, densities, clear)
+    labels[0] = UNKNOWN
+    given = cal, probes, params, radii, distances, points, densities, clear, labels
+    found = _weight_of_points(True, cloud, limits, *given)
     if probes.unit > 0.0:
         found = found / probes.offsets.shape[0] / probes.unit
     else:
-        alone = _particles_on_hazard(cloud, probes, params) if found == 0.0 else 0
+        alone = _particles_on_hazard(cloud, probes, params, distances) if found == 0.0 else 0
         if found > 0.0 or alone > 0:
-            total = found + _weight_of_points(False, cloud, limits, cal, probes, params, radii, distances, y, met)
+            total = found + _weight_of_points(False, cloud, limits, *given)
             found = found / total if total > 0.0 else alone / cloud.shape[0]
     return found
 
@@ -139,8 +180,10 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
     pairs = (noise_dims + 1) // 2
     states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
     cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
-    limits, radii, distances, y = np.empty(n_strata), np.empty((4, n_particles + 1)), np.empty(n_particles), np.empty(dc)
-    on_hazard = np.empty(probes.offsets.shape[0], dtype=np.bool_)
+    limits, radii, distances = np.empty(n_strata), np.empty((4, n_particles + 1)), np.empty(n_particles)
+    number = probes.offsets.shape[0]
+    points, densities, clear = np.empty((number, dc)), np.empty(number), np.empty(number)
+    labels = np.empty(number, dtype=np.int64)
     for i in range(first, stop):
         key = stream(seed, i)
         for s in range(ds):
@@ -158,10 +201,10 @@ def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, pro
             is_finite = average(states, mean)
             take_cloud(states, probes.axes, cloud)
             met = 0.0
-            if cal.count_cells and _prepare(cloud, limits, reach, cal, probes, params, radii, distances):
-                met += _probed(cloud, limits, cal, probes, params, radii, distances, y, on_hazard)
+            if cal.count_cells and _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear, labels):
+                met += _probed(cloud, limits, cal, probes, params, radii, distances, points, densities, clear, labels)
             if cal.count_particles:
-                alone = _particles_on_hazard(cloud, probes, params)
+                alone = _particles_on_hazard(cloud, probes, params, distances)
                 met += alone if probes.unit > 0.0 else alone / n_particles
             # a cost that does not use a NaN entry of the state must not hide it
             costs[i, h] = stage_cost(mean, action, met, h + 1, horizon, params) if is_finite else math.nan

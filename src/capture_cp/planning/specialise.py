@@ -34,6 +34,8 @@ class Functions(NamedTuple):
     hazard: Any = plugin.hazard
     stratum: Any = plugin.stratum
     squared: Any = plugin.squared
+    hazards: Any = plugin.hazards
+    strata: Any = plugin.strata
 
 
 @cache

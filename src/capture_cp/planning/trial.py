@@ -32,6 +32,8 @@ SIGNATURES = {
     "hazard": ("y", "params"),
     "stratum": ("y", "params"),
     "squared": ("y", "p"),
+    "hazards": ("Y", "first", "stop", "params", "out"),
+    "strata": ("Y", "first", "stop", "params", "out"),
 }
 
 

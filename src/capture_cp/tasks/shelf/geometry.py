@@ -60,9 +60,8 @@ def solids_of(shelf: Shelf, strata: SweptStrata) -> Solids:
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _carried(frame, fixed, k, angle):
-    """Frame of joint k, carried by its parent's and turned by an angle about its z axis."""
-    cosine, sine = cosine_sine(angle)
+def carried(frame, fixed, k, cosine, sine):
+    """Frame of joint k, carried by its parent's and turned about its z axis by an angle with this cosine and sine."""
     x, y, z, a, b, c, d, e, f, g, h, i = frame
     u, v, w = fixed[k, 0], fixed[k, 1], fixed[k, 2]
     xx, xy, xz, yx, yy = fixed[k, 3], fixed[k, 4], fixed[k, 5], fixed[k, 6], fixed[k, 7]
@@ -78,16 +77,22 @@ def _carried(frame, fixed, k, angle):
     )  # fmt: skip
 
 
+@njit(cache=True, error_model="numpy", inline="always")
+def _turned(frame, fixed, k, angle):
+    cosine, sine = cosine_sine(angle)
+    return carried(frame, fixed, k, cosine, sine)
+
+
 @njit(cache=True, error_model="numpy")
 def link_frames(fixed, q):
     """Frames of the seven links at angles q (7)."""
-    first = _carried(_WORLD, fixed, 0, q[0])
-    second = _carried(first, fixed, 1, q[1])
-    third = _carried(second, fixed, 2, q[2])
-    fourth = _carried(third, fixed, 3, q[3])
-    fifth = _carried(fourth, fixed, 4, q[4])
-    sixth = _carried(fifth, fixed, 5, q[5])
-    return first, second, third, fourth, fifth, sixth, _carried(sixth, fixed, 6, q[6])
+    first = _turned(_WORLD, fixed, 0, q[0])
+    second = _turned(first, fixed, 1, q[1])
+    third = _turned(second, fixed, 2, q[2])
+    fourth = _turned(third, fixed, 3, q[3])
+    fifth = _turned(fourth, fixed, 4, q[4])
+    sixth = _turned(fifth, fixed, 5, q[5])
+    return first, second, third, fourth, fifth, sixth, _turned(sixth, fixed, 6, q[6])
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -144,8 +149,8 @@ def _segment_box(x, y, z, u, v, w, boxes, b):
 
 
 @njit(cache=True, error_model="numpy")
-def glass_clearance(capsules, balls, glasses, frames):
-    """The smallest signed distance of the arm to a glass: exact up to a decimetre, a lower bound beyond."""
+def glass_clearance(capsules, balls, glasses, frames, within):
+    """The smallest signed distance of the arm to a glass: exact up to `within`, a lower bound above it."""
     least = FAR
     for c in range(capsules.shape[0]):
         frame = frames[int(capsules[c, 0])]
@@ -154,21 +159,27 @@ def glass_clearance(capsules, balls, glasses, frames):
             rise = min(max(z - glasses[g, 2], 0.0), glasses[g, 5])
             i, j, k = x - glasses[g, 0], y - glasses[g, 1], z - glasses[g, 2] - rise
             bound = math.sqrt(i * i + j * j + k * k) - balls[c, 3] - glasses[g, 6]
-            if bound >= min(least, 0.1):
+            if bound >= min(least, within):
                 least = min(least, bound)
                 continue
-            a, b, d = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
-            u, v, w = rotated(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
-            a, b, d = a - glasses[g, 0], b - glasses[g, 1], d - glasses[g, 2]
-            apart = segment_segment(a, b, d, u, v, w, glasses[g, 3], glasses[g, 4], glasses[g, 5])
-            least = min(least, apart - capsules[c, 7] - glasses[g, 6])
+            least = min(least, capsule_glass(capsules, c, glasses, g, frame))
     return least
+
+
+@njit(cache=True, error_model="numpy")
+def capsule_glass(capsules, c, glasses, g, frame):
+    """Signed distance of capsule c, on a link with this frame, to glass g."""
+    a, b, d = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
+    u, v, w = rotated(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
+    a, b, d = a - glasses[g, 0], b - glasses[g, 1], d - glasses[g, 2]
+    apart = segment_segment(a, b, d, u, v, w, glasses[g, 3], glasses[g, 4], glasses[g, 5])
+    return apart - capsules[c, 7] - glasses[g, 6]
 
 
 @njit(cache=True, error_model="numpy")
 def contact_stratum(capsules, boxes, frames, tolerance, depth):
     """Index in `STRATA` of the contact, -1 if any part is too deep inside a box."""
-    contacts = 0  # one bit each for: jar and hand on a board, on a wall; forearm on either
+    contacts = 0
     for c in range(capsules.shape[0]):
         frame, far = frames[int(capsules[c, 0])], tolerance + capsules[c, 7]
         x, y, z = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
@@ -179,18 +190,32 @@ def contact_stratum(capsules, boxes, frames, tolerance, depth):
                 and _beyond(y, v, boxes[b, 1], boxes[b, 4]) <= far
                 and _beyond(z, w, boxes[b, 2], boxes[b, 5]) <= far
             ):
-                apart = _segment_box(x, y, z, u, v, w, boxes, b) - capsules[c, 7]
-                if apart < -depth:
+                contacts |= contact_bit(capsules, boxes, c, b, x, y, z, u, v, w, tolerance, depth)
+                if contacts < 0:
                     return -1
-                if apart <= tolerance:
-                    wall = int(boxes[b, 6])
-                    contacts |= (1 << wall) if c == _JAR else 16 if c == _FOREARM else (4 << wall)
-    if contacts == 0:
+    return stratum_of_contacts(contacts)
+
+
+@njit(cache=True, error_model="numpy")
+def contact_bit(capsules, boxes, c, b, x, y, z, u, v, w, tolerance, depth):
+    """The bit of a contact of capsule c, whose segment begins at (x, y, z), with box b: 0 if apart, -1 if too deep.
+
+    One bit each for: jar and hand on a board, on a wall; forearm on either.
+    """
+    apart = _segment_box(x, y, z, u, v, w, boxes, b) - capsules[c, 7]
+    if apart < -depth:
+        return -1
+    if apart > tolerance:
         return 0
-    if contacts == 1:
-        return 1
-    if contacts == 2:
-        return 2
+    wall = int(boxes[b, 6])
+    return (1 << wall) if c == _JAR else 16 if c == _FOREARM else (4 << wall)
+
+
+@njit(cache=True, error_model="numpy")
+def stratum_of_contacts(contacts):
+    """Index in `STRATA` of a set of contacts, -1 if one is too deep."""
+    if contacts <= 2:
+        return contacts
     if contacts == 4:
         return 3
     return 4 if contacts == 8 else 5

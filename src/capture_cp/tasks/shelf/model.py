@@ -121,9 +121,17 @@ def _way(motion, i, action, sigma, noise, states, load, l):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def hazard(y, params):
-    """Signed distance of a configuration y (7,) from touching a glass, less the margin."""
+    """Signed distance of a configuration y (7,) from touching a glass, less the margin; a lower bound where positive.
+
+    Its sign decides; a larger distance only tells what need not be tested, for which the bound is good enough.
+    """
+    return _clearance(y, params.margin, params) - params.margin
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _clearance(y, within, params):
     frames = link_frames(params.fixed, (y[0], y[1], y[2], y[3], y[4], y[5], y[6]))
-    return glass_clearance(params.capsules, params.balls, params.glasses, frames) - params.margin
+    return glass_clearance(params.capsules, params.balls, params.glasses, frames, within)
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -137,7 +145,7 @@ def stratum(y, params):
 def _glass_clearances(Y, params):
     found = np.empty(Y.shape[0])
     for i in prange(Y.shape[0]):
-        found[i] = hazard(Y[i], params)
+        found[i] = _clearance(Y[i], 0.1, params) - params.margin
     return found
 
 
