@@ -26,7 +26,9 @@ def problems(draw):
     n, d = draw(st.integers(2, 300)), draw(st.integers(1, 6))
     rng = np.random.default_rng(draw(SEEDS))
     X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-3, 4, d)
-    for kind in draw(st.lists(st.sampled_from(["rounded", "constant", "repeated", "mirrored", "close", "zero"]), max_size=3)):
+    for kind in draw(
+        st.lists(st.sampled_from(["rounded", "constant", "repeated", "mirrored", "close", "zero"]), max_size=3)
+    ):
         to, other = rng.integers(d, size=2)
         X[:, to] = {
             "rounded": np.rint(X[:, to]),

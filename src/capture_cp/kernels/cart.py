@@ -15,8 +15,8 @@ from numba import njit
 #: Neighbouring values closer than this are not separated, as in scikit-learn.
 CLOSEST = np.float32(1e-7)
 EPSILON = np.finfo(np.float64).eps
-#: Sums of n numbers are trusted up to this multiple of (n + FEW) * EPSILON * sum of squares: above the bound for any order of
-#: summation, which sums of many numbers stay far below.
+#: Gains of splits of n rows are trusted up to this multiple of (n + FEW) * EPSILON * sum of squares. That is about the bound
+#: of what the order of a summation can change, which sums of many numbers stay far below.
 TRUST, FEW = 8.0, 32
 #: Columns of an array of nodes. A node has rows from `START` to `END`; those from `PLACE` on go to its right child, which
 #: follows its left child `LEFT`. `FEATURE` and `PLACE` are those of its best split, `LEFT` is -1 in a leaf.
@@ -108,7 +108,7 @@ def _divide(order, values, part, goes_left, spare_rows, spare_values):
         at, kept = start, 0
         for i in range(start, end):  # without branches, which could not be predicted
             row, number = order[feature, i], values[feature, i]
-            left = np.int64(goes_left[row])
+            left = int(goes_left[row])
             order[feature, at], values[feature, at] = row, number
             spare_rows[kept], spare_values[kept] = row, number
             at += left

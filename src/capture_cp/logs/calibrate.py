@@ -162,7 +162,10 @@ class Calibrate:
         more: dict[str, Any] = {"episode": self.episode, "time": self.time, "clock": self.clock}
         logged = LoggedTransitions(self.data, self.state, self.action, **names, **more)
         self.distances.of(logged.next_names)
-        return opened(logged, console)
+        log = opened(logged, console)
+        if log is logged and self.computing.here:
+            logged.keep()  # it is read four times
+        return log
 
     def _one_stratum(self, seen: Survey) -> Strata:
         """A single stratum; with a grid for pictures where distances are plain."""
@@ -173,7 +176,7 @@ class Calibrate:
         return Shares(self.train_share if self.linear else 0.0, self.check_share)
 
     def _linear(self, seen: Survey) -> LinearModel:
-        rows = seen.parts["to train"]
+        rows = seen.parts.pop("to train")  # needed no longer, and in a long log large
         return LinearModel.trained(rows.X, unwrapped(rows, self.distances.angular(rows.next_names)))
 
     def _fit(self, model: Model, strata: Strata, split: Split, run: Runner[Any]) -> Capture:
