@@ -62,13 +62,13 @@ def test_a_tree_that_is_certain_is_that_of_scikit_learn(problem, leaf, leaves, d
     assert ours is None or np.array_equal(ours, theirs(*problem, leaf, leaves, depth, seed))
 
 
-@pytest.mark.parametrize("episodes", [False, True])
-def test_a_tree_on_numbers_without_ties_is_certain(episodes):
+@pytest.mark.parametrize("lengths", [None, (1, 40), (39, 40)], ids=["no episodes", "of any length", "of equal length"])
+def test_a_tree_on_numbers_without_ties_is_certain(lengths):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 4))
     y = np.abs(rng.normal(size=5000)) * (1 + X[:, 1] ** 2)
-    weights = 1 / rng.integers(1, 40, 5000) if episodes else None
-    nodes = certain_tree(X, y, weights, 30, 20, None)
+    weights = None if lengths is None else 1 / rng.integers(*lengths, 5000)
+    nodes = certain_tree(X, y, weights, 5, 20, None)
     assert nodes is not None
     assert len(nodes) > 20
 

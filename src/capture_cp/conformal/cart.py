@@ -36,7 +36,9 @@ def certain_tree(
     w = np.empty(0) if weights is None else np.ascontiguousarray(weights)
     depth = _NO_LIMIT if max_depth is None else max_depth
     found, thresholds = np.empty((2 * max_leaves - 1, 6), dtype=np.int64), np.empty(2 * max_leaves - 1)
-    count = grow(order, values, np.ascontiguousarray(scores), w, min_leaf, lightest, depth, found, thresholds)
+    equal = weights is None or bool(weights.min() == weights.max())
+    y = np.ascontiguousarray(scores)
+    count = grow(order, values, y, w, equal, min_leaf, lightest, depth, found, thresholds)
     if count == 0:
         return None
     nodes = np.zeros(count, dtype=NODE)

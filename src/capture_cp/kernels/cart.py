@@ -37,12 +37,13 @@ def _sums(rows, y, w, start, end):
 
 
 @njit(cache=True, error_model="numpy")
-def _best_place(rows, values, y, w, start, end, total, weight, min_leaf, min_weight, doubt, best, second):
+def _best_place(rows, values, y, w, start, end, total, weight, min_leaf, min_weight, doubts, best, second):
     """Best place to split rows[start:end], sorted by values[start:end], if better than `best`, otherwise -1.
 
     Returns the larger of its gain and `best`, the gain of the runner-up if above `second`, and the place.
     """
-    left, left_weight, place = 0.0, 0.0, -1
+    left, left_weight, place, done = 0.0, 0.0, -1, start
+    doubt, doubt_of_jumps = doubts
     for p in range(start + 1, end - min_leaf + 1):
         row = rows[p - 1]
         each = w[row] if w.shape[0] > 0 else 1.0
@@ -50,6 +51,9 @@ def _best_place(rows, values, y, w, start, end, total, weight, min_leaf, min_wei
         left_weight += each
         if p - start < min_leaf or values[p] <= values[p - 1] + CLOSEST:
             continue
+        if p - done > end - p:  # scikit-learn then subtracts the rows beyond from the whole weight
+            doubt = doubt_of_jumps
+        done = p
         right, right_weight = total - left, weight - left_weight
         lighter = min(left_weight, right_weight)
         if lighter < min_weight - doubt:
@@ -64,7 +68,7 @@ def _best_place(rows, values, y, w, start, end, total, weight, min_leaf, min_wei
 
 
 @njit(cache=True, error_model="numpy")
-def _examine(order, values, y, w, part, min_leaf, min_weight, max_depth, error):
+def _examine(order, values, y, w, equal, part, min_leaf, min_weight, max_depth, error):
     """Find the best split of a part, and return its gain, -inf without a split; NaN if rounding could lead to another one.
 
     `error` is that of a sum of squares over all rows of the tree.
@@ -74,19 +78,19 @@ def _examine(order, values, y, w, part, min_leaf, min_weight, max_depth, error):
         return -math.inf
     total, squares, weight = _sums(order[0], y, w, start, end)
     doubt = TRUST * EPSILON * (end - start + FEW)
-    if min_weight > 0.0:
-        if abs(weight - 2 * min_weight) <= doubt * weight:
-            return math.nan
-        if weight < 2 * min_weight:
-            return -math.inf
+    unsure = 0.0 if equal else doubt * weight
+    if abs(weight - 2 * min_weight) <= unsure and min_weight > 0.0:
+        return math.nan
+    if weight < 2 * min_weight:
+        return -math.inf
     if squares - total * total / weight <= EPSILON * weight + error:
         return math.nan
-    unsure = doubt * weight if min_weight > 0.0 else 0.0
+    doubts = unsure, doubt * weight
     best, second = -math.inf, -math.inf
     for feature in range(len(order)):
         rows, numbers = order[feature], values[feature]
         best, second, place = _best_place(
-            rows, numbers, y, w, start, end, total, weight, min_leaf, min_weight, unsure, best, second
+            rows, numbers, y, w, start, end, total, weight, min_leaf, min_weight, doubts, best, second
         )
         if place >= 0:
             part[PLACE], part[FEATURE] = place, feature
@@ -132,7 +136,7 @@ def _next_part(gains, error):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def grow(order, values, y, w, min_leaf, min_weight, max_depth, nodes, thresholds):
+def grow(order, values, y, w, equal, min_leaf, min_weight, max_depth, nodes, thresholds):
     """Grow the tree that predicts y (n,) with weights w (n,), or (0,) if all rows weigh 1; returns how many nodes it has.
 
     The result is 0 if rounding could lead to another tree. A leaf has at least `min_leaf` rows, and the weight `min_weight`.
@@ -140,6 +144,7 @@ def grow(order, values, y, w, min_leaf, min_weight, max_depth, nodes, thresholds
     Args:
         order: row numbers sorted by each feature, (d, n); changed.
         values: its float32 values in that order, (d, n); changed.
+        equal: whether all rows have the same weight; sums of weights then depend on no order.
         nodes: filled with the nodes, see `START`; (2 * leaves - 1, 6) for the largest number of leaves.
         thresholds: filled with thresholds of nodes that are no leaves.
     """
@@ -153,7 +158,7 @@ def grow(order, values, y, w, min_leaf, min_weight, max_depth, nodes, thresholds
     count, examined = 1, 0
     while count < len(nodes):
         for i in range(examined, count):
-            gains[i] = _examine(order, values, y, w, nodes[i], min_leaf, min_weight, max_depth, error)
+            gains[i] = _examine(order, values, y, w, equal, nodes[i], min_leaf, min_weight, max_depth, error)
             if math.isnan(gains[i]):
                 return 0
         examined = count
