@@ -124,16 +124,18 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Ru
     wanted = ~held_out
     wanted[sampled] = True
     R, m = np.empty(n), np.empty(n, dtype=np.int32)
-    inputs, digests = [], []
+    growing = np.empty((n - int(np.count_nonzero(held_out)), len(part.log.X_names)))
+    remembered, digests, grown = [], [], 0
     for found in run(partial(_score, cap), part.spans(wanted)):
         rows = slice(at, at := at + len(found.R))
         R[rows], m[rows] = found.R, found.m
-        inputs.append(found.wanted)
+        there = rows.start + np.flatnonzero(wanted[rows])
+        grows = np.flatnonzero(~held_out[there])
+        np.take(found.wanted, grows, axis=0, out=growing[grown : (grown := grown + len(grows))], mode="clip")
+        here = sampled[slice(*np.searchsorted(sampled, (rows.start, rows.stop)))]
+        remembered.append(found.wanted[np.searchsorted(there, here)])
         digests += found.digests
-    X = np.concatenate(inputs)
-    remembered = np.zeros(n, dtype=bool)
-    remembered[sampled] = True
-    return _Scored(R, m, rows_where(~held_out[wanted], X), rows_where(remembered[wanted], X), digests)
+    return _Scored(R, m, growing, np.concatenate(remembered), digests)
 
 
 def _score(cap: Capture, span: Span) -> _OfSpan:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from capture_cp.base.arrays import rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.params import Params
+from capture_cp.conformal.cart import certain_tree
 from capture_cp.conformal.episodes import shuffled, steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, leaves
@@ -261,12 +262,17 @@ class Tree(Groups):
         weights = None if weights is None else weights[rows]
         if (len(rows) if weights is None else weights.sum()) < 2 * self.min_leaf or self.max_leaves == 1:
             return leaves(1)
-        inputs = examples.X.take(rows, axis=0)
+        inputs = examples.X if len(rows) == len(examples.X) else examples.X.take(rows, axis=0)
         if features is not None:
             inputs = np.hstack([inputs, features[examples.m[rows]]])
-        return _tree_nodes(self._fit_cart(inputs, examples.R[rows], weights, rng))
+        scores, seed = examples.R[rows], int(rng.integers(2**31))
+        if self.max_leaves is not None and not self.prune:
+            nodes = certain_tree(inputs, scores, weights, self.min_leaf, self.max_leaves, self.max_depth)
+            if nodes is not None:
+                return nodes
+        return _tree_nodes(self._fit_cart(inputs, scores, weights, seed, rng))
 
-    def _fit_cart(self, inputs: Floats, scores: Floats, weights: Floats | None, rng: np.random.Generator) -> Any:
+    def _fit_cart(self, inputs: Floats, scores: Floats, weights: Floats | None, seed: int, rng: np.random.Generator) -> Any:
         from sklearn.tree import DecisionTreeRegressor
 
         def cart(leaf: int, weights: Floats | None, penalty: float = 0.0) -> Any:
@@ -279,7 +285,6 @@ class Tree(Groups):
             most = {"max_leaf_nodes": self.max_leaves, "max_depth": self.max_depth}
             return DecisionTreeRegressor(random_state=seed, ccp_alpha=penalty, **most, **size)
 
-        seed = int(rng.integers(2**31))
         if not self.prune or len(scores) < 6:
             return cart(self.min_leaf, weights).fit(inputs, scores, weights)
         order = rng.permutation(len(scores))

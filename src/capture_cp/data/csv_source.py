@@ -19,7 +19,7 @@ from capture_cp.data.spool import Spool
 class CsvSource(LogSource):
     """A CSV file; `labels` is a column that may contain text."""
 
-    rereads_cheaply = True
+    rereads_cheaply = spools = True
 
     def __init__(self, path: Path, labels: str | None = None) -> None:
         self.path, self.labels = path, labels

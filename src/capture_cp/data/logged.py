@@ -14,6 +14,7 @@ from capture_cp.data.csv_tables import Table
 from capture_cp.data.episode_runs import Runs, check_order, not_finite, one_run, runs_of, spread
 from capture_cp.data.selection import Columns, check_numbers, expanded, known_column, stacked
 from capture_cp.data.source import checked_clock, limits, open_log
+from capture_cp.data.spool import Rereading
 from capture_cp.data.transitions import Transitions, check_distinct
 
 _CLOCK = "received"
@@ -68,7 +69,16 @@ class LoggedTransitions:
         self.path, self._lost = path, int(follows)
         self._episode, self._time = episode, time
         self.episode_name, self.time_name = episode or "episode", time or "time"
+        self._rereading: Rereading | None = None
         self._index()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_rereading": None}  # the receiver reads only parts of the log
+
+    def keep(self) -> None:
+        """From now on keep numbers in a temporary file once they are read, if reading the log again takes longer."""
+        if not self._source.spools:
+            self._rereading = Rereading(self._source)
 
     def _index(self) -> None:
         """Find the episodes, check the order of times, and count the transitions of every run of rows."""
@@ -123,7 +133,8 @@ class LoggedTransitions:
         names = list(dict.fromkeys([*self.X_names, *self._after, *([self._time] if self._time is not None else [])]))
         held: Table = {}
         row = int(first)
-        for table in self._source.pieces(names, row, int(last) + 1 + self._lost):
+        source = self._rereading if self._rereading is not None else self._source
+        for table in source.pieces(names, row, int(last) + 1 + self._lost):
             if held:
                 table = {name: np.concatenate([held[name], table[name]]) for name in names}
             n = len(table[names[0]]) - self._lost

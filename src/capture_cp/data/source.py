@@ -46,6 +46,8 @@ class LogSource(ABC):
     messages = False
     #: Whether reading its rows again takes little time, so that a long log need not be kept in memory.
     rereads_cheaply = False
+    #: Whether it keeps its numbers for reading again.
+    spools = False
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"path": self.path.absolute()}  # the receiver may have another working directory

@@ -13,6 +13,7 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.arrays import digest_of_chunks
+from capture_cp.base.blas import one_blas_thread
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.base.loading import import_meanwhile
@@ -162,7 +163,10 @@ class Calibrate:
         more: dict[str, Any] = {"episode": self.episode, "time": self.time, "clock": self.clock}
         logged = LoggedTransitions(self.data, self.state, self.action, **names, **more)
         self.distances.of(logged.next_names)
-        return opened(logged, console)
+        log = opened(logged, console)
+        if log is logged and self.computing.here:
+            logged.keep()  # it is read four times
+        return log
 
     def _one_stratum(self, seen: Survey) -> Strata:
         """A single stratum; with a grid for pictures where distances are plain."""
@@ -173,7 +177,7 @@ class Calibrate:
         return Shares(self.train_share if self.linear else 0.0, self.check_share)
 
     def _linear(self, seen: Survey) -> LinearModel:
-        rows = seen.parts["to train"]
+        rows = seen.parts.pop("to train")  # needed no longer, and in a long log large
         return LinearModel.trained(rows.X, unwrapped(rows, self.distances.angular(rows.next_names)))
 
     def _fit(self, model: Model, strata: Strata, split: Split, run: Runner[Any]) -> Capture:
@@ -181,7 +185,7 @@ class Calibrate:
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
         cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
-        with in_options():
+        with in_options(), one_blas_thread(self.linear):
             return fit_log(cap, split.part("to calibrate"), run)
 
     @property
@@ -199,7 +203,8 @@ class Calibrate:
         settings = self.alpha, self.confidence
         if split.sizes["to check"] <= MEASURED:
             return cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, rng=self.seed)
-        found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run)
+        with one_blas_thread(self.linear):
+            found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run)
         some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
         all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings, rng=self.seed))
         rows = tuple(replace(row, volume=volume) for row, volume in zip(found.strata, strata))

@@ -46,6 +46,11 @@ class Computing:
         None
     )
 
+    @property
+    def here(self) -> bool:
+        """Whether the work is done in this process."""
+        return self.backend == "loky" and self.jobs in (None, 1)
+
     def check(self) -> None:
         """Raise an error for settings that contradict each other."""
         if self.jobs is not None:
@@ -69,8 +74,7 @@ class Computing:
     def _runner(self, progress: Progress, folder: str, jobs: int, description: str) -> Runner[Any]:
         def run(work: Callable[[Any], Any], spans: Sequence[Any]) -> Iterator[Any]:
             bar = progress.add_task(description, total=len(spans), visible=len(spans) > 1)
-            here = self.backend == "loky" and jobs == 1
-            for _, result in run_parts(work if here else Shipped.of(work, folder), spans, jobs):
+            for _, result in run_parts(work if self.here else Shipped.of(work, folder), spans, jobs):
                 progress.advance(bar)
                 yield result
             progress.remove_task(bar)

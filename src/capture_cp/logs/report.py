@@ -13,15 +13,17 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from capture_cp.base.checks import CaptureWarning
-from capture_cp.base.streams import stream
+from capture_cp.base.checks import CaptureWarning, Floats
+from capture_cp.base.streams import generator, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.drift import holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
+from capture_cp.data.log_part import CHUNK
 from capture_cp.data.transitions import Transitions
 from capture_cp.logs.batch import outcomes_of
+from capture_cp.logs.bundle import LinearModel
 from capture_cp.logs.report_figures import draw_regions
 from capture_cp.logs.report_volumes import MeanVolume, mean_volumes
 from capture_cp.report.html import settings_of, write_page
@@ -157,6 +159,14 @@ def _group_table(groups: list[dict[str, Any]]) -> PageTable:
     return PageTable("Thresholds and held-out coverage by group", ["calibration set", "threshold", "coverage, %"], lines)
 
 
+def _scores(cap: Capture, X: Floats, Y: Floats, seed: int) -> Floats:
+    """Scores (n,) of outcomes Y (n, dc) under predictions at X (n, dx)."""
+    # the linear model draws the same numbers for parts of X in turn; another model may draw others
+    each, rng = CHUNK if isinstance(cap.model, LinearModel) else max(1, len(X)), generator(seed)
+    parts = [slice(first, first + each) for first in range(0, len(X), each)]
+    return np.concatenate([np.empty(0), *(cap.scores(cap.predict(X[part], rng), Y[part]) for part in parts)])
+
+
 def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None, seed: int) -> dict[str, str]:
     """Rows of a coverage table, strata and "all", off target by more than sampling variation: "too low" or "too high".
 
@@ -168,7 +178,7 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
         rows = one_of_each(episode_numbers(log.episode, len(log)), stream(seed, "marks"))
     X, Y = log.X[rows], log.Y[rows]
     m = cap.index(Y)
-    outcomes = outcomes_of(cap, cap.scores(cap.predict(X, seed), Y), X, m, alpha, confidence)
+    outcomes = outcomes_of(cap, _scores(cap, X, Y, seed), X, m, alpha, confidence)
     where = {"all": np.ones(len(rows), dtype=bool)}
     if len(cap.strata.names) > 1:
         where |= {name: m == i for i, name in enumerate(cap.strata.names)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -98,41 +98,58 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
     log = split.log
     n = len(log)
     stride = -(-n // SAMPLE)
-    some = np.arange(0, n, stride)
     most = {"to train": TRAINED, "to check": SAMPLE}
     of_parts = {name: split.some(name, most[name]) for name in split.names if name in most}
-    wanted = np.zeros(n, dtype=bool)
-    for rows in () if isinstance(log, Transitions) else (some, *of_parts.values()):
-        wanted[rows] = True
-    look = partial(_look, strata, model, name, folder, stride)
-    found = list(run(look, LogPart.whole(log).spans(wanted)))
+    rows = _Rows(log, [np.arange(0, n, stride), *of_parts.values()])
+    spans, found = LogPart.whole(log).spans(rows.wanted), []
+    for span, one in zip(spans, run(partial(_look, strata, model, name, folder, stride), spans)):
+        rows.add(span, one)
+        found.append(one._replace(X=None, Y=None, episode=None))
     outside = np.concatenate([one.outside for one in found])
     refuse_infeasible(name, sum(one.infeasible for one in found), n, outside)
-    rows_of = _by_row(log, found, wanted)
+    sample, *parts = rows.transitions()
     return Survey(
         [digest for one in found for digest in one.digests],
         np.min([one.low for one in found], axis=0),
         np.max([one.high for one in found], axis=0),
-        rows_of(some),
-        {name: rows_of(rows) for name, rows in of_parts.items()},
+        sample,
+        dict(zip(of_parts, parts)),
         np.concatenate([one.marks for one in found]),
         stride,
     )
 
 
-def _by_row(log: TransitionLog, found: Sequence[_Seen], wanted: Bools) -> Callable[[Ints], Transitions]:
-    """A function that gives transitions by their rows; of a log on disk only `wanted` ones, which `found` holds."""
-    if isinstance(log, Transitions):
-        return lambda chosen: replace(log.rows(chosen), time=None)
-    there = np.flatnonzero(wanted)
-    X, Y = (np.concatenate([getattr(one, part) for one in found]) for part in ("X", "Y"))
-    episode = None if found[0].episode is None else np.concatenate([one.episode for one in found])
+class _Rows:
+    """Several samples of transitions of a log; those of a log on disk are gathered while its spans are read."""
 
-    def rows_of(chosen: Ints) -> Transitions:
-        here = np.searchsorted(there, chosen)
-        return _transitions(log, X[here], Y[here], None if episode is None else episode[here])
+    def __init__(self, log: TransitionLog, samples: Sequence[Ints]) -> None:
+        self.log, self._samples = log, samples
+        self.wanted = np.zeros(len(log), dtype=bool)
+        self._found: list[tuple[Floats, Floats, list[Any]]] = []
+        if not isinstance(log, Transitions):
+            for rows in samples:
+                self.wanted[rows] = True
+            sizes = len(log.X_names), len(log.next_names)
+            self._found = [(np.empty((len(rows), sizes[0])), np.empty((len(rows), sizes[1])), []) for rows in samples]
 
-    return rows_of
+    def add(self, span: Span, found: _Seen) -> None:
+        """Add the wanted rows of a span, which `found` holds."""
+        there = span.first + np.flatnonzero(self.wanted[span.first : span.first + len(span)])
+        for rows, (X, Y, episodes) in zip(self._samples, self._found):
+            low, high = np.searchsorted(rows, (span.first, span.first + len(span)))
+            here = np.searchsorted(there, rows[low:high])
+            np.take(found.X, here, axis=0, out=X[low:high], mode="clip")  # with other modes it would copy once more
+            np.take(found.Y, here, axis=0, out=Y[low:high], mode="clip")
+            episodes.append(None if found.episode is None else found.episode[here])
+
+    def transitions(self) -> list[Transitions]:
+        """The samples."""
+        if isinstance(self.log, Transitions):
+            return [replace(self.log.rows(rows), time=None) for rows in self._samples]
+        return [
+            _transitions(self.log, X, Y, None if episodes[0] is None else np.concatenate(episodes))
+            for X, Y, episodes in self._found
+        ]
 
 
 class _Seen(NamedTuple):
@@ -141,8 +158,8 @@ class _Seen(NamedTuple):
     high: Floats
     infeasible: int
     outside: Ints
-    X: Floats
-    Y: Floats
+    X: Any  # of wanted rows
+    Y: Any
     episode: Any
     marks: npt.NDArray[np.uint64]
 
