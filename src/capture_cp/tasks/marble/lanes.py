@@ -118,21 +118,22 @@ def _clamp(x, vx, low, high):
 
 
 @njit(cache=True)
-def _limited(value, bound):
+def limited(value, bound):
+    """Numbers limited to the interval from -bound to bound."""
     return clip_lanes(value, spread(-bound), spread(bound))
 
 
 @njit(cache=True)
-def _faster(vx, alpha, gain):
+def faster(vx, alpha, gain):
     """The speed after a substep."""
-    return _limited(minus(vx, times(spread(DT), times(spread(gain * ROLLING), alpha))), MAX_SPEED)
+    return limited(minus(vx, times(spread(DT), times(spread(gain * ROLLING), alpha))), MAX_SPEED)
 
 
 @njit(cache=True)
-def _push(action, noise, spread_of_noise):
+def push(action, noise, spread_of_noise):
     """The change of the tilt in a substep."""
     pushed = plus(spread(action), times(spread(spread_of_noise), noise))
-    return times(spread(DT), _limited(pushed, MAX_ACTION))
+    return times(spread(DT), limited(pushed, MAX_ACTION))
 
 
 @njit(cache=True)
@@ -246,13 +247,13 @@ def _step_some(x, vx, y, vy, alpha, beta, push0, push1, gain, room, g):
                 in_contact = _boxes_of(touching, room.before, room.after, room.box, g)
                 low_x, high_x = load(room.box, 0), load(room.box, SIXTEEN)
                 low_y, high_y = load(room.box, 2 * SIXTEEN), load(room.box, 3 * SIXTEEN)
-        x1, vx1 = _clamp(x1, _faster(vx, alpha, gain), low_x, high_x)
-        y1, vy1 = _clamp(y1, _faster(vy, beta, gain), low_y, high_y)
+        x1, vx1 = _clamp(x1, faster(vx, alpha, gain), low_x, high_x)
+        y1, vy1 = _clamp(y1, faster(vy, beta, gain), low_y, high_y)
         if in_contact:
             x1, y1, vx1, vy1 = _meet_walls(x1, y1, vx1, vy1, in_contact, far, count, room, g)
         x, y, vx, vy = chosen(ended, x, x1), chosen(ended, y, y1), chosen(ended, vx, vx1), chosen(ended, vy, vy1)
-        alpha = chosen(ended, alpha, _limited(plus(alpha, push0), MAX_TILT))
-        beta = chosen(ended, beta, _limited(plus(beta, push1), MAX_TILT))
+        alpha = chosen(ended, alpha, limited(plus(alpha, push0), MAX_TILT))
+        beta = chosen(ended, beta, limited(plus(beta, push1), MAX_TILT))
         if met & 1:  # also odd where anything may be met
             x, y, vx, vy, ended = _stopped(x, y, vx, vy, ended, g)
     return x, vx, y, vy, alpha, beta
@@ -285,7 +286,7 @@ def step_lanes(states, action, noise, spread_of_noise, gain, g):
             y, vy = load(states, 2 * count + first), load(states, 3 * count + first)
             alpha, beta = load(states, 4 * count + first), load(states, 5 * count + first)
             noise0, noise1 = load(noise, first), load(noise, count + first)
-        push0, push1 = _push(action[0], noise0, spread_of_noise), _push(action[1], noise1, spread_of_noise)
+        push0, push1 = push(action[0], noise0, spread_of_noise), push(action[1], noise1, spread_of_noise)
         x, vx, y, vy, alpha, beta = _step_some(x, vx, y, vy, alpha, beta, push0, push1, gain, room, g)
         if rest < SIXTEEN:
             store(few, 0, x)
