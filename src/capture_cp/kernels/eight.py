@@ -64,7 +64,7 @@ def _repeated(builder: Any, value: Any, kind: Any) -> Any:
 
 
 def _loaded(numbers: Vector) -> Any:
-    def build(context, builder, signature, values):  # type: ignore[no-untyped-def]
+    def build(context, builder, signature, values):
         found = builder.load(_at(context, builder, signature, values, numbers.kind))
         found.align = 8
         return found
@@ -262,7 +262,7 @@ def lowest(typing, a, b, c, d):
         halves, neighbours = (range(EIGHT), range(EIGHT, SIXTEEN)), (range(0, SIXTEEN, 2), range(1, SIXTEEN, 2))
         eights = [_lower(builder, value, value, *halves) for value in values]
         pairs = [_lower(builder, eights[i], eights[i + 1], *neighbours) for i in (0, 2)]
-        fours = _lower(builder, *pairs, *neighbours)
+        fours = _lower(builder, pairs[0], pairs[1], *neighbours)
         lone = _lower(builder, fours, fours, *neighbours)
         found = [builder.extract_element(lone, ir.Constant(_INT, i)) for i in range(4)]
         return context.make_tuple(builder, signature.return_type, found)
