@@ -31,7 +31,9 @@ def free(states, l, params):  # type: ignore[no-untyped-def]
     return 0.0
 
 
-def parts_of_plan(planner: MPPI, states: Floats) -> list[tuple[str, float, float]]:
+def parts_of_plan(
+    planner: MPPI, states: Floats, clock: Callable[[], float] = time.perf_counter
+) -> list[tuple[str, float, float]]:
     """Median and largest milliseconds of each part of the plans from states (n, ds), compilation excluded.
 
     Each time is the shortest of a few rounds.
@@ -50,16 +52,16 @@ def parts_of_plan(planner: MPPI, states: Floats) -> list[tuple[str, float, float
     sequences, seed = planner._sample(planner.nominal), int(planner._rng.integers(2**62))  # of every plan after a reset
     jobs = [partial(_plan, planner)]
     jobs += [partial(_costs, rollout, sequences, seed) for rollout in rollouts.values()]
-    times = _times(jobs, states)
+    times = _times(jobs, states, clock)
     names, spent = ("sampling and averaging", *rollouts), [*(times[:-1] - times[1:]), times[-1]]
     rows = [(name, float(np.median(part)), float(np.max(part))) for name, part in zip(names, spent)]
     return [*rows, ("whole plan", float(np.median(times[0])), float(np.max(times[0])))]
 
 
-def print_parts(planner: MPPI, states: Floats) -> None:
+def print_parts(planner: MPPI, states: Floats, clock: Callable[[], float] = time.perf_counter) -> None:
     """Print `parts_of_plan`."""
     print(f"{'part of a plan, ms':32} median  largest")
-    for name, median, largest in parts_of_plan(planner, states):
+    for name, median, largest in parts_of_plan(planner, states, clock):
         print(f"{name:32} {median:6.2f}  {largest:6.2f}")
 
 
@@ -83,7 +85,7 @@ def _changed(rollout: FusedRollout, **functions: Any) -> FusedRollout:
     return changed
 
 
-def _times(jobs: Sequence[Callable[[Floats], Any]], states: Floats) -> Floats:
+def _times(jobs: Sequence[Callable[[Floats], Any]], states: Floats, clock: Callable[[], float]) -> Floats:
     """Milliseconds of each job from each state, interleaved: (jobs, n)."""
     for job in jobs:
         job(states[0])
@@ -91,7 +93,7 @@ def _times(jobs: Sequence[Callable[[Floats], Any]], states: Floats) -> Floats:
     for _ in range(ROUNDS):
         for i, state in enumerate(states):
             for j, job in enumerate(jobs):
-                began = time.perf_counter()
+                began = clock()
                 job(state)
-                best[j, i] = min(best[j, i], 1e3 * (time.perf_counter() - began))
+                best[j, i] = min(best[j, i], 1e3 * (clock() - began))
     return best

@@ -15,13 +15,23 @@ from capture_cp.kernels.eight import (
     SIXTEEN,
     alike,
     at_most,
+    below,
+    bits,
+    both,
     chosen,
     count,
+    either,
+    has_vectors,
     load,
+    load_sixteen,
+    lowest,
     minus,
+    over,
     plus,
     root,
+    sixteen_flags,
     spread,
+    spread_sixteen,
     store,
     times,
 )  # fmt: skip
@@ -52,6 +62,29 @@ def test_eight_numbers_are_computed_as_numpy_computes_them(seed, at):
         wanted = [a + b, a - b, a * b, np.sqrt(a * a), np.where(a <= b, a, 2.0)]
     np.testing.assert_array_equal(out, wanted)
     assert below == (a <= b).sum()
+
+
+@njit
+def _sixteen(a, b, out):
+    one, other = load_sixteen(a, 0), load_sixteen(b, 0)
+    less, equal_or_less = below(one, other), at_most(one, other)
+    store(out, 0, over(one, other))
+    store(out, 16, chosen(both(less, equal_or_less), one, spread_sixteen(2.0)))
+    store(out, 32, chosen(sixteen_flags(bits(either(less, equal_or_less))), one, spread_sixteen(2.0)))
+    return bits(less), lowest(one, other, minus(spread_sixteen(0.0), one), minus(spread_sixteen(0.0), other)), has_vectors()
+
+
+@given(seeds)
+def test_sixteen_numbers_are_computed_as_numpy_computes_them(seed):
+    a, b = np.random.default_rng(seed).choice([-1.5, 0.0, 0.1, 3.7, np.inf], size=(2, SIXTEEN))
+    out = np.empty((3, SIXTEEN))
+    less, lows, compiled = _sixteen(a, b, out)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wanted = [a / b, np.where(a < b, a, 2.0), np.where(a <= b, a, 2.0)]
+    np.testing.assert_array_equal(out, wanted)
+    assert less == sum(1 << i for i in np.flatnonzero(a < b))
+    assert lows == (a.min(), b.min(), -a.max(), -b.max())
+    assert (compiled, has_vectors()) == (True, False)
 
 
 @njit

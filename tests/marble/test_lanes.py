@@ -8,14 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from capture_cp.tasks.marble.lanes import LANES
+from capture_cp.kernels.eight import SIXTEEN
 from capture_cp.tasks.marble.planner import marble_params, model_step, step_one_by_one
 from capture_cp.tasks.marble.task import Marble
 from marble.boards import REAL, board, feasible_positions, states
 
 #: Walls that wedge the marble between two corners, and between a corner and a side of the board.
 TIGHT = Marble(board((20, 0, 24, 40), (33, 20, 37, 60), (0, 85, 40, 88), size=(80, 95), pits=[(60, 20)], pit_radius=8))
-TASKS = [*REAL.values(), TIGHT]
+#: A marble that passes thin walls in one substep, and more walls around it than are tested for many particles at once.
+SMALL = Marble(board((20, 0, 21, 60), (40, 30, 41, 100), (0, 70, 30, 71), marble_radius=2.5, pits=[(60, 20)], pit_radius=8))
+CROWDED = Marble(board(*[(x, y, x + 1, y + 1) for x in range(20, 60, 6) for y in range(20, 60, 6)], marble_radius=2.4))
+TASKS = [*REAL.values(), TIGHT, SMALL, CROWDED]
 
 
 @njit
@@ -45,7 +48,7 @@ def steps(task: Marble, particles: int, seed: int, count: int = 8) -> None:
         np.testing.assert_array_equal(found, alone)
 
 
-@pytest.mark.parametrize("particles", [1, 2, 16, LANES - 1, LANES, LANES + 1, 3 * LANES + 5])
+@pytest.mark.parametrize("particles", [1, 2, SIXTEEN - 1, SIXTEEN, SIXTEEN + 1, 3 * SIXTEEN + 5])
 def test_any_number_of_particles(particles):
     steps(REAL["center"], particles, particles)
 
@@ -53,6 +56,19 @@ def test_any_number_of_particles(particles):
 @given(st.sampled_from(TASKS), st.integers(0, 2**32 - 1))
 def test_all_maps_and_wedges(task, seed):
     steps(task, 16, seed)
+
+
+def test_a_marble_faster_than_any_push_makes_it():
+    """A state may come with any speed."""
+    task = REAL["center"]
+    params = marble_params(task, task.model_gain)
+    found = np.tile(task.starts(1)[0][:, None], (1, SIXTEEN))
+    found[[1, 3]] = np.random.default_rng(0).uniform(-2, 2, (2, SIXTEEN))
+    alone = found.copy()
+    for _ in range(5):
+        together(found, np.array([0.1, -0.2]), np.zeros((2, SIXTEEN)), params)
+        one_by_one(alone, np.array([0.1, -0.2]), np.zeros((2, SIXTEEN)), params)
+        np.testing.assert_array_equal(found, alone)
 
 
 def test_particles_that_have_ended_stay():

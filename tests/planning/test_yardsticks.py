@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
 from benchmarks.planning import calibrated
+from capture_cp.cli import main
 from capture_cp.cuda import device as device_module
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.planner import PLANNER, marble_params, marble_planner
@@ -71,7 +71,7 @@ def test_torch_planner_plans_what_ours_plans():
 )
 def test_benchmarks_refuse_in_one_sentence(monkeypatch, capsys, arguments, sentence):
     monkeypatch.setattr(device_module, "_trouble", lambda: 'no NVIDIA GPU was found; use device "cpu".')
-    monkeypatch.setattr("sys.argv", ["benchmarks", *arguments])
+    monkeypatch.setattr("sys.argv", ["capture", "bench", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2

@@ -1,7 +1,8 @@
-"""Eight numbers at once, inside compiled code: for loops over a few particles, too short for LLVM to vectorise by itself.
+"""Eight or sixteen numbers at once, inside compiled code: for loops over a few particles, too short for LLVM to vectorise.
 
-An `eight` lives in a register, or in several on a CPU with narrower ones. `+`, `-` and `*` work with eights and numbers.
-Indices are flat, into C-contiguous arrays, and are not checked: eight entries must follow.
+An `eight` lives in a register, or in several on a CPU with narrower ones; `+`, `-` and `*` work with eights and numbers. A
+`sixteen` is two of them: long calculations on two hide each other's latency. Indices are flat, into C-contiguous arrays,
+and are not checked: as many entries must follow.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numba.core.cgutils import ir  # type: ignore[attr-defined]
 from numba.core.datamodel import models
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic as typed_intrinsic
-from numba.extending import lower_builtin, register_model
+from numba.extending import lower_builtin, overload, register_model
 from numba.np.arrayobj import make_array
 
 #: As mypy sees it: a compiled call passes neither the typing context nor types.
@@ -23,25 +24,35 @@ intrinsic: Any = typed_intrinsic
 EIGHT = 8
 #: Labels that `alike` compares.
 SIXTEEN = 16
-_NUMBERS, _FLAGS = ir.VectorType(ir.DoubleType(), EIGHT), ir.VectorType(ir.IntType(1), EIGHT)
 _INT = ir.IntType(32)
 
 
 class Vector(types.Type):
-    """The type of eight numbers, or of eight truth values."""
+    """The type of several numbers, or of as many truth values."""
 
-    def __init__(self, name: str, kind: Any) -> None:
-        self.kind = kind
+    def __init__(self, name: str, kind: Any, width: int) -> None:
+        self.kind, self.width = ir.VectorType(kind, width), width
         super().__init__(name)
 
 
-eight, flags = Vector("eight", _NUMBERS), Vector("flags", _FLAGS)
+eight, sixteen = Vector("eight", ir.DoubleType(), EIGHT), Vector("sixteen", ir.DoubleType(), SIXTEEN)
+_FLAGS = {numbers: Vector(f"flags of {numbers.name}", ir.IntType(1), numbers.width) for numbers in (eight, sixteen)}
 
 
 @register_model(Vector)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: Vector) -> None:
         super().__init__(manager, vector, vector.kind)
+
+
+def has_vectors():
+    """Whether the functions below can be called: in compiled code only."""
+    return False
+
+
+@overload(has_vectors, inline="always")
+def _has_vectors():
+    return lambda: True
 
 
 def _at(context: Any, builder: Any, signature: Any, values: Any, kind: Any) -> Any:
@@ -55,28 +66,37 @@ def _repeated(builder: Any, value: Any, kind: Any) -> Any:
     return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count))
 
 
-@intrinsic
-def load(typing, array, index):
-    """The eight entries of an array of floats from an index on."""
-
+def _loaded(numbers: Vector) -> Any:
     def build(context, builder, signature, values):
-        found = builder.load(_at(context, builder, signature, values, _NUMBERS))
+        found = builder.load(_at(context, builder, signature, values, numbers.kind))
         found.align = 8
         return found
 
-    return eight(array, types.intp), build
+    return build
+
+
+@intrinsic
+def load(typing, array, index):
+    """The eight entries of an array of floats from an index on."""
+    return eight(array, types.intp), _loaded(eight)
+
+
+@intrinsic
+def load_sixteen(typing, array, index):
+    """The sixteen entries of an array of floats from an index on."""
+    return sixteen(array, types.intp), _loaded(sixteen)
 
 
 @intrinsic
 def store(typing, array, index, value):
-    """Write eight numbers into an array of floats from an index on."""
+    """Write a vector into an array of floats from an index on."""
 
     def build(context, builder, signature, values):
-        written = builder.store(values[2], _at(context, builder, signature, values, _NUMBERS))
+        written = builder.store(values[2], _at(context, builder, signature, values, value.kind))
         written.align = 8
         return context.get_dummy_value()
 
-    return types.none(array, types.intp, eight), build
+    return types.none(array, types.intp, value), build
 
 
 @intrinsic
@@ -84,9 +104,19 @@ def spread(typing, number):
     """Eight times the same number."""
 
     def build(context, builder, signature, values):
-        return _repeated(builder, values[0], _NUMBERS)
+        return _repeated(builder, values[0], eight.kind)
 
     return eight(types.float64), build
+
+
+@intrinsic
+def spread_sixteen(typing, number):
+    """Sixteen times the same number."""
+
+    def build(context, builder, signature, values):
+        return _repeated(builder, values[0], sixteen.kind)
+
+    return sixteen(types.float64), build
 
 
 @intrinsic
@@ -96,7 +126,7 @@ def plus(typing, a, b):
     def build(context, builder, signature, values):
         return builder.fadd(*values)
 
-    return eight(eight, eight), build
+    return a(a, a), build
 
 
 @intrinsic
@@ -106,7 +136,7 @@ def minus(typing, a, b):
     def build(context, builder, signature, values):
         return builder.fsub(*values)
 
-    return eight(eight, eight), build
+    return a(a, a), build
 
 
 @intrinsic
@@ -116,7 +146,17 @@ def times(typing, a, b):
     def build(context, builder, signature, values):
         return builder.fmul(*values)
 
-    return eight(eight, eight), build
+    return a(a, a), build
+
+
+@intrinsic
+def over(typing, a, b):
+    """Quotients."""
+
+    def build(context, builder, signature, values):
+        return builder.fdiv(*values)
+
+    return a(a, a), build
 
 
 @intrinsic
@@ -124,10 +164,10 @@ def root(typing, a):
     """Square roots."""
 
     def build(context, builder, signature, values):
-        kind = ir.FunctionType(_NUMBERS, [_NUMBERS])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.sqrt.v8f64"), values)
+        kind, name = ir.FunctionType(a.kind, [a.kind]), f"llvm.sqrt.v{a.width}f64"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
 
-    return eight(eight), build
+    return a(a), build
 
 
 @intrinsic
@@ -135,10 +175,10 @@ def whole_below(typing, a):
     """The largest whole numbers not above those of a."""
 
     def build(context, builder, signature, values):
-        kind = ir.FunctionType(_NUMBERS, [_NUMBERS])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.floor.v8f64"), values)
+        kind, name = ir.FunctionType(a.kind, [a.kind]), f"llvm.floor.v{a.width}f64"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
 
-    return eight(eight), build
+    return a(a), build
 
 
 @intrinsic
@@ -148,7 +188,57 @@ def at_most(typing, a, b):
     def build(context, builder, signature, values):
         return builder.fcmp_ordered("<=", *values)
 
-    return flags(eight, eight), build
+    return _FLAGS[a](a, a), build
+
+
+@intrinsic
+def below(typing, a, b):
+    """Which numbers are less than those of b; NaN is not."""
+
+    def build(context, builder, signature, values):
+        return builder.fcmp_ordered("<", *values)
+
+    return _FLAGS[a](a, a), build
+
+
+@intrinsic
+def both(typing, given, other):
+    """Flags that are set in both."""
+
+    def build(context, builder, signature, values):
+        return builder.and_(*values)
+
+    return given(given, given), build
+
+
+@intrinsic
+def either(typing, given, other):
+    """Flags that are set in one of two or in both."""
+
+    def build(context, builder, signature, values):
+        return builder.or_(*values)
+
+    return given(given, given), build
+
+
+@intrinsic
+def bits(typing, given):
+    """The flags as bits of an integer, the first one lowest."""
+
+    def build(context, builder, signature, values):
+        return builder.zext(builder.bitcast(values[0], ir.IntType(given.width)), ir.IntType(64))
+
+    return types.uint64(given), build
+
+
+@intrinsic
+def sixteen_flags(typing, number):
+    """The sixteen flags whose bits are set in an integer, the inverse of `bits`."""
+
+    def build(context, builder, signature, values):
+        return builder.bitcast(builder.trunc(values[0], ir.IntType(SIXTEEN)), _FLAGS[sixteen].kind)
+
+    return _FLAGS[sixteen](types.uint64), build
 
 
 @intrinsic
@@ -158,7 +248,7 @@ def chosen(typing, given, a, b):
     def build(context, builder, signature, values):
         return builder.select(*values)
 
-    return eight(flags, eight, eight), build
+    return a(given, a, a), build
 
 
 @intrinsic
@@ -166,9 +256,32 @@ def count(typing, given):
     """How many flags are set."""
 
     def build(context, builder, signature, values):
-        return builder.zext(builder.ctpop(builder.bitcast(values[0], ir.IntType(EIGHT))), ir.IntType(64))
+        return builder.zext(builder.ctpop(builder.bitcast(values[0], ir.IntType(given.width))), ir.IntType(64))
 
-    return types.int64(flags), build
+    return types.int64(given), build
+
+
+def _lower(builder: Any, a: Any, b: Any, first: Any, second: Any) -> Any:
+    """The lower of two choices of lanes from a and b together."""
+    lanes = (ir.Constant(ir.VectorType(_INT, EIGHT), [*chosen]) for chosen in (first, second))
+    parts = [builder.shuffle_vector(a, b, lane) for lane in lanes]
+    return builder.select(builder.fcmp_ordered("<", *parts), *parts)
+
+
+@intrinsic
+def lowest(typing, a, b, c, d):
+    """The lowest number of each of four vectors of sixteen that are free of NaN."""
+
+    def build(context, builder, signature, values):
+        halves, neighbours = (range(EIGHT), range(EIGHT, SIXTEEN)), (range(0, SIXTEEN, 2), range(1, SIXTEEN, 2))
+        eights = [_lower(builder, value, value, *halves) for value in values]
+        pairs = [_lower(builder, eights[i], eights[i + 1], *neighbours) for i in (0, 2)]
+        fours = _lower(builder, pairs[0], pairs[1], *neighbours)
+        lone = _lower(builder, fours, fours, *neighbours)
+        found = [builder.extract_element(lone, ir.Constant(_INT, i)) for i in range(4)]
+        return context.make_tuple(builder, signature.return_type, found)
+
+    return types.UniTuple(types.float64, 4)(sixteen, sixteen, sixteen, sixteen), build
 
 
 @intrinsic
@@ -199,7 +312,7 @@ def _with_operator(operated: Any, build: str) -> None:
     def lowered(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = zip(signature.args, values)
         return getattr(builder, build)(
-            *(value if kind == eight else _repeated(builder, value, _NUMBERS) for kind, value in kinds)
+            *(value if kind == eight else _repeated(builder, value, eight.kind) for kind, value in kinds)
         )
 
     infer_global(operated)(Typed)

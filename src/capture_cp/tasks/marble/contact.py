@@ -18,8 +18,8 @@ from capture_cp.tasks.marble.contact_table import ANYTHING
 
 #: Penetration (m) that counts as none, and a gap that counts as touching: far below a grid cell, far above rounding.
 TOLERANCE = 1e-9
-_PUSHED = 1e-12
-_PASSES = 12
+PUSHED = 1e-12
+PASSES = 12
 _HALVINGS = 40
 
 
@@ -33,6 +33,7 @@ class Geometry(NamedTuple):
     goal: Floats  # (3,)
     contents: npt.NDArray[np.int32]
     boxes: Floats
+    blocks: npt.NDArray[np.int32]
     near: npt.NDArray[np.int32]
     nearby: npt.NDArray[np.int32]
     corner: Floats
@@ -135,7 +136,7 @@ def push_out(x, y, vx, vy, g):
     """
     reach = (g.radius + TOLERANCE) * (g.radius + TOLERANCE)
     out, touching, left = False, 0, -1
-    for _ in range(_PASSES):
+    for _ in range(PASSES):
         x = clip(x, g.bounds[0], g.bounds[1])
         y = clip(y, g.bounds[2], g.bounds[3])
         touching, deepest, nx, ny, wall = 0, 0.0, 0.0, 0.0, -1
@@ -148,7 +149,7 @@ def push_out(x, y, vx, vy, g):
                 wall = int(w)
                 if gap < deepest:
                     deepest, nx, ny = gap, ax, ay
-        if deepest > -_PUSHED:
+        if deepest > -PUSHED:
             out = True
             break
         x -= deepest * nx

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import Floats
+from capture_cp.tasks.marble.contact_blocks import blocks_of
 
 #: Walls, pits and the goal may all be met here: test each.
 ANYTHING = -1
@@ -30,11 +31,13 @@ class ContactTable(NamedTuple):
     """Squares of side `pitch` from `corner` on.
 
     `contents` is `ANYTHING`, `NOTHING`, or 2 b + e: clamp to `boxes[b]`, and with e = 1 a pit or the goal may be near.
+    `blocks` has the same for all squares of a block, `ANYTHING` if no box holds all of them.
     `near[square]` to `near[square + 1]` delimits the walls in `nearby` that can touch a centre in that square.
     """
 
     contents: npt.NDArray[np.int32]  # (rows, columns)
-    boxes: Floats  # (b, 4): lowest and highest x, then y; the first is unbounded
+    boxes: Floats  # (b, 4): lowest and highest x, then y, infinite where no centre can get; the first is unbounded
+    blocks: npt.NDArray[np.int32]  # (levels, rows, columns): of 1, 2, 4, ... squares along each side from each square on
     near: npt.NDArray[np.int32]  # (rows * columns + 1,)
     nearby: npt.NDArray[np.int32]
     corner: Floats  # (2,)
@@ -67,18 +70,12 @@ def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Fl
     held: Any = ~(((low > box[:, ::2]) & (high < box[:, 1::2])).all(axis=1))
     unclear |= held & ~_same_at_landing(spans, held & ~unclear, unclear.reshape(shape), box.reshape(*shape, 4))
     ends = _near_ends((low + high) / 2, np.vstack([pits, goal]), radius + 2 * pitch)
-    boxes, which = np.unique(np.where(held[:, None], box, [-np.inf, np.inf] * 2), axis=0, return_inverse=True)
-    # the unbounded box comes first, whatever the order of `unique`
-    first = int(np.flatnonzero(np.isinf(boxes).all(axis=1))[0])
-    boxes[[0, first]] = boxes[[first, 0]]
-    order = np.arange(len(boxes))
-    order[[0, first]] = first, 0
-    contents = np.where(unclear, ANYTHING, 2 * order[which.reshape(-1)] + ends)
+    by_square = (part.reshape(*shape, -1) for part in (np.where(held[:, None], box, [-np.inf, np.inf] * 2), low, high))
+    blocks, boxes = blocks_of(unclear.reshape(shape), ends.reshape(shape), *by_square)
     near = np.concatenate([[0], np.cumsum(touches.sum(axis=1))])
     return ContactTable(
-        contents.reshape(shape).astype(np.int32), boxes, near.astype(np.int32), np.nonzero(touches)[1].astype(np.int32),
-        corner, 1 / pitch,
-    )  # fmt: skip
+        blocks[0].copy(), boxes, blocks, near.astype(np.int32), np.nonzero(touches)[1].astype(np.int32), corner, 1 / pitch
+    )
 
 
 def _faces(low: Floats, high: Floats, bounds: Floats, walls: Floats, radius: float) -> tuple[Any, Any, Floats]:

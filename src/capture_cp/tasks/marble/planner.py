@@ -14,6 +14,7 @@ from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.cuda.device import Device
+from capture_cp.kernels.eight import has_vectors
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
@@ -39,6 +40,7 @@ class Params(NamedTuple):
     goal: Any
     contents: Any
     boxes: Any
+    blocks: Any
     near: Any
     nearby: Any
     corner: Any
@@ -93,7 +95,7 @@ def model_step(states, action, noise, params):
 
     A particle that has reached the goal is moved to its centre, so that its remaining distance is zero.
     """
-    if params.corrects:
+    if params.corrects or not has_vectors():
         step_one_by_one(states, action, noise, params)
     else:
         step_lanes(states, action, noise, params.noise, params.gain, params)
