@@ -21,6 +21,7 @@ from numba.core.dispatcher import Dispatcher
 
 from capture_cp.base import notices
 from capture_cp.base.checks import CaptureError, CaptureWarning
+from capture_cp.kernels.compile_inner import optimise_once
 from capture_cp.kernels.compile_once import Turn
 from capture_cp.kernels.compile_time import shorten
 
@@ -134,6 +135,7 @@ class _Noticed(event.Listener):
 
 event.register("numba:compile", _Noticed())
 shorten()
+optimise_once(GuardedCache)
 
 
 # -- inlined calls ------------------------------------------------------------------------------------------------------
