@@ -86,8 +86,10 @@ class GuardedCache:
 
 
 def guard(dispatcher: type[Any]) -> None:
-    """Make a numba dispatcher class work without a cache where none is available."""
+    """Make a numba dispatcher class work without a cache where none is available; once: two guards wait for each other."""
     enable = dispatcher.enable_caching
+    if enable.__module__ != Dispatcher.__module__:
+        return
 
     def enable_caching(self: Any) -> None:
         if not self.py_func.__module__.startswith(OURS):
