@@ -15,6 +15,7 @@ from typing import Any
 _at_work: list[Any] = []
 
 try:
+    from numba.core import codegen as codegens
     from numba.core.caching import NullCache
     from numba.core.codegen import JITCodeLibrary, JITCPUCodegen, RuntimeLinker
     from numba.core.compiler import CompilerBase
@@ -29,6 +30,7 @@ except ImportError:  # another version of numba: compilation takes longer
         """Nothing can be changed here."""
 
 else:
+    _parse_bitcode: Any = vars(codegens)["ll"].parse_bitcode
 
     class Library(JITCodeLibrary):
         """Code of a function, which waits if the function is only a part of others so far."""
@@ -67,7 +69,8 @@ else:
             for entry in self._final_module.global_variables:
                 environment = lookup_environment(entry.name)
                 if environment is not None:
-                    self._codegen.set_env(entry.name, environment)
+                    codegen: Any = self._codegen
+                    codegen.set_env(entry.name, environment)
 
         def get_pointer_to_function(self, name: str) -> int:
             self.complete()
@@ -80,11 +83,9 @@ else:
         def _unserialize(cls, codegen: Any, state: Any) -> Any:
             if state[1] != "bitcode":
                 return super()._unserialize(codegen, state)
-            from llvmlite.binding import parse_bitcode
-
             self = codegen.create_library(state[0])
             self.enable_object_caching()
-            self._final_module = parse_bitcode(state[2])
+            self._final_module = _parse_bitcode(state[2])
             self._finalize_dynamic_globals()
             self._finalized = self.waits = True
             return self
@@ -105,7 +106,8 @@ else:
         _complete_when_called((cache, NullCache))
 
     def _note_compilers() -> None:
-        run = CompilerBase._compile_core
+        compiler: Any = CompilerBase
+        run = compiler._compile_core
 
         def _compile_core(self: Any) -> Any:
             _at_work.append(self)
@@ -114,10 +116,12 @@ else:
             finally:
                 _at_work.pop()
 
-        CompilerBase._compile_core = _compile_core
+        compiler._compile_core = _compile_core
 
     def _let_entries_wait() -> None:
-        get, put = CPUContext.get_executable, JITCPUCodegen.set_env
+        context: Any = CPUContext
+        codegen: Any = JITCPUCodegen
+        get, put = context.get_executable, codegen.set_env
 
         def get_executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
             library._ensure_finalized()
@@ -129,10 +133,11 @@ else:
             if self._engine.is_symbol_defined(env_name):
                 put(self, env_name, env)
 
-        CPUContext.get_executable, JITCPUCodegen.set_env = get_executable, set_env
+        context.get_executable, codegen.set_env = get_executable, set_env
 
     def _complete_when_called(caches: tuple[type, ...]) -> None:
-        compile_it, add = Dispatcher.compile, Dispatcher.add_overload
+        dispatcher: Any = Dispatcher
+        compile_it, add = dispatcher.compile, dispatcher.add_overload
 
         def add_overload(self: Any, cres: Any) -> None:
             if isinstance(cres.entry_point, _Entry):  # Python cannot call it
@@ -151,7 +156,7 @@ else:
                 _save(self, sig)
                 return entry
 
-        Dispatcher.add_overload, Dispatcher.compile = add_overload, compile
+        dispatcher.add_overload, dispatcher.compile = add_overload, compile
 
     def _alone(compile_it: Any, dispatcher: Any, sig: Any) -> Any:
         """Compile as if Python called it: programs without this package may read its code from disk."""

@@ -68,8 +68,8 @@ def _make_copies_cheap() -> None:
         from numba.core.ir import Loc, Scope
     except ImportError:
         return
-    if getattr(ir_utils, "copy", None) is copy:
-        ir_utils.copy = _CopiesOfSets
+    if vars(ir_utils).get("copy") is copy:
+        vars(ir_utils)["copy"] = _CopiesOfSets
     if hasattr(Scope, "__deepcopy__") or hasattr(Loc, "__deepcopy__"):
         return
     if vars(Scope(None, Loc("", 0))).keys() == _FIELDS:
