@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import pickle
 import signal
@@ -167,3 +168,144 @@ def test_the_second_process_does_not_outlive_the_first(tmp_path):
             return
         time.sleep(0.05)
     pytest.fail("the second process is still there")
+
+
+# -- parts of kernels -----------------------------------------------------------------------------------------------------
+
+
+def inner_and_outer():
+    @numba.njit
+    def inner(x):
+        if x > 100:
+            raise ValueError("too much", x)
+        return 2.0 * x
+
+    @numba.njit
+    def outer(x):
+        return inner(x) + 1.0
+
+    return inner, outer
+
+
+def library_of(function):
+    (found,) = function.overloads.values()
+    return found.library
+
+
+def test_a_part_of_a_function_waits_until_python_calls_it():
+    inner, outer = inner_and_outer()
+    assert outer(3) == 7.0
+    assert library_of(inner).waits
+    assert not library_of(outer).waits
+    assert inner(3) == 6.0
+    assert not library_of(inner).waits
+    assert outer(4) == 9.0
+
+
+def test_errors_of_a_part_keep_their_message():
+    inner, outer = inner_and_outer()
+    for function in (outer, inner, outer):
+        with pytest.raises(ValueError, match=r"too much.*200"):
+            function(200)
+
+
+def test_parts_that_call_each_other_need_not_wait():
+    @numba.njit
+    def even(n):
+        return True if n == 0 else odd(n - 1)
+
+    @numba.njit
+    def odd(n):
+        return False if n == 0 else even(n - 1)
+
+    @numba.njit
+    def both(n):
+        return even(n), odd(n)
+
+    assert both(5) == (False, True)
+    assert even(4)
+    assert not odd(4)
+
+
+def test_a_part_is_passed_as_a_function():
+    inner, outer = inner_and_outer()
+
+    @numba.njit
+    def apply(function, x):
+        return function(x)
+
+    assert outer(3) == 7.0
+    assert apply(inner, 3) == 6.0
+
+
+PART = """
+import sys
+import numba
+from capture_cp.kernels.compile_inner import Library
+from capture_cp.kernels.random import mix
+optimise, optimised = Library._optimize_final_module, []
+Library._optimize_final_module = lambda library: optimised.append(library.name) or optimise(library)
+x = numba.uint64(3)
+if "as a part" in sys.argv:
+    numba.njit(lambda x: mix(x))(x)
+else:
+    mix(x)
+print(optimised.count("mix"), *("waits" if part.library.waits else "ready" for part in mix.overloads.values()))
+"""
+
+
+def test_a_part_on_disk_is_optimised_when_it_is_first_called(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    said = []
+    for how in ("as a part", "alone", "alone", "as a part"):
+        command = [sys.executable, "-c", PART, how]
+        said.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip())
+    assert said == ["0 waits", "1 ready", "0 ready", "0 ready"]
+
+
+OF_A_USER = """
+import numba
+
+@numba.njit(cache=True)
+def twice(x):
+    return 2 * x
+"""
+
+
+def test_a_function_that_others_read_from_disk_does_not_wait(tmp_path, monkeypatch):
+    (tmp_path / "of_a_user.py").write_text(OF_A_USER)
+    monkeypatch.syspath_prepend(tmp_path)
+    twice = importlib.import_module("of_a_user").twice
+
+    @numba.njit
+    def outer(x):
+        return twice(x) + 1
+
+    assert outer(3) == 7
+    assert not library_of(twice).waits
+
+
+NUMBERS = """
+import hashlib, sys
+import numpy as np
+from capture_cp.kernels import compile_inner
+if "as numba does" in sys.argv:
+    compile_inner.optimise_once = lambda cache: None
+from capture_cp.kernels.gaussian import squared_mahalanobis_pairs
+from capture_cp.kernels.nearest import kth_nearest
+rng = np.random.default_rng(0)
+points, clouds, whiten = rng.normal(size=(99, 3)), rng.normal(size=(99, 16, 3)), np.tril(rng.normal(size=(99, 3, 3)))
+near = kth_nearest(0, 1.0, 5, points, clouds)
+away = squared_mahalanobis_pairs(points, clouds[:, 0].copy(), whiten, np.zeros(3, dtype=bool))
+print(hashlib.sha256(near.tobytes() + away.tobytes()).hexdigest())
+"""
+
+
+def test_results_are_those_of_parts_that_do_not_wait(tmp_path):
+    found = []
+    for how in ("as numba does", "with parts that wait"):
+        where = {"NUMBA_CACHE_DIR": str(tmp_path / how)}
+        command = [sys.executable, "-c", NUMBERS, how]
+        found.append(subprocess.run(command, env=os.environ | where, capture_output=True, text=True, check=True).stdout)
+    assert len(found[0]) > 60
+    assert found[0] == found[1]

@@ -35,6 +35,7 @@ def test_every_name_is_what_type_checkers_see():
     (block,) = (node for node in ast.parse(Path(capture_cp.__file__).read_text()).body if isinstance(node, ast.If))
     seen = {name.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for name in node.names}
     assert [seen.pop(package) for package in ("models", "planning")] == ["capture_cp"] * 2
+    assert seen.pop("Any") == "typing"  # of the block itself
     assert sorted(seen) == capture_cp.__all__
     for name, module in seen.items():
         assert getattr(capture_cp, name) is getattr(import_module(module), name), name

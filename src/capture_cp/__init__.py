@@ -3,10 +3,10 @@
 Names are imported on first use, so a program loads only what it needs.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as of `typing`, whose import would take most of the time of this one
 if TYPE_CHECKING:
+    from typing import Any
+
     __version__: str
     from capture_cp import models, planning
     from capture_cp.base.errors import CaptureError, CaptureWarning
@@ -112,7 +112,9 @@ _PACKAGES = ("models", "planning")
 __all__ = sorted(_MODULE_OF)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name == "__version__":
         from importlib.metadata import version
 

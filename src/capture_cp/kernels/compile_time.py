@@ -2,11 +2,13 @@
 
 Numba inlines a function into each caller by copying its blocks one by one, and each copy includes the whole table of the
 function's variables. For functions made of many inlined ones, these copies take longer than the rest of the compilation.
-Garbage collection takes a tenth of the time, since it goes through millions of long-lived objects again and again.
+When it follows copies of variables through a function, it compares sets of names with deep copies of all of them. Garbage
+collection takes a tenth of the time, since it goes through millions of long-lived objects again and again.
 """
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Callable
 from functools import wraps
@@ -46,13 +48,28 @@ def _with_cheap_copies(inline: Callable[..., Any], scope: Any, place: Any) -> Ca
     return inline_ir
 
 
+class _CopiesOfSets:
+    """The module `copy`, which copies a dictionary of sets without its elements: names cannot change."""
+
+    copy = staticmethod(copy.copy)
+
+    @staticmethod
+    def deepcopy(value: Any) -> Any:
+        if isinstance(value, dict) and all(type(part) is set for part in value.values()):
+            return {key: set(part) for key, part in value.items()}
+        return copy.deepcopy(value)
+
+
 def _make_copies_cheap() -> None:
-    """Change how numba inlines, if this version of it copies scopes as assumed here."""
+    """Change how numba copies sets of names, and how it inlines, if this version of it copies scopes as assumed here."""
     try:
+        from numba.core import ir_utils
         from numba.core.inline_closurecall import InlineWorker
         from numba.core.ir import Loc, Scope
     except ImportError:
         return
+    if vars(ir_utils).get("copy") is copy:
+        vars(ir_utils)["copy"] = _CopiesOfSets
     if hasattr(Scope, "__deepcopy__") or hasattr(Loc, "__deepcopy__"):
         return
     if vars(Scope(None, Loc("", 0))).keys() == _FIELDS:

@@ -21,6 +21,7 @@ from numba.core.dispatcher import Dispatcher
 
 from capture_cp.base import notices
 from capture_cp.base.checks import CaptureError, CaptureWarning
+from capture_cp.kernels.compile_inner import optimise_once
 from capture_cp.kernels.compile_once import Turn
 from capture_cp.kernels.compile_time import shorten
 
@@ -85,8 +86,10 @@ class GuardedCache:
 
 
 def guard(dispatcher: type[Any]) -> None:
-    """Make a numba dispatcher class work without a cache where none is available."""
+    """Make a numba dispatcher class work without a cache where none is available; once: two guards wait for each other."""
     enable = dispatcher.enable_caching
+    if enable.__module__ != Dispatcher.__module__:
+        return
 
     def enable_caching(self: Any) -> None:
         if not self.py_func.__module__.startswith(OURS):
@@ -134,6 +137,7 @@ class _Noticed(event.Listener):
 
 event.register("numba:compile", _Noticed())
 shorten()
+optimise_once(GuardedCache)
 
 
 # -- inlined calls ------------------------------------------------------------------------------------------------------

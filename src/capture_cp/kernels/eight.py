@@ -15,12 +15,15 @@ from numba.core.cgutils import ir  # type: ignore[attr-defined]
 from numba.core.datamodel import models
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic as typed_intrinsic
-from numba.extending import lower_builtin, overload, register_model
+from numba.extending import lower_builtin, register_model
 from numba.np.arrayobj import make_array
 
 #: As mypy sees it: a compiled call passes neither the typing context nor types.
 intrinsic: Any = typed_intrinsic
 
+#: Whether the functions below can be called: numba leaves out the branches where it is False. Where Python runs a function
+#: that is written for numba, see `planning.trial`, it is False.
+HAS_VECTORS = True
 EIGHT = 8
 #: Labels that `alike` compares.
 SIXTEEN = 16
@@ -43,16 +46,6 @@ _FLAGS = {numbers: Vector(f"flags of {numbers.name}", ir.IntType(1), numbers.wid
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: Vector) -> None:
         super().__init__(manager, vector, vector.kind)
-
-
-def has_vectors():
-    """Whether the functions below can be called: in compiled code only."""
-    return False
-
-
-@overload(has_vectors, inline="always")
-def _has_vectors():
-    return lambda: True
 
 
 def _at(context: Any, builder: Any, signature: Any, values: Any, kind: Any) -> Any:

@@ -208,8 +208,10 @@ class FusedRollout(Rollout):
             if self._probes is not None:
                 by_points = self._draws, key, cal, self._probes, self._params
                 return np.asarray(self._probing.probe(*inputs, *sizes, *by_points))
-            chosen = self._draws, key, cal, self._runs, self._columns, self._params
-            return np.asarray(self._kernel.roll_out(*inputs, *sizes, *chosen))
+            given = *inputs, *sizes, self._draws, key, cal, self._runs
+            if self._rule[0] == EUCLIDEAN:
+                return np.asarray(self._kernel.roll_out(*given, self._params))
+            return np.asarray(self._kernel.roll_out_labelled(*given, self._columns, self._params))
         except Exception as error:  # of any kind, or a SystemError where two threads raise at once
             raise self._in_words(error, state, sequences) from error
 

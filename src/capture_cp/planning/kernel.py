@@ -13,7 +13,7 @@ from numba import njit, prange
 
 from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX, index_box, room_for, search
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
-from capture_cp.kernels.distance import EUCLIDEAN, squared_limit
+from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.random import normal_rows, stream
 from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.kernels.tree import find_group
@@ -22,7 +22,7 @@ from capture_cp.planning.plugin import particle_cost, particle_stratum, stage_co
 from capture_cp.planning.records import Seen
 
 CHUNK = 8  # sequences that a thread handles at once, with the same scratch arrays
-KERNELS = ("roll_out", "weigh")
+KERNELS = ("roll_out", "roll_out_labelled", "weigh")
 
 
 @njit(cache=True, inline="always")
@@ -69,11 +69,17 @@ def take_cloud(states, axes, cloud):
             cloud[l, axis] = states[axes[axis], l]
 
 
+@njit(cache=True, forceinline=True, pipeline_class=WithoutCopies)
+def _step(states, action, noise, params):
+    """The user's step, compiled once for the rollout and for its comparison with the model."""
+    step(states, action, noise, params)
+
+
 @njit(cache=True)
 def step_each(states, actions, noise, params):
     """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L)."""
     for i in range(states.shape[0]):
-        step(states[i], actions[i], noise[i], params)
+        _step(states[i], actions[i], noise[i], params)
 
 
 # -- hazard cells of every step -------------------------------------------------------------------------------------------
@@ -81,6 +87,7 @@ def step_each(states, actions, noise, params):
 
 @njit(cache=True, pipeline_class=WithoutCopies)
 def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params, costs, first, stop):
+    """Stage costs of sequences `first` to `stop`. Without columns, numba leaves out the code that searches them."""
     horizon, da = sequences.shape[1], sequences.shape[2]
     ds, dc, n_strata = start.shape[0], runs.axes.shape[0], cal.roots.shape[1]
     pairs = (noise_dims + 1) // 2
@@ -89,8 +96,9 @@ def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, 
     limits, near, far = np.empty(n_strata + 1), np.empty(n_strata + 1), np.empty(n_strata + 1)
     centre, middle = np.empty(dc), np.empty(dc)
     limits[n_strata] = -1.0
-    room = room_for(n_particles, dc, 0 if cal.rule == EUCLIDEAN else columns.shape[dc - 1])
-    indices, counts = np.empty((2, dc), dtype=np.int64), np.empty(n_strata + 1, dtype=np.int64)
+    if columns is not None:
+        room, counts = room_for(n_particles, dc, columns.shape[dc - 1]), np.empty(n_strata + 1, dtype=np.int64)
+        indices = np.empty((2, dc), dtype=np.int64)
     for i in range(first, stop):
         key = stream(seed, i)
         for s in range(ds):
@@ -104,20 +112,22 @@ def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, 
                 limits[m], reach = squared_limit(q), max(reach, q)
             if draws:
                 draw(noise, key, h, pairs)
-            step(states, action, noise, params)
+            _step(states, action, noise, params)
             is_finite = average(states, mean)
             take_cloud(states, runs.axes, cloud)
             hazard = 0
-            if cal.count_cells and cal.rule == EUCLIDEAN:
-                hazard += region_hazard(cloud, limits, cal.k, runs, centre, middle, near, far)
-            elif cal.count_cells and reach >= 0.0:
-                counts[:] = 0
-                index_box(cal.rule, cal.length, reach, centre, cloud, columns, indices[0], indices[1])
-                search(
-                    cal.rule, cal.length, cal.k, cloud, room.corners, columns.periodic, limits, indices[0], indices[1],
-                    columns, room, counts,
-                )  # fmt: skip
-                hazard += counts.sum()
+            if columns is None:
+                if cal.count_cells:
+                    hazard += region_hazard(cloud, limits, cal.k, runs, centre, middle, near, far)
+            else:
+                if cal.count_cells and reach >= 0.0:
+                    counts[:] = 0
+                    index_box(cal.rule, cal.length, reach, centre, cloud, columns, indices[0], indices[1])
+                    search(
+                        cal.rule, cal.length, cal.k, cloud, room.corners, columns.periodic, limits, indices[0], indices[1],
+                        columns, room, counts,
+                    )  # fmt: skip
+                    hazard += counts.sum()
             if cal.count_particles:
                 hazard += particle_hazard(cloud, runs)
             # a cost that does not use a NaN entry of the state must not hide it
@@ -125,13 +135,27 @@ def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, 
 
 
 @parallel_kernel(cache=True)
-def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params):
-    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,).
+def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, params):
+    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,), for the Euclidean metric.
 
     Particles are rolled through the model; at each step the region of (mean state, action, particles) is tested against the
-    hazard cells (Algorithm 2), which are `runs`, or for another metric than the Euclidean the labelled cells of `columns`.
-    Sequence i draws its noise from stream i of the seed; without `draws` there is no noise.
+    hazard cells (Algorithm 2), which are `runs`. Sequence i draws its noise from stream i of the seed; without `draws` there
+    is no noise.
     """
+    samples = sequences.shape[0]
+    costs = np.empty((samples, sequences.shape[1]))
+    for chunk in prange((samples + CHUNK - 1) // CHUNK):
+        first = chunk * CHUNK
+        stop = min(samples, first + CHUNK)
+        _roll_out_some(
+            start, sequences, n_particles, noise_dims, draws, seed, cal, runs, None, params, costs, first, stop
+        )  # fmt: skip
+    return costs
+
+
+@parallel_kernel(cache=True)
+def roll_out_labelled(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params):
+    """Stage costs like those of `roll_out` for any metric, with the hazard cells labelled in `columns`."""
     samples = sequences.shape[0]
     costs = np.empty((samples, sequences.shape[1]))
     for chunk in prange((samples + CHUNK - 1) // CHUNK):

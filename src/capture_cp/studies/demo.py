@@ -31,6 +31,7 @@ from capture_cp.studies.paper import Paper
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import summary
 from capture_cp.studies.rehearsal import rehearsed
+from capture_cp.studies.shared_particles import SharedParticles
 from capture_cp.studies.study import RowsFile, Seed, Study
 from capture_cp.tasks.practice import ready_promise
 from capture_cp.tasks.task import CALIBRATION, TEST, Task
@@ -139,10 +140,13 @@ class Demo(Study):
             log, fresh = (
                 task.transitions(self.transitions, stream(self.seed, "demo", name)) for name in (CALIBRATION, TEST)
             )
+        shared = SharedParticles(log.X, fresh.X, self.seed)
         with progress_bar() as progress:
             for name in progress.track(METHODS, description="Calibrating and testing six methods"):
-                fitted[name] = task.method(name, self.particles, tree, self.seed).fit(log.X, log.Y)
-                found = fitted[name].coverage(fresh.X, fresh.Y, self.alpha, rng=self.seed)
+                cap = task.method(name, self.particles, tree, self.seed)
+                drawn, asked = shared.of(cap, log.Y.shape[1])
+                fitted[name] = cap.fit(log.X, log.Y, drawn)
+                found = cap.coverage(fresh.X, fresh.Y, self.alpha, prediction=asked, rng=self.seed)
                 if not has_grid(task.strata):
                     found = with_volumes(found, fitted[name], fresh.X[:VOLUMES], stream(self.seed, "demo", "volumes", name))
                 results[name] = found
