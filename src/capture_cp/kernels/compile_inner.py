@@ -11,6 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
+
+#: The oldest and the newest numba whose internals are known to be as changed here. With any other, nothing is changed, and
+#: compilation takes longer.
+OLDEST, NEWEST = (0, 61), (0, 68)
+
 #: Compilers at work, the outermost first. Numba's lock lets only one thread compile.
 _at_work: list[Any] = []
 
@@ -98,8 +104,9 @@ else:
 
     def optimise_once(cache: type) -> None:
         """From now on, let functions wait whose code is kept on disk by such a cache, or not at all."""
-        if JITCPUCodegen._library_class is not JITCodeLibrary:
-            return  # done before, or somebody else has changed it
+        version: Any = numba.version_info
+        if not OLDEST <= version.short <= NEWEST or JITCPUCodegen._library_class is not JITCodeLibrary:
+            return  # another numba, done before, or somebody else has changed it
         JITCPUCodegen._library_class = Library
         _note_compilers()
         _let_entries_wait()
