@@ -15,8 +15,8 @@ from capture_cp.base.errors import known_name as known_name
 from capture_cp.base.errors import printable as printable
 from capture_cp.base.errors import shortened as shortened
 
-#: Up to this size an array is checked by its sum of squares.
-FEW = 256
+#: Up to this size an array is checked by its sum.
+FEW = 32
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,9 +33,8 @@ def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: st
     if not fits or 0 in array.shape[1:]:
         wanted = tuple("any" if want is None else want for want in shape)
         raise CaptureError(f"{name} has shape {array.shape}, expected {meaning}, here {_brackets(wanted)}.")
-    flat = array.reshape(-1)
-    # one product instead of an array of answers, which takes longer for a single state; it may also be infinite by overflow
-    if not (array.size <= FEW and math.isfinite(flat.dot(flat))) and not np.isfinite(array).all():
+    # one number instead of an array of answers, which takes longer for a single state; it may also be infinite by overflow
+    if not (array.size <= FEW and math.isfinite(sum(array.ravel().tolist()))) and not np.isfinite(array).all():
         bad = ~np.isfinite(array)
         rows = np.flatnonzero(bad.reshape(len(array), -1).any(axis=1))
         raise CaptureError(

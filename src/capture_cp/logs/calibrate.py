@@ -16,7 +16,7 @@ from capture_cp.base.arrays import digest_of_chunks
 from capture_cp.base.blas import one_blas_thread
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
-from capture_cp.base.loading import import_meanwhile
+from capture_cp.base.loading import imported_meanwhile
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.log_fit import coverage_of_log, fit_log
@@ -51,6 +51,8 @@ from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
+#: Packages that the report needs, imported while the log is read.
+REPORTING = ("matplotlib.pyplot", "jinja2", "scipy.fft")
 
 
 @dataclass(frozen=True)
@@ -118,23 +120,23 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
         self._check_settings()
-        if report_trouble() is None:
-            import_meanwhile(("matplotlib.pyplot", "jinja2", "scipy.fft"))
         log = self._log(console)
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
+        of_report = REPORTING if report_trouble() is None else ()
+        with warnings.catch_warnings(record=True) as caught:
             listen()
-            split = Split.of(log, self._shares.parts(), self.seed)
-            own = None if self.strata is None else user_strata(self.strata, self.folder)
-            given = None if self.linear else user_model(self.model, self.folder)
-            seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"))
-            strata = own if own is not None else self._one_stratum(seen)
-            model = given if given is not None else self._linear(seen)
-            cap = self._fit(model, strata, split, running("calibrating"))
-            cap.data_["robot"] = self._facts(log, seen, cap)
-            kept = seen.parts["to check"]
-            coverage = self._coverage(cap, split, kept, running("checking"))
-            few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
-            far = far_cautions(cap, kept, self.seed)
+            with imported_meanwhile(of_report), self.computing.running(console, self.folder) as running:
+                split = Split.of(log, self._shares.parts(), self.seed)
+                own = None if self.strata is None else user_strata(self.strata, self.folder)
+                given = None if self.linear else user_model(self.model, self.folder)
+                seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"))
+                strata = own if own is not None else self._one_stratum(seen)
+                model = given if given is not None else self._linear(seen)
+                cap = self._fit(model, strata, split, running("calibrating"))
+                cap.data_["robot"] = self._facts(log, seen, cap)
+                kept = seen.parts["to check"]
+                coverage = self._coverage(cap, split, kept, running("checking"))
+                few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
+                far = far_cautions(cap, kept, self.seed)
         cautions = [
             *unit_cautions(seen.sample),
             *turn_cautions(seen.sample, self.distances.angular(log.next_names)),
