@@ -13,9 +13,9 @@ from typing import Any
 
 import numba
 
-#: The oldest and the newest numba whose internals are known to be as changed here. With any other, nothing is changed, and
-#: compilation takes longer.
-OLDEST, NEWEST = (0, 61), (0, 68)
+#: Versions of numba whose internals are known to be as assumed here. With any other, nothing is changed, and compilation
+#: takes longer.
+KNOWN = {(0, 68)}
 
 #: Compilers at work, the outermost first. Numba's lock lets only one thread compile.
 _at_work: list[Any] = []
@@ -105,7 +105,7 @@ else:
     def optimise_once(cache: type) -> None:
         """From now on, let functions wait whose code is kept on disk by such a cache, or not at all."""
         version: Any = numba.version_info
-        if not OLDEST <= version.short <= NEWEST or JITCPUCodegen._library_class is not JITCodeLibrary:
+        if version.short not in KNOWN or JITCPUCodegen._library_class is not JITCodeLibrary:
             return  # another numba, done before, or somebody else has changed it
         JITCPUCodegen._library_class = Library
         _note_compilers()
