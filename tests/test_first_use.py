@@ -103,8 +103,13 @@ def test_two_processes_compile_a_kernel_once(tmp_path):
 
 
 def test_a_turn_ends_when_a_compilation_fails(tmp_path, monkeypatch):
-    taken = []
-    monkeypatch.setattr(Turn, "take", lambda turn, file: taken.append(file) or setattr(turn, "_held", None))
+    mark, taken = tmp_path / "kernel.lock", []
+
+    def take(turn, file):
+        taken.append(file)
+        turn._held = os.open(mark, os.O_RDWR | os.O_CREAT), mark
+
+    monkeypatch.setattr(Turn, "take", take)
 
     def wrong(x):
         return x.missing
@@ -114,6 +119,7 @@ def test_a_turn_ends_when_a_compilation_fails(tmp_path, monkeypatch):
         numba.njit(cache=True)(wrong)(1)
     assert len(taken) == 1
     assert compiler._TURN._held is None
+    assert not mark.exists()
     assert not notices.is_compiling()
 
 

@@ -23,9 +23,9 @@ A0, A1, A2, A3, A4, A5, A6, A7, A8, A9, A10, A11, A12 = ARC
 ROUNDER = 6755399441055744.0
 
 
-@njit(cache=True, error_model="numpy")
-def cosine_sine(angle):
-    """Cosine and sine of an angle, accurate to the last digit or two up to a million radians."""
+@njit(cache=True, error_model="numpy", inline="always")
+def within_eighth(angle):
+    """The nearest number of quarter turns, and cosine and sine of the rest; also of an `eight` of angles."""
     quarters = (angle * (2.0 / math.pi) + ROUNDER) - ROUNDER
     r = ((angle - quarters * QUARTER) - quarters * MORE) - quarters * REST
     q = r * r
@@ -34,6 +34,13 @@ def cosine_sine(angle):
     s = r + r * q * (-1 / 6 + q * (1 / 120 + q * (-1 / 5040 + q * (1 / 362880 + q * (-1 / 39916800 + s)))))
     c = q * (1 / 479001600 + q * (-1 / 87178291200 + q * (1 / 20922789888000)))
     c = 1.0 + q * (-0.5 + q * (1 / 24 + q * (-1 / 720 + q * (1 / 40320 + q * (-1 / 3628800 + c)))))
+    return quarters, c, s
+
+
+@njit(cache=True, error_model="numpy")
+def cosine_sine(angle):
+    """Cosine and sine of an angle, accurate to the last digit or two up to a million radians."""
+    quarters, c, s = within_eighth(angle)
     half = math.floor(0.5 * quarters)
     odd, sign = quarters - 2.0 * half, 1.0 - 2.0 * (half - 2.0 * math.floor(0.5 * half))
     return sign * (c if odd == 0.0 else -s), sign * (s if odd == 0.0 else c)

@@ -5,15 +5,13 @@ The results are those of `model.hazard` and `model.stratum` for each configurati
 
 from __future__ import annotations
 
-import math
-
 from numba import njit
 
 from capture_cp.kernels.compiler import WithoutCopies
 from capture_cp.kernels.eight import EIGHT, at_most, chosen, count, load, root, spread, store, whole_below
 from capture_cp.kernels.scratch import scratch
 from capture_cp.kernels.swept import rotated, shifted
-from capture_cp.kernels.trig import MORE, QUARTER, REST, ROUNDER
+from capture_cp.kernels.trig import within_eighth
 from capture_cp.tasks.shelf.geometry import (
     FAR,
     capsule_glass,
@@ -28,13 +26,7 @@ _JOINTS = 7
 @njit(cache=True, error_model="numpy", inline="always")
 def _cosines_sines(angle):
     """`cosine_sine` of eight angles."""
-    quarters = (angle * (2.0 / math.pi) + ROUNDER) - ROUNDER
-    r = ((angle - quarters * QUARTER) - quarters * MORE) - quarters * REST
-    q = r * r
-    s = q * (1 / 6227020800 + q * (-1 / 1307674368000 + q * (1 / 355687428096000)))
-    s = r + r * q * (-1 / 6 + q * (1 / 120 + q * (-1 / 5040 + q * (1 / 362880 + q * (-1 / 39916800 + s)))))
-    c = q * (1 / 479001600 + q * (-1 / 87178291200 + q * (1 / 20922789888000)))
-    c = 1.0 + q * (-0.5 + q * (1 / 24 + q * (-1 / 720 + q * (1 / 40320 + q * (-1 / 3628800 + c)))))
+    quarters, c, s = within_eighth(angle)
     half = whole_below(0.5 * quarters)
     even = at_most(quarters - 2.0 * half, spread(0.0))
     sign = 1.0 - 2.0 * (half - 2.0 * whole_below(0.5 * half))
