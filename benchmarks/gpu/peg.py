@@ -101,7 +101,7 @@ def _plans(task: Peg, cap: Capture, samples: int, seed: int) -> Measured:
     settings, rng = replace(PLANNER, samples=samples), np.random.default_rng(seed)
     poses = np.vstack([task.strata.halton_starts(POSES // 2), task.strata.sample_starts(POSES // 2, rng)])
     rollout, planner = peg_rollout(cap, task), peg_planner(cap, task, settings, seed=seed, device="cuda")
-    engine = CudaPlans(rollout, planner.on_device().settings, keep_stages=True)
+    engine = CudaPlans(rollout, planner.on_device().settings)
     still, apart = np.zeros((1, settings.horizon, 3)), []
     for key, pose in enumerate(poses):
         engine.plan(pose[None], settings.temperature, still, key)

@@ -229,7 +229,7 @@ class Benchmark:
 
         planner = marble_planner(cap, run.task, self.options.planner, ALPHA, self.options.seed)
         fused: Any = planner.rollout
-        engine = CudaPlans(fused, planner.on_device().settings, keep_stages=True)
+        engine = CudaPlans(fused, planner.on_device().settings)
         apart = []
         nominal = planner.nominal[None]
         for key, state in enumerate(run.states):

@@ -42,7 +42,7 @@ def particle_step_instructions(pits: int) -> dict[str, int]:
 
 def region_instructions(sizes: Sizes) -> int:
     """Float64 instructions of a sequence's step for region and cost, if no hazard cell is within reach."""
-    means, spread = sizes.state * (sizes.particles + 1), sizes.axes * 2 * sizes.particles
+    means, spread = sizes.state * (sizes.particles + 1), len(sizes.axes) * 2 * sizes.particles
     bounds = 3 * ROOT + 6 + sizes.strata * (ROOT + 4)  # kth_at_most, sure_and_possible
     rows = 8  # runs_within
     cost = 2 * (DIVISION + 5) + 12  # interpolate

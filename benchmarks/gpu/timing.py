@@ -43,17 +43,13 @@ def kernel_times(planner: MPPI, states: Floats) -> dict[str, Floats]:
 
 def kernel_jobs(engine: Any) -> dict[str, Callable[[Any], Any]]:
     """The launches of one plan of a `CudaPlans`, each separately, then all of them."""
-    from capture_cp.cuda.arrays import blocks
     from capture_cp.planning.cuda import average as kernels
-    from capture_cp.planning.cuda.layout import COMBINING, THREADS
+    from capture_cp.planning.cuda.layout import COMBINING
 
-    plans, drawn = engine._plans, (blocks(engine.settings.samples * engine.settings.horizon, THREADS), 1)
-    some, threads = (engine._plans.partial.shape[1], 1), COMBINING
+    plans = engine._plans
     jobs: dict[str, Callable[[Any], Any]] = {
-        "draw_sequences": lambda on: kernels.draw_sequences[drawn, THREADS, on](plans, engine._sampling, 0),
-        "roll_out": lambda on: engine._rolls(plans, 1, 1, on),
-        "average_some": lambda on: kernels.average_some[some, threads, on](plans),
-        "average": lambda on: kernels.average[1, threads, on](plans),
+        "roll_out": lambda on: engine._rolls(plans, engine._sampling, 1, 1, True, on),
+        "average": lambda on: kernels.average[(plans.partial.shape[1], 1), COMBINING, on](plans),
     }
     return jobs | {"all": lambda on: [job(on) for job in jobs.values()]}
 

@@ -108,7 +108,7 @@ def test_regions_have_the_processors_cells(name):
 def by_both(rollout, start, samples=3, horizon=4, key=7):
     """Stage costs (N, H) of the same sequences and noise: on the GPU, on the processor."""
     spread, bound = 1.5 * np.eye(3), np.full(3, 3.0)
-    plans = CudaPlans(rollout, Settings(horizon, samples, spread, -bound, bound), keep_stages=True)
+    plans = CudaPlans(rollout, Settings(horizon, samples, spread, -bound, bound))
     plans.plan(start[None], 0.1, np.zeros((1, horizon, 3)), key)
     return plans.stages[0], rollout(start, plans.sequences[0], np.uint64(stream(np.uint64(key), 1)))
 

@@ -16,7 +16,7 @@ from benchmarks.gpu.timing import kernel_jobs
 from capture_cp.planning.cuda.layout import Sizes
 from capture_cp.tasks.marble.planner import PLANNER
 
-SIZES = Sizes(state=6, action=2, noise=2, particles=16, axes=2, strata=3)
+SIZES = Sizes(state=6, action=2, noise=2, particles=16, axes=(0, 2), strata=3)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def settings(samples, horizon=5, **others):
 
 def by_both(fused, samples, horizon=5, key=7):
     """Stage costs (N, H) of the same sequences and noise: on the GPU, on the processor."""
-    plans = CudaPlans(fused, settings(samples, horizon), keep_stages=True)
+    plans = CudaPlans(fused, settings(samples, horizon))
     plans.plan(START[None], TEMPERATURE, np.zeros((1, horizon, 2)), key)
     return plans.stages[0], fused(START, plans.sequences[0], np.uint64(stream(np.uint64(key), 1)))
 

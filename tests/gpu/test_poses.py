@@ -18,7 +18,7 @@ def test_costs_are_those_of_the_processor(name, limit):
     rollout, start = fused(calibrated(name), name, count_particles=True), np.array(STARTS[name])
     if limit is not None:
         rollout.thresholds = np.full_like(rollout.thresholds, limit)
-    plans = CudaPlans(rollout, Settings(HORIZON, 6, 0.1 * np.eye(3), -BOUND, BOUND), keep_stages=True)
+    plans = CudaPlans(rollout, Settings(HORIZON, 6, 0.1 * np.eye(3), -BOUND, BOUND))
     plans.plan(start[None], 1.0, np.zeros((1, HORIZON, 3)), KEY)
     wanted = rollout(start, plans.sequences[0], np.uint64(stream(np.uint64(KEY), 1)))
     assert limit == -1.0 or wanted.max() > 10

@@ -33,7 +33,7 @@ def test_costs_in_any_metric_are_those_of_the_processor(few, name):
     functions = plugins.drifting_step, plugins.hazard_only, push(0.05), plugins.on_disc
     settings = {"axes": range(dims), "noise_dims": dims, "stratum": plugins.halves, "compare_step": False}
     fused = FusedRollout(cap, *functions, **settings)
-    plans = CudaPlans(fused, Settings(3, few, np.array([[0.1]]), np.array([-0.2]), np.array([0.2])), keep_stages=True)
+    plans = CudaPlans(fused, Settings(3, few, np.array([[0.1]]), np.array([-0.2]), np.array([0.2])))
     plans.plan(start[None], 0.05, np.zeros((1, 3, 1)), 7)
     wanted = fused(start, plans.sequences[0], np.uint64(stream(np.uint64(7), 1)))
     # a point on the verge of a region may fall to either side, where the two round differently

@@ -20,7 +20,7 @@ SAMPLES = 4 if config.ENABLE_CUDASIM else 192
 def by_both(rollout, start, key=7):
     """Stage costs (N, H) of the same sequences and noise: on the GPU, on the processor."""
     spread = np.diag(BOUND / 2)
-    plans = CudaPlans(rollout, Settings(HORIZON, SAMPLES, spread, -BOUND, BOUND), keep_stages=True)
+    plans = CudaPlans(rollout, Settings(HORIZON, SAMPLES, spread, -BOUND, BOUND))
     plans.plan(start[None], 0.02, np.zeros((1, HORIZON, 7)), key)
     return plans.stages[0], rollout(start, plans.sequences[0], np.uint64(stream(np.uint64(key), 1)))
 

@@ -11,7 +11,7 @@ from capture_cp import CaptureError, Tree, method
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.corrected import corrected
-from capture_cp.tasks.marble.planner import PLANNER, marble_params, marble_planner, step_one_by_one
+from capture_cp.tasks.marble.planner import PLANNER, corrected_step, marble_params, marble_planner
 from marble.boards import REAL
 
 PLAIN = REAL["bottom-left"]
@@ -55,7 +55,7 @@ def test_the_compiled_model_is_the_corrected_model():
     params = marble_params(task, task.model_gain)
     for x in X:
         cloud = np.repeat(x[:6, None], 1, axis=1)
-        step_one_by_one(cloud, x[6:], np.vstack([noise, noise]), params)
+        corrected_step(cloud, x[6:], np.vstack([noise, noise]), params)
         expected = task.believed_step(x[None, :6], x[None, 6:], dynamics.NOISE * noise.T)[0]
         at_goal = np.linalg.norm(expected[[0, 2]] - params.goal[:2]) <= params.goal[2]
         if not at_goal:

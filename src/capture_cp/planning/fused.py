@@ -277,13 +277,13 @@ class FusedRollout(Rollout):
         functions = self._functions._replace(step=self._step_on_cuda)
         points = 0 if self._probes is None else len(self._probes.offsets)
         inputs, rule = (part.n_inputs - action_dims, action_dims, self._noise_dims), int(self._rule[0])
-        sizes = Sizes(*inputs, self._particles, len(self._axes), strata, points, rule)
+        sizes = Sizes(*inputs, self._particles, tuple(self._axes.tolist()), strata, points, rule)
         scaled = np.atleast_1d(1.0 if self._scale is None else self._scales(horizon))[:, None, None] * self.thresholds
         squared = np.asarray(squared_limits(scaled.ravel())).reshape(scaled.shape)
         limits = scaled if self._rule[0] == PARTICLE_BOX else squared
         counts = self._count_cells, self._count_particles
         tree = part.nodes, self._roots, part.stratum_features
-        regions = DeviceRegions(*tree, limits, np.ascontiguousarray(scaled), self._axes, *self._rule, *counts)
+        regions = DeviceRegions(*tree, limits, np.ascontiguousarray(scaled), *self._rule, *counts)
         if self._probes is not None:
             check_finite(self.thresholds)
             return DeviceParts(functions, sizes, self._draws, regions, self._probes, NO_COLUMNS, self._params)

@@ -1,4 +1,4 @@
-"""The other steps of MPPI on the GPU: sequences are drawn, averaged by their costs, and the best are evaluated again."""
+"""The last steps of MPPI on the GPU: sequences are averaged by their costs, and the best are evaluated again."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ import math
 import numpy as np
 from numba import cuda
 
-from capture_cp.kernels.random import normal_pair, stream
-from capture_cp.kernels.scalar import clip
+from capture_cp.kernels.scalar import smaller
 from capture_cp.planning.cuda.layout import COMBINING
 
+AT_ONCE = 8  # loads of a thread on their way at the same time
+WEIGHTS = COMBINING + 1  # the last is zero
+FOLDS = math.isqrt(COMBINING)  # values that remain of COMBINING when a lowest is sought
 
-@cuda.jit(cache=True)
-def draw_sequences(plans, sampling, purpose):
-    """Perturbed action sequences within bounds, around the nominal plan."""
-    row, samples, horizon, da = cuda.blockIdx.y, plans.costs.shape[1], plans.nominal.shape[1], plans.nominal.shape[2]
-    n = cuda.grid(1)
-    if n == 0:
-        plans.trouble[row, 0], plans.trouble[row, 1] = 0, horizon + 1
-    if n < samples * horizon:
-        i, h, pairs = n // horizon, n % horizon, (da + 1) // 2
-        key = np.uint64(stream(np.uint64(stream(plans.keys[row], purpose)), i))
-        for a in range(da):
-            plans.sequences[row, i, h, a] = plans.nominal[row, h, a]
-        for pair in range(pairs):
-            even, odd = normal_pair(key, h * pairs + pair)
-            for half in range(2):
-                b = 2 * pair + half
-                for a in range(b, da):
-                    plans.sequences[row, i, h, a] += sampling.spread[a, b] * (even if half == 0 else odd)
-        for a in range(da):
-            plans.sequences[row, i, h, a] = clip(plans.sequences[row, i, h, a], sampling.low[a], sampling.high[a])
+
+@cuda.jit(device=True, cache=True)
+def _add_up(plans, row, i):
+    """The cost of a sequence from its stage costs; a non-finite one is recorded and becomes infinite."""
+    total, horizon = 0.0, plans.stages.shape[2]
+    for h in range(horizon):
+        total += plans.stages[row, i, h]
+    if not math.isfinite(total):
+        total, bad = math.inf, 0
+        while bad < horizon and math.isfinite(plans.stages[row, i, bad]):
+            bad += 1
+        if bad < horizon:
+            cuda.atomic.add(plans.trouble, (row, 0), 1)
+            cuda.atomic.min(plans.trouble, (row, 1), bad + 1)
+    plans.costs[row, i] = total
+    return total
 
 
 @cuda.jit(device=True, cache=True)
 def _lowest(values):
-    """The lowest of a block's shared values (COMBINING,), which are overwritten."""
-    thread, stride = cuda.threadIdx.x, COMBINING // 2
+    """The lowest of a block's shared values (COMBINING,), some of which are overwritten."""
+    thread, lowest = cuda.threadIdx.x, math.inf
     cuda.syncthreads()
-    while stride > 0:
-        if thread < stride:
-            values[thread] = min(values[thread], values[thread + stride])
-        cuda.syncthreads()
-        stride //= 2
-    return values[0]
+    if thread < FOLDS:
+        for fold in range(thread, COMBINING, FOLDS):
+            lowest = smaller(values[fold], lowest)
+        values[thread] = lowest
+    cuda.syncthreads()
+    for fold in range(FOLDS):
+        lowest = smaller(values[fold], lowest)
+    return lowest
 
 
 @cuda.jit(device=True, cache=True)
@@ -56,29 +56,30 @@ def _summed(parts, slices, columns, column):
     return value
 
 
-@cuda.jit(cache=True)
-def average_some(plans):
-    """Sums over COMBINING sequences each, weighted by exp(-cost / λ) from the lowest of their costs."""
-    row, block, thread = cuda.blockIdx.y, cuda.blockIdx.x, cuda.threadIdx.x
+@cuda.jit(device=True, cache=True)
+def _average_some(plans, row, block, thread, weights, parts):
+    """Costs of a block's sequences, and sums weighted by exp(-cost / λ) from the lowest of them."""
     samples, da = plans.sequences.shape[1], plans.sequences.shape[3]
     columns = plans.sequences.shape[2] * da + 1  # the weights themselves come first
     temperature = plans.states[row, plans.states.shape[1] - 1]
-    weights = cuda.shared.array(COMBINING, np.float64)
-    parts = cuda.shared.array(COMBINING, np.float64)
     first = block * COMBINING
-    cost = plans.costs[row, first + thread] if first + thread < samples else math.inf
+    cost = _add_up(plans, row, first + thread) if first + thread < samples else math.inf
     parts[thread] = cost
     lowest = _lowest(parts)
     weights[thread] = math.exp((lowest - cost) / temperature) if cost < math.inf else 0.0
+    weights[COMBINING] = 0.0
     here = min(COMBINING, samples - first)
     slices = max(COMBINING // columns, 1)
-    for begin in range(0, columns, COMBINING):
+    for from_column in range(0, columns, COMBINING):
         cuda.syncthreads()
-        column, part = begin + thread % columns, thread // columns
+        column, part = from_column + thread % columns, thread // columns
         if part < slices and column < columns:
             value, h, a = 0.0, max(column - 1, 0) // da, max(column - 1, 0) % da
-            for other in range(part, here, slices):
-                value += weights[other] * (1.0 if column == 0 else plans.sequences[row, first + other, h, a])
+            for begin in range(part, here, AT_ONCE * slices):
+                for more in range(AT_ONCE):  # a loop that is unrolled, so that a thread waits for all of them at once
+                    other = min(begin + more * slices, COMBINING)
+                    action = plans.sequences[row, min(first + other, samples - 1), h, a]
+                    value += weights[other] * (1.0 if column == 0 else action)
             parts[thread] = value
         cuda.syncthreads()
         if part == 0 and column < columns:
@@ -87,15 +88,12 @@ def average_some(plans):
         plans.partial[row, block, 0] = lowest
 
 
-@cuda.jit(cache=True)
-def average(plans):
-    """The new plan from the partial sums."""
-    row, thread = cuda.blockIdx.x, cuda.threadIdx.x
+@cuda.jit(device=True, cache=True)
+def _combine(plans, row, thread, parts, weight):
+    """The new plan from the sums of all blocks."""
     da, partials = plans.nominal.shape[2], plans.partial.shape[1]
     columns = plans.nominal.shape[1] * da + 1
     temperature = plans.states[row, plans.states.shape[1] - 1]
-    parts = cuda.shared.array(COMBINING, np.float64)
-    weight = cuda.shared.array(1, np.float64)
     least = math.inf
     for other in range(thread, partials, COMBINING):
         least = min(least, plans.partial[row, other, 0])
@@ -122,6 +120,26 @@ def average(plans):
             plans.nominal[row, (column - 1) // da, (column - 1) % da] = value / weight[0]
     if thread == 0:
         plans.lowest[row] = lowest
+
+
+@cuda.jit(cache=True)
+def average(plans):
+    """The new plan: sums over COMBINING sequences per block, combined by the block that is done last."""
+    row, block, thread = cuda.blockIdx.y, cuda.blockIdx.x, cuda.threadIdx.x
+    weights = cuda.shared.array(WEIGHTS, np.float64)
+    parts = cuda.shared.array(COMBINING, np.float64)
+    weight = cuda.shared.array(1, np.float64)
+    done = cuda.shared.array(1, np.int32)
+    _average_some(plans, row, block, thread, weights, parts)
+    cuda.threadfence()
+    cuda.syncthreads()
+    if thread == 0:
+        done[0] = cuda.atomic.add(plans.done, row, 1) + 1
+    cuda.syncthreads()
+    if done[0] == plans.partial.shape[1]:
+        _combine(plans, row, thread, parts, weight)
+        if thread == 0:
+            plans.done[row] = 0
 
 
 @cuda.jit(cache=True)
@@ -161,6 +179,9 @@ def take_best(again, repeats):
     row, thread = cuda.blockIdx.x, cuda.threadIdx.x
     horizon, da = again.nominal.shape[1], again.nominal.shape[2]
     candidates = again.costs.shape[1] // repeats
+    for i in range(thread, again.costs.shape[1], COMBINING):
+        _add_up(again, row, i)
+    cuda.syncthreads()
     best, lowest = 0, math.inf
     for candidate in range(candidates):
         cost = 0.0

@@ -9,8 +9,9 @@ from capture_cp.kernels.distance import EUCLIDEAN
 
 WARP = 32
 THREADS = 128  # of a block that rolls out
-CHUNK = 3  # maximum number of steps that particles advance before the lanes compute regions and costs
+CHUNK = 6  # maximum number of steps that particles advance before the lanes compute regions and costs
 SHARED_BYTES = 48 * 1024  # shared memory of a block without an explicit request for more
+LINE = 16  # numbers in a line of the cache: what blocks write for each other must not share one
 COMBINING = 256  # threads of a block that averages, and sequences that it handles
 
 
@@ -21,7 +22,7 @@ class Sizes(NamedTuple):
     action: int
     noise: int
     particles: int
-    axes: int
+    axes: tuple[int, ...]  # which entries of the state are the configuration
     strata: int
     points: int = 0  # around the particles of a region; 0 where hazard cells are counted
     rule: int = EUCLIDEAN  # by which cells are tested, see kernels.cells: what another rule needs is not compiled
@@ -35,7 +36,6 @@ class DeviceRegions(NamedTuple):
     stratum_features: Any
     limits: Any  # (T, M, J): thresholds of each step in the form kernels compare; the last serve all later steps
     thresholds: Any  # (T, M, J): the same thresholds, unconverted
-    axes: Any  # (dc,): which entries of the state are the configuration
     rule: int
     length: Any  # of the metric, or a table of its axes
     k: int
@@ -51,8 +51,9 @@ class Plans(NamedTuple):
     nominal: Any  # (B, H, da): to sample around, then the plan
     sequences: Any  # (B, N, H, da)
     costs: Any  # (B, N)
-    stages: Any  # (B, N, H), or empty if not kept
-    partial: Any  # (B, blocks, 2 + H * da): lowest cost, sum of weights, weighted sums
+    stages: Any  # (B, N, H): costs of the steps
+    partial: Any  # (B, blocks, 2 + H * da or more): lowest cost, sum of weights, weighted sums
+    done: Any  # (B,): blocks that have written their sums
     trouble: Any  # (B, 2): number of sequences with a non-finite cost, first such step
     lowest: Any  # (B,): lowest cost
 
@@ -68,16 +69,16 @@ class Sampling(NamedTuple):
 class Shared(NamedTuple):
     """Shared memory through which the lanes of one sequence exchange data of the current steps."""
 
-    rows: Any  # (STEPS, DS, L + 1): states of the particles
-    cloud: Any  # (STEPS, L, DC): their configurations
+    sums: Any  # (DS, LANES + 1): sums over a lane's particles after the current step
+    cloud: Any  # (STEPS, L, DC): configurations of the particles
     x: Any  # (STEPS + 1, DS + DA): mean state before each step, and its action
-    spread: Any  # (STEPS, DS): sum of squared distances from the mean
+    squares: Any  # (STEPS, L): squared distances of the particles from the mean
+    bounds: Any  # (STEPS, 2): distances from the mean of the k-th nearest and of the k-th farthest particle, or more
     limits: Any  # (STEPS, M + 1): squared thresholds, and none for infeasible cells
     near: Any  # (STEPS, M): distance from the centre within which all cells are inside
     far: Any  # (STEPS, M): distance beyond which no cell is; for metrics other than the Euclidean, the thresholds
     runs: Any  # (STEPS, 2): first run of hazard cells that the region may reach, and one after the last
     counts: Any  # (STEPS, LANES): hazard cells, or particles on the hazard, found by a lane
-    costs: Any  # (STEPS,)
     radii: Any  # (STEPS, 3, L + 1) where points are tested: reach squared, reach, and one over the volume
     weights: Any  # (STEPS, 2, LANES): weight of a lane's points in the region, on the hazard and in total
 
@@ -119,8 +120,8 @@ def layout_of(sizes: Sizes) -> Layout:
 
 def _shared_bytes(sizes: Sizes, layout: Layout) -> int:
     """Bytes of the shared arrays of `roll_out`."""
-    ds, da, _, particles, dc, strata, points, _ = sizes
-    a_step = ds * (particles + 1) + particles * dc + ds + 3 * strata + 2
-    a_step += 3 * (particles + 1) + 2 * layout.lanes if points else 0
-    numbers = layout.steps * a_step + (layout.steps + 1) * (ds + da)
+    ds, da, _, particles, axes, strata, points, _ = sizes
+    a_step = particles * (len(axes) + 1) + 3 * strata + 3
+    a_step += 3 * (particles + 1) + 2 * layout.lanes if points else 5
+    numbers = layout.steps * a_step + (layout.steps + 1) * (ds + da) + ds * (layout.lanes + 1)
     return layout.groups * (8 * numbers + 4 * layout.steps * (layout.lanes + 2))

@@ -15,7 +15,7 @@ from capture_cp.cuda.arrays import Exchanged, blocks, tuple_on_device
 from capture_cp.cuda.graphs import Recorded
 from capture_cp.planning.agreement import PLACES
 from capture_cp.planning.cuda import average as kernels
-from capture_cp.planning.cuda.layout import COMBINING, THREADS, Plans, Sampling
+from capture_cp.planning.cuda.layout import COMBINING, LINE, Plans, Sampling
 from capture_cp.planning.cuda.rolls import HazardRolls, SummedRolls
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.specialise import COMPILING, why
@@ -44,18 +44,17 @@ class CudaPlans:
         rollout: model, cost and regions.
         settings: settings of MPPI.
         rows: maximum number of plans at a time.
-        keep_stages: keep the stage costs (rows, N, H) of the last plans, for comparisons.
     """
 
-    def __init__(self, rollout: FusedRollout, settings: Settings, rows: int = 1, keep_stages: bool = False) -> None:
+    def __init__(self, rollout: FusedRollout, settings: Settings, rows: int = 1) -> None:
         self.rollout, self.settings, self.rows = rollout, settings, rows
         parts = rollout.device_parts(settings.horizon, len(settings.low))
         self._sizes, self._rolls = parts.sizes, (SummedRolls if parts.summed else HazardRolls)(parts)
         self._thresholds = rollout.thresholds
         self._sampling = tuple_on_device(Sampling(settings.spread, settings.low, settings.high))
-        self._plans = self._buffers(settings.samples, keep_stages)
+        self._plans = self._buffers(settings.samples)
         again = (settings.elites + 1) * settings.repeats if settings.elites else 0
-        self._again = self._plans._replace(**self._sequences(again, False)) if again else None
+        self._again = self._plans._replace(**self._sequences(again)) if again else None
         self._stream, self._accepted = cuda.stream(), ((), ())
         self._all_rows = Recorded(partial(_work_of, weakref.ref(self), rows), self._stream)
 
@@ -96,7 +95,7 @@ class CudaPlans:
 
     @property
     def stages(self) -> Floats:
-        """Stage costs of the sequences sampled last, if they are kept: (rows, N, H)."""
+        """Stage costs of the sequences sampled last: (rows, N, H)."""
         return np.asarray(self._plans.stages.copy_to_host())
 
     @property
@@ -106,7 +105,7 @@ class CudaPlans:
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
-    def _buffers(self, samples: int, keep_stages: bool) -> Plans:
+    def _buffers(self, samples: int) -> Plans:
         s, rows, empty = self.settings, self.rows, cuda.device_array
         da, partials = self._sizes.action, blocks(samples, COMBINING)
         self._exchanged = Exchanged(
@@ -118,16 +117,17 @@ class CudaPlans:
         )
         return Plans(
             **self._exchanged.device,
-            **self._sequences(samples, keep_stages),
-            partial=empty((rows, partials, 2 + s.horizon * da), np.float64),
+            **self._sequences(samples),
+            partial=empty((rows, partials, LINE * blocks(2 + s.horizon * da, LINE)), np.float64),
+            done=cuda.to_device(np.zeros(rows, np.int32)),
         )
 
-    def _sequences(self, samples: int, keep_stages: bool) -> dict[str, Any]:
+    def _sequences(self, samples: int) -> dict[str, Any]:
         s, rows, empty = self.settings, self.rows, cuda.device_array
         return {
             "sequences": empty((rows, samples, s.horizon, self._sizes.action), np.float64),
             "costs": empty((rows, samples), np.float64),
-            "stages": empty((rows, samples, s.horizon) if keep_stages else (0, 1, 1), np.float64),
+            "stages": empty((rows, samples, s.horizon), np.float64),
         }
 
     def _work(self, n: int, stream: Any) -> None:
@@ -135,14 +135,11 @@ class CudaPlans:
         s, plans = self.settings, self._plans
         self._exchanged.up("states", "nominal", stream)
         for iteration in range(s.iterations):
-            drawn = blocks(s.samples * s.horizon, THREADS), n
-            kernels.draw_sequences[drawn, THREADS, stream](plans, self._sampling, 2 * iteration)
-            self._rolls(plans, n, 2 * iteration + 1, stream)
-            kernels.average_some[(plans.partial.shape[1], n), COMBINING, stream](plans)
-            kernels.average[n, COMBINING, stream](plans)
+            self._rolls(plans, self._sampling, n, 2 * iteration + 1, True, stream)
+            kernels.average[(plans.partial.shape[1], n), COMBINING, stream](plans)
         if self._again is not None:
             kernels.take_elites[n, COMBINING, stream](plans, s.elites, s.repeats, self._again)
-            self._rolls(self._again, n, 2 * s.iterations, stream)
+            self._rolls(self._again, self._sampling, n, 2 * s.iterations, False, stream)
             kernels.take_best[n, COMBINING, stream](self._again, s.repeats)
         self._exchanged.down("nominal", "lowest", stream)
 

@@ -1,4 +1,4 @@
-"""The rollout on the GPU: particles, regions and costs of the sequences of several plans.
+"""The rollout on the GPU: action sequences of several plans, their particles, regions and stage costs.
 
 Lanes of a warp share one action sequence: each handles its particles, then its part of the strata, of the runs of hazard
 cells and of the steps, through the functions that the CPU kernel calls. They exchange data through shared memory; sequences
@@ -22,35 +22,107 @@ from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.tree import find_group
+from capture_cp.planning.cuda.drawing import draw_action
 from capture_cp.planning.cuda.layout import Shared, Sizes, layout_of
 from capture_cp.planning.hazard import cell_of, cells_of_run, is_on_hazard, kth_at_most, runs_within, sure_and_possible
 from capture_cp.planning.plugin import hazard, squared, stage_cost, step, stratum
 
-SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=2, strata=3, points=0, rule=0)
-DS, DA, DN, PARTICLES, DC, STRATA, POINTS, RULE = SIZES
+SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=(0, 1), strata=3, points=0, rule=0)
+DS, DA, DN, PARTICLES, AXES, STRATA, POINTS, RULE = SIZES
 LANES, GROUPS, STEPS = layout_of(SIZES)
 PAIRS, EACH = (DN + 1) // 2, -(-PARTICLES // LANES)
-NOISE_ROWS, INPUTS, STEPS_AND_ONE = 2 * PAIRS + 2, DS + DA, STEPS + 1
+NOISE_ROWS, ACTION_ROWS, INPUTS, DC, STEPS_AND_ONE = 2 * PAIRS + 2, DA + DA % 2, DS + DA, len(AXES), STEPS + 1
 LIMITS = STRATA + 1
 RADII, WEIGHED = (PARTICLES + 1, LANES) if POINTS else (1, 1)  # 1 is the smallest array size allowed
-PADDED = PARTICLES + 1  # avoids bank conflicts between lanes that sum rows
+PADDED = LANES + 1  # avoids bank conflicts between lanes that sum rows
+NUMBERS = 2 ** math.ceil(math.log2(PARTICLES + 1)) - 1  # last bits of a distance, where the particle's number is kept
+HAIR = 1e-9  # by which bounds are enlarged against rounding, and against those bits
 KERNELS = ("roll_out",)
 #: Registers such that four blocks fit on a multiprocessor, where a plan of the paper's size then runs in one wave.
 FEW_REGISTERS: dict[str, Any] = {} if config.ENABLE_CUDASIM else {"max_registers": 128}
 
 
+# -- particles ------------------------------------------------------------------------------------------------------------
+
+
 @cuda.jit(device=True, cache=True)
-def average_particles(shared, here, lane):
-    """Mean of the particles after each step, and their spread."""
-    for item in range(lane, here * DS, LANES):
-        c, s = item // DS, item % DS
-        mean, squares = 0.0, 0.0
+def draw_sequence(plans, sampling, purpose, row, i, lane):
+    """Draw the actions of a sequence: a lane's part."""
+    normals, horizon = cuda.local.array(ACTION_ROWS, np.float64), plans.nominal.shape[1]
+    key = np.uint64(stream(np.uint64(stream(plans.keys[row], purpose)), i))
+    for h in range(lane, horizon, LANES):
+        draw_action(plans, sampling, key, row, i, h, DA, normals)
+    if i == 0 and lane == 0:
+        plans.trouble[row, 0], plans.trouble[row, 1] = 0, horizon + 1
+
+
+@cuda.jit(device=True, cache=True)
+def move_particles(shared, c, states, action, noise, key, h, lane, draws, params):
+    """Advance a lane's particles by one step: step h of the plan, number c of those computed together."""
+    for s in range(DS):
+        shared.sums[s, lane] = 0.0
+    for p in range(EACH):
+        l = lane + p * LANES
+        if l < PARTICLES:
+            if draws:
+                for pair in range(PAIRS):
+                    noise[2 * pair, 0], noise[2 * pair + 1, 0] = normal_pair(key, (h * PARTICLES + l) * PAIRS + pair)
+            step(states if EACH == 1 else states[:, p : p + 1], action, noise, params)
+            for s in range(DS):
+                shared.sums[s, lane] += states[s, p]
+            for axis in range(DC):
+                shared.cloud[c, l, axis] = states[AXES[axis], p]
+
+
+@cuda.jit(device=True, cache=True)
+def average_particles(shared, c, lane):
+    """Mean of the particles after step c."""
+    for s in range(lane, DS, LANES):
+        total = 0.0
+        for other in range(LANES):
+            total += shared.sums[s, other]
+        shared.x[c + 1, s] = total / PARTICLES
+
+
+@cuda.jit(device=True, cache=True)
+def measure_spread(shared, here, lane):
+    """Squared distances of the particles from their mean: a lane's part. Their last bits number the particles."""
+    for c in range(here):
+        for l in range(lane, PARTICLES, LANES):
+            squares = 0.0
+            for axis in range(DC):
+                squares += (shared.cloud[c, l, axis] - shared.x[c + 1, AXES[axis]]) ** 2
+            shared.squares[c, l] = np.int64((np.float64(squares).view(np.int64) & ~NUMBERS) | l).view(np.float64)
+
+
+@cuda.jit(device=True, cache=True)
+def rank_spread(shared, k, here, lane):
+    """Distances of the k-th nearest and of the k-th farthest particle from the mean: a lane's part."""
+    for c in range(here):
+        for l in range(lane, PARTICLES, LANES):
+            squares, nearer = shared.squares[c, l], 0
+            for other in range(PARTICLES):
+                nearer += shared.squares[c, other] < squares
+            if nearer == k - 1:
+                shared.bounds[c, 0] = math.sqrt(squares) * (1.0 + HAIR) + HAIR
+            if nearer == PARTICLES - k:
+                shared.bounds[c, 1] = math.sqrt(squares) * (1.0 + HAIR) + HAIR
+
+
+@cuda.jit(device=True, cache=True)
+def sum_spread(shared, k, here, lane):
+    """Upper bounds on these distances, for so many particles that ranking them would take longer than it saves."""
+    for c in range(lane, here, LANES):
+        squares = 0.0
         for l in range(PARTICLES):
-            mean += shared.rows[c, s, l]
-        mean /= PARTICLES
-        for l in range(PARTICLES):
-            squares += (shared.rows[c, s, l] - mean) ** 2
-        shared.x[c + 1, s], shared.spread[c, s] = mean, squares
+            squares += shared.squares[c, l]
+        shared.bounds[c, 0], shared.bounds[c, 1] = kth_at_most(squares, k, PARTICLES)
+
+
+bound_spread = rank_spread if PARTICLES <= LANES else sum_spread
+
+
+# -- regions --------------------------------------------------------------------------------------------------------------
 
 
 @cuda.jit(device=True, cache=True)
@@ -61,19 +133,15 @@ def find_thresholds(shared, regions, first, here, lane):
         root = regions.roots[min(first + c, regions.roots.shape[0] - 1), m]
         leaf = find_group(regions.nodes, root, regions.stratum_features, m, shared.x[c])
         limit = regions.limits[min(first + c, regions.limits.shape[0] - 1), m, leaf]
-        squares = 0.0
-        for axis in range(DC):
-            squares += shared.spread[c, regions.axes[axis]]
         shared.limits[c, m], shared.limits[c, STRATA] = limit, -1.0
         if RULE == EUCLIDEAN and POINTS == 0:
-            inner, outer = kth_at_most(squares, regions.k, PARTICLES)
-            shared.near[c, m], shared.far[c, m] = sure_and_possible(limit, inner, outer)
+            shared.near[c, m], shared.far[c, m] = sure_and_possible(limit, shared.bounds[c, 0], shared.bounds[c, 1])
         else:
             shared.far[c, m] = regions.thresholds[min(first + c, regions.thresholds.shape[0] - 1), m, leaf]
 
 
 @cuda.jit(device=True, cache=True)
-def find_runs(shared, regions, runs, here, lane):
+def find_runs(shared, runs, here, lane):
     """The runs of hazard cells that the region of each step may reach, one lane per step."""
     middle = cuda.local.array(DC, np.float64)
     for c in range(lane, here, LANES):
@@ -81,7 +149,7 @@ def find_runs(shared, regions, runs, here, lane):
         for m in range(STRATA):
             furthest = max(furthest, shared.far[c, m])
         for axis in range(DC):
-            middle[axis] = shared.x[c + 1, regions.axes[axis]]
+            middle[axis] = shared.x[c + 1, AXES[axis]]
         shared.runs[c, 0], shared.runs[c, 1] = runs_within(middle, furthest, runs)
 
 
@@ -90,14 +158,14 @@ def count_in_runs(shared, regions, runs, here, lane):
     """Hazard cells in the regions of the steps in the Euclidean metric: a lane's part of the runs of all steps in a row."""
     centre = cuda.local.array(DC, np.float64)
     middle = cuda.local.array(DC, np.float64)
-    find_runs(shared, regions, runs, here, lane)
+    find_runs(shared, runs, here, lane)
     cuda.syncwarp()
     c, at = 0, lane
     while c < here:
         run = shared.runs[c, 0] + at
         if run < shared.runs[c, 1]:
             for axis in range(DC):
-                middle[axis] = shared.x[c + 1, regions.axes[axis]]
+                middle[axis] = shared.x[c + 1, AXES[axis]]
             shared.counts[c, lane] += cells_of_run(
                 run, shared.cloud[c], shared.limits[c], regions.k, runs, centre, middle, shared.near[c], shared.far[c]
             )
@@ -277,13 +345,13 @@ def hazard_by_points(shared, regions, probes, c):
 look_at, hazard_of = (look_at_all_points, hazard_by_points) if POINTS else (count_hazard, hazard_in_cells)
 
 
-# -- steps and costs ------------------------------------------------------------------------------------------------------
+# -- costs ----------------------------------------------------------------------------------------------------------------
 
 
 @cuda.jit(device=True, cache=True)
-def price_steps(shared, regions, runs, first, here, horizon, params, lane):
+def price_steps(plans, shared, regions, runs, row, i, first, here, params, lane):
     """Costs of the steps, one lane per step."""
-    action = cuda.local.array(DA, np.float64)
+    action, horizon = cuda.local.array(DA, np.float64), plans.sequences.shape[2]
     for c in range(lane, here, LANES):
         met, all_of_it = hazard_of(shared, regions, runs, c), 0.0
         for a in range(DA):
@@ -292,70 +360,42 @@ def price_steps(shared, regions, runs, first, here, horizon, params, lane):
             all_of_it += shared.x[c + 1, s]
         cost = stage_cost(shared.x[c + 1, :DS], action, met, first + c + 1, horizon, params)
         # a cost that does not use a NaN entry of the state must not hide it
-        shared.costs[c] = cost if math.isfinite(all_of_it) else math.nan
-
-
-@cuda.jit(device=True, cache=True)
-def move_particles(shared, c, states, action, noise, key, h, lane, draws, regions, params):
-    """Advance a lane's particles by one step: step h of the plan, number c in the current chunk."""
-    for p in range(EACH):
-        l = lane + p * LANES
-        if l < PARTICLES:
-            for pair in range(PAIRS if draws else 0):
-                counter = (h * PARTICLES + l) * PAIRS + pair
-                noise[2 * pair, 0], noise[2 * pair + 1, 0] = normal_pair(key, counter)
-            step(states[:, p : p + 1], action, noise, params)
-            for s in range(DS):
-                shared.rows[c, s, l] = states[s, p]
-            for axis in range(DC):
-                shared.cloud[c, l, axis] = shared.rows[c, regions.axes[axis], l]
-
-
-@cuda.jit(device=True, cache=True)
-def add_up(plans, shared, row, i, first, here, total):
-    """Add the costs of the current steps to the cost of a sequence; a non-finite cost is recorded and becomes infinite."""
-    for c in range(here):
-        cost = shared.costs[c]
-        if not math.isfinite(cost) and math.isfinite(total):
-            cuda.atomic.add(plans.trouble, (row, 0), 1)
-            cuda.atomic.min(plans.trouble, (row, 1), first + c + 1)
-        total += cost if math.isfinite(cost) else math.inf
-        if plans.stages.shape[0] > 0:
-            plans.stages[row, i, first + c] = cost
-    return total
+        plans.stages[row, i, first + c] = cost if math.isfinite(all_of_it) else math.nan
 
 
 @cuda.jit(cache=True, **FEW_REGISTERS)
-def roll_out(plans, purpose, draws, regions, runs, columns, params):
-    """Costs of the sequences of every plan, each under its own stream of noise.
+def roll_out(plans, sampling, draws_actions, purpose, draws, regions, runs, columns, params):
+    """Stage costs of the sequences of every plan, each under its own stream of noise, number `purpose` of its plan.
 
-    Particles advance a few steps. The lanes then divide the remaining work of those steps: means, thresholds, runs of
-    hazard cells, costs. The particles do not depend on it, so most lanes are busy most of the time.
+    With `draws_actions`, the sequences are drawn first, from the stream before it. Particles advance several steps. The
+    lanes then divide the remaining work of those steps: spreads, thresholds, runs of hazard cells, costs. The particles do
+    not depend on it, so most lanes are busy most of the time.
     """
     lane, group, row = cuda.threadIdx.x, cuda.threadIdx.y, cuda.blockIdx.y
-    samples, horizon = plans.sequences.shape[1], plans.sequences.shape[2]
-    i = cuda.blockIdx.x * GROUPS + group
-    real = i < samples
-    i = min(i, samples - 1)  # a lane without its own sequence repeats the last, so that all reach the barriers
-    rows = cuda.shared.array((GROUPS, STEPS, DS, PADDED), np.float64)
+    horizon = plans.sequences.shape[2]
+    # a lane without its own sequence repeats the last, so that all reach the barriers
+    i = min(cuda.blockIdx.x * GROUPS + group, plans.sequences.shape[1] - 1)
+    sums = cuda.shared.array((GROUPS, DS, PADDED), np.float64)
     cloud = cuda.shared.array((GROUPS, STEPS, PARTICLES, DC), np.float64)
     x = cuda.shared.array((GROUPS, STEPS_AND_ONE, INPUTS), np.float64)
-    spread = cuda.shared.array((GROUPS, STEPS, DS), np.float64)
+    squares = cuda.shared.array((GROUPS, STEPS, PARTICLES), np.float64)
+    bounds = cuda.shared.array((GROUPS, STEPS, 2), np.float64)
     limits = cuda.shared.array((GROUPS, STEPS, LIMITS), np.float64)
     near = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
     far = cuda.shared.array((GROUPS, STEPS, STRATA), np.float64)
     reached = cuda.shared.array((GROUPS, STEPS, 2), np.int32)
     counts = cuda.shared.array((GROUPS, STEPS, LANES), np.int32)
-    costs = cuda.shared.array((GROUPS, STEPS), np.float64)
     radii = cuda.shared.array((GROUPS, STEPS, 3, RADII), np.float64)
     weights = cuda.shared.array((GROUPS, STEPS, 2, WEIGHED), np.float64)
     shared = Shared(
-        rows[group], cloud[group], x[group], spread[group], limits[group], near[group], far[group], reached[group],
-        counts[group], costs[group], radii[group], weights[group],
+        sums[group], cloud[group], x[group], squares[group], bounds[group], limits[group], near[group], far[group],
+        reached[group], counts[group], radii[group], weights[group],
     )  # fmt: skip
     states = cuda.local.array((DS, EACH), np.float64)
     noise = cuda.local.array((NOISE_ROWS, 1), np.float64)
     action = cuda.local.array(DA, np.float64)
+    if draws_actions:
+        draw_sequence(plans, sampling, purpose - 1, row, i, lane)
     key = np.uint64(stream(np.uint64(stream(plans.keys[row], purpose)), i))
     for number in range(NOISE_ROWS):
         noise[number, 0] = 0.0
@@ -364,30 +404,28 @@ def roll_out(plans, purpose, draws, regions, runs, columns, params):
             states[s, p] = plans.states[row, s]
     for s in range(lane, DS, LANES):
         shared.x[0, s] = plans.states[row, s]
-    total = 0.0
+    cuda.syncwarp()
     for first in range(0, horizon, STEPS):
         here = min(STEPS, horizon - first)
         for c in range(here):
-            h = first + c
             for a in range(DA):
-                action[a] = plans.sequences[row, i, h, a]
-            for a in range(lane, DA, LANES):
-                shared.x[c, DS + a] = plans.sequences[row, i, h, a]
-            move_particles(shared, c, states, action, noise, key, h, lane, draws, regions, params)
-        cuda.syncwarp()
-        average_particles(shared, here, lane)
-        cuda.syncwarp()
+                action[a] = plans.sequences[row, i, first + c, a]
+                shared.x[c, DS + a] = action[a]
+            move_particles(shared, c, states, action, noise, key, first + c, lane, draws, params)
+            cuda.syncwarp()
+            average_particles(shared, c, lane)
+            cuda.syncwarp()
         if regions.count_cells:
+            if RULE == EUCLIDEAN and POINTS == 0:
+                measure_spread(shared, here, lane)
+                cuda.syncwarp()
+                bound_spread(shared, regions.k, here, lane)
+                cuda.syncwarp()
             find_thresholds(shared, regions, first, here, lane)
             cuda.syncwarp()
         look_at(shared, regions, runs, columns, params, here, lane)
         cuda.syncwarp()
-        price_steps(shared, regions, runs, first, here, horizon, params, lane)
-        cuda.syncwarp()
-        if lane == 0 and real:
-            total = add_up(plans, shared, row, i, first, here, total)
+        price_steps(plans, shared, regions, runs, row, i, first, here, params, lane)
         for s in range(lane, DS, LANES):
             shared.x[0, s] = shared.x[here, s]
         cuda.syncwarp()
-    if lane == 0 and real:
-        plans.costs[row, i] = total

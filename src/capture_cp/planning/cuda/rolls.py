@@ -12,13 +12,13 @@ from capture_cp.cuda.arrays import blocks, tuple_on_device
 from capture_cp.cuda.exact import unfused
 from capture_cp.kernels.cells import ELLIPSOID, Regions
 from capture_cp.planning.cuda import rollout, sums
-from capture_cp.planning.cuda.layout import THREADS, Plans, Work, layout_of
+from capture_cp.planning.cuda.layout import THREADS, Plans, Sampling, Work, layout_of
 from capture_cp.planning.fused import DeviceParts
 from capture_cp.planning.specialise import specialise_cuda
 
 
 class Rolls:
-    """A rollout on the GPU; calling it computes the costs of the sequences of plans."""
+    """A rollout on the GPU; calling it draws the sequences of plans, or takes those there are, and computes their costs."""
 
     def __init__(self, parts: DeviceParts, template: Any) -> None:
         self.kernels = specialise_cuda(template, parts.functions, parts.sizes, parts.params.__class__)
@@ -39,12 +39,12 @@ class HazardRolls(Rolls):
         super().__init__(parts, rollout)
         self.layout = layout_of(parts.sizes)
 
-    def __call__(self, plans: Plans, n: int, purpose: int, stream: Any) -> None:
-        """Costs of the sequences of the first n plans."""
+    def __call__(self, plans: Plans, sampling: Sampling, n: int, purpose: int, draws_actions: bool, stream: Any) -> None:
+        """Stage costs of the sequences of the first n plans."""
         lanes, groups, _ = self.layout
         grid, block = (blocks(plans.costs.shape[1], groups), n), (lanes, groups)
         chosen = self.draws, self.regions, self.cells, self.columns, self.params
-        self.kernels.roll_out[grid, block, stream](plans, purpose, *chosen)
+        self.kernels.roll_out[grid, block, stream](plans, sampling, draws_actions, purpose, *chosen)
 
 
 class SummedRolls(Rolls):
@@ -54,9 +54,9 @@ class SummedRolls(Rolls):
         super().__init__(parts, sums)
         self.work: dict[int, Work] = {}
 
-    def __call__(self, plans: Plans, n: int, purpose: int, stream: Any) -> None:
-        """Costs of the sequences of the first n plans."""
-        samples = plans.costs.shape[1]
+    def __call__(self, plans: Plans, sampling: Sampling, n: int, purpose: int, draws_actions: bool, stream: Any) -> None:
+        """Stage costs of the sequences of the first n plans."""
+        _, samples, horizon = plans.stages.shape
         work = self.work[samples] = self.work.get(samples) or self._room(*plans.sequences.shape[:3])
         kept, rolled = work.cells.shape[2], blocks(samples * self.sizes.particles, THREADS)
         found = Regions(
@@ -64,6 +64,10 @@ class SummedRolls(Rolls):
         )  # fmt: skip
         counts, weights = work.cells.reshape(work.limits.shape), work.sums.reshape(work.limits.shape[0])
         boxes = work.limits, work.first, work.extent
+        if draws_actions:
+            self.kernels.draw_sequences[(blocks(samples * horizon, THREADS), n), THREADS, stream](
+                plans, sampling, purpose - 1
+            )
         with unfused():
             chosen = self.regions, self.cells, work, self.params
             self.kernels.roll_particles[(rolled, n), THREADS, stream](plans, purpose, *chosen)
@@ -78,17 +82,17 @@ class SummedRolls(Rolls):
         return self.cells.whiten.reshape(1, *self.cells.whiten.shape)
 
     def _room(self, rows: int, samples: int, horizon: int) -> Work:
-        ds, _, _, particles, dc, strata, _, _ = self.sizes
+        ds, _, _, particles, axes, strata, _, _ = self.sizes
         kept, empty = min(self.cells.steps, horizon), cuda.device_array
         regions, in_region = rows * samples * kept, 1 if self.regions.rule == ELLIPSOID else particles
         return Work(
             states=empty((rows, samples, horizon, ds, particles), np.float64),
             alone=empty((rows, samples, ds, 1), np.float64),
             particles=empty((rows, samples, horizon), np.float64),
-            clouds=empty((regions, in_region, dc), np.float64),
+            clouds=empty((regions, in_region, len(axes)), np.float64),
             limits=empty((regions, strata + 1), np.float64),
-            first=empty((regions, dc), np.int64),
-            extent=empty((regions, dc), np.int64),
+            first=empty((regions, len(axes)), np.int64),
+            extent=empty((regions, len(axes)), np.int64),
             cells=empty((rows, samples, kept, strata + 1), np.int64),
             sums=empty((rows, samples, kept), np.float64),
         )

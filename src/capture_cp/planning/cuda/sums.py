@@ -18,15 +18,31 @@ from capture_cp.kernels.cells import ELLIPSOID, index_box
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.kernels.tree import find_group
+from capture_cp.planning.cuda.drawing import draw_action
 from capture_cp.planning.cuda.layout import Sizes
 from capture_cp.planning.plugin import particle_cost, particle_stratum, stage_cost, step
 from capture_cp.planning.records import Seen
 
-SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=2, strata=3, points=0, rule=0)
-DS, DA, DN, PARTICLES, DC, STRATA, _, _ = SIZES
+SIZES = Sizes(state=2, action=2, noise=2, particles=16, axes=(0, 1), strata=3, points=0, rule=0)
+DS, DA, DN, PARTICLES, AXES, STRATA, _, _ = SIZES
 PAIRS = (DN + 1) // 2
-NOISE_ROWS, INPUTS = 2 * PAIRS + 2, DS + DA
-KERNELS = ("roll_particles", "find_regions", "price")
+NOISE_ROWS, INPUTS, DC = 2 * PAIRS + 2, DS + DA, len(AXES)
+ACTION_ROWS = DA + DA % 2
+KERNELS = ("draw_sequences", "roll_particles", "find_regions", "price")
+
+
+@cuda.jit
+def draw_sequences(plans, sampling, purpose):
+    """Action sequences of every plan: a thread per step of a sequence."""
+    row, number = cuda.blockIdx.y, cuda.grid(1)
+    samples, horizon = plans.sequences.shape[1], plans.sequences.shape[2]
+    normals = cuda.local.array(ACTION_ROWS, np.float64)
+    if number == 0:
+        plans.trouble[row, 0], plans.trouble[row, 1] = 0, horizon + 1
+    if number < samples * horizon:
+        i, h = number // horizon, number % horizon
+        key = np.uint64(stream(np.uint64(stream(plans.keys[row], purpose)), i))
+        draw_action(plans, sampling, key, row, i, h, DA, normals)
 
 
 @exact_kernel
@@ -48,7 +64,7 @@ def roll_particles(plans, purpose, regions, summed, work, params):
             for s in range(DS):
                 work.alone[row, i, s, 0] = states[s, 0]
             for axis in range(DC):
-                work.clouds[(row * samples + i) * kept, 0, axis] = states[regions.axes[axis], 0]
+                work.clouds[(row * samples + i) * kept, 0, axis] = states[AXES[axis], 0]
             for s in range(DS):
                 states[s, 0] = plans.states[row, s]
         for h in range(horizon):
@@ -60,7 +76,7 @@ def roll_particles(plans, purpose, regions, summed, work, params):
                 work.states[row, i, h, s, l] = states[s, 0]
             if h < kept and regions.rule != ELLIPSOID:
                 for axis in range(DC):
-                    work.clouds[(row * samples + i) * kept + h, l, axis] = states[regions.axes[axis], 0]
+                    work.clouds[(row * samples + i) * kept + h, l, axis] = states[AXES[axis], 0]
 
 
 @cuda.jit(device=True)
@@ -116,7 +132,7 @@ def stand_in(row, i, h, states, work, params):
 
 @exact_kernel
 def price(plans, regions, work, params):
-    """Costs of the sequences of every plan: a thread per sequence."""
+    """Stage costs of the sequences of every plan: a thread per sequence."""
     row, i = cuda.blockIdx.y, cuda.grid(1)
     samples, horizon, kept = plans.sequences.shape[1], plans.sequences.shape[2], work.cells.shape[2]
     mean = cuda.local.array(DS, np.float64)
@@ -134,7 +150,7 @@ def price(plans, regions, work, params):
             for l in range(PARTICLES):
                 cost += particle_cost(work.states[row, i, h], l, params) / PARTICLES
             work.particles[row, i, h] = cost
-        seen, total = Seen(work.particles[row, i], work.cells[row, i], work.sums[row, i]), 0.0
+        seen = Seen(work.particles[row, i], work.cells[row, i], work.sums[row, i])
         for h in range(horizon):
             everything = 0.0
             for s in range(DS):
@@ -142,11 +158,4 @@ def price(plans, regions, work, params):
                 everything += mean[s]
             cost = stage_cost(mean, plans.sequences[row, i, h], seen, h + 1, horizon, params)
             # a cost that does not use a NaN entry of the state must not hide it
-            cost = cost if math.isfinite(everything) else math.nan
-            if not math.isfinite(cost) and math.isfinite(total):
-                cuda.atomic.add(plans.trouble, (row, 0), 1)
-                cuda.atomic.min(plans.trouble, (row, 1), h + 1)
-            total += cost if math.isfinite(cost) else math.inf
-            if plans.stages.shape[0] > 0:
-                plans.stages[row, i, h] = cost
-        plans.costs[row, i] = total
+            plans.stages[row, i, h] = cost if math.isfinite(everything) else math.nan

@@ -85,20 +85,19 @@ def contents_at(x0, y0, x, y, g):
     """Obstacles that a move from (x0, y0) to (x, y) may have met: contents of the square of its end, see `ContactTable`."""
     u, v = (x - g.corner[0]) * g.per_pitch, (y - g.corner[1]) * g.per_pitch
     # a move longer than the radius may have passed a thin wall
-    if u >= 0.0 and v >= 0.0 and larger(abs(x - x0), abs(y - y0)) <= g.radius:
+    if u >= 0.0 and v >= 0.0 and abs(x - x0) <= g.radius and abs(y - y0) <= g.radius:
         i, j = np.uint32(u), np.uint32(v)
-        if i < g.contents.shape[0] and j < g.contents.shape[1]:
+        if i < np.uint32(g.contents.shape[0]) and j < np.uint32(g.contents.shape[1]):
             return g.contents[i, j]
-    return ANYTHING
+    return np.int32(ANYTHING)
 
 
 @njit(cache=True)
 def clamp(x, vx, low, high):
     """A coordinate clamped between two flat surfaces, and its speed without the component into the touched one: x, vx."""
     # branch-free: which marble touches what is unpredictable, and a mispredicted branch costs more than the arithmetic
-    slowest = 0.0 if x < low + TOLERANCE else -math.inf
-    fastest = 0.0 if x > high - TOLERANCE else math.inf
-    return clip(x, low, high), clip(vx, slowest, fastest)
+    inwards = ((x < low + TOLERANCE) & (vx < 0.0)) | ((x > high - TOLERANCE) & (vx > 0.0))
+    return clip(x, low, high), 0.0 if inwards else vx
 
 
 @njit(cache=True, inline="always")

@@ -82,7 +82,8 @@ def _faces(low: Floats, high: Floats, bounds: Floats, walls: Floats, radius: flo
     """Which walls can touch in each square (s, w), whether clamping is not sufficient there (s,), the box (s, 4)."""
     lo, hi = low[:, None], high[:, None]
     start, stop = walls[:, :2], walls[:, 2:]
-    touches = np.all((hi > start - radius - _HAIR) & (lo < stop + radius + _HAIR), axis=2)
+    apart = np.maximum(np.maximum(start - hi, lo - stop), 0.0)  # of the square and the wall, on each axis
+    touches = np.square(apart).sum(axis=2) < (radius + _HAIR) ** 2
     # a wall is met flatly where the square lies between its ends along the other axis; the board ends every move
     first = np.where(start <= bounds[::2], -np.inf, start - _HAIR)
     last = np.where(stop >= bounds[1::2], np.inf, stop + _HAIR)

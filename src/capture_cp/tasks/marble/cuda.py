@@ -23,7 +23,7 @@ def _outcomes(X, draws, seed, first, first_draw, gain, noise, absorb, g, strata,
         n0, n1 = normal_pair(np.uint64(stream(seed, first + i)), first_draw + row % draws)
         x, _, y, _, _, _, _ = step(
             X[i, 0], X[i, 1], X[i, 2], X[i, 3], X[i, 4], X[i, 5],
-            X[i, 6] + noise * n0, X[i, 7] + noise * n1, (0.0, 0.0, 0.0, 0.0), gain, absorb, g,
+            X[i, 6] + noise * n0, X[i, 7] + noise * n1, gain, absorb, g,
         )  # fmt: skip
         positions[row, 0], positions[row, 1] = x, y
         labels[row] = stratum_of(x, y, strata, origin, spacing, g)

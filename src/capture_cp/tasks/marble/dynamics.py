@@ -13,7 +13,7 @@ from numba import njit, prange
 
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
-from capture_cp.kernels.scalar import clip, larger
+from capture_cp.kernels.scalar import larger
 from capture_cp.tasks.marble.contact import clamp, clearance, contents_at, last_free, push_out
 from capture_cp.tasks.marble.contact_table import ANYTHING, NOTHING
 
@@ -34,7 +34,7 @@ CHUNK = 64  # rows that a thread handles at once; numba optimises a loop that co
 
 @njit(cache=True)
 def _clip(value, bound):
-    return clip(value, -bound, bound)
+    return math.copysign(bound, value) if abs(value) > bound else value
 
 
 @njit(cache=True, inline="always")
@@ -54,10 +54,15 @@ def contact(x0, y0, x, y, vx, vy, g):
     """The end of a move from a free point (x0, y0) to (x, y) with walls, and the velocity there: x, y, vx, vy."""
     if math.isnan(x + y):
         return x, y, vx, vy  # has no square in the table
-    if larger(abs(x - x0), abs(y - y0)) <= g.radius:
-        x, y, vx, vy = _arrive(x0, y0, x, y, vx, vy, g)
-    else:
-        x, y, vx, vy = _arrive_in_pieces(x0, y0, x, y, vx, vy, g)
+    away, pieces, dx, dy = larger(abs(x - x0), abs(y - y0)), 1, 0.0, 0.0
+    if away > g.radius:  # a thin wall could be passed; this never occurs with the paper's marble
+        pieces = math.ceil(away / g.radius)
+        dx, dy = (x - x0) / pieces, (y - y0) / pieces
+        x, y = x0 + dx, y0 + dy
+    for _ in range(pieces):  # a loop also where there is one piece, so that `_arrive` is compiled once
+        x0, y0, vx, vy = _arrive(x0, y0, x, y, vx, vy, g)
+        x, y = x0 + dx, y0 + dy
+    x, y = x0, y0
     # a round corner turns speed from one axis to the other: keep the direction, and the limit on each axis
     fastest = larger(abs(vx), abs(vy))
     if fastest > MAX_SPEED:
@@ -75,20 +80,19 @@ def _arrive(x0, y0, x, y, vx, vy, g):
     return x1, y1, 0.0, 0.0
 
 
-@njit(cache=True)
-def _arrive_in_pieces(x0, y0, x, y, vx, vy, g):
-    """A move longer than the radius, which could pass a thin wall; this never occurs with the paper's marble."""
-    pieces = math.ceil(max(abs(x - x0), abs(y - y0)) / g.radius)
-    dx, dy = (x - x0) / pieces, (y - y0) / pieces
-    for _ in range(pieces):
-        x0, y0, vx, vy = _arrive(x0, y0, x0 + dx, y0 + dy, vx, vy, g)
-    return x0, y0, vx, vy
+@njit(cache=True, inline="always")
+def roll(x, vx, y, vy, alpha, beta, u0, u1, gain):
+    """One substep without obstacles: the next x, vx, y, vy, alpha, beta."""
+    x, y = x + DT * vx, y + DT * vy
+    vx = _clip(vx - DT * (gain * ROLLING * alpha), MAX_SPEED)
+    vy = _clip(vy - DT * (gain * ROLLING * beta), MAX_SPEED)
+    return x, vx, y, vy, _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
 
 
 @njit(cache=True, inline="always")
-def roll(x, vx, y, vy, alpha, beta, u0, u1, extra, late, gain):
-    """One substep without obstacles: the next x, vx, y, vy, alpha, beta; `late` counts substeps from the middle one."""
-    ax, ay, jx, jy = extra
+def roll_pulled(x, vx, y, vy, alpha, beta, u0, u1, pull, late, gain):
+    """`roll` with a pull, see `step_pulled`; `late` counts substeps from the middle one."""
+    ax, ay, jx, jy = pull
     x, y = x + DT * vx, y + DT * vy
     vx = _clip(vx - DT * (gain * ROLLING * alpha - ax - late * jx), MAX_SPEED)
     vy = _clip(vy - DT * (gain * ROLLING * beta - ay - late * jy), MAX_SPEED)
@@ -112,18 +116,33 @@ def meet(x0, y0, x, vx, y, vy, absorb, g):
 
 
 @njit(cache=True, inline="always")
-def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):
+def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):
     """One control step of one marble under the noisy action (push0, push1): its next state, and the outcome.
 
-    `extra` (ax, ay, jx, jy) is an acceleration in addition to that of the tilt: its mean, and its growth per substep. With
-    `absorb`, a marble in a pit or at the goal stays there, checked at every substep.
+    With `absorb`, a marble in a pit or at the goal stays there, checked at every substep.
     """
+    u0, u1 = _clip(push0, MAX_ACTION), _clip(push1, MAX_ACTION)
+    outcome = stops(x, y, g) if absorb else ROLLS
+    substep = 0
+    while substep < SUBSTEPS and outcome == ROLLS:
+        x0, y0 = x, y
+        x, vx, y, vy, alpha, beta = roll(x, vx, y, vy, alpha, beta, u0, u1, gain)
+        x, vx, y, vy, outcome = meet(x0, y0, x, vx, y, vy, absorb, g)
+        substep += 1
+    if outcome != ROLLS:
+        vx, vy = 0.0, 0.0
+    return x, vx, y, vy, alpha, beta, outcome
+
+
+@njit(cache=True, inline="always")
+def step_pulled(x, vx, y, vy, alpha, beta, push0, push1, pull, gain, absorb, g):
+    """`step` with a pull (ax, ay, jx, jy): an acceleration in addition to the tilt's, its mean and growth per substep."""
     u0, u1 = _clip(push0, MAX_ACTION), _clip(push1, MAX_ACTION)
     outcome = stops(x, y, g) if absorb else ROLLS
     substep, late = 0, -0.5 * (SUBSTEPS - 1)
     while substep < SUBSTEPS and outcome == ROLLS:
         x0, y0 = x, y
-        x, vx, y, vy, alpha, beta = roll(x, vx, y, vy, alpha, beta, u0, u1, extra, late, gain)
+        x, vx, y, vy, alpha, beta = roll_pulled(x, vx, y, vy, alpha, beta, u0, u1, pull, late, gain)
         x, vx, y, vy, outcome = meet(x0, y0, x, vx, y, vy, absorb, g)
         substep += 1
         late += 1.0
@@ -133,19 +152,19 @@ def step(x, vx, y, vy, alpha, beta, push0, push1, extra, gain, absorb, g):
 
 
 @njit(cache=True, pipeline_class=WithoutCopies)
-def _step_rows(states, actions, noise, extra, gain, absorb, g, after, outcomes, start, stop):
+def _step_rows(states, actions, noise, pull, gain, absorb, g, after, outcomes, start, stop):
     for i in range(start, stop):
-        x, vx, y, vy, alpha, beta, outcomes[i] = step(
+        x, vx, y, vy, alpha, beta, outcomes[i] = step_pulled(
             states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
             actions[i, 0] + noise[i, 0], actions[i, 1] + noise[i, 1],
-            (extra[i, 0], extra[i, 1], extra[i, 2], extra[i, 3]), gain, absorb, g,
+            (pull[i, 0], pull[i, 1], pull[i, 2], pull[i, 3]), gain, absorb, g,
         )  # fmt: skip
         after[i, 0], after[i, 1], after[i, 2], after[i, 3], after[i, 4], after[i, 5] = x, vx, y, vy, alpha, beta
 
 
 @parallel_kernel(cache=True)
-def step_all(states, actions, noise, extra, gain, absorb, g):
-    """A control step of every marble, `states` (n, 6), with actions, given noise (n, 2) and `extra` acceleration (n, 4).
+def step_all(states, actions, noise, pull, gain, absorb, g):
+    """A control step of every marble, `states` (n, 6), with actions, given noise (n, 2) and `pull` acceleration (n, 4).
 
     Next states (n, 6), outcomes (n,).
     """
@@ -154,7 +173,7 @@ def step_all(states, actions, noise, extra, gain, absorb, g):
     outcomes = np.empty(n, dtype=np.int64)
     for chunk in prange((n + CHUNK - 1) // CHUNK):
         start = chunk * CHUNK
-        _step_rows(states, actions, noise, extra, gain, absorb, g, after, outcomes, start, min(n, start + CHUNK))
+        _step_rows(states, actions, noise, pull, gain, absorb, g, after, outcomes, start, min(n, start + CHUNK))
     return after, outcomes
 
 
@@ -166,7 +185,7 @@ def _sample_rows(states, actions, draws, seed, first, first_draw, gain, noise, a
             n0, n1 = normal_pair(key, first_draw + draw)
             x, _, y, _, _, _, _ = step(
                 states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
-                actions[i, 0] + noise * n0, actions[i, 1] + noise * n1, (0.0, 0.0, 0.0, 0.0), gain, absorb, g,
+                actions[i, 0] + noise * n0, actions[i, 1] + noise * n1, gain, absorb, g,
             )  # fmt: skip
             positions[i, draw, 0], positions[i, draw, 1] = x, y
 

@@ -23,7 +23,6 @@ from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE
-from capture_cp.tasks.marble.contact_table import NOTHING
 from capture_cp.tasks.marble.cspace import MarbleStrata
 from capture_cp.tasks.marble.lanes import step_lanes
 from capture_cp.tasks.marble.maps import MILLIMETRE
@@ -48,7 +47,6 @@ class Params(NamedTuple):
     gain: float
     noise: float  # standard deviation of the action
     correction: Floats  # (4, 9), see `Marble`
-    corrects: bool
     field: Floats  # traversable distance (m) at cell centres, (nx, ny)
     origin: Floats
     spacing: Floats
@@ -68,25 +66,42 @@ def _correction(terms, row, states, l, action):
 
 
 @njit(cache=True, inline="always")
+def _keep(states, l, after, params):
+    """Write the next state of particle l; one at the goal is moved to its centre."""
+    x, vx, y, vy, alpha, beta, outcome = after
+    if outcome == dynamics.AT_GOAL:
+        x, y = params.goal[0], params.goal[1]
+    states[0, l], states[1, l], states[2, l] = x, vx, y
+    states[3, l], states[4, l], states[5, l] = vy, alpha, beta
+
+
+@njit(cache=True, inline="always")
 def step_one_by_one(states, action, noise, params):
-    """`model_step`, one particle after the other: for GPUs, whose threads have one each, and for corrected models."""
-    terms = params.correction
+    """`model_step`, one particle after the other: for GPUs, whose threads have one each."""
     for l in range(states.shape[1]):
-        extra = (0.0, 0.0, 0.0, 0.0)
-        if params.corrects:
-            extra = (
-                _correction(terms, 0, states, l, action), _correction(terms, 1, states, l, action),
-                _correction(terms, 2, states, l, action), _correction(terms, 3, states, l, action),
-            )  # fmt: skip
-        x, vx, y, vy, alpha, beta, outcome = dynamics.step(
+        after = dynamics.step(
             states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
             action[0] + params.noise * noise[0, l], action[1] + params.noise * noise[1, l],
-            extra, params.gain, True, params,
+            params.gain, True, params,
         )  # fmt: skip
-        if outcome == dynamics.AT_GOAL:
-            x, y = params.goal[0], params.goal[1]
-        states[0, l], states[1, l], states[2, l] = x, vx, y
-        states[3, l], states[4, l], states[5, l] = vy, alpha, beta
+        _keep(states, l, after, params)
+
+
+@njit(cache=True, inline="always")
+def corrected_step(states, action, noise, params):
+    """`model_step` of a corrected model."""
+    terms = params.correction
+    for l in range(states.shape[1]):
+        pull = (
+            _correction(terms, 0, states, l, action), _correction(terms, 1, states, l, action),
+            _correction(terms, 2, states, l, action), _correction(terms, 3, states, l, action),
+        )  # fmt: skip
+        after = dynamics.step_pulled(
+            states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
+            action[0] + params.noise * noise[0, l], action[1] + params.noise * noise[1, l],
+            pull, params.gain, True, params,
+        )  # fmt: skip
+        _keep(states, l, after, params)
 
 
 @njit(cache=True, inline="always")
@@ -94,7 +109,7 @@ def model_step(states, action, noise, params):
     """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
 
     A particle that has reached the goal is moved to its centre, so that its remaining distance is zero. Corrected models use
-    `step_one_by_one`: a function with both would take twice as long to compile.
+    `corrected_step`: a function with both would take twice as long to compile.
     """
     if HAS_VECTORS:
         step_lanes(states, action, noise, params.noise, params.gain, params)
@@ -166,11 +181,10 @@ def marble_params(task: Marble, gain: float, weights: MarbleWeights | None = Non
     passable = (task.strata.labels != INFEASIBLE) & ~task.strata.pit_cells
     field = traversable_distance(passable.reshape(grid.shape), (int(goal[0]), int(goal[1])), float(grid.spacing[0]))
     correction = np.zeros((4, 9)) if task.correction is None else np.array(task.correction)
-    corrects = task.correction is not None
     weighed = weights or MarbleWeights()
     chosen = weighed.final, weighed.stage, weighed.pit, weighed.speed, weighed.tilt
     floats = map(float, chosen)  # an int would make every kernel compile again
-    return Params(*task.map.geometry, gain, task.noise, correction, corrects, field, grid.origin, grid.spacing, *floats)
+    return Params(*task.map.geometry, gain, task.noise, correction, field, grid.origin, grid.spacing, *floats)
 
 
 def marble_planner(
@@ -186,10 +200,10 @@ def marble_planner(
     """An MPPI planner for one map that uses the regions of `cap`."""
     _check_calibration(cap, task)
     weights = weights or MarbleWeights()
-    params = marble_params(task, task.model_gain, weights)
+    params, corrects = marble_params(task, task.model_gain, weights), task.correction is not None
     rollout = FusedRollout(
         cap,
-        step_one_by_one if params.corrects else model_step,
+        corrected_step if corrects else model_step,
         marble_cost,
         params,
         pit_distance if weights.hazard_points else _pit_cells(task, weights.margin),
@@ -203,7 +217,7 @@ def marble_planner(
         check=partial(_check_state, task),
         points=weights.hazard_points or POINTS,
         steepness=1.0,
-        step_on_cuda=step_one_by_one,
+        step_on_cuda=corrected_step if corrects else step_one_by_one,
     )
     at_rest = params.stage_weight * settings.horizon + params.final_weight
 
@@ -256,15 +270,22 @@ def _beliefs(task: Marble) -> tuple[Any, ...]:
 
 def _check_state(task: Marble, state: Floats) -> None:
     """Reject a state (6,) that is not a marble on the map."""
-    if len(state) != 6 or not (_in_the_open(task, state) or task.map.clearance(state[[0, 2]][None])[0] >= -TOLERANCE):
+    if len(state) != 6 or not _is_clear(task, *state[list(POSITION)].tolist()):
         raise CaptureError(
             f"the state {state.tolist()} is not a marble on the map: x, vx, y, vy, alpha, beta, clear of walls."
         )
 
 
-def _in_the_open(task: Marble, state: Floats) -> bool:
-    """Whether a state (6,) is in a square of the map where nothing can be met: a look-up takes less time than a kernel."""
+def _is_clear(task: Marble, x: float, y: float) -> bool:
+    """Whether the marble's centre is on the board and clear of walls; in Python, which takes less time than a kernel."""
     g = task.map.geometry
-    (left, low), (rows, columns) = g.corner.tolist(), g.contents.shape
-    i, j = int((state.item(POSITION[0]) - left) * g.per_pitch), int((state.item(POSITION[1]) - low) * g.per_pitch)
-    return 0 <= i < rows and 0 <= j < columns and g.contents.item(i, j) == NOTHING
+    left, right, low, high = g.bounds.tolist()
+    if not (left - TOLERANCE <= x <= right + TOLERANCE and low - TOLERANCE <= y <= high + TOLERANCE):
+        return False
+    i, j = (int((place - corner) * g.per_pitch) for place, corner in zip((x, y), g.corner.tolist()))
+    square = i * g.contents.shape[1] + j
+    for wall in g.nearby[g.near.item(square) : g.near.item(square + 1)].tolist():
+        x0, y0, x1, y1 = g.walls[wall].tolist()
+        if math.hypot(max(x0 - x, x - x1, 0.0), max(y0 - y, y - y1, 0.0)) < g.radius - TOLERANCE:
+            return False
+    return True

@@ -114,26 +114,26 @@ class Marble(Task):
     # -- dynamics -----------------------------------------------------------------------------------------------------
 
     def step(
-        self, states: Floats, actions: Floats, noise: Floats, gain: float, extra: Floats | None = None
+        self, states: Floats, actions: Floats, noise: Floats, gain: float, pull: Floats | None = None
     ) -> tuple[Floats, Ints]:
         """Next states (n, 6) and outcomes (n,) of a control step; `noise` (n, 2) is added to the actions (n, 2).
 
-        `extra` (n, 4) is an acceleration in addition to that of the tilt, see `dynamics.step`.
+        `pull` (n, 4) is an acceleration in addition to that of the tilt, see `dynamics.step_pulled`.
         """
         n = len(states)
         state = finite_array("states", states, (n, 6), "(n, 6)")
         action, eps = (finite_array("actions and noise", part, (n, 2), "(n, 2)") for part in (actions, noise))
-        extra = np.zeros((n, 4)) if extra is None else extra
-        after, outcomes = dynamics.step_all(state, action, eps, extra, gain, self.absorb, self.map.geometry)
+        pull = np.zeros((n, 4)) if pull is None else pull
+        after, outcomes = dynamics.step_all(state, action, eps, pull, gain, self.absorb, self.map.geometry)
         return np.asarray(after), np.asarray(outcomes)
 
     def believed_step(self, states: Floats, actions: Floats, noise: Floats) -> Floats:
         """Next states (n, 6) by the approximate model under given noise (n, 2)."""
-        extra = None
+        pull = None
         if self.correction is not None:
             terms = np.array(self.correction)
-            extra = np.ascontiguousarray(np.hstack([states, actions]) @ terms[:, :-1].T + terms[:, -1])
-        return self.step(states, actions, noise, self.model_gain, extra)[0]
+            pull = np.ascontiguousarray(np.hstack([states, actions]) @ terms[:, :-1].T + terms[:, -1])
+        return self.step(states, actions, noise, self.model_gain, pull)[0]
 
     def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
         """Next states (n, 6) by the approximate model, with its own noise."""
