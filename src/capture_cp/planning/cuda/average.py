@@ -10,7 +10,7 @@ from numba import cuda
 from capture_cp.kernels.scalar import smaller
 from capture_cp.planning.cuda.layout import COMBINING
 
-AT_ONCE = 8  # loads of a thread on their way at the same time
+AT_ONCE = 4  # loads of a thread on their way at the same time
 WEIGHTS = COMBINING + 1  # the last is zero
 FOLDS = math.isqrt(COMBINING)  # values that remain of COMBINING when a lowest is sought
 

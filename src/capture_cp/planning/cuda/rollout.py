@@ -34,6 +34,7 @@ PAIRS, EACH = (DN + 1) // 2, -(-PARTICLES // LANES)
 NOISE_ROWS, ACTION_ROWS, INPUTS, DC, STEPS_AND_ONE = 2 * PAIRS + 2, DA + DA % 2, DS + DA, len(AXES), STEPS + 1
 LIMITS = STRATA + 1
 RADII, WEIGHED = (PARTICLES + 1, LANES) if POINTS else (1, 1)  # 1 is the smallest array size allowed
+SUMMED = min(LANES, PARTICLES)  # lanes that have particles
 PADDED = LANES + 1  # avoids bank conflicts between lanes that sum rows
 NUMBERS = 2 ** math.ceil(math.log2(PARTICLES + 1)) - 1  # last bits of a distance, where the particle's number is kept
 HAIR = 1e-9  # by which bounds are enlarged against rounding, and against those bits
@@ -59,8 +60,6 @@ def draw_sequence(plans, sampling, purpose, row, i, lane):
 @cuda.jit(device=True, cache=True)
 def move_particles(shared, c, states, action, noise, key, h, lane, draws, params):
     """Advance a lane's particles by one step: step h of the plan, number c of those computed together."""
-    for s in range(DS):
-        shared.sums[s, lane] = 0.0
     for p in range(EACH):
         l = lane + p * LANES
         if l < PARTICLES:
@@ -69,7 +68,7 @@ def move_particles(shared, c, states, action, noise, key, h, lane, draws, params
                     noise[2 * pair, 0], noise[2 * pair + 1, 0] = normal_pair(key, (h * PARTICLES + l) * PAIRS + pair)
             step(states if EACH == 1 else states[:, p : p + 1], action, noise, params)
             for s in range(DS):
-                shared.sums[s, lane] += states[s, p]
+                shared.sums[s, lane] = states[s, p] + (0.0 if p == 0 else shared.sums[s, lane])
             for axis in range(DC):
                 shared.cloud[c, l, axis] = states[AXES[axis], p]
 
@@ -79,7 +78,7 @@ def average_particles(shared, c, lane):
     """Mean of the particles after step c."""
     for s in range(lane, DS, LANES):
         total = 0.0
-        for other in range(LANES):
+        for other in range(SUMMED):
             total += shared.sums[s, other]
         shared.x[c + 1, s] = total / PARTICLES
 
@@ -405,11 +404,12 @@ def roll_out(plans, sampling, draws_actions, purpose, draws, regions, runs, colu
     for s in range(lane, DS, LANES):
         shared.x[0, s] = plans.states[row, s]
     cuda.syncwarp()
+    sequence = plans.sequences[row, i]
     for first in range(0, horizon, STEPS):
         here = min(STEPS, horizon - first)
         for c in range(here):
             for a in range(DA):
-                action[a] = plans.sequences[row, i, first + c, a]
+                action[a] = sequence[first + c, a]
                 shared.x[c, DS + a] = action[a]
             move_particles(shared, c, states, action, noise, key, first + c, lane, draws, params)
             cuda.syncwarp()
