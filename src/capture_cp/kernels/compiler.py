@@ -21,6 +21,7 @@ from numba.core.dispatcher import Dispatcher
 
 from capture_cp.base import notices
 from capture_cp.base.checks import CaptureError, CaptureWarning
+from capture_cp.kernels.cached_code import read_code
 from capture_cp.kernels.compile_inner import optimise_once
 from capture_cp.kernels.compile_once import Turn
 from capture_cp.kernels.compile_time import shorten
@@ -65,7 +66,7 @@ class GuardedCache:
 
     def _read(self, sig: Any, target_context: Any) -> Any:
         try:
-            return self._guarded.load_overload(sig, target_context)
+            return read_code(self._guarded, sig, target_context)
         except Exception as error:  # unpickling a damaged file may raise anything
             _warn_once(f"{type(error).__name__}: {error}")
             return None
