@@ -240,6 +240,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_THREADS.after_fork)
 
 
+def threads_have_started() -> bool:
+    """Whether a kernel has started threads in this process."""
+    return _library() is not None
+
+
 class ParallelKernel:
     """A compiled function with parallel loops (`prange`)."""
 

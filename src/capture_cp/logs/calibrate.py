@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,19 +41,22 @@ from capture_cp.logs.cautions import (
 )
 from capture_cp.logs.computing import Computing
 from capture_cp.logs.distances import Distances, turn_cautions, unwrapped
+from capture_cp.logs.drawing import Drawing
 from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
 from capture_cp.logs.reading import after, columns_of, opened
 from capture_cp.logs.report import coverage_by_stratum, group_table, write_report
 from capture_cp.logs.survey import Split, Survey, shared_rows, survey
 from capture_cp.logs.user_objects import in_options, tells_training, user_model, user_strata
+from capture_cp.report.drawing_process import drawing_process
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
-#: Packages that the report needs, imported while the log is read.
-REPORTING = ("matplotlib.pyplot", "jinja2", "scipy.fft")
+#: Packages that the report needs, imported while the log is read; those for its figures in another process.
+REPORTING = ("jinja2", "scipy.fft", "importlib.metadata")
+DRAWING = ("matplotlib.pyplot",)
 
 
 @dataclass(frozen=True)
@@ -120,11 +124,17 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
         self._check_settings()
+        own_strata = self.strata is not None  # which another process may be unable to import
+        drawn, of_report = (DRAWING, REPORTING) if report_trouble() is None else ((), ())
+        with drawing_process(() if own_strata else drawn) as process:
+            self._run(console, Drawing(process), (*(drawn if process is None else ()), *of_report))
+
+    def _run(self, console: Console, drawing: Drawing, meanwhile: Sequence[str]) -> None:
+        """The command, with modules that are imported `meanwhile`."""
         log = self._log(console)
-        of_report = REPORTING if report_trouble() is None else ()
         with warnings.catch_warnings(record=True) as caught:
             listen()
-            with imported_meanwhile(of_report), self.computing.running(console, self.folder) as running:
+            with imported_meanwhile(meanwhile), self.computing.running(console, self.folder) as running:
                 split = Split.of(log, self._shares.parts(), self.seed)
                 own = None if self.strata is None else user_strata(self.strata, self.folder)
                 given = None if self.linear else user_model(self.model, self.folder)
@@ -134,6 +144,8 @@ class Calibrate:
                 cap = self._fit(model, strata, split, running("calibrating"))
                 cap.data_["robot"] = self._facts(log, seen, cap)
                 kept = seen.parts["to check"]
+                if self.linear:  # the order of calls makes no difference to it
+                    drawing.begin(cap, kept, self)
                 coverage = self._coverage(cap, split, kept, running("checking"))
                 few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
                 far = far_cautions(cap, kept, self.seed)
@@ -153,7 +165,7 @@ class Calibrate:
             rows = coverage.rows(data=str(self.data), method=self.method)
             groups = self._group_rows(cap, coverage)
             write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
-        self._write_report(console, cap, coverage, kept, cautions)
+        self._write_report(console, cap, coverage, kept, cautions, drawing)
 
     @property
     def linear(self) -> bool:
@@ -263,7 +275,13 @@ class Calibrate:
         return self.report if self.report is not None else self.out.with_suffix(".html")
 
     def _write_report(
-        self, console: Console, cap: Capture, coverage: Coverage, kept: Transitions, cautions: list[str]
+        self,
+        console: Console,
+        cap: Capture,
+        coverage: Coverage,
+        kept: Transitions,
+        cautions: list[str],
+        drawing: Drawing,
     ) -> None:
         trouble = report_trouble()
         if trouble is not None:
@@ -271,7 +289,7 @@ class Calibrate:
             return
         groups = self._group_rows(cap, coverage)
         with stage("writing the report"):
-            write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
+            write_report(self._report_file, self, cap, coverage, groups, kept, cautions, drawing)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
 
     def _check_settings(self) -> None:
