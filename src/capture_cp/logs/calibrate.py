@@ -39,7 +39,7 @@ from capture_cp.logs.cautions import (
     merge_cautions,
     unit_cautions,
 )
-from capture_cp.logs.computing import Computing
+from capture_cp.logs.computing import Computing, ComputingOptions
 from capture_cp.logs.distances import Distances, turn_cautions, unwrapped
 from capture_cp.logs.drawing import Drawing
 from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
@@ -106,7 +106,9 @@ class Calibrate:
         int | None,
         tyro.conf.arg(help="The score is the distance to the k-th nearest particle; by default half of the particles."),
     ] = None
-    distances: Annotated[Distances, tyro.conf.arg(name="")] = field(default_factory=Distances)
+    distances: Annotated[Distances, tyro.conf.arg(name="", help="How configurations are compared.")] = field(
+        default_factory=Distances
+    )
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions per leaf of the tree.")] = 300
     min_stratum: options.MinStratum = None
     farthest: options.Farthest = None
@@ -118,7 +120,7 @@ class Calibrate:
     )
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the results to this JSON file.")] = None
     folder: options.Folder = Path()
-    computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
+    computing: ComputingOptions = field(default_factory=Computing)
     seed: Annotated[int, tyro.conf.arg(help="Random seed; the same seed gives the same calibration.")] = 0
 
     def run(self, console: Console) -> None:
