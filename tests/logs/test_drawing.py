@@ -25,9 +25,9 @@ from capture_cp.report import drawing_process
 processes = []
 
 class Noted(drawing_process.DrawingProcess):
-    def __init__(self, modules):
+    def __init__(self, prepare):
         if {starts}:
-            super().__init__(modules)
+            super().__init__(prepare)
             processes.append(self._process)
             {afterwards}
         else:
@@ -96,22 +96,27 @@ WARNING = """
 import warnings
 from capture_cp.report.drawing_process import drawing_process
 
+def prepare():
+    global prepared
+    prepared = True
+
 def work(x):
+    assert prepared
     warnings.warn("heard", UserWarning)
     return x + 1
 
 def wrong(x):
     raise ValueError(x)
 
-with drawing_process(("json", "no_such_module")) as process, warnings.catch_warnings(record=True) as caught:
+with drawing_process(prepare) as process, warnings.catch_warnings(record=True) as caught:
     process.begin(work, 1)
     print(process.result(), *(one.message for one in caught))
 for begun in ((), (wrong, 1), (lambda: 1,)):
-    with drawing_process(("json",)) as process:
+    with drawing_process(prepare) as process:
         if begun:
             process.begin(*begun)
         print(process.result())
-with drawing_process(()) as process:
+with drawing_process(None) as process:
     print(process)
 """
 

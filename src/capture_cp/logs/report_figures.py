@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from textwrap import fill
@@ -68,6 +69,20 @@ def chosen_regions(cap: Capture, kept: Transitions, command: Calibrate) -> Chose
         tried = (_shown(cap, kept, command, row) for row in rows)
         shown += [*islice((one for one in tried if one is not None), 1)]
     return Chosen(shown, kept.next_names, _caption(cap, shown)) if shown else None
+
+
+def prepare_drawing() -> None:
+    """Load what drawing needs, such as fonts: a figure is drawn for nothing. No error matters here."""
+    with suppress(Exception):
+        from matplotlib.figure import Figure
+
+        pyplot()
+        figure = Figure(layout="constrained")
+        ax = figure.subplots()
+        ax.imshow(np.zeros((1, 1, 4)))
+        ax.scatter([0], [0], label="0")
+        figure.legend(loc="outside lower center")
+        figure.savefig(BytesIO(), format="png", bbox_inches="tight")
 
 
 def draw_regions(chosen: Chosen) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""A process that draws pictures: it imports matplotlib while this one computes, and draws while this one goes on."""
+"""A process that draws figures: it imports matplotlib while this one computes, and draws while this one goes on."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from capture_cp.base.loading import imported_meanwhile
 from capture_cp.kernels.compiler import threads_have_started
 
 
 class DrawingProcess:
-    """One call of a function in another process, which has the modules of this one and has imported some more.
+    """One call of a function in another process, which has the modules of this one and has prepared for it.
 
     Whatever fails there, such as an argument that cannot be sent, or the process being killed, the caller does the work
     itself.
     """
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self, prepare: Callable[[], object]) -> None:
         import multiprocessing
 
         context = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(self._pipe, theirs, tuple(modules)), daemon=True)
+        self._process = context.Process(target=_serve, args=(self._pipe, theirs, prepare), daemon=True)
         self._busy = False
         with _interrupts_blocked(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside the threads of BLAS, which allow it
@@ -60,14 +59,14 @@ class DrawingProcess:
 
 
 @contextmanager
-def drawing_process(modules: Sequence[str]) -> Iterator[DrawingProcess | None]:
-    """A process that imports modules at once, and that ends with the block; None where it cannot be had safely.
+def drawing_process(prepare: Callable[[], object] | None) -> Iterator[DrawingProcess | None]:
+    """A process that prepares at once, and that ends with the block; None where it cannot be had safely, or is not wanted.
 
     It is forked, because another Python would import everything again. A process with several threads must not be forked.
     """
     alone = threading.active_count() == 1 and not threads_have_started()
     try:
-        found = DrawingProcess(modules) if modules and sys.platform == "linux" and alone else None
+        found = DrawingProcess(prepare) if prepare is not None and alone and sys.platform == "linux" else None
     except OSError:
         found = None
     try:
@@ -87,12 +86,15 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _serve(ours: Any, pipe: Any, modules: Sequence[str]) -> None:
+def _serve(ours: Any, pipe: Any, prepare: Callable[[], object]) -> None:
     """The other process: wait for work, do it, send the result."""
     ours.close()  # else it would not notice that this process has ended
     try:
-        with imported_meanwhile(modules):
-            work, arguments = pickle.loads(pipe.recv_bytes())
+        preparing = threading.Thread(target=prepare)  # work is received meanwhile, however large it is
+        preparing.start()
+        received = pipe.recv_bytes()
+        preparing.join()
+        work, arguments = pickle.loads(received)
         with warnings.catch_warnings(record=True) as caught:
             result = work(*arguments)
         heard = [(str(one.message), one.category, one.filename, one.lineno) for one in caught]
