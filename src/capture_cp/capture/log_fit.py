@@ -21,14 +21,15 @@ from capture_cp.data.log_part import Chunk, LogPart, Runner, Span, in_turn
 from capture_cp.data.transitions import TransitionLog, provenance, rows_to_remember
 
 BLOCK = 1 << 20  # rows moved at a time
-#: Compact type for strata and groups of very many rows.
+#: Compact types for strata and groups of very many rows.
 SmallInts = npt.NDArray[np.int32]
+Labels = npt.NDArray[np.signedinteger[Any]]
 
 
 def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_turn, threads: int = 1) -> Capture:
     """Calibrate `cap` on a log, or on a part of one, that need not fit into memory; the result is the same as with `fit`.
 
-    The log is read twice. Memory holds the score and the stratum of every row, 12 bytes, and as much again for a log with
+    The log is read twice. Memory holds the score and the stratum of every row, 9 bytes, and 12 more for a log with
     episodes, plus the inputs of the rows that grow the tree (`Tree(max_growing=...)`).
 
     Args:
@@ -109,7 +110,7 @@ class _Scored(NamedTuple):
     """Results of the first pass over the log."""
 
     R: Floats  # (n,)
-    m: SmallInts  # (n,)
+    m: Labels  # (n,), in the smallest type that holds all strata
     grown_from: Floats  # inputs of the rows that make the groups, (g, dx)
     sampled: Floats  # inputs of the rows from `rows_to_remember`, (r, dx)
     digests: list[str]  # of the chunks
@@ -127,7 +128,7 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Ru
     n, at = len(part), 0
     wanted = ~held_out
     wanted[sampled] = True
-    R, m = np.empty(n), np.empty(n, dtype=np.int32)
+    R, m = np.empty(n), np.empty(n, dtype=np.min_scalar_type(-len(cap.strata.names)))
     growing = np.empty((n - int(np.count_nonzero(held_out)), len(part.log.X_names)))
     remembered, digests, grown = [], [], 0
     for found in run(partial(_score, cap, threads), part.spans(wanted)):
@@ -169,7 +170,7 @@ def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | 
     return without_borrowers(partition, met(scored.m, len(names)), met(scored.m, len(names), held_out))
 
 
-def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, run: Runner[Any], threads: int) -> SmallInts:
+def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Labels, run: Runner[Any], threads: int) -> SmallInts:
     """Group of each held-out row, (h,); the log is read again only if groups depend on the input."""
     if (partition.nodes["feature"] < 0).all():
         return np.asarray(partition.nodes["group"][partition.roots][m[held_out]])
@@ -192,7 +193,7 @@ def _kept(R: Floats, held_out: Bools) -> Floats:
 
 class _Labelled(NamedTuple):
     span: Span
-    m: SmallInts
+    m: Labels
 
 
 def _group(partition: Partition, threads: int, labelled: _Labelled) -> SmallInts:
