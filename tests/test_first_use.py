@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import numba
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from capture_cp.base import notices
 from capture_cp.kernels import cached_code, compiler
 from capture_cp.kernels.compile_once import Turn
+from capture_cp.kernels.nearest import kth_nearest
 from capture_cp.studies import rehearsal
 from capture_cp.studies.demo import Demo
 from capture_cp.tasks.box import Box
@@ -123,28 +125,14 @@ def test_code_from_disk_is_loaded_without_what_compiling_needs(tmp_path):
     assert loaded[2] == f"{numba.version_info.short not in cached_code.KNOWN}\n"
 
 
-MIXED = """
-import sys
-from capture_cp.kernels import cached_code
-from numba import njit
-
-@njit
-def mine(x):
-    return x
-
-def kernel(x):
-    return mine(x)
-
-print(cached_code._calls_only_ours(kernel))
-"""
-
-
 def test_code_with_a_users_function_is_loaded_as_numba_does():
-    from capture_cp.kernels.nearest import kth_nearest
-
+    own = types.ModuleType("capture_rollout_test")
+    exec("def kernel(x):\n    return step(x)\n", vars(own))
+    vars(own)["step"] = kth_nearest
     assert cached_code._calls_only_ours(kth_nearest.py_func)
-    done = subprocess.run([sys.executable, "-c", MIXED], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    assert cached_code._calls_only_ours(own.kernel)
+    vars(own)["step"] = numba.njit(lambda x: x)  # of this module
+    assert not cached_code._calls_only_ours(own.kernel)
 
 
 def test_a_turn_ends_when_a_compilation_fails(tmp_path, monkeypatch):
