@@ -6,6 +6,7 @@ functions, which takes longer than importing numba. Only compilation needs them,
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numba
@@ -14,16 +15,27 @@ import numba
 KNOWN = {(0, 68)}
 
 
-def read_code(cache: Any, sig: Any, target_context: Any) -> Any:
+def read_code(stored: Any, sig: Any, target_context: Any) -> Any:
     """The code of a function for a signature from its numba cache; None if it is not there."""
     version: Any = numba.version_info
-    if version.short not in KNOWN or not _calls_only_ours(cache._py_func):
-        return cache.load_overload(sig, target_context)
-    from numba.core.runtime.nrt import rtsys
+    if version.short not in KNOWN or not _calls_only_ours(stored._py_func):
+        return stored.load_overload(sig, target_context)
+    _name_runtime()
+    with stored._guard_against_spurious_io_errors():
+        return stored._load_overload(sig, target_context)
 
-    rtsys.initialize(target_context)  # of all that is prepared, the only part that compiled code calls
-    with cache._guard_against_spurious_io_errors():
-        return cache._load_overload(sig, target_context)
+
+@cache
+def _name_runtime() -> None:
+    """Make known where numba's memory management is, of all that numba prepares the only part that compiled code calls.
+
+    Numba also compiles a part of it, which is linked into functions when they are compiled.
+    """
+    from llvmlite.binding import add_symbol
+    from numba.core.runtime import _nrt_python
+
+    for name, address in _nrt_python.c_helpers.items():
+        add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 def _calls_only_ours(function: Any) -> bool:
