@@ -7,6 +7,7 @@ functions, which takes longer than importing numba. Only compilation needs them,
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numba
@@ -31,11 +32,9 @@ def _name_runtime() -> None:
 
     Numba also compiles a part of it, which is linked into functions when they are compiled.
     """
-    from llvmlite.binding import add_symbol
-    from numba.core.runtime import _nrt_python
-
-    for name, address in _nrt_python.c_helpers.items():
-        add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    runtime: Any = import_module("numba.core.runtime.nrt")
+    for name, address in runtime._nrt.c_helpers.items():
+        runtime.ll.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 def _calls_only_ours(function: Any) -> bool:
