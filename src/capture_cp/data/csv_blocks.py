@@ -45,7 +45,7 @@ def plain_blocks(file: Path, header: int, columns: int, labels: int) -> Iterator
         for _ in range(header):
             if b"\r" in data.readline().rstrip(b"\r\n"):
                 raise NotPlain
-        yield from in_order(partial(_parsed, columns, labels), _blocks(data), THREADS)
+        yield from in_order(partial(_parsed, columns=columns, labels=labels), _blocks(data), THREADS)
 
 
 def _blocks(data: BinaryIO) -> Iterator[bytes]:
@@ -53,7 +53,7 @@ def _blocks(data: BinaryIO) -> Iterator[bytes]:
         yield text if text.endswith(b"\n") else text + b"\n"
 
 
-def _parsed(columns: int, labels: int, text: bytes) -> Block:
+def _parsed(text: bytes, columns: int, labels: int) -> Block:
     from capture_cp.kernels.decimals import powers_of_ten, read_rows  # loaded for long files only
 
     lines = text.count(b"\n")
