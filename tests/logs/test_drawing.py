@@ -96,7 +96,7 @@ WARNING = """
 import warnings
 from capture_cp.report.drawing_process import drawing_process
 
-def prepare():
+def prepare(idle):
     global prepared
     prepared = True
 

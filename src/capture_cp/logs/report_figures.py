@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import BytesIO
 from itertools import islice
@@ -71,12 +71,14 @@ def chosen_regions(cap: Capture, kept: Transitions, command: Calibrate) -> Chose
     return Chosen(shown, kept.next_names, _caption(cap, shown)) if shown else None
 
 
-def prepare_drawing() -> None:
-    """Load what drawing needs, such as fonts: a figure is drawn for nothing. No error matters here."""
+def prepare_drawing(idle: Callable[[], bool]) -> None:
+    """Load what drawing needs, and while it is `idle` draw a figure for nothing, which loads fonts. No error matters here."""
     with suppress(Exception):
         from matplotlib.figure import Figure
 
         pyplot()
+        if not idle():
+            return
         figure = Figure(layout="constrained")
         ax = figure.subplots()
         ax.imshow(np.zeros((1, 1, 4)))

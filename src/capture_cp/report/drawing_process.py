@@ -13,6 +13,9 @@ from typing import Any
 
 from capture_cp.kernels.compiler import threads_have_started
 
+#: Called in the process at once, with a function that returns whether it still has time.
+Prepare = Callable[[Callable[[], bool]], object]
+
 
 class DrawingProcess:
     """One call of a function in another process, which has the modules of this one and has prepared for it.
@@ -21,7 +24,7 @@ class DrawingProcess:
     itself.
     """
 
-    def __init__(self, prepare: Callable[[], object]) -> None:
+    def __init__(self, prepare: Prepare) -> None:
         import multiprocessing
 
         context = multiprocessing.get_context("fork")
@@ -59,7 +62,7 @@ class DrawingProcess:
 
 
 @contextmanager
-def drawing_process(prepare: Callable[[], object] | None) -> Iterator[DrawingProcess | None]:
+def drawing_process(prepare: Prepare | None) -> Iterator[DrawingProcess | None]:
     """A process that prepares at once, and that ends with the block; None where it cannot be had safely, or is not wanted.
 
     It is forked, because another Python would import everything again. A process with several threads must not be forked.
@@ -86,13 +89,15 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _serve(ours: Any, pipe: Any, prepare: Callable[[], object]) -> None:
+def _serve(ours: Any, pipe: Any, prepare: Prepare) -> None:
     """The other process: wait for work, do it, send the result."""
     ours.close()  # else it would not notice that this process has ended
     try:
-        preparing = threading.Thread(target=prepare)  # work is received meanwhile, however large it is
-        preparing.start()
+        came = threading.Event()
+        preparing = threading.Thread(target=prepare, args=(lambda: not came.is_set(),))
+        preparing.start()  # on a thread, since work is received meanwhile, however large it is
         received = pipe.recv_bytes()
+        came.set()
         preparing.join()
         work, arguments = pickle.loads(received)
         with warnings.catch_warnings(record=True) as caught:
