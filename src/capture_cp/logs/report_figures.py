@@ -72,7 +72,7 @@ def chosen_regions(cap: Capture, kept: Transitions, command: Calibrate) -> Chose
 
 
 def prepare_drawing(idle: Callable[[], bool]) -> None:
-    """Load what drawing needs, and if it is still `idle` draw a figure for nothing, which loads fonts. Errors do not matter."""
+    """Load what drawing needs; if it is still `idle`, draw a figure for nothing, which loads fonts. Errors do not matter."""
     with suppress(Exception):
         from matplotlib.figure import Figure
 
