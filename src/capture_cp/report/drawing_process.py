@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import signal
 import sys
@@ -91,6 +92,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 def _serve(ours: Any, pipe: Any, prepare: Prepare) -> None:
     """The other process: wait for work, do it, send the result."""
+    gc.disable()  # it would look through all objects of this process, and memory that is touched is copied
     ours.close()  # else it would not notice that this process has ended
     try:
         came = threading.Event()
