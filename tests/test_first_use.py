@@ -10,13 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import numba
 import pytest
 
 from capture_cp.base import notices
-from capture_cp.kernels import compiler
+from capture_cp.kernels import cached_code, compiler
 from capture_cp.kernels.compile_once import Turn
+from capture_cp.kernels.nearest import kth_nearest
 from capture_cp.studies import rehearsal
 from capture_cp.studies.demo import Demo
 from capture_cp.tasks.box import Box
@@ -100,6 +102,37 @@ def test_two_processes_compile_a_kernel_once(tmp_path):
     both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert sorted(int(process.communicate(timeout=LONG)[0]) for process in both) == [0, 1]
     assert not list(tmp_path.rglob("*.lock"))
+
+
+FROM_DISK = """
+import sys
+import numpy as np
+from capture_cp.kernels.nearest import kth_nearest
+found = kth_nearest(0, 1.0, 1, np.zeros((4, 2)), np.ones((4, 3, 2)))
+print(found.tolist(), "numba.np.linalg" in sys.modules)
+"""
+
+
+def test_code_from_disk_is_loaded_without_what_compiling_needs(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", FROM_DISK]
+    compiled, loaded = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.rpartition(" ")
+        for _ in range(2)
+    )
+    assert compiled[0] == loaded[0] == str([2**0.5] * 4)
+    assert compiled[2] == "True\n"
+    assert loaded[2] == f"{numba.version_info.short not in cached_code.KNOWN}\n"
+
+
+def test_code_with_a_users_function_is_loaded_as_numba_does():
+    own = types.ModuleType("capture_rollout_test")
+    exec("def kernel(x):\n    return step(x)\n", vars(own))
+    vars(own)["step"] = kth_nearest
+    assert cached_code._calls_only_ours(kth_nearest.py_func)
+    assert cached_code._calls_only_ours(own.kernel)
+    vars(own)["step"] = numba.njit(lambda x: x)  # of this module
+    assert not cached_code._calls_only_ours(own.kernel)
 
 
 def test_a_turn_ends_when_a_compilation_fails(tmp_path, monkeypatch):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from capture_cp.cli import main
-from capture_cp.tasks import TASKS, find_task, register_task, registry, task_names
+from capture_cp.tasks import TASKS, find_task, register_task, task_names
 from capture_cp.tasks.registry import GROUP
 from test_cli import refused
 
@@ -80,8 +79,10 @@ def test_a_registered_task_is_named_like_ours(folder, capsys):
 
 
 def test_another_package_brings_a_task(folder, monkeypatch):
-    brought = EntryPoint("hockey", "puck:Puck", GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [brought] if group == GROUP else [])
+    information = folder / "rink-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: rink\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(f"[{GROUP}]\nhockey = puck:Puck\n")
     monkeypatch.syspath_prepend(str(folder))
     assert task_names()[-1] == "hockey"
     assert find_task("hockey").name == "puck"

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -54,6 +53,8 @@ KNOWN: Mapping[str, type[Params]] = {
 
 def made_for(model: Any, strata: Strata) -> dict[str, Any]:
     """Header entries about the model and the strata, which are not saved, and about the writing version."""
+    from importlib.metadata import version  # takes long to import
+
     return {
         "strata": list(strata.names),
         "strata_sha256": _strata_fingerprint(strata),

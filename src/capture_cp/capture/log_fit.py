@@ -17,24 +17,26 @@ from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Examples, Groups, met, scores_of_groups
 from capture_cp.conformal.merging import without_borrowers
 from capture_cp.conformal.partition import Partition
-from capture_cp.data.log_part import LogPart, Runner, Span, in_turn
+from capture_cp.data.log_part import Chunk, LogPart, Runner, Span, in_turn
 from capture_cp.data.transitions import TransitionLog, provenance, rows_to_remember
 
 BLOCK = 1 << 20  # rows moved at a time
-#: Compact type for strata and groups of very many rows.
+#: Compact types for strata and groups of very many rows.
 SmallInts = npt.NDArray[np.int32]
+Labels = npt.NDArray[np.signedinteger[Any]]
 
 
-def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_turn) -> Capture:
+def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_turn, threads: int = 1) -> Capture:
     """Calibrate `cap` on a log, or on a part of one, that need not fit into memory; the result is the same as with `fit`.
 
-    The log is read twice. Memory holds the score and the stratum of every row, 12 bytes, and as much again for a log with
+    The log is read twice. Memory holds the score and the stratum of every row, 9 bytes, and 12 more for a log with
     episodes, plus the inputs of the rows that grow the tree (`Tree(max_growing=...)`).
 
     Args:
         cap: model, strata, score and groups; fitted in place.
         log: `LoggedTransitions(path, ...)`, `Transitions`, or a `LogPart` of one. Its episodes are never split.
         run: where the chunks are computed, by default here.
+        threads: chunks that are computed at once; above 1 the model and the strata are called from several threads.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     if type(cap.groups_).split is not Groups.split:
@@ -50,11 +52,11 @@ def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_tu
     n, episodes, rng = len(part), part.episodes(), cap.fit_stream("split")
     held_out = cap.groups_.held_out(n, episodes, rng)
     sampled = rows_to_remember(n, episodes, cap.fit_stream("facts"))
-    scored = _scored(cap, part, held_out, sampled, run)
+    scored = _scored(cap, part, held_out, sampled, run, threads)
     cap.check_farthest(scored.R)
     partition = _partition(cap, scored, held_out, episodes, rng)
     data = provenance(n, scored.digests, scored.sampled, episodes)
-    groups = _groups(partition, part, held_out, scored.m, run)
+    groups = _groups(partition, part, held_out, scored.m, run, threads)
     of_known, R = None if episodes is None else episodes[held_out], scored.R
     del scored, episodes  # for a long log these take hundreds of megabytes
     calibration = scores_of_groups(_kept(R, held_out), groups, partition.n_groups, of_known, None, rng)
@@ -69,17 +71,19 @@ def coverage_of_log(
     confidence: float | None = None,
     rng: int = 0,
     run: Runner[Any] = in_turn,
+    threads: int = 1,
 ) -> Coverage:
     """Coverage on a held-out log, as from `Capture.coverage` without volumes.
 
-    For a log with episodes it is that of a random step of a random episode. `rng` is the seed of the particles.
+    For a log with episodes it is that of a random step of a random episode. `rng` is the seed of the particles; `run` and
+    `threads` are as in `fit_log`.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     n, at = len(part), 0
     inside = np.empty(n, dtype=bool)
     m, groups = (np.empty(n, dtype=np.int32) for _ in range(2))
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
-    for tested in run(partial(_test, cap, alpha, confidence, rng), part.spans()):
+    for tested in run(partial(_test, cap, alpha, confidence, rng, threads), part.spans()):
         rows = slice(at, at := at + len(tested.inside))
         inside[rows], m[rows], groups[rows] = tested
     return cap.tallied(inside, m, groups, float(alpha), None, part.episodes())
@@ -91,21 +95,22 @@ class _Tested(NamedTuple):
     groups: SmallInts  # (n,)
 
 
-def _test(cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span) -> _Tested:
-    found = []
-    for chunk in span.chunks():
-        m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
-        own_rng = rng_of_chunk(rng, chunk.number)
-        inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, labels=m, rng=own_rng)
-        found.append((inside, m.astype(np.int32), cap.partition_.grown.groups(chunk.X, m).astype(np.int32)))
+def _test(cap: Capture, alpha: float, confidence: float | None, rng: int, threads: int, span: Span) -> _Tested:
+    found = span.each(partial(_test_chunk, cap, alpha, confidence, rng), threads)
     return _Tested(*map(np.concatenate, zip(*found)))
+
+
+def _test_chunk(cap: Capture, alpha: float, confidence: float | None, rng: int, chunk: Chunk) -> _Tested:
+    m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
+    inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, labels=m, rng=rng_of_chunk(rng, chunk.number))
+    return _Tested(inside, m.astype(np.int32), cap.partition_.grown.groups(chunk.X, m).astype(np.int32))
 
 
 class _Scored(NamedTuple):
     """Results of the first pass over the log."""
 
     R: Floats  # (n,)
-    m: SmallInts  # (n,)
+    m: Labels  # (n,), in the smallest type that holds all strata
     grown_from: Floats  # inputs of the rows that make the groups, (g, dx)
     sampled: Floats  # inputs of the rows from `rows_to_remember`, (r, dx)
     digests: list[str]  # of the chunks
@@ -118,15 +123,15 @@ class _OfSpan(NamedTuple):
     digests: list[str]
 
 
-def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Runner[Any]) -> _Scored:
+def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Runner[Any], threads: int) -> _Scored:
     """Scores, strata and digests of all rows, and the inputs of some."""
     n, at = len(part), 0
     wanted = ~held_out
     wanted[sampled] = True
-    R, m = np.empty(n), np.empty(n, dtype=np.int32)
+    R, m = np.empty(n), np.empty(n, dtype=np.min_scalar_type(-len(cap.strata.names)))
     growing = np.empty((n - int(np.count_nonzero(held_out)), len(part.log.X_names)))
     remembered, digests, grown = [], [], 0
-    for found in run(partial(_score, cap), part.spans(wanted)):
+    for found in run(partial(_score, cap, threads), part.spans(wanted)):
         rows = slice(at, at := at + len(found.R))
         R[rows], m[rows] = found.R, found.m
         there = rows.start + np.flatnonzero(wanted[rows])
@@ -138,17 +143,18 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Ru
     return _Scored(R, m, growing, np.concatenate(remembered), digests)
 
 
-def _score(cap: Capture, span: Span) -> _OfSpan:
+def _score(cap: Capture, threads: int, span: Span) -> _OfSpan:
     """Scores of the transitions of a span, each chunk with its own random numbers."""
-    R, m, wanted, digests = [], [], [], []
-    for chunk in span.chunks():
-        m.append(cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on").astype(np.int32))
-        check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
-        cap.groups_.check_inputs(chunk.X)
-        R.append(cap.chunk_scores(chunk.X, chunk.Y, chunk.number))
-        wanted.append(rows_where(span.wanted_of(chunk), chunk.X))
-        digests.append(digest(chunk.X, chunk.Y))
-    return _OfSpan(np.concatenate(R), np.concatenate(m), np.concatenate(wanted), digests)
+    R, m, wanted, digests = zip(*span.each(partial(_score_chunk, cap, span), threads))
+    return _OfSpan(np.concatenate(R), np.concatenate(m), np.concatenate(wanted), list(digests))
+
+
+def _score_chunk(cap: Capture, span: Span, chunk: Chunk) -> tuple[Floats, SmallInts, Floats, str]:
+    m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on").astype(np.int32)
+    check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
+    cap.groups_.check_inputs(chunk.X)
+    R = cap.chunk_scores(chunk.X, chunk.Y, chunk.number)
+    return R, m, rows_where(span.wanted_of(chunk), chunk.X), digest(chunk.X, chunk.Y)
 
 
 def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | None, rng: np.random.Generator) -> Partition:
@@ -164,13 +170,13 @@ def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | 
     return without_borrowers(partition, met(scored.m, len(names)), met(scored.m, len(names), held_out))
 
 
-def _groups(partition: Partition, part: LogPart, held_out: Bools, m: SmallInts, run: Runner[Any]) -> SmallInts:
+def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Labels, run: Runner[Any], threads: int) -> SmallInts:
     """Group of each held-out row, (h,); the log is read again only if groups depend on the input."""
     if (partition.nodes["feature"] < 0).all():
         return np.asarray(partition.nodes["group"][partition.roots][m[held_out]])
     tasks = [_Labelled(span, m[span.first : span.first + len(span)]) for span in part.spans(held_out)]
     groups, at = np.empty(int(np.count_nonzero(held_out)), dtype=np.int32), 0
-    for found in run(partial(_group, partition), tasks):
+    for found in run(partial(_group, partition, threads), tasks):
         groups[at : (at := at + len(found))] = found
     return groups
 
@@ -187,14 +193,15 @@ def _kept(R: Floats, held_out: Bools) -> Floats:
 
 class _Labelled(NamedTuple):
     span: Span
-    m: SmallInts
+    m: Labels
 
 
-def _group(partition: Partition, labelled: _Labelled) -> SmallInts:
-    found, span = [], labelled.span
-    for chunk in span.chunks():
-        wanted = span.wanted_of(chunk)
-        first = chunk.first - span.first
-        m = labelled.m[first : first + len(chunk.X)]
-        found.append(partition.groups(rows_where(wanted, chunk.X), m[wanted].astype(np.int64)).astype(np.int32))
-    return np.concatenate(found)
+def _group(partition: Partition, threads: int, labelled: _Labelled) -> SmallInts:
+    return np.concatenate([*labelled.span.each(partial(_group_chunk, partition, labelled), threads)])
+
+
+def _group_chunk(partition: Partition, labelled: _Labelled, chunk: Chunk) -> SmallInts:
+    span = labelled.span
+    wanted, first = span.wanted_of(chunk), chunk.first - span.first
+    m = labelled.m[first : first + len(chunk.X)]
+    return partition.groups(rows_where(wanted, chunk.X), m[wanted].astype(np.int64)).astype(np.int32)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from importlib import import_module
@@ -224,11 +225,19 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
         job.run(Terminal())
 
 
-def _starting() -> AbstractContextManager[None]:
-    """A spinner while packages are imported, on a terminal."""
+@contextmanager
+def _starting() -> Iterator[None]:
+    """A spinner while packages are imported, on a terminal; garbage is collected later, since what they create lasts."""
     from capture_cp.base.progress import stage
 
-    return stage("starting", everywhere=False)
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with stage("starting", everywhere=False):
+            yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _help(name: str, command: Command, given: list[str]) -> None:

@@ -8,9 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import Floats
+from capture_cp.base.threads import in_order
 from capture_cp.kernels.tree import NODE
 
 _NO_LIMIT = 2**31 - 1
+#: Columns that are sorted at once where there are more rows than this.
+THREADS, MANY = 2, 50_000
 
 
 def certain_tree(
@@ -56,12 +59,17 @@ def _sorted(inputs: Floats) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float
     n, d = inputs.shape
     order, values = np.empty((d, n), dtype=np.int32), np.empty((d, n), dtype=np.float32)
     rows = np.arange(n, dtype=np.uint64)
-    for i in range(d):
+
+    def sort(i: int) -> None:
         column = inputs[:, i].astype(np.float32) + np.float32(0.0)  # no negative zeros
         bits = column.view(np.uint32)
         # an unsigned number in the order of the values, and after it the row: one sort of plain numbers is the fastest
         flipped = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
-        keys = np.sort((flipped.astype(np.uint64) << np.uint64(32)) | rows)
+        keys = (flipped.astype(np.uint64) << np.uint64(32)) | rows
+        keys.sort()
         order[i] = (keys & np.uint64(0xFFFFFFFF)).astype(np.int32)
         values[i] = column[order[i]]
+
+    for _ in in_order(sort, range(d), THREADS if n > MANY else 1):
+        pass
     return order, values

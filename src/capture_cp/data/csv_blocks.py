@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import Floats
+from capture_cp.base.threads import in_order
 
 BLOCK = 1 << 22  # bytes
 THREADS = 2
@@ -41,17 +41,11 @@ def plain_blocks(file: Path, header: int, columns: int, labels: int) -> Iterator
 
     Raises `NotPlain`, possibly after some blocks.
     """
-    with file.open("rb") as data, ThreadPoolExecutor(THREADS) as threads:
+    with file.open("rb") as data:
         for _ in range(header):
             if b"\r" in data.readline().rstrip(b"\r\n"):
                 raise NotPlain
-        todo: deque[Future[Block]] = deque()
-        for text in _blocks(data):
-            todo.append(threads.submit(_parsed, text, columns, labels))
-            if len(todo) > THREADS:
-                yield todo.popleft().result()
-        while todo:
-            yield todo.popleft().result()
+        yield from in_order(partial(_parsed, columns=columns, labels=labels), _blocks(data), THREADS)
 
 
 def _blocks(data: BinaryIO) -> Iterator[bytes]:

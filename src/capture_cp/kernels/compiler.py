@@ -21,6 +21,7 @@ from numba.core.dispatcher import Dispatcher
 
 from capture_cp.base import notices
 from capture_cp.base.checks import CaptureError, CaptureWarning
+from capture_cp.kernels.cached_code import read_code
 from capture_cp.kernels.compile_inner import optimise_once
 from capture_cp.kernels.compile_once import Turn
 from capture_cp.kernels.compile_time import shorten
@@ -65,7 +66,7 @@ class GuardedCache:
 
     def _read(self, sig: Any, target_context: Any) -> Any:
         try:
-            return self._guarded.load_overload(sig, target_context)
+            return read_code(self._guarded, sig, target_context)
         except Exception as error:  # unpickling a damaged file may raise anything
             _warn_once(f"{type(error).__name__}: {error}")
             return None
@@ -237,6 +238,11 @@ def _vendor() -> str:
 _THREADS = _Threads()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_THREADS.after_fork)
+
+
+def threads_have_started() -> bool:
+    """Whether a kernel has started threads in this process."""
+    return _library() is not None
 
 
 class ParallelKernel:

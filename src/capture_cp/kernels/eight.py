@@ -16,7 +16,6 @@ from numba.core.datamodel import models
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic as typed_intrinsic
 from numba.extending import lower_builtin, register_model
-from numba.np.arrayobj import make_array
 
 #: As mypy sees it: a compiled call passes neither the typing context nor types.
 intrinsic: Any = typed_intrinsic
@@ -50,6 +49,8 @@ class _VectorModel(models.PrimitiveModel):
 
 def _at(context: Any, builder: Any, signature: Any, values: Any, kind: Any) -> Any:
     """Pointer to a vector in an array, the first argument of an intrinsic, from an index on, the second."""
+    from numba.np.arrayobj import make_array  # of no use to code from disk, and slow to import
+
     data = make_array(signature.args[0])(context, builder, values[0]).data
     return builder.bitcast(builder.gep(data, [values[1]]), kind.as_pointer())
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numba
 import numpy as np
 import tyro
 from rich.console import Console
@@ -38,21 +40,25 @@ from capture_cp.logs.cautions import (
     merge_cautions,
     unit_cautions,
 )
-from capture_cp.logs.computing import Computing
+from capture_cp.logs.computing import Computing, ComputingOptions
 from capture_cp.logs.distances import Distances, turn_cautions, unwrapped
+from capture_cp.logs.drawing import Drawing
 from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
 from capture_cp.logs.reading import after, columns_of, opened
 from capture_cp.logs.report import coverage_by_stratum, group_table, write_report
+from capture_cp.logs.report_figures import prepare_drawing
 from capture_cp.logs.survey import Split, Survey, shared_rows, survey
 from capture_cp.logs.user_objects import in_options, tells_training, user_model, user_strata
+from capture_cp.report.drawing_process import drawing_process
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
+MOST_THREADS = 4  # chunks that are computed at once; each takes tens of megabytes
 MEASURED = 5_000  # transitions whose regions' cells are counted
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
-#: Packages that the report needs, imported while the log is read.
-REPORTING = ("matplotlib.pyplot", "jinja2", "scipy.fft")
+#: Modules that the report needs besides its figures, imported while the log is read.
+REPORTING = ("jinja2", "scipy.fft", "importlib.metadata")
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,9 @@ class Calibrate:
         int | None,
         tyro.conf.arg(help="The score is the distance to the k-th nearest particle; by default half of the particles."),
     ] = None
-    distances: Annotated[Distances, tyro.conf.arg(name="")] = field(default_factory=Distances)
+    distances: Annotated[Distances, tyro.conf.arg(name="", help="How configurations are compared.")] = field(
+        default_factory=Distances
+    )
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions per leaf of the tree.")] = 300
     min_stratum: options.MinStratum = None
     farthest: options.Farthest = None
@@ -114,27 +122,37 @@ class Calibrate:
     )
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the results to this JSON file.")] = None
     folder: options.Folder = Path()
-    computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
+    computing: ComputingOptions = field(default_factory=Computing)
     seed: Annotated[int, tyro.conf.arg(help="Random seed; the same seed gives the same calibration.")] = 0
 
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
         self._check_settings()
+        wanted = report_trouble() is None
+        there = wanted and self.strata is None  # strata of the user's may not be importable in another process
+        with drawing_process(prepare_drawing if there else None) as process:
+            modules = REPORTING if process is not None else (*REPORTING, "matplotlib.pyplot")
+            self._run(console, Drawing(process), modules if wanted else ())
+
+    def _run(self, console: Console, drawing: Drawing, meanwhile: Sequence[str]) -> None:
+        """The command, with modules that are imported `meanwhile`."""
         log = self._log(console)
-        of_report = REPORTING if report_trouble() is None else ()
         with warnings.catch_warnings(record=True) as caught:
             listen()
-            with imported_meanwhile(of_report), self.computing.running(console, self.folder) as running:
+            with imported_meanwhile(meanwhile), self.computing.running(console, self.folder) as running:
+                threads = self._threads
                 split = Split.of(log, self._shares.parts(), self.seed)
                 own = None if self.strata is None else user_strata(self.strata, self.folder)
                 given = None if self.linear else user_model(self.model, self.folder)
-                seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"))
+                seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"), threads)
                 strata = own if own is not None else self._one_stratum(seen)
                 model = given if given is not None else self._linear(seen)
-                cap = self._fit(model, strata, split, running("calibrating"))
+                cap = self._fit(model, strata, split, running("calibrating"), threads)
                 cap.data_["robot"] = self._facts(log, seen, cap)
                 kept = seen.parts["to check"]
-                coverage = self._coverage(cap, split, kept, running("checking"))
+                if self.linear:  # the order of calls makes no difference to it
+                    drawing.begin(cap, kept, self)
+                coverage = self._coverage(cap, split, kept, running("checking"), threads)
                 few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
                 far = far_cautions(cap, kept, self.seed)
         cautions = [
@@ -153,12 +171,18 @@ class Calibrate:
             rows = coverage.rows(data=str(self.data), method=self.method)
             groups = self._group_rows(cap, coverage)
             write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
-        self._write_report(console, cap, coverage, kept, cautions)
+        self._write_report(console, cap, coverage, kept, cautions, drawing)
 
     @property
     def linear(self) -> bool:
         """Whether the built-in model is used."""
         return self.model == LINEAR
+
+    @property
+    def _threads(self) -> int:
+        """Chunks of the log that are computed at once: several only without objects of the user's, and in this process."""
+        own = not self.linear or self.strata is not None
+        return 1 if own or not self.computing.here else min(MOST_THREADS, numba.get_num_threads())
 
     def _log(self, console: Console) -> TransitionLog:
         names = after(self.next, self.following)
@@ -182,13 +206,13 @@ class Calibrate:
         rows = seen.parts.pop("to train")  # needed no longer, and in a long log large
         return LinearModel.trained(rows.X, unwrapped(rows, self.distances.angular(rows.next_names)))
 
-    def _fit(self, model: Model, strata: Strata, split: Split, run: Runner[Any]) -> Capture:
+    def _fit(self, model: Model, strata: Strata, split: Split, run: Runner[Any], threads: int) -> Capture:
         tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=self._min_stratum)
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
         cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
         with in_options(), one_blas_thread(self.linear):
-            return fit_log(cap, split.part("to calibrate"), run)
+            return fit_log(cap, split.part("to calibrate"), run, threads)
 
     @property
     def _min_stratum(self) -> int | None:
@@ -197,7 +221,7 @@ class Calibrate:
             return options.expected_to_suffice(self.alpha, self.confidence)
         return self.min_stratum or None
 
-    def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any]) -> Coverage:
+    def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any], threads: int) -> Coverage:
         """Coverage on all held-out transitions; mean cells, which take far longer to count, on a few thousand at most.
 
         `kept` is a sample of the held-out transitions.
@@ -206,7 +230,7 @@ class Calibrate:
         if split.sizes["to check"] <= MEASURED:
             return cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, rng=self.seed)
         with one_blas_thread(self.linear):
-            found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run)
+            found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run, threads)
         some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
         all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings, rng=self.seed))
         rows = tuple(replace(row, volume=volume) for row, volume in zip(found.strata, strata))
@@ -263,7 +287,13 @@ class Calibrate:
         return self.report if self.report is not None else self.out.with_suffix(".html")
 
     def _write_report(
-        self, console: Console, cap: Capture, coverage: Coverage, kept: Transitions, cautions: list[str]
+        self,
+        console: Console,
+        cap: Capture,
+        coverage: Coverage,
+        kept: Transitions,
+        cautions: list[str],
+        drawing: Drawing,
     ) -> None:
         trouble = report_trouble()
         if trouble is not None:
@@ -271,7 +301,7 @@ class Calibrate:
             return
         groups = self._group_rows(cap, coverage)
         with stage("writing the report"):
-            write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
+            write_report(self._report_file, self, cap, coverage, groups, kept, cautions, drawing)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
 
     def _check_settings(self) -> None:

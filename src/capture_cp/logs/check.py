@@ -21,7 +21,7 @@ from capture_cp.logs import options
 from capture_cp.logs.batch import BatchCheck, check_log
 from capture_cp.logs.bundle import robot_facts
 from capture_cp.logs.cautions import far_cautions, group_cautions, heard, listen, unit_cautions
-from capture_cp.logs.computing import Computing
+from capture_cp.logs.computing import Computing, ComputingOptions
 from capture_cp.logs.history import History
 from capture_cp.logs.named import named_calibration
 from capture_cp.logs.reading import Remembered, beginning, check_fits, made_from, opened, remembered
@@ -64,7 +64,7 @@ class Check(Remembered):
             help="File that records earlier batches, so that --alarm holds for all of them together; created if missing."
         ),
     ] = None
-    computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
+    computing: ComputingOptions = field(default_factory=Computing)
     json: Annotated[Path | None, tyro.conf.arg(help="Also write the results to this JSON file.")] = None
     seed: Annotated[
         int,

@@ -82,6 +82,10 @@ class Computing:
         return run
 
 
+#: As part of a command. With help, although no page shows it: else tyro looks for it in the source, which takes long.
+ComputingOptions = Annotated[Computing, tyro.conf.arg(name="", help="Where the work is done.")]
+
+
 @dataclass(frozen=True)
 class Shipped:
     """Work for other processes, which find the user's own modules in `folder`."""

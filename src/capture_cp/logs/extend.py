@@ -20,7 +20,7 @@ from capture_cp.logs import options
 from capture_cp.logs.batch import BatchCheck, check_log
 from capture_cp.logs.bundle import robot_facts
 from capture_cp.logs.cautions import heard, listen
-from capture_cp.logs.computing import Computing
+from capture_cp.logs.computing import Computing, ComputingOptions
 from capture_cp.logs.named import named_calibration
 from capture_cp.logs.reading import Remembered, check_fits, made_from, opened, remembered
 
@@ -45,7 +45,7 @@ class Extend(Remembered):
     anyway: Annotated[bool, tyro.conf.arg(help="Add the log even if it raises an alarm.")] = False
     episode: options.EpisodeColumn = None
     alarm: Annotated[float, tyro.conf.arg(help="Largest probability that a log like the old ones is rejected.")] = 0.01
-    computing: Annotated[Computing, tyro.conf.arg(name="")] = field(default_factory=Computing)
+    computing: ComputingOptions = field(default_factory=Computing)
     seed: Annotated[int, tyro.conf.arg(help="Random seed for the particles and ties of the check.")] = 0
 
     def run(self, console: Console) -> None:

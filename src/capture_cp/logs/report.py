@@ -6,7 +6,6 @@ import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from capture_cp.data.log_part import CHUNK
 from capture_cp.data.transitions import Transitions
 from capture_cp.logs.batch import outcomes_of
 from capture_cp.logs.bundle import LinearModel
-from capture_cp.logs.report_figures import draw_regions
+from capture_cp.logs.drawing import Drawing
 from capture_cp.logs.report_volumes import MeanVolume, mean_volumes
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import DASH, Cell, PageTable
@@ -91,12 +90,14 @@ def write_report(
     groups: list[dict[str, Any]],
     kept: Transitions,
     cautions: list[str],
+    drawing: Drawing,
 ) -> None:
-    """Draw the figures and write the page."""
-    with TemporaryDirectory() as scratch, warnings.catch_warnings():
+    """Write the page, with the figures of a drawing."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)  # small groups have been reported already
         volumes = None if has_grid(cap.strata) else mean_volumes(cap, kept, command)
-        regions = draw_regions(cap, kept, command, Path(scratch))
+        drawing.begin(cap, kept, command)
+        marked = marks(cap, kept, command.alpha, command.confidence, command.seed)
         write_page(
             file,
             "calibration.html",
@@ -107,11 +108,12 @@ def write_report(
             linear=command.linear,
             by_episode=command.episode is not None,
             facts=cap.data_,
-            coverage=_coverage_table(coverage, marks(cap, kept, command.alpha, command.confidence, command.seed), volumes),
+            coverage=_coverage_table(coverage, marked, volumes),
             measured=volumes is not None,
             marked=MARKED,
             groups=_group_table(groups),
-            regions=regions,
+            figures=drawing.figures(),
+            caption=drawing.caption,
             cautions=cautions,
             check=check_line(command),
             settings=settings_of(command, ("report", "json", "folder")),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from io import BytesIO
 from itertools import islice
-from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,30 +53,51 @@ class Shown(NamedTuple):
     title: str
 
 
-class Figures(NamedTuple):
-    """The files and their caption."""
+class Chosen(NamedTuple):
+    """The regions of a report, the names of their axes, and a caption; drawn here or in another process."""
 
-    files: list[Path]
+    shown: list[Shown]
+    names: tuple[str, ...]
     caption: str
 
 
-def draw_regions(cap: Capture, kept: Transitions, command: Calibrate, folder: Path) -> Figures | None:
+def chosen_regions(cap: Capture, kept: Transitions, command: Calibrate) -> Chosen | None:
     """Regions of a few typical inputs of each stratum; None where no region can be drawn."""
     most = {1: MOST_REGIONS, 2: MOST_REGIONS, 3: MOST_ROWS}.get(cap.n_outputs_, MOST_MATRICES)
     shown = []
     for rows in _typical(cap, kept)[:most]:
         tried = (_shown(cap, kept, command, row) for row in rows)
         shown += [*islice((one for one in tried if one is not None), 1)]
-    if not shown:
-        return None
-    draw = {1: _intervals, 2: _planes, 3: _pairs_of_three}.get(cap.n_outputs_, _matrices)
-    files = []
-    for number, figure in enumerate(draw(shown, kept.next_names)):
-        files.append(folder / f"regions-{number}.png")
+    return Chosen(shown, kept.next_names, _caption(cap, shown)) if shown else None
+
+
+def prepare_drawing(idle: Callable[[], bool]) -> None:
+    """Load what drawing needs; if it is still `idle`, draw a figure for nothing, which loads fonts. Errors do not matter."""
+    with suppress(Exception):
+        from matplotlib.figure import Figure
+
+        pyplot()
+        if not idle():
+            return
+        figure = Figure(layout="constrained")
+        ax = figure.subplots()
+        ax.imshow(np.zeros((1, 1, 4)))
+        ax.scatter([0], [0], label="0")
+        figure.legend(loc="outside lower center")
+        figure.savefig(BytesIO(), format="png", bbox_inches="tight")
+
+
+def draw_regions(chosen: Chosen) -> list[bytes]:
+    """The figures, as PNG files."""
+    dims, files = chosen.shown[0].region.dims, []
+    draw = {1: _intervals, 2: _planes, 3: _pairs_of_three}.get(dims, _matrices)
+    for figure in draw(chosen.shown, chosen.names):
+        file = BytesIO()
         # legends outside panels are part of the picture; matrices have none there, and finding their edges takes long
-        figure.savefig(files[-1], dpi=130, bbox_inches="tight" if cap.n_outputs_ < 4 else None)
+        figure.savefig(file, format="png", dpi=130, bbox_inches="tight" if dims < 4 else None)
+        files.append(file.getvalue())
         pyplot().close(figure)
-    return Figures(files, _caption(cap, shown))
+    return files
 
 
 def starts_of(log: Transitions) -> Floats | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.capture.preflight import check_unseen
 from capture_cp.conformal.episodes import part_of_rows
 from capture_cp.conformal.scores import Model
-from capture_cp.data.log_part import LogPart, Runner, Span
+from capture_cp.data.log_part import Chunk, LogPart, Runner, Span
 from capture_cp.data.transitions import TransitionLog, Transitions
 from capture_cp.logs.user_objects import labels_of_user, refuse_infeasible
 from capture_cp.spaces.strata import INFEASIBLE, Strata
@@ -93,16 +93,22 @@ class Survey:
     stride: int
 
 
-def survey(split: Split, strata: Strata | None, model: Model | None, name: str, folder: Path, run: Runner[Any]) -> Survey:
-    """Read a log once. `strata` and `model` are the user's own, if any; `name` is what errors call the strata."""
+def survey(
+    split: Split, strata: Strata | None, model: Model | None, name: str, folder: Path, run: Runner[Any], threads: int
+) -> Survey:
+    """Read a log once. `strata` and `model` are the user's own, if any; `name` is what errors call the strata.
+
+    `threads` as in `fit_log`.
+    """
     log = split.log
     n = len(log)
     stride = -(-n // SAMPLE)
     most = {"to train": TRAINED, "to check": SAMPLE}
     of_parts = {name: split.some(name, most[name]) for name in split.names if name in most}
     rows = _Rows(log, [np.arange(0, n, stride), *of_parts.values()])
+    look = partial(_look_at, strata, model, name, folder, stride)
     spans, found = LogPart.whole(log).spans(rows.wanted), []
-    for span, one in zip(spans, run(partial(_look, strata, model, name, folder, stride), spans)):
+    for span, one in zip(spans, run(partial(_look, look, threads), spans)):
         rows.add(span, one)
         found.append(one._replace(X=None, Y=None, episode=None))
     outside = np.concatenate([one.outside for one in found])
@@ -164,32 +170,42 @@ class _Seen(NamedTuple):
     marks: npt.NDArray[np.uint64]
 
 
-def _look(strata: Strata | None, model: Model | None, name: str, folder: Path, stride: int, span: Span) -> _Seen:
-    digests, lows, highs, outside, marks, kept = [], [], [], [], [], []
-    for chunk in span.chunks():
-        digests.append(digest(chunk.X, chunk.Y))
-        lows.append([column.min() for column in chunk.Y.T])  # several times faster than min(axis=0)
-        highs.append([column.max() for column in chunk.Y.T])
-        if model is not None:
-            check_unseen(model, chunk.X, chunk.Y)  # of the whole log: what it is checked on must be new to it as well
-        if strata is not None:
-            labels = labels_of_user(strata, name, folder, chunk.Y)
-            outside.append(chunk.first + np.flatnonzero(labels == INFEASIBLE))
-        marks.append(marked(chunk.X, chunk.Y, chunk.first, stride))
-        parts = chunk.X, chunk.Y, chunk.episode
-        kept.append([None if part is None else rows_where(span.wanted_of(chunk), part) for part in parts])
-    X, Y, episode = zip(*kept)
-    rows = np.concatenate(outside) if outside else np.empty(0, dtype=np.int64)
+def _look(look: Callable[[Span, Chunk], _Seen], threads: int, span: Span) -> _Seen:
+    seen = [*span.each(partial(look, span), threads)]
+    outside = np.concatenate([one.outside for one in seen])
     return _Seen(
-        digests,
-        np.min(lows, axis=0),
-        np.max(highs, axis=0),
-        len(rows),
-        rows[:MOST_SHOWN],
-        np.concatenate(X),
-        np.concatenate(Y),
-        None if episode[0] is None else np.concatenate(episode),
-        np.concatenate(marks),
+        [digest for one in seen for digest in one.digests],
+        np.min([one.low for one in seen], axis=0),
+        np.max([one.high for one in seen], axis=0),
+        len(outside),
+        outside[:MOST_SHOWN],
+        np.concatenate([one.X for one in seen]),
+        np.concatenate([one.Y for one in seen]),
+        None if seen[0].episode is None else np.concatenate([one.episode for one in seen]),
+        np.concatenate([one.marks for one in seen]),
+    )
+
+
+def _look_at(
+    strata: Strata | None, model: Model | None, name: str, folder: Path, stride: int, span: Span, chunk: Chunk
+) -> _Seen:
+    if model is not None:
+        check_unseen(model, chunk.X, chunk.Y)  # of the whole log: what it is checked on must be new to it as well
+    outside = np.empty(0, dtype=np.int64)
+    if strata is not None:
+        outside = chunk.first + np.flatnonzero(labels_of_user(strata, name, folder, chunk.Y) == INFEASIBLE)
+    parts = chunk.X, chunk.Y, chunk.episode
+    X, Y, episode = (None if part is None else rows_where(span.wanted_of(chunk), part) for part in parts)
+    return _Seen(
+        [digest(chunk.X, chunk.Y)],
+        np.array([column.min() for column in chunk.Y.T]),  # several times faster than min(axis=0)
+        np.array([column.max() for column in chunk.Y.T]),
+        len(outside),
+        outside,
+        X,
+        Y,
+        episode,
+        marked(chunk.X, chunk.Y, chunk.first, stride),
     )
 
 

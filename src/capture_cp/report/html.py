@@ -6,7 +6,6 @@ import base64
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -43,17 +42,19 @@ def write_page(file: Path, template: str, folder: Path = TEMPLATES, **values: An
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")  # file names may not be valid text
 
 
-def embedded(picture: Path) -> str:
-    """A picture file as a data URI."""
+def embedded(picture: Path | bytes) -> str:
+    """A picture file, or the content of a PNG file, as a data URI."""
     try:
-        content = base64.b64encode(picture.read_bytes()).decode()
+        content, kind = (picture, ".png") if isinstance(picture, bytes) else (picture.read_bytes(), picture.suffix)
     except OSError as error:
-        raise CaptureError(f"cannot read {picture}: {error.strerror}.") from None
-    return f"data:{_KINDS[picture.suffix]};base64,{content}"
+        raise CaptureError(f"cannot read {picture!s}: {error.strerror}.") from None
+    return f"data:{_KINDS[kind]};base64,{base64.b64encode(content).decode()}"
 
 
 def versions() -> dict[str, str]:
     """Versions of the software that made a page."""
+    from importlib.metadata import PackageNotFoundError, version  # takes long to import
+
     found = {"Python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
     for package in _PACKAGES:
         try:

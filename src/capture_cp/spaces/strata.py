@@ -198,7 +198,11 @@ class FunctionStrata(GriddedStrata):
 
 def one_stratum(grid: Grid | None = None) -> FunctionStrata:
     """A single stratum, "all", that contains every configuration: for a robot without contact, or for a first test."""
-    return FunctionStrata(lambda Y: np.zeros(len(Y), dtype=np.int64), ["all"], grid=grid)
+    return FunctionStrata(_first, ["all"], grid=grid)
+
+
+def _first(Y: Floats) -> Ints:
+    return np.zeros(len(Y), dtype=np.int64)
 
 
 def grid_of(strata: Strata) -> GriddedStrata:

@@ -15,6 +15,7 @@ from rich.progress import Progress
 
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
+from capture_cp.base.loading import imported_meanwhile
 from capture_cp.base.progress import progress_bar, stage
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
@@ -41,6 +42,8 @@ OURS = "capture"
 RIVALS = ("no-strata", "pcp", "lucca", "particles")
 #: Test inputs whose regions have their volumes estimated where there is no grid.
 VOLUMES = 500
+#: Modules that the report needs, imported while the robot plans.
+REPORTING = ("matplotlib.pyplot", "jinja2")
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,13 @@ class Demo(Study):
             self._run(place, task, console, report, calibration)
 
     def _run(self, place: str, task: Task, console: Console, report: Path, calibration: Path) -> None:
-        results = self._results(place, task, console)
+        trouble = report_trouble()
+        with imported_meanwhile(REPORTING if trouble is None else ()):
+            results = self._results(place, task, console)
         results.fitted[OURS].save(calibration)
         console.print(f"Saved calibration: {calibration}", markup=False)
         if self.json is not None:
             write_rows(self.json, [*results.coverage, *results.planning], self)
-        trouble = report_trouble()
         if trouble is not None:
             console.print(f"No report: {trouble}", markup=False)
             return

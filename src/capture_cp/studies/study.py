@@ -87,14 +87,20 @@ def study_of(study: type[Study], options: type[Any]) -> type[Any]:
     kinds, clashes = get_type_hints(study, include_extras=True), of_study.keys() & of_task.keys()
     of_options = {name: value for name, value in changed.items() if name in of_task and name not in clashes}
     entries: list[Any] = [
-        ("task", Annotated[options, tyro.conf.arg(name="")], field(default_factory=lambda: options(**of_options)))
+        (
+            "task",
+            Annotated[options, tyro.conf.arg(name="", help="The task.")],
+            field(default_factory=lambda: options(**of_options)),
+        )
     ]
     for name in [name for name in of_study if name in changed or name in clashes]:
         kind = Annotated[kinds[name], tyro.conf.arg(name=f"{study.command}-{name}")] if name in clashes else kinds[name]
         entries.append((name, kind, field(default=changed.get(name, of_study[name].default))))
     if "weights" in of_study and options.weights is not None:
         weights = weight_options(options.weights)
-        entries.append(("weights", Annotated[weights, tyro.conf.arg(name="")], field(default_factory=weights)))
+        entries.append(
+            ("weights", Annotated[weights, tyro.conf.arg(name="", help="Weights.")], field(default_factory=weights))
+        )
     about = {"__doc__": study.__doc__, "__module__": study.__module__}
     return make_dataclass(f"{study.__name__}Of{options.__name__}", entries, bases=(study,), frozen=True, namespace=about)
 

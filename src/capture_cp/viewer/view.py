@@ -46,7 +46,7 @@ class View(Study):
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves of the calibration's tree.")] = 20
     calibration: Annotated[int | None, tyro.conf.arg(help="Calibration transitions; by default the task's number.")] = None
     seed: Annotated[int, tyro.conf.arg(help="The same seed gives the same episodes as capture plan.")] = 0
-    planner: Annotated[PlannerSettings, tyro.conf.arg(name="")] = PLANNER
+    planner: Annotated[PlannerSettings, tyro.conf.arg(name="", help="The planner.")] = PLANNER
     weights: Annotated[Any, tyro.conf.Suppress] = None
     host: Annotated[str, tyro.conf.arg(help="Address to bind to; other machines cannot reach the default.")] = "127.0.0.1"
     port: Annotated[int, tyro.conf.arg(help="Port; the next free one if it is taken.")] = 8080
