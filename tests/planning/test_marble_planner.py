@@ -17,7 +17,7 @@ from capture_cp.tasks.marble import dynamics, planner
 from capture_cp.tasks.marble.maps import MAP_NAMES
 from capture_cp.tasks.marble.planner import PLANNER, marble_params, marble_planner, model_step
 from capture_cp.tasks.marble.task import Marble
-from marble.boards import MM, REAL, board, feasible_positions, positions_in
+from marble.boards import MM, REAL, board, feasible_positions, model_step_of_rollouts, positions_in
 from planning.plugins import guarded, noise_free
 
 GAINS = [dynamics.MODEL_GAIN, dynamics.TRUE_GAIN]
@@ -79,7 +79,7 @@ def test_model_step_is_the_dynamics_of_every_particle(name, gain):
         noise = rng.standard_normal((len(states), 2))
         wanted, outcomes = task.step(states, np.tile(action, (len(states), 1)), dynamics.NOISE * noise, gain)
         found = np.ascontiguousarray(states.T)
-        model_step(found, action, np.ascontiguousarray(noise.T), params)
+        model_step_of_rollouts(found, action, np.ascontiguousarray(noise.T), params)
         np.testing.assert_allclose(found.T, arrived(wanted, outcomes, task), rtol=0, atol=1e-12)
         seen |= set(outcomes.tolist())
     assert seen == {dynamics.ROLLS, dynamics.AT_GOAL, dynamics.FELL}
@@ -94,7 +94,7 @@ def test_model_step_follows_the_dynamics_over_a_horizon():
     for action in rng.uniform(-0.5, 0.5, size=(6, 2)):
         noise = rng.standard_normal((500, 2))
         wanted = arrived(*task.step(wanted, np.tile(action, (500, 1)), dynamics.NOISE * noise, 1.0), task)
-        model_step(found, action, np.ascontiguousarray(noise.T), params)
+        model_step_of_rollouts(found, action, np.ascontiguousarray(noise.T), params)
     np.testing.assert_allclose(found.T, wanted, rtol=0, atol=1e-9)
 
 
