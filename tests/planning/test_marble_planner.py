@@ -125,7 +125,7 @@ def test_one_step_spread_is_that_of_the_wall_free_model(gain):
     task = Marble(board(size=(600, 600)), model_gain=gain)
     states = np.zeros((6, n))
     states[[0, 2]] = 0.3
-    model_step(states, np.zeros(2), rng.standard_normal((2, n)), marble_params(task, gain))
+    model_step_of_rollouts(states, np.zeros(2), rng.standard_normal((2, n)), marble_params(task, gain))
     for axis in (0, 2):  # a sample deviation has the standard error σ / √(2n): within five of them
         assert abs(states[axis].std() - task.one_step_spread) < 5 * task.one_step_spread / np.sqrt(2 * n)
 
