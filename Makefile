@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
+# The tests start many processes: each would compile the sources again where Python may not keep its bytecode.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-long test-full browser gpu peers lint docs bench fuzz attack wheel clean
 .DEFAULT_GOAL := demo
 

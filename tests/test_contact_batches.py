@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numba
 import numpy as np
 import pytest
@@ -56,18 +58,32 @@ def cases():
     yield "each", ContactStrata(text, apart, tolerance=0.01, at_most=1), floating(800, rng)
 
 
-CASES = list(cases())
-every_case = pytest.mark.parametrize(("strata", "Y"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@cache
+def made():
+    return {name: (strata, Y) for name, strata, Y in cases()}
 
 
-@every_case
+@pytest.fixture(params=["peg", "cells", "panda", "crowd", "each"])
+def case(request):
+    return made()[request.param]
+
+
+@pytest.fixture
+def strata(case):
+    return case[0]
+
+
+@pytest.fixture
+def Y(case):
+    return case[1]
+
+
 def test_labels_are_those_of_the_loop(strata, Y):
     labels = strata.index(Y)
     assert (labels == labels_row_by_row(strata, Y)).all()
     assert len(np.unique(labels)) > 2
 
 
-@every_case
 @pytest.mark.parametrize("within", [np.inf, 0.03, 0.0])
 def test_distances_are_those_of_the_loop_up_to_the_limit(strata, Y, within):
     found, expected = strata.distances(Y, within), row_by_row(strata, Y, within)

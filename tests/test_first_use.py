@@ -22,6 +22,7 @@ from capture_cp.kernels.nearest import kth_nearest
 from capture_cp.studies import rehearsal
 from capture_cp.studies.demo import Demo
 from capture_cp.tasks.box import Box
+from capture_cp.tasks.marble.maps import load_map
 
 LONG = 300  # seconds after which a process that has not ended has failed
 SYSTEM = "numpy", "numba", "scipy.special", "scipy.stats", "scipy.optimize", "sklearn", "matplotlib"
@@ -53,25 +54,25 @@ def test_the_method_imports_no_statistics():
 # -- the compiler ---------------------------------------------------------------------------------------------------------
 
 ASSEMBLY = """
-import sys
+import pickle, sys
 import numba
 from capture_cp.kernels import compile_time
 if "as numba does" in sys.argv:
     compile_time._make_copies_cheap = lambda: None
-from capture_cp.tasks.marble.dynamics import _arrive_in_pieces
-from capture_cp.tasks.marble.maps import load_map
-f8, geometry = numba.float64, numba.typeof(load_map("top-center").geometry)
-_arrive_in_pieces.compile((f8,) * 6 + (geometry,))
-(text,) = _arrive_in_pieces.inspect_asm().values()
+from capture_cp.tasks.marble.contact import push_out
+push_out.compile((numba.float64,) * 4 + (numba.typeof(pickle.load(open(sys.argv[1], "rb"))),))
+(text,) = push_out.inspect_asm().values()
 print(text)
 """
 
 
 def test_code_compiled_with_cheap_copies_is_the_same(tmp_path):
-    found = []
+    """For a function with inlined ones in inlined ones."""
+    found, geometry = [], tmp_path / "geometry"
+    geometry.write_bytes(pickle.dumps(load_map("top-center").geometry))
     for how in ("as numba does", "with cheap copies"):
         where = {"NUMBA_CACHE_DIR": str(tmp_path / how)}
-        command = [sys.executable, "-c", ASSEMBLY, how]
+        command = [sys.executable, "-c", ASSEMBLY, str(geometry), how]
         found.append(subprocess.run(command, env=os.environ | where, capture_output=True, text=True, check=True).stdout)
     assert len(found[0]) > 1000
     assert found[0] == found[1]

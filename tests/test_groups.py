@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -321,6 +322,7 @@ def test_groups_are_described_by_their_strata_and_splits():
     assert words == ["free, edge and x0 <= 0.5", "free and x0 > 0.5", "edge and x0 > 0.5", "corner"]
     assert parts.describe(1, ("free", "edge", "corner"), inputs=("pos", "push")) == "free and pos > 0.5"
     nodes[2] = (0.75, 0, 3, 4, -1)  # the same input once more
+    parts = replace(parts)
     words = [parts.describe(group, ("free", "edge", "corner")) for group in range(3)]
     assert words == ["free, edge and x0 <= 0.5", "free, edge and 0.5 < x0 <= 0.75", "free, edge and x0 > 0.75"]
 

@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,7 @@ print(numba.threading_layer(), "right" if all(np.array_equal(one, wanted) for on
 )
 
 
+@cache
 def is_there(layer):
     """Whether numba can use this library for its threads here."""
     code = "import importlib, sys; importlib.import_module('numba.np.ufunc.' + sys.argv[1])"

@@ -275,9 +275,13 @@ def test_an_effective_size_is_that_of_equal_weights():
 
 @pytest.mark.parametrize("design", [*DESIGNS, "two points"])
 @pytest.mark.parametrize("n", [10, 300])
-def test_a_true_claim_is_refused_as_rarely_as_stated(design, n):
-    """Exactly binomial, at the level in use and at others where a false alarm would show sooner."""
-    rng, repetitions = np.random.default_rng(22), 3000
+def test_a_true_claim_is_refused_as_rarely_as_stated(design, n, repeated):
+    """Exactly binomial, at the level in use and at others where a false alarm would show sooner.
+
+    Power: with probability 0.99, a quarter of the repetitions (all of them) finds alarms of 4.4% (2.4%) instead of 1%, of
+    18% (14%) instead of 10%, and of 61% (56%) instead of 50%.
+    """
+    rng, repetitions = np.random.default_rng(22), repeated(3000)
     if design == "two points":  # the most that a ratio may vary: 0, or rarely its bound
         largest, draw = 20.0, lambda: 20.0 * (rng.random(n) < 1 / 20)
     else:

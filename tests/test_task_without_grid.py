@@ -249,10 +249,11 @@ def test_coverage(folder, capsys):
 
 
 def test_volumes_by_default_and_against_the_calibration_size(folder, capsys):
-    small = "--methods", "pcp", "capture", "--calibration", 1500, "--mc", 1
-    rows = run("coverage", *small, "--test", 1100)
+    small = "--calibration", 1500, "--mc", 1
+    rows = run("coverage", *small, "--methods", "capture", "--test", 1100)
     assert {row["volume_inputs"] for row in rows if row["stratum"] == "all"} == {1000}
-    rows = run("coverage", *small, "--test", 100, "--sizes", 400, 1200, "--figures", "figures")
+    both = "--methods", "pcp", "capture"
+    rows = run("coverage", *small, *both, "--test", 100, "--sizes", 400, 1200, "--figures", "figures")
     assert all(row["volume"] > 0 for row in rows if row["stratum"] == "all")
     assert "mean volume per region" in " ".join(capsys.readouterr().out.split())
 

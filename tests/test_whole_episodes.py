@@ -199,8 +199,11 @@ def by_episode(rng, episodes, per_stratum):
 
 @pytest.mark.parametrize("per_stratum", [False, True], ids=["one group", "per stratum"])
 @pytest.mark.parametrize("episodes", [19, 60])
-def test_all_steps_of_a_new_episode_are_covered(episodes, per_stratum):
-    draws = 2000
+def test_all_steps_of_a_new_episode_are_covered(episodes, per_stratum, repeated):
+    """Power: with probability 0.99, a quarter of the draws (all of them) finds a coverage of 80% (85%) instead of 90%, or of
+    57% (64%) instead of 70%.
+    """
+    draws = repeated(2000)
     inside = whole_share(np.random.default_rng(episodes), by_episode, draws, episodes=episodes, per_stratum=per_stratum)
     for hits, alpha in zip(inside.tolist(), ALPHAS):
         assert stats.binomtest(hits, draws, 1 - alpha, "less").pvalue > ERROR

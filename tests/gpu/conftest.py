@@ -8,6 +8,7 @@ turns, see `gpu.lanes`.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,10 @@ if SIMULATED:
         return argument
 
     def _call(self: Any, *arguments: Any) -> Any:
-        tuples = (_plain(part) if isinstance(part, tuple) else part for part in arguments)
-        return _launch(self, *tuples)
+        if self._device:  # its arguments are a kernel's, and its module is mostly the kernel's
+            swapped = self.fn.__globals__.get("cuda") is kernel._kernel_context
+            return (self.fn if swapped else partial(_launch, self))(*arguments)
+        return _launch(self, *(_plain(part) if isinstance(part, tuple) else part for part in arguments))
 
     _launch = kernel.FakeCUDAKernel.__call__
     kernel.FakeCUDAKernel.__call__ = _call
@@ -77,7 +80,7 @@ if SIMULATED:
 
     take_turns()
 
-    # a thread that waits is a thread of Python, and all barriers are a block's: small warps will do
+    # all barriers are a block's: small warps will do
     from capture_cp.planning.cuda import layout as cuda_layout
 
     cuda_layout.WARP = cuda_layout.THREADS = cuda_layout.COMBINING = 8

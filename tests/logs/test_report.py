@@ -21,6 +21,7 @@ from capture_cp.spaces.metrics import wrap_angle
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+pytestmark = pytest.mark.usefixtures("pictures")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 LONG = "gripper_left_finger_pad-drawer_front_panel_handle + gripper_right_finger_pad-drawer_front_panel_handle"
 MODULE = f"""

@@ -57,6 +57,7 @@ def with_runs(folder, name="runs.csv", length=10, seed=0, noise=0.05, runs=60):
 # -- calibrate ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("pictures")
 def test_a_csv_becomes_a_calibration_and_a_report_in_one_command(here, capsys):
     printed = said(capsys, "calibrate", "pushes.csv", *COLUMNS)
     assert "500 to train, 1,000 to calibrate, 500 to check" in printed
@@ -119,6 +120,7 @@ def test_episodes_are_kept_whole_and_counted(here, capsys):
     assert "No evidence against" in said(capsys, "check", "robot.capture", "later.csv")  # columns are remembered
 
 
+@pytest.mark.usefixtures("pictures")
 def test_one_number_is_drawn_as_well(here, capsys):
     rng = np.random.default_rng(0)
     table = {name: rng.random(400) for name in ("a", "b", "c", "d")}

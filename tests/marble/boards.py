@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from capture_cp.planning.specialise import Functions, specialise
 from capture_cp.studies.montecarlo import Counts
 from capture_cp.tasks.marble.maps import MAP_NAMES, Map, load_map
+from capture_cp.tasks.marble.planner import marble_cost, model_step
 from capture_cp.tasks.marble.task import Marble
 
 MM = 1e-3
@@ -27,6 +29,9 @@ OWN: dict[str, Any] = {
 
 REAL = {name: Marble(load_map(name)) for name in MAP_NAMES}
 
+#: Boards that were made, by their text: the table of what is near a place takes longer to make than most tests that use it.
+MADE: dict[str, Map] = {}
+
 
 def write_map(folder: Path, **changes: Any) -> Path:
     """OWN with some keys changed (None removes one), as a file."""
@@ -38,7 +43,8 @@ def write_map(folder: Path, **changes: Any) -> Path:
 def board(*walls: tuple[float, float, float, float], size=(100, 100), framed=(), **keys: Any) -> Map:
     """A map in millimetres, its start and goal in the lower left and upper right unless given."""
     places = {"start": (10, 10), "goal": (size[0] - 10, size[1] - 10)} | keys
-    return Map("board", size, tuple(walls), framed=tuple(framed), **places)
+    made = Map("board", size, tuple(walls), framed=tuple(framed), **places)
+    return MADE.setdefault(repr(made), made)
 
 
 def feasible_positions(task: Marble, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -70,6 +76,12 @@ def crosses(start: np.ndarray, end: np.ndarray, box: np.ndarray) -> np.ndarray:
     enter = np.where(still, np.where(within, -np.inf, np.inf), slabs.min(axis=0)).max(axis=1)
     leave = np.where(still, np.where(within, np.inf, -np.inf), slabs.max(axis=0)).min(axis=1)
     return np.maximum(enter, 0) < np.minimum(leave, 1)
+
+
+def model_step_of_rollouts(states: np.ndarray, action: np.ndarray, noise: np.ndarray, params: Any) -> None:
+    """One step of particles, states (6, L), in place: by code of the rollout, compiled once for all tests."""
+    kernel = specialise(Functions(model_step, marble_cost), type(params))
+    kernel.step_each(states[None], action[None], noise[None], params)
 
 
 def counts_of(totals, hits, cells=0.0) -> Counts:

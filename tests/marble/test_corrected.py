@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,7 +16,11 @@ from capture_cp.tasks.marble.planner import PLANNER, corrected_step, marble_para
 from marble.boards import REAL
 
 PLAIN = REAL["bottom-left"]
-LEARNT = corrected(PLAIN, 4000, np.random.default_rng(0))
+
+
+@cache
+def learnt():
+    return corrected(PLAIN, 4000, np.random.default_rng(0))
 
 
 def inputs(n, seed):
@@ -28,7 +33,7 @@ def test_a_corrected_model_errs_far_less():
     still = np.zeros((len(X), 2))
     errors = [
         np.sqrt(np.mean((model.believed_step(X[:, :6], X[:, 6:], still) - truth)[:, [0, 2]] ** 2))
-        for model in (PLAIN, LEARNT)
+        for model in (PLAIN, learnt())
     ]
     assert errors[1] < 0.1 * errors[0]
 
@@ -43,13 +48,13 @@ def test_a_corrected_marble_stays_out_of_walls():
     X = inputs(4000, 4)
     states = X[:, :6]
     for _ in range(5):
-        states = LEARNT.model_step(states, X[:, 6:], np.random.default_rng(5))
-        assert LEARNT.map.clearance(states[:, [0, 2]]).min() >= -TOLERANCE
+        states = learnt().model_step(states, X[:, 6:], np.random.default_rng(5))
+        assert learnt().map.clearance(states[:, [0, 2]]).min() >= -TOLERANCE
         assert np.abs(states[:, [1, 3]]).max() <= dynamics.MAX_SPEED
 
 
 def test_the_compiled_model_is_the_corrected_model():
-    task = replace(LEARNT, absorb=True)
+    task = replace(learnt(), absorb=True)
     X = inputs(300, 6)
     noise = np.random.default_rng(7).standard_normal((2, 1))
     params = marble_params(task, task.model_gain)
@@ -67,7 +72,7 @@ def test_coverage_stays_and_regions_shrink():
     log, new = PLAIN.design_transitions("random", 1, rng), PLAIN.design_transitions("random", 1, rng)
     some = slice(0, 12_000)
     volumes = []
-    for model in (PLAIN, LEARNT):
+    for model in (PLAIN, learnt()):
         cap = method("capture", model, PLAIN.strata, tree=Tree(max_leaves=20)).fit(log.X[some], log.Y[some])
         coverage = cap.coverage(new.X[:6000], new.Y[:6000], 0.1)
         assert 0.88 < coverage.all.coverage < 0.93
@@ -79,4 +84,4 @@ def test_a_calibration_of_another_correction_is_refused():
     log = PLAIN.design_transitions("random", 1, np.random.default_rng(9))
     cap = method("capture", PLAIN, PLAIN.strata).fit(log.X[:3000], log.Y[:3000])
     with pytest.raises(CaptureError, match="another noise or correction"):
-        marble_planner(cap, LEARNT, PLANNER, 0.1, 0)
+        marble_planner(cap, learnt(), PLANNER, 0.1, 0)

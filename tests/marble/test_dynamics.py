@@ -172,8 +172,8 @@ def test_marble_pressed_into_a_corner_stays_in_it(order):
     """Also where a third wall ends unseen behind one of the two, at any distance from the corner."""
     nooks = np.stack(np.meshgrid(*[np.arange(0, 1, 0.05)] * 2), axis=-1).reshape(-1, 2) + 34.4
     for end in np.arange(28, 37, 0.25):
-        walls = [(20, 20, 28, 80), (20, 20, 80, 28), (end, 0, 80, 28)]
-        task = Marble(board(*(walls[i] for i in order)))
+        walls = [(20, 20, 28, 50), (20, 20, 50, 28), (end, 0, 50, 28)]
+        task = Marble(board(*(walls[i] for i in order), size=(50, 50)))
         state = states(nooks * MM, [[-0.3, -0.3]], [[0.175, 0.175]])
         for _ in range(2):
             state = step(task, state)[0]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
 
 from capture_cp.kernels.eight import SIXTEEN
-from capture_cp.tasks.marble.planner import marble_params, model_step, step_one_by_one
+from capture_cp.tasks.marble.planner import marble_params
+from capture_cp.tasks.marble.planner import step_one_by_one as one_by_one
 from capture_cp.tasks.marble.task import Marble
 from marble.boards import REAL, board, feasible_positions, states
+from marble.boards import model_step_of_rollouts as together
 
 #: Walls that wedge the marble between two corners, and between a corner and a side of the board.
 TIGHT = Marble(board((20, 0, 24, 40), (33, 20, 37, 60), (0, 85, 40, 88), size=(80, 95), pits=[(60, 20)], pit_radius=8))
@@ -19,16 +20,6 @@ TIGHT = Marble(board((20, 0, 24, 40), (33, 20, 37, 60), (0, 85, 40, 88), size=(8
 SMALL = Marble(board((20, 0, 21, 60), (40, 30, 41, 100), (0, 70, 30, 71), marble_radius=2.5, pits=[(60, 20)], pit_radius=8))
 CROWDED = Marble(board(*[(x, y, x + 1, y + 1) for x in range(20, 60, 6) for y in range(20, 60, 6)], marble_radius=2.4))
 TASKS = [*REAL.values(), TIGHT, SMALL, CROWDED]
-
-
-@njit
-def together(states, action, noise, params):
-    model_step(states, action, noise, params)
-
-
-@njit
-def one_by_one(states, action, noise, params):
-    step_one_by_one(states, action, noise, params)
 
 
 def steps(task: Marble, particles: int, seed: int, count: int = 8) -> None:

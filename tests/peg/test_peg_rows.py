@@ -7,17 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numba import njit
 from rich.console import Console
 
 from capture_cp import CaptureError, HorizonCapture, Rollouts
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import PerStratum
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.sums import RegionSums
 from capture_cp.studies.planning import PlanningStudy
-from capture_cp.tasks.peg import planner
 from capture_cp.tasks.peg import task as peg_task
 from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
@@ -25,6 +21,7 @@ from capture_cp.tasks.peg.rows import OURS, ROWS
 from capture_cp.tasks.peg.task import Peg
 from capture_cp.tasks.rows import FittedRow
 from peg.calibrated import PARTICLES, TASK, calibrated, place
+from peg.telling import telling
 from reproduce.small import shorten_practice
 
 SEED = 5
@@ -55,26 +52,13 @@ def test_every_row_has_the_papers_budget():
     assert all((row.planner.samples, row.planner.horizon) == (128, 15) for row in ROWS.values())
 
 
-@njit(cache=True)
-def tell_all(mean, action, seen, h, horizon, params):
-    """All that a cost may see, one number per step: particles of 4 steps, then cells and summed cost of two regions."""
-    if h <= 4:
-        return seen.particles[h - 1]
-    region, number = (h - 5) // (seen.cells.shape[1] + 1), (h - 5) % (seen.cells.shape[1] + 1)
-    if region >= seen.cells.shape[0]:
-        return 0.0
-    return 1.0 * seen.cells[region, number] if number < seen.cells.shape[1] else seen.sums[region]
-
-
 def test_regions_of_a_horizon_stand_for_particles(ahead):
     weights, start, M = PegWeights(outside=2.0, caution=0.1), place("mouth"), len(TASK.strata.names)
     actions = np.random.default_rng(0).uniform(-3, 3, size=(5, 4, 3))
     found = peg_rollout(ahead, TASK, weights=weights)(start, actions, SEED)
-    sums = RegionSums(planner._costs_of(TASK.strata, False), planner.particle_cost, planner.particle_stratum)
-    params = planner._params(TASK, weights)
     longer = np.concatenate([actions, np.zeros((5, 2 * M + 4, 3))], axis=1)
-    printed = FusedRollout(ahead, planner.peg_step, tell_all, params, None, TASK.axes, 3, sums=sums)(start, longer, SEED)
-    psi, (one, two) = printed[:, :4], printed[:, 4:].reshape(5, 2, M + 2).swapaxes(0, 1)
+    printed = telling(ahead, TASK, weights)(start, longer, SEED)
+    psi, (one, two) = printed[:, -4:], printed[:, :-4].reshape(5, 2, M + 2).swapaxes(0, 1)
     differ = TASK.strata.hamming_to_goal / 8
     cost, outside = [part[:, -1] / part[:, :-1].sum(axis=1) for part in (one, two)], []
     for part in (one, two):

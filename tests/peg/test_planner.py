@@ -12,15 +12,13 @@ from numba import njit
 from capture_cp import Capture, CaptureError
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import Episode, run_episode
-from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.sums import RegionSums
-from capture_cp.tasks.peg import planner
 from capture_cp.tasks.peg.objective import insertion_costs
-from capture_cp.tasks.peg.planner import PLANNER, SLACK, PegWeights, peg_planner, peg_rollout
+from capture_cp.tasks.peg.planner import PLANNER, SLACK, peg_planner, peg_rollout
 from capture_cp.tasks.peg.simulator import REACH
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, place
-from peg.test_regions import regions, telling
+from peg.telling import telling
+from peg.test_regions import regions
 
 SEED, DEFAULT = 5, PLANNER
 
@@ -57,17 +55,11 @@ def kernel_noise(seed, samples, horizon, particles):
 # -- the rollout ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
-def tell_particles(mean, action, seen, h, horizon, params):
-    """Mean cost of the particles after every step."""
-    return seen.particles[h - 1]
-
-
 def rolled(start, actions):
-    """Mean Ψ (N, H) of the particles of the peg's rollout."""
-    sums = RegionSums(planner._costs_of(TASK.strata, False), planner.particle_cost, planner.particle_stratum)
-    chosen = planner._params(TASK, PegWeights()), None, (0, 1, 2), 3
-    return FusedRollout(calibrated(), planner.peg_step, tell_particles, *chosen, sums=sums)(start, actions, SEED)
+    """Mean Ψ (N, H) of the particles of the peg's rollout, which follows the numbers of the region."""
+    numbers = len(TASK.strata.names) + 2
+    longer = np.concatenate([actions, np.zeros((len(actions), numbers, 3))], axis=1)
+    return telling(calibrated(), TASK)(start, longer, SEED)[:, numbers:]
 
 
 @pytest.mark.parametrize("where", PLACES)

@@ -4,44 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
 
 from capture_cp import Capture, CaptureError, NearestParticles, OneGroup
 from capture_cp.kernels.random import normal_pair, stream
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.records import Seen
-from capture_cp.planning.sums import RegionSums
 from capture_cp.spaces.poses import SE2
 from capture_cp.tasks.peg import planner
 from capture_cp.tasks.peg.objective import insertion_costs
 from capture_cp.tasks.peg.planner import PegWeights, peg_rollout
-from capture_cp.tasks.peg.settings import ACTION_UNIT
 from capture_cp.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
+from peg.telling import telling
 
 SEED = 5
-
-
-@njit(cache=True)
-def tell_region(mean, action, seen, h, horizon, params):
-    """A number of the first step's region at every step: its cells by stratum, then their summed cost."""
-    return 1.0 * seen.cells[0, h - 1] if h <= seen.cells.shape[1] else seen.sums[0]
 
 
 def coarse_task():
     task = Peg()
     task.__dict__["strata"] = coarse()
     return task
-
-
-def telling(cap, task, weights=None):
-    """The peg's rollout with `tell_region` for a cost."""
-    weights = weights or PegWeights()
-    sums = RegionSums(
-        planner._costs_of(task.strata, weights.bonuses), planner.particle_cost, planner.particle_stratum,
-        weights.infeasible != "nothing", np.diag((task.settings.noise * ACTION_UNIT) ** 2),
-    )  # fmt: skip
-    return FusedRollout(cap, planner.peg_step, tell_region, planner._params(task, weights), None, task.axes, 3, sums=sums)
 
 
 def regions(rollout, X):

@@ -134,11 +134,6 @@ def halves(y, params):
 
 
 @njit
-def everywhere(y, params):
-    return 0
-
-
-@njit
 def straight(y, p):
     """The Euclidean metric as a function."""
     total = 0.0
@@ -158,10 +153,3 @@ def drifting_step(states, action, noise, params):
     for axis in range(states.shape[0]):
         for l in range(states.shape[1]):
             states[axis, l] += action[0] + params.noise * noise[axis, l]
-
-
-@njit
-def still_drift(states, action, noise, params):
-    for axis in range(states.shape[0]):
-        for l in range(states.shape[1]):
-            states[axis, l] += action[0]

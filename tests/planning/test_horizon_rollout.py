@@ -69,7 +69,7 @@ def test_later_steps_use_their_own_thresholds():
     sequences = np.random.default_rng(4).uniform(-0.5, 0.5, size=(50, HORIZON, 2))
     rollout = fused(cap)
     before = rollout(state, sequences, 0)
-    last = [leaf.group for leaf in cap.partition_at(HORIZON - 1)._leaves()]
+    last = [leaf.group for leaf in cap.partition_at(HORIZON - 1)._leaves]
     changed = rollout.thresholds.copy()
     changed[:, last] = -1.0  # empty regions
     rollout.thresholds = changed

@@ -18,7 +18,7 @@ from capture_cp.tasks.marble.contact import TOLERANCE
 from capture_cp.tasks.marble.maps import MAP_NAMES
 from capture_cp.tasks.marble.planner import PLANNER, StateCheck, marble_params, marble_planner, model_step
 from capture_cp.tasks.marble.task import Marble
-from marble.boards import MM, REAL, board, feasible_positions, positions_in
+from marble.boards import MM, REAL, board, feasible_positions, model_step_of_rollouts, positions_in
 from planning.plugins import guarded, noise_free
 
 GAINS = [dynamics.MODEL_GAIN, dynamics.TRUE_GAIN]
@@ -80,7 +80,7 @@ def test_model_step_is_the_dynamics_of_every_particle(name, gain):
         noise = rng.standard_normal((len(states), 2))
         wanted, outcomes = task.step(states, np.tile(action, (len(states), 1)), dynamics.NOISE * noise, gain)
         found = np.ascontiguousarray(states.T)
-        model_step(found, action, np.ascontiguousarray(noise.T), params)
+        model_step_of_rollouts(found, action, np.ascontiguousarray(noise.T), params)
         np.testing.assert_allclose(found.T, arrived(wanted, outcomes, task), rtol=0, atol=1e-12)
         seen |= set(outcomes.tolist())
     assert seen == {dynamics.ROLLS, dynamics.AT_GOAL, dynamics.FELL}
@@ -95,7 +95,7 @@ def test_model_step_follows_the_dynamics_over_a_horizon():
     for action in rng.uniform(-0.5, 0.5, size=(6, 2)):
         noise = rng.standard_normal((500, 2))
         wanted = arrived(*task.step(wanted, np.tile(action, (500, 1)), dynamics.NOISE * noise, 1.0), task)
-        model_step(found, action, np.ascontiguousarray(noise.T), params)
+        model_step_of_rollouts(found, action, np.ascontiguousarray(noise.T), params)
     np.testing.assert_allclose(found.T, wanted, rtol=0, atol=1e-9)
 
 
@@ -126,7 +126,7 @@ def test_one_step_spread_is_that_of_the_wall_free_model(gain):
     task = Marble(board(size=(600, 600)), model_gain=gain)
     states = np.zeros((6, n))
     states[[0, 2]] = 0.3
-    model_step(states, np.zeros(2), rng.standard_normal((2, n)), marble_params(task, gain))
+    model_step_of_rollouts(states, np.zeros(2), rng.standard_normal((2, n)), marble_params(task, gain))
     for axis in (0, 2):  # a sample deviation has the standard error σ / √(2n): within five of them
         assert abs(states[axis].std() - task.one_step_spread) < 5 * task.one_step_spread / np.sqrt(2 * n)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ class Partition:
     @property
     def in_use(self) -> Ints:
         """The groups that thresholds are read from, in ascending order."""
-        return np.array(sorted({leaf.group for leaf in self._leaves()}), dtype=np.int64)
+        return np.array(sorted({leaf.group for leaf in self._leaves}), dtype=np.int64)
 
     @property
     def n_groups(self) -> int:
@@ -143,7 +144,7 @@ class Partition:
     def describe(self, group: int, strata: Sequence[str], inputs: Sequence[str] | None = None) -> str:
         """The group as text: its strata, and the interval of each input that was split on."""
         names = list(inputs) if inputs is not None else [f"x{i}" for i in range(self.n_inputs)]
-        for leaf in (*self._leaves(), *(self.grown._leaves() if self.grown_roots is not None else ())):
+        for leaf in (*self._leaves, *self._leaves_as_grown):
             if leaf.group == group:
                 everywhere = len(leaf.strata) == len(strata)
                 where = "any stratum" if everywhere else self._listed(leaf.strata, strata)
@@ -152,12 +153,12 @@ class Partition:
 
     def has_splits(self, group: int) -> bool:
         """Whether the group is only a part of its strata, split by the input."""
-        return any(leaf.group == group and leaf.intervals for leaf in self._leaves())
+        return any(leaf.group == group and leaf.intervals for leaf in self._leaves)
 
     def components(self, strata: Sequence[str]) -> dict[str, Ints]:
         """Sets of strata that share groups, by name, and their groups: the finest sets that coverage is guaranteed for."""
         found: list[tuple[set[int], set[int]]] = []
-        for leaf in self._leaves():
+        for leaf in self._leaves:
             here, groups = set(leaf.strata.tolist()), {leaf.group}
             for other in [known for known in found if known[0] & here or known[1] & groups]:
                 found.remove(other)
@@ -196,13 +197,22 @@ class Partition:
 
     def _sharing(self, strata: Ints) -> Ints:
         """Which of these strata share a group with a stratum that is not among them."""
-        found = list(self._leaves())
+        found = self._leaves
         elsewhere = {leaf.group for leaf in found if not np.isin(leaf.strata, strata).all()}
         sharing = [leaf.strata for leaf in found if leaf.group in elsewhere]
         return np.intersect1d(np.concatenate(sharing), strata) if sharing else np.empty(0, dtype=np.int64)
 
-    def _leaves(self) -> Iterator[_Leaf]:
+    @cached_property
+    def _leaves(self) -> tuple[_Leaf, ...]:
         """Every leaf that some stratum leads to, from left to right."""
+        return tuple(self._found_leaves())
+
+    @cached_property
+    def _leaves_as_grown(self) -> tuple[_Leaf, ...]:
+        """The leaves before some strata were isolated; none if none was."""
+        return self.grown._leaves if self.grown_roots is not None else ()
+
+    def _found_leaves(self) -> Iterator[_Leaf]:
         # an explicit stack instead of recursion: a tree may be arbitrarily deep
         todo = [_Below(int(root), np.flatnonzero(self.roots == root), {}) for root in np.unique(self.roots)[::-1]]
         while todo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -108,10 +108,15 @@ def load_map(source: Pathlike) -> Map:
     """A map by name (one of `MAP_NAMES`) or from a JSON file, checked."""
     text = str(source)
     if not text.endswith(".json"):
-        known_name("map (or give the path of a .json file)", text, MAP_NAMES)
-        with resources.as_file(resources.files(__package__) / "maps" / f"{text}.json") as file:
-            return _parse(file)
+        return _shipped(known_name("map (or give the path of a .json file)", text, MAP_NAMES))
     return _parse(existing_file(source, "map"))
+
+
+@cache
+def _shipped(name: str) -> Map:
+    """A map of the package; its look-up tables are made once, however many tasks use it."""
+    with resources.as_file(resources.files(__package__) / "maps" / f"{name}.json") as file:
+        return _parse(file)
 
 
 def _parse(file: Path) -> Map:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -46,6 +46,11 @@ MIN_LEAF = 1000
 TRAINING = 4_000
 #: Default number of transitions for each purpose; the paper's.
 SIZES = {CALIBRATION: 70_000, TEST: 90_000}
+
+
+@lru_cache(maxsize=2)  # the tasks of a study differ in other things, and planners keep the costs of these strata's cells
+def _strata_of(settings: PegSettings, trim: float, device: Device) -> PegStrata:
+    return PegStrata(settings, trim, device=device)
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class Peg(Task):
 
     @cached_property
     def strata(self) -> PegStrata:
-        return PegStrata(self.settings, self.trim, device=self.device)
+        return _strata_of(self.settings, self.trim, self.device)
 
     @cached_property
     def model(self) -> PegModel:
