@@ -31,7 +31,7 @@ ACTION_ROWS = DA + DA % 2
 KERNELS = ("draw_sequences", "roll_particles", "find_regions", "price")
 
 
-@cuda.jit
+@cuda.jit(cache=True)
 def draw_sequences(plans, sampling, purpose):
     """Action sequences of every plan: a thread per step of a sequence."""
     row, number = cuda.blockIdx.y, cuda.grid(1)
