@@ -227,15 +227,17 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """A spinner while packages are imported, on a terminal; garbage is collected later, since what they create lasts."""
+    """A spinner while packages are imported, on a terminal. What they create lasts, so it is not searched for garbage."""
     from capture_cp.base.progress import stage
 
-    collects = gc.isenabled()
+    collects, imports = gc.isenabled(), "numpy" not in sys.modules
     gc.disable()
     try:
         with stage("starting", everywhere=False):
             yield
     finally:
+        if imports:
+            gc.freeze()
         if collects:
             gc.enable()
 
