@@ -22,7 +22,7 @@ from capture_cp.base.errors import CaptureError, CaptureWarning, known_name, sho
 from capture_cp.base.notices import when_compiling
 from capture_cp.base.terminal import Terminal
 from capture_cp.cli.help_page import WIDEST, entry, help_page, wrapped
-from capture_cp.cli.interrupts import end_quietly, interrupted, watch_interrupts
+from capture_cp.cli.interrupts import STATUS, end_quietly, interrupted, watch_interrupts
 from capture_cp.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, task_names
 
 
@@ -142,7 +142,7 @@ def _stopped(errors: Terminal) -> NoReturn:
     """End after Ctrl+C."""
     end_quietly()
     errors.print("stopped.")
-    raise SystemExit(130) from None
+    raise SystemExit(STATUS) from None
 
 
 def _overview(width: int) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import _thread
+import atexit
+import os
 import signal
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from typing import Any
 
-_seen = threading.Event()
+#: Status of a process that was interrupted.
+STATUS = 130
+
+_seen, _ending = threading.Event(), threading.Event()
 
 
 def watch_interrupts() -> None:
@@ -31,6 +37,7 @@ def interrupted() -> bool:
 def end_quietly() -> None:
     """After an interrupt, ignore further ones and the warnings of work that was cancelled: the process is ending."""
     if _seen.is_set():
+        _ending.set()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         warnings.simplefilter("ignore")
 
@@ -45,3 +52,15 @@ def _unraisable(failure: Any) -> None:
         sys.__unraisablehook__(failure)
     elif issubclass(failure.exc_type, KeyboardInterrupt):
         threading.Timer(0.05, _thread.interrupt_main).start()
+
+
+def _leave() -> None:
+    """End the process when all else is tidied up: a library that was interrupted, such as the compiler, may crash then."""
+    if _ending.is_set():
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(STATUS)
+
+
+atexit.register(_leave)  # called last, because it is registered first
