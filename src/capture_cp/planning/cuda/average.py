@@ -10,8 +10,6 @@ from numba import cuda
 from capture_cp.kernels.scalar import smaller
 from capture_cp.planning.cuda.layout import COMBINING
 
-AT_ONCE = 4  # loads of a thread on their way at the same time
-WEIGHTS = COMBINING + 1  # the last is zero
 FOLDS = math.isqrt(COMBINING)  # values that remain of COMBINING when a lowest is sought
 
 
@@ -67,19 +65,15 @@ def _average_some(plans, row, block, thread, weights, parts):
     parts[thread] = cost
     lowest = _lowest(parts)
     weights[thread] = math.exp((lowest - cost) / temperature) if cost < math.inf else 0.0
-    weights[COMBINING] = 0.0
     here = min(COMBINING, samples - first)
     slices = max(COMBINING // columns, 1)
-    for from_column in range(0, columns, COMBINING):
+    for begin in range(0, columns, COMBINING):
         cuda.syncthreads()
-        column, part = from_column + thread % columns, thread // columns
+        column, part = begin + thread % columns, thread // columns
         if part < slices and column < columns:
             value, h, a = 0.0, max(column - 1, 0) // da, max(column - 1, 0) % da
-            for begin in range(part, here, AT_ONCE * slices):
-                for more in range(AT_ONCE):  # a loop that is unrolled, so that a thread waits for all of them at once
-                    other = min(begin + more * slices, COMBINING)
-                    action = plans.sequences[row, min(first + other, samples - 1), h, a]
-                    value += weights[other] * (1.0 if column == 0 else action)
+            for other in range(part, here, slices):
+                value += weights[other] * (1.0 if column == 0 else plans.sequences[row, first + other, h, a])
             parts[thread] = value
         cuda.syncthreads()
         if part == 0 and column < columns:
@@ -126,7 +120,7 @@ def _combine(plans, row, thread, parts, weight):
 def average(plans):
     """The new plan: sums over COMBINING sequences per block, combined by the block that is done last."""
     row, block, thread = cuda.blockIdx.y, cuda.blockIdx.x, cuda.threadIdx.x
-    weights = cuda.shared.array(WEIGHTS, np.float64)
+    weights = cuda.shared.array(COMBINING, np.float64)
     parts = cuda.shared.array(COMBINING, np.float64)
     weight = cuda.shared.array(1, np.float64)
     done = cuda.shared.array(1, np.int32)
