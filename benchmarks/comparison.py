@@ -34,7 +34,7 @@ class Comparison:
         if self.warm_up:
             self.theirs()
         rounds = min(rounds, self.rounds or rounds)
-        times = np.array([[_seconds(job, self.calls) for job in (self.ours, self.theirs)] for _ in range(rounds)])
+        times = np.array([[seconds(job, self.calls) for job in (self.ours, self.theirs)] for _ in range(rounds)])
         ratios = times[:, 1] / times[:, 0]
         return {
             "job": self.name,
@@ -64,7 +64,8 @@ def as_ratios(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _seconds(job: Job, calls: int) -> float:
+def seconds(job: Job, calls: int = 1) -> float:
+    """How long so many calls of a job take together."""
     start = time.perf_counter()
     for _ in range(calls):
         job()

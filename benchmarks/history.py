@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from textwrap import fill
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -24,6 +25,7 @@ HISTORY = Path(__file__).parent / "history.csv"
 FIELDS = ("time", "commit", "cores", "job", "alternative", "ratio", "lowest", "highest", "seconds")
 #: A ratio below this share of the usual one deserves a look.
 FALLEN = 2 / 3
+PANELS, WIDTH = 4, 52  # panels of a row of the picture, characters of a line above one
 USUAL = 5  # latest runs whose median ratio is the usual one
 
 
@@ -109,13 +111,26 @@ def show(console: Console, file: Path = HISTORY, picture: Path | None = None) ->
 
 
 def _draw(past: Past, picture: Path) -> None:
+    """One panel per job and alternative: lines of so many jobs in one panel could not be told apart."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 0.3 * len(past) + 3), layout="constrained")
-    axes = figure.subplots()
-    for (job, alternative), entries in past.items():
-        axes.plot(*zip(*((entry.time, entry.ratio) for entry in entries)), marker="o", label=f"{job} / {alternative}")
-    axes.set(yscale="log", ylabel="times as fast as the alternative")
-    figure.autofmt_xdate()
-    figure.legend(loc="outside lower center", fontsize=7, ncols=2)
+    rows = -(-len(past) // PANELS)
+    figure = Figure(figsize=(3.2 * PANELS, 1.7 * rows + 0.5), layout="constrained")
+    panels = figure.subplots(rows, PANELS, sharex=True, squeeze=False).ravel()
+    for panel, ((job, alternative), entries) in zip(panels, past.items()):
+        panel.plot(*zip(*((entry.time, entry.ratio) for entry in entries)), marker=".")
+        panel.set_title(f"{fill(job, WIDTH)}\nagainst {fill(alternative, WIDTH)}", fontsize=7, loc="left")
+        panel.set_ylim(0, 1.15 * max(entry.ratio for entry in entries))
+        panel.tick_params(labelsize=7)
+        panel.grid(alpha=0.3)
+    for panel in panels[max(len(past) - PANELS, 0) : len(past)]:
+        panel.tick_params(labelbottom=True)
+        panel.xaxis.get_offset_text().set_fontsize(7)
+    for panel in panels[len(past) :]:
+        panel.set_axis_off()
+    dates = AutoDateLocator(minticks=1, maxticks=4)  # type: ignore[no-untyped-call]
+    panels[0].xaxis.set_major_locator(dates)
+    panels[0].xaxis.set_major_formatter(ConciseDateFormatter(dates))  # type: ignore[no-untyped-call]
+    figure.supylabel("times as fast as the alternative", fontsize=9)
     figure.savefig(picture, dpi=150)

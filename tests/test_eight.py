@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from capture_cp import Grid
+from capture_cp.base.layouts import EUCLIDEAN, SE2
 from capture_cp.kernels import cells, distance
 from capture_cp.kernels.eight import (
     EIGHT,
@@ -102,7 +103,7 @@ def test_labels_are_compared_up_to_the_first_that_differs(same, at, dtype):
 def test_cells_near_particles_equal_looking_at_every_cell(seed, dims, particles, dtype, turns, wraps):
     """Long columns with runs of labels, more or fewer particles than a vector holds, boxes that wrap around."""
     rng = np.random.default_rng(seed)
-    rule, length = (distance.SE2, 0.4) if turns and dims == 3 else (distance.EUCLIDEAN, 1.0)
+    rule, length = (SE2, 0.4) if turns and dims == 3 else (EUCLIDEAN, 1.0)
     shape = [*rng.integers(1, 7, size=dims - 1), int(rng.integers(1, 70))]
     grid = Grid(rng.normal(size=dims), [0.2] * (dims - 1) + [0.03], shape, periodic=(dims - 1,) if wraps else ())
     labels = np.repeat(rng.integers(-1, 3, size=grid.size), rng.integers(1, 40, size=grid.size))[: grid.size]

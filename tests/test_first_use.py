@@ -47,8 +47,9 @@ def test_help_of_a_command_imports_no_statistics(given):
     assert imported("from capture_cp.cli import main; main()", *given) <= {"numpy", "numba"}
 
 
-def test_the_method_imports_no_statistics():
-    assert imported("from capture_cp import Capture") <= {"numpy", "numba"}
+@pytest.mark.parametrize("names", ["Capture, GridStrata, Tree", "HorizonCapture, SE3", "Monitor", "fit_log", "certify"])
+def test_the_method_imports_neither_statistics_nor_the_compiler(names):
+    assert imported(f"from capture_cp import {names}") == {"numpy"}
 
 
 # -- the compiler ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Modules that are imported on another thread."""
+"""Modules that are imported when they are first used, or on another thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import sys
 import threading
 import warnings
 
-from capture_cp.base.loading import imported_meanwhile
+import pytest
+
+from capture_cp.base.loading import Deferred, imported_meanwhile
 
 SLOW = """
 import warnings
@@ -34,3 +36,21 @@ def test_filters_of_warnings_hold_while_a_module_is_imported(tmp_path, monkeypat
             warnings.warn("heard", stacklevel=1)
     assert [str(warning.message) for warning in caught] == ["heard"]
     assert "slow_module" in sys.modules
+
+
+def test_a_deferred_module_is_imported_once_when_it_is_used(tmp_path, monkeypatch):
+    (tmp_path / "late_module.py").write_text("def answer():\n    return 42")
+    monkeypatch.syspath_prepend(tmp_path)
+    late = Deferred("late_module")
+    assert "late_module" not in sys.modules
+    assert late.answer() == 42
+    assert vars(late)["answer"] is sys.modules["late_module"].answer  # found without another look at the module
+    with pytest.raises(AttributeError, match="no attribute 'question'"):
+        late.question()
+
+
+def test_a_deferred_module_can_be_looked_at_without_being_imported():
+    absent = Deferred("no_such_module")
+    assert not hasattr(absent, "__wrapped__")
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        absent.anything()

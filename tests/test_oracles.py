@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import oracles
 from capture_cp import SE2, Euclidean, Grid, Mahalanobis, OneGroup, PerStratum, Tree, conformal_quantile, conformal_rank
+from capture_cp.base import layouts
 from capture_cp.conformal.groups import Examples, _tree_nodes
 from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.conformal.scores import ParticleBox, of_particles
@@ -22,7 +23,7 @@ from capture_cp.spaces.strata import GridStrata, columns_of
 
 seeds = st.integers(0, 2**32 - 1)
 ONE_TO_THREE, ONE_TO_FOUR, NONE_TO_FOUR = st.integers(1, 3), st.integers(1, 4), st.integers(0, 4)
-EUCLIDEAN = (distance.EUCLIDEAN, 1.0)
+EUCLIDEAN = (layouts.EUCLIDEAN, 1.0)
 
 
 @st.composite
@@ -98,7 +99,7 @@ def test_kth_nearest_in_se2_equals_sorting_logarithms(cloud, length):
     Y, particles, k = cloud
     Y[:, 2], particles[..., 2] = np.clip(Y[:, 2], -1.5, 1.5), np.clip(particles[..., 2], -1.5, 1.5)
     expected = oracles.kth_nearest(Y, particles, k, lambda a, b: oracles.se2(a, b, length))
-    assert nearest.kth_nearest(distance.SE2, length, k, Y, particles) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert nearest.kth_nearest(layouts.SE2, length, k, Y, particles) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @given(clouds(), seeds)
@@ -360,14 +361,14 @@ def test_se2_distance_equals_scipys_logm(a, b, length):
 
 @given(poses, poses, st.floats(0.01, 10))
 def test_se2_kernel_equals_the_metric(a, b, length):
-    squared = distance.squared_distance(distance.SE2, length, np.array(a), np.array(b))
+    squared = distance.squared_distance(layouts.SE2, length, np.array(a), np.array(b))
     assert math.sqrt(squared) == pytest.approx(float(SE2(length).distance(a, b)), rel=1e-10, abs=1e-12)
 
 
 @pytest.mark.parametrize("omega", EVERY_ANGLE)
 def test_se2_kernel_is_exact_at_special_angles(omega):
     a, b = np.array([0.2, 0.1, 0.0]), np.array([0.9, -1.2, omega])
-    squared = distance.squared_distance(distance.SE2, 0.5, a, b)
+    squared = distance.squared_distance(layouts.SE2, 0.5, a, b)
     assert math.sqrt(squared) == pytest.approx(float(SE2(0.5).distance(a, b)), rel=1e-14)
 
 

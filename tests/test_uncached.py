@@ -38,7 +38,7 @@ def locked_down(tmp_path):
 
 
 def test_without_a_place_for_compiled_code_everything_works_with_one_warning(locked_down):
-    imported = "import capture_cp, sys; from capture_cp import Capture; from capture_cp.cli import main"
+    imported = "import capture_cp, sys; from capture_cp.planning import MPPI; from capture_cp.cli import main"
     program = f"{imported}; print(capture_cp.__file__); main(sys.argv[1:])"
     found = locked_down("-c", program, "--version")
     assert found.returncode == 0, found.stderr

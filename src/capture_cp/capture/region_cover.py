@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capture_cp.base.checks import Bools, Floats, Ints
+from capture_cp.base.loading import Deferred
 from capture_cp.conformal.scores import Proposed
-from capture_cp.kernels.ellipsoids import count_holding, least_squared, which_hold
 from capture_cp.spaces.metrics import in_ball, wrap_angle
+
+kernels = Deferred("capture_cp.kernels.ellipsoids")
 
 #: Walkers that ellipsoids are fitted around, and others (checkers) that determine how large these must be.
 BUILDERS, CHECKERS = 256, 128
@@ -50,7 +52,7 @@ class Ellipsoids(NamedTuple):
 
     def layers(self, Y: Floats) -> Ints:
         """How many of the ellipsoids contain each of Y (n, dc): (n,)."""
-        return np.asarray(count_holding(np.ascontiguousarray(Y), *self))
+        return np.asarray(kernels.count_holding(np.ascontiguousarray(Y), *self))
 
     def only(self, rows: Any) -> Ellipsoids:
         """Some of the ellipsoids."""
@@ -106,13 +108,13 @@ def covering(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng:
     # the number of bent axes that makes the ellipsoids smallest; none for a part as thick as it is wide
     found = [_laid(builders, tangent, scale, is_angle) for tangent in range(1, seeds.shape[1] + 1)]
     best = min(found, key=lambda ellipsoids: float(np.log(ellipsoids.volumes).mean()))
-    farthest = least_squared(np.ascontiguousarray(checkers), *best).max()
+    farthest = kernels.least_squared(np.ascontiguousarray(checkers), *best).max()
     return _thinned(best.grown(MARGIN * max(float(np.sqrt(farthest)), 1.0)), walkers)
 
 
 def _thinned(ellipsoids: Ellipsoids, Y: Floats) -> Ellipsoids:
     """A small subset of the ellipsoids that contains each of Y (n, dc) `LAYERS` times, or as often as all do."""
-    holds = which_hold(np.ascontiguousarray(Y), *ellipsoids).T  # (K, n)
+    holds = kernels.which_hold(np.ascontiguousarray(Y), *ellipsoids).T  # (K, n)
     left, keep = holds.sum(axis=0), np.ones(len(holds), dtype=bool)
     least = np.minimum(left, LAYERS)
     for j in np.argsort(-ellipsoids.volumes, kind="stable"):

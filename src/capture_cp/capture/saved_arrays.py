@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.base.layouts import NODE
 from capture_cp.capture.horizon_scores import SCALES, THRESHOLDS, HorizonScores
 from capture_cp.conformal.drift import LEVELS
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.conformal.weighted import WeightedScores
-from capture_cp.kernels.tree import NODE
 
 Arrays = dict[str, npt.NDArray[Any]]
 

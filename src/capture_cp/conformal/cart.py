@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import Floats
+from capture_cp.base.layouts import NODE
 from capture_cp.base.threads import in_order
-from capture_cp.kernels.tree import NODE
 
 _NO_LIMIT = 2**31 - 1
 #: Columns that are sorted at once where there are more rows than this.
@@ -19,7 +19,7 @@ THREADS, MANY = 2, 50_000
 def certain_tree(
     inputs: Floats, scores: Floats, weights: Floats | None, min_leaf: int, max_leaves: int, max_depth: int | None
 ) -> npt.NDArray[Any] | None:
-    """Nodes of the tree that scikit-learn grows to predict scores (n,) from inputs (n, d); see `kernels.tree.NODE`.
+    """Nodes of the tree that scikit-learn grows to predict scores (n,) from inputs (n, d); see `base.layouts.NODE`.
 
     Each leaf has at least `min_leaf` rows, or with weights (n,) so much weight, but at most half of all. None where the
     rounding of sums, or scikit-learn's random numbers, may decide between two trees.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from capture_cp.base.arrays import rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.base.layouts import NODE
 from capture_cp.base.params import Params
 from capture_cp.conformal.cart import certain_tree
 from capture_cp.conformal.episodes import shuffled, steps_and_drawn
@@ -18,7 +19,6 @@ from capture_cp.conformal.partition import Partition, leaves
 from capture_cp.conformal.thresholds import BLOCK, EpisodeScores, FixedThreshold, GroupScores, Thresholds
 from capture_cp.conformal.together import numbered_at_random
 from capture_cp.conformal.weighted import Ratios, WeightedScores
-from capture_cp.kernels.tree import NODE
 
 StratumInput = Literal["auto", "label", "features", "none"]
 

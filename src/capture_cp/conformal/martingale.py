@@ -15,9 +15,11 @@ from typing import Any, Self
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.loading import Deferred
 from capture_cp.base.params import Params
 from capture_cp.conformal.thresholds import GroupScores
-from capture_cp.kernels.betting import among_earlier, jump
+
+kernels = Deferred("capture_cp.kernels.betting")
 
 MOST_RECENT = 1000  # single scores of a group that are held in a list
 
@@ -57,7 +59,7 @@ class OnlineRanks:
             here = np.flatnonzero(groups == group)
             bag, mine = self._bags[group], scores[here]
             distinct, ranks = np.unique(mine, return_inverse=True)
-            smaller, equal = among_earlier(ranks, len(distinct))
+            smaller, equal = kernels.among_earlier(ranks, len(distinct))
             first = np.searchsorted(bag, mine, "left") + smaller
             before = np.searchsorted(bag, mine, "right") + smaller + equal
             size = len(bag) + np.arange(len(mine))
@@ -120,7 +122,7 @@ class JumperMartingale(Params):
         """Bet on p-values (n,) in sequence; returns the index at which `alarm(level)` became true, None if it did not."""
         known, limit = self.alarm(level), -math.log(level)
         now = self._bets, self._rates[:, 0], p_values, self.log_capital, self.log_largest, limit
-        self.log_capital, self.log_largest, first = jump(*now)
+        self.log_capital, self.log_largest, first = kernels.jump(*now)
         self.steps += len(p_values)
         return None if known or first < 0 else int(first)
 

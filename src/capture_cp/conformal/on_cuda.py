@@ -11,12 +11,12 @@ import numpy as np
 from numba import cuda
 
 from capture_cp.base.checks import Bools, Floats, Ints
+from capture_cp.base.layouts import Regions
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score, of_particles
 from capture_cp.cuda import conformal
 from capture_cp.cuda.arrays import tuple_on_device
-from capture_cp.kernels.cells import Regions
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.spaces.metrics import is_compiled
 from capture_cp.spaces.strata import GriddedStrata, columns_of

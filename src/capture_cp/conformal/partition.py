@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba.core.errors import NumbaError
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
-from capture_cp.kernels.tree import NODE, groups_everywhere, groups_of, threshold_of
+from capture_cp.base.layouts import NODE
+from capture_cp.base.loading import Deferred
+
+kernels, errors = Deferred("capture_cp.kernels.tree"), Deferred("numba.core.errors")
 
 MOST_RARE = 8  # largest number of strata of a pool that are listed
 
@@ -67,12 +69,12 @@ class Partition:
                 f"strata have shape {m.shape} or are not all from 0 to {len(self.roots) - 1}; pass one stratum for each of "
                 f"{len(X)} inputs. An infeasible configuration (-1) is in no group."
             )
-        return np.asarray(groups_of(self.nodes, self.roots, self.stratum_features, X, m))
+        return np.asarray(kernels.groups_of(self.nodes, self.roots, self.stratum_features, X, m))
 
     def groups_everywhere(self, X: Floats) -> Ints:
         """Group of each input in every stratum: (n, M)."""
         self._check_inputs(X)
-        return np.asarray(groups_everywhere(self.nodes, self.roots, self.stratum_features, X))
+        return np.asarray(kernels.groups_everywhere(self.nodes, self.roots, self.stratum_features, X))
 
     def _check_inputs(self, X: Floats) -> None:
         if X.ndim != 2 or X.shape[1] != self.n_inputs:
@@ -288,8 +290,8 @@ class ThresholdTable:
     def __call__(self, x: Floats, m: int) -> float:
         nodes, roots, features = self.arrays
         try:
-            found: float = threshold_of(nodes, roots, features, self.n_inputs, x, m)
-        except (TypeError, NumbaError):
+            found: float = kernels.threshold_of(nodes, roots, features, self.n_inputs, x, m)
+        except (TypeError, errors.NumbaError):
             found = math.nan
         if found != found:  # NaN
             given = f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__

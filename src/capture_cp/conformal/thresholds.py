@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.base.loading import Deferred
 from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_rank
 from capture_cp.conformal.together import scales, thresholds_together
-from capture_cp.kernels.gather import gathered
+
+kernels = Deferred("capture_cp.kernels.gather")
 
 BLOCK = 1 << 20  # groups counted at a time: each takes eight bytes meanwhile
 
@@ -49,7 +51,7 @@ class GroupScores:
         counts = sum((np.bincount(block, minlength=n_groups) for block in blocks), np.zeros(n_groups, dtype=np.int64))
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         found = np.empty(len(scores))
-        gathered(scores, groups, starts, found)
+        kernels.gathered(scores, groups, starts, found)
         for a, b in pairwise(starts.tolist()):
             found[a:b].sort()
         return cls(found, starts)

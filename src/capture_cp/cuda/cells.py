@@ -12,10 +12,9 @@ import math
 import numpy as np
 from numba import cuda
 
+from capture_cp.base.layouts import ELLIPSOID, PARTICLE_BOX, SE2
 from capture_cp.cuda.exact import exact_kernel
 from capture_cp.kernels.cells import (
-    ELLIPSOID,
-    PARTICLE_BOX,
     box_corners,
     cell_at,
     cells_between,
@@ -29,7 +28,6 @@ from capture_cp.kernels.cells import (
     whitened_along,
     widest_limit,
 )
-from capture_cp.kernels.distance import SE2
 from capture_cp.kernels.nearest import enough_within
 
 #: Threads per block, a power of two, and per warp.

@@ -12,10 +12,11 @@ import numpy as np
 from numba import cuda, njit
 
 from capture_cp.base.checks import CaptureError
+from capture_cp.base.layouts import ELLIPSOID, PARTICLE_BOX, Columns, Regions
 from capture_cp.cuda import cells
 from capture_cp.cuda.arrays import THREADS, blocks
 from capture_cp.cuda.exact import exact_kernel, launch
-from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX, Columns, Regions, index_box
+from capture_cp.kernels.cells import index_box
 from capture_cp.kernels.distance import outside_box
 from capture_cp.kernels.gaussian import squared_mahalanobis
 from capture_cp.kernels.loop import passes

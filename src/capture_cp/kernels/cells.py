@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.base.layouts import ELLIPSOID, EUCLIDEAN, PARTICLE_BOX, SE2
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
-from capture_cp.kernels.distance import EUCLIDEAN, SE2, nearest_whole, squared_limit
+from capture_cp.kernels.distance import nearest_whole, squared_limit
 from capture_cp.kernels.eight import (
     EIGHT,
     SIXTEEN,
@@ -38,34 +39,10 @@ from capture_cp.kernels.eight import (
     times,
 )
 
-PARTICLE_BOX, ELLIPSOID = 2, 3
 CIRCLE = math.pi + 1e-9  # beyond this, angles wrap around
 FAR = 2.0**52  # in cells: the largest distance at which integers are exact
 MANY = 64  # column length above which it pays to compute which cells of an ellipsoid are within reach
 _HAIR = 1e-9  # relative margin: cells are skipped only where rounding cannot matter
-
-
-class Columns(NamedTuple):
-    """The cells of a grid, one row per column of cells."""
-
-    labels: Any  # (columns, cells): stratum, -1 where infeasible
-    weights: Any  # (columns, cells): summed over the cells of a region; shape (0, 0) for no weights
-    present: Any  # bool (columns, M): which strata a column contains
-    origin: Any  # (dc,)
-    spacing: Any
-    shape: Any
-    periodic: Any
-
-
-class Regions(NamedTuple):
-    """n regions, described as in the module docstring."""
-
-    rule: int
-    length: float
-    k: int
-    clouds: Any  # (n, L, dc)
-    whiten: Any  # (n, dc, dc), or (1, dc, dc) where it is unused
-    is_angle: Any  # bool (dc,)
 
 
 class Room(NamedTuple):

@@ -8,16 +8,10 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from capture_cp.base.layouts import EUCLIDEAN, PLANAR, SPATIAL
 from capture_cp.kernels.trig import arc
 
-EUCLIDEAN = 0
-SE2 = 1
-#: Codes for a product of spaces and for a function; 2 and 3 are rules of `kernels.cells`.
-BLOCKS = 4
-FUNCTION = 5
 TURN, PER_TURN = 2.0 * math.pi, 1.0 / (2.0 * math.pi)
-#: Kinds of axes of a product of spaces; the last two start a block of three and of seven axes.
-LINE, CIRCLE, PLANAR, SPATIAL = range(4)
 
 
 @njit(cache=True, inline="always")

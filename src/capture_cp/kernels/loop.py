@@ -18,10 +18,11 @@ from typing import Any
 from numba import from_dtype, njit
 from numba.core import types
 
-from capture_cp.kernels.cells import PARTICLE_BOX, Columns, Room, index_box, search
+from capture_cp.base.layouts import NODE, PARTICLE_BOX, Columns
+from capture_cp.kernels.cells import Room, index_box, search
 from capture_cp.kernels.compiler import require_compiler
 from capture_cp.kernels.nearest import enough_within
-from capture_cp.kernels.tree import NODE, find_leaf
+from capture_cp.kernels.tree import find_leaf
 
 WITHOUT_MEMORY: dict[str, Any] = {"_nrt": False}
 _PREPARING = threading.Lock()

@@ -12,8 +12,9 @@ import numpy as np
 from numba import njit, prange, types
 from numba.extending import overload
 
+from capture_cp.base.layouts import BLOCKS, EUCLIDEAN
 from capture_cp.kernels.compiler import parallel_kernel
-from capture_cp.kernels.distance import BLOCKS, EUCLIDEAN, squared_distance, squared_limit, table_distances
+from capture_cp.kernels.distance import squared_distance, squared_limit, table_distances
 
 CHUNK = 1024
 

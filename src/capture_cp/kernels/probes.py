@@ -12,11 +12,9 @@ import numpy as np
 from numba import njit, prange, types
 from numba.extending import overload
 
+from capture_cp.base.layouts import CIRCLE, INTERVAL, LINE, PLANAR, SPATIAL
 from capture_cp.kernels.compiler import parallel_kernel
-from capture_cp.kernels.distance import CIRCLE, LINE, PLANAR, SPATIAL, nearest_whole, squared_distance
-
-#: An axis that is moved independently, by its length times the radius.
-INTERVAL = 4
+from capture_cp.kernels.distance import nearest_whole, squared_distance
 
 
 def signed(value):

@@ -7,10 +7,6 @@ from numba import njit, prange
 
 from capture_cp.kernels.compiler import parallel_kernel
 
-# A leaf has feature -1 and a group; an inner node sends values up to `threshold` to the left, as in scikit-learn.
-# The record is aligned; otherwise a GPU would read it byte by byte.
-NODE = np.dtype([("threshold", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("group", "i4")], align=True)
-
 
 @njit(cache=True, inline="always")
 def find_leaf(nodes, root, stratum_features, m, x):

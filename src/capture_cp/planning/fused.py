@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.layouts import BLOCKS, ELLIPSOID, EUCLIDEAN, FUNCTION, PARTICLE_BOX
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
-from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX
 from capture_cp.kernels.compiler import require_compiler
-from capture_cp.kernels.distance import BLOCKS, EUCLIDEAN, FUNCTION
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning import probe_kernel
 from capture_cp.planning.agreement import RolledOut, check_agreement

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from numba import njit
 
 from capture_cp.base.checks import Bools, Ints
+from capture_cp.base.layouts import Columns
 from capture_cp.capture.fitted import Fitted
-from capture_cp.kernels.cells import Columns
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.scalar import larger, smaller
 from capture_cp.spaces.grid import Grid

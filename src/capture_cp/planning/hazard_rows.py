@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from capture_cp.base.layouts import EUCLIDEAN
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.kernels.compiler import parallel_kernel
-from capture_cp.kernels.distance import EUCLIDEAN, squared_limit
+from capture_cp.kernels.distance import squared_limit
 from capture_cp.planning.hazard import hazard_cells, region_hazard
 from capture_cp.planning.hazard_count import HazardCount
 from capture_cp.planning.regions import checked_hazard

@@ -11,7 +11,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.cells import ELLIPSOID, PARTICLE_BOX, index_box, room_for, search
+from capture_cp.base.layouts import ELLIPSOID, PARTICLE_BOX
+from capture_cp.kernels.cells import index_box, room_for, search
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.random import normal_rows, stream

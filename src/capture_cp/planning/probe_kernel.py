@@ -10,8 +10,9 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from capture_cp.base.layouts import FUNCTION
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
-from capture_cp.kernels.distance import FUNCTION, squared_distance, squared_limit
+from capture_cp.kernels.distance import squared_distance, squared_limit
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.kernels.random import stream
 from capture_cp.planning.hazard import cell_of

@@ -14,11 +14,10 @@ import numpy as np
 import scipy
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
+from capture_cp.base.layouts import CIRCLE, EUCLIDEAN, INTERVAL, LINE, PLANAR, SPATIAL
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
-from capture_cp.kernels.distance import CIRCLE, EUCLIDEAN, LINE, PLANAR, SPATIAL
-from capture_cp.kernels.probes import INTERVAL
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import Euclidean, Metric
 from capture_cp.spaces.strata import GriddedStrata

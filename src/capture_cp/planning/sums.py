@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array
+from capture_cp.base.layouts import Columns
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
-from capture_cp.kernels.cells import Columns
 from capture_cp.planning.records import Summed
 from capture_cp.spaces.strata import GriddedStrata, columns_of, grid_of
 

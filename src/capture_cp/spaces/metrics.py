@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import gamma
@@ -9,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from capture_cp.base import layouts
 from capture_cp.base.checks import Bools, CaptureError, Floats, positive_number, whole_number
 from capture_cp.base.params import Params
-from capture_cp.kernels import distance as kernels
-from capture_cp.kernels.probes import INTERVAL
 from capture_cp.spaces.grid import Grid
 
 
@@ -87,7 +87,7 @@ class Metric(Params, ABC):
         By default every axis is moved independently, by up to `reach`; infinite where `reach` is.
         """
         table = np.ones((dims, 3))
-        table[:, 0], table[:, 2] = INTERVAL, self.reach(np.ones(1), dims)[0]
+        table[:, 0], table[:, 2] = layouts.INTERVAL, self.reach(np.ones(1), dims)[0]
         return table
 
     def check(self, dims: int, grid: Grid | None) -> None:
@@ -105,7 +105,7 @@ class Blocks(Metric):
         """Kind, weight and length of each axis, for `kernels.distance`: (dims, 3)."""
 
     def kernel(self, dims: int) -> tuple[int, Any] | None:
-        return kernels.BLOCKS, np.ascontiguousarray(self.axes(dims))
+        return layouts.BLOCKS, np.ascontiguousarray(self.axes(dims))
 
     def moves(self, dims: int) -> Floats:
         return self.axes(dims)
@@ -156,10 +156,10 @@ class Euclidean(Weighted):
         return np.asarray(np.linalg.norm(self._weights() * (np.asarray(a, float) - np.asarray(b, float)), axis=-1))
 
     def kernel(self, dims: int) -> tuple[int, Any] | None:
-        return (kernels.EUCLIDEAN, 1.0) if self.weights is None else super().kernel(dims)
+        return (layouts.EUCLIDEAN, 1.0) if self.weights is None else super().kernel(dims)
 
     def axes(self, dims: int) -> Floats:
-        return _single_axes(kernels.LINE, self._weights(), dims)
+        return _single_axes(layouts.LINE, self._weights(), dims)
 
 
 class Torus(Weighted):
@@ -172,7 +172,7 @@ class Torus(Weighted):
         return np.asarray(np.linalg.norm(self._weights() * wrap_angle(np.asarray(a, float) - np.asarray(b, float)), axis=-1))
 
     def axes(self, dims: int) -> Floats:
-        return _single_axes(kernels.CIRCLE, self._weights(), dims)
+        return _single_axes(layouts.CIRCLE, self._weights(), dims)
 
     def angles(self, dims: int) -> tuple[int, ...]:
         return tuple(range(dims))
@@ -275,7 +275,7 @@ class FunctionMetric(Metric):
         return super().reach(q, dims) if self.axis_reach is None else np.multiply.outer(q, np.array(self.axis_reach))
 
     def kernel(self, dims: int) -> tuple[int, Any] | None:
-        return kernels.FUNCTION, self.squared
+        return layouts.FUNCTION, self.squared
 
     def distance(self, a: Any, b: Any) -> Floats:
         pairs = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
@@ -304,7 +304,7 @@ def wrap_angle(angle: Floats) -> Floats:
 
 def _single_axes(kind: int, weights: Any, dims: int) -> Floats:
     table = np.zeros((dims, 3))
-    table[:, 0], table[:, 1], table[:, 2] = kind, weights, kernels.TURN if kind == kernels.CIRCLE else 0.0
+    table[:, 0], table[:, 1], table[:, 2] = kind, weights, math.tau if kind == layouts.CIRCLE else 0.0
     return table
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from capture_cp.base import layouts
 from capture_cp.base.checks import Bools, CaptureError, Floats
-from capture_cp.kernels import distance as kernels
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import Blocks, in_ball, wrap_angle
 
@@ -25,10 +25,10 @@ class SE2(Blocks):
         self.length = _checked_length("SE2", length)
 
     def kernel(self, dims: int) -> tuple[int, Any] | None:
-        return kernels.SE2, float(self.length)
+        return layouts.SE2, float(self.length)
 
     def axes(self, dims: int) -> Floats:
-        return _block(kernels.PLANAR, self.length, 3)
+        return _block(layouts.PLANAR, self.length, 3)
 
     def log(self, pose: Any) -> Floats:
         """Twist (ρx, ρz, ω) of poses (..., 3), with ω wrapped to [-π, π]."""
@@ -82,7 +82,7 @@ class SE3(Blocks):
         self.length = _checked_length("SE3", length)
 
     def axes(self, dims: int) -> Floats:
-        return _block(kernels.SPATIAL, self.length, 7)
+        return _block(layouts.SPATIAL, self.length, 7)
 
     def distance(self, a: Any, b: Any) -> Floats:
         a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))

@@ -15,11 +15,11 @@ import numpy as np
 from numba import cuda
 
 from capture_cp.base.checks import Floats
+from capture_cp.base.layouts import Regions
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import finite_columns, with_whole_strata
 from capture_cp.conformal.on_cuda import GridOnCuda, OnCuda
 from capture_cp.cuda import conformal
-from capture_cp.kernels.cells import Regions
 from capture_cp.spaces.strata import grid_of
 from capture_cp.studies.montecarlo import Counts, Question, counts_by_method, in_regimes, predictions
 from capture_cp.tasks.task import OutcomesOnCuda, Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from capture_cp.base.checks import CaptureError
-from capture_cp.kernels.distance import EUCLIDEAN
+from capture_cp.base.layouts import EUCLIDEAN
 
 WARP = 32
 THREADS = 128  # of a block that rolls out

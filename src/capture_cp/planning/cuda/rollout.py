@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numba import config, cuda
 
+from capture_cp.base.layouts import EUCLIDEAN, FUNCTION
 from capture_cp.cuda.cells import near_range
 from capture_cp.kernels.cells import cell_at, column_at, column_count, index_box, widest_limit
-from capture_cp.kernels.distance import EUCLIDEAN, FUNCTION, squared_distance
+from capture_cp.kernels.distance import squared_distance
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.kernels.random import normal_pair, stream

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from capture_cp.base.layouts import ELLIPSOID, Regions
 from capture_cp.cuda import cells
 from capture_cp.cuda.arrays import blocks, tuple_on_device
 from capture_cp.cuda.exact import unfused
-from capture_cp.kernels.cells import ELLIPSOID, Regions
 from capture_cp.planning.cuda import rollout, sums
 from capture_cp.planning.cuda.layout import THREADS, Plans, Sampling, Work, layout_of
 from capture_cp.planning.fused import DeviceParts

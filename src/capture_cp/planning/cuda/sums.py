@@ -13,8 +13,9 @@ import math
 import numpy as np
 from numba import cuda
 
+from capture_cp.base.layouts import ELLIPSOID
 from capture_cp.cuda.exact import exact_kernel
-from capture_cp.kernels.cells import ELLIPSOID, index_box
+from capture_cp.kernels.cells import index_box
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.kernels.tree import find_group
