@@ -218,14 +218,20 @@ def test_the_second_process_does_not_outlive_the_first(tmp_path):
 known = pytest.mark.skipif(compiler.Dispatcher.compile.__module__ == "numba.core.dispatcher", reason="another numba")
 
 
-def inner_and_outer():
-    @numba.njit
+def ours(function):
+    """A function that is compiled as those of the package are."""
+    function.__module__ = compiler.__name__
+    return numba.njit(function)
+
+
+def inner_and_outer(compiled=ours):
+    @compiled
     def inner(x):
         if x > 100:
             raise ValueError("too much", x)
         return 2.0 * x
 
-    @numba.njit
+    @compiled
     def outer(x):
         return inner(x) + 1.0
 
@@ -248,6 +254,34 @@ def test_a_part_of_a_function_waits_until_python_calls_it():
     assert outer(4) == 9.0
 
 
+def test_functions_of_other_programs_are_compiled_as_numba_does():
+    inner, outer = inner_and_outer(numba.njit)
+    assert outer(3) == 7.0
+    assert not getattr(library_of(inner), "waits", False)
+
+    @ours
+    def around(x):
+        return outer(x)
+
+    assert around(4) == 9.0
+    assert inner(3) == 6.0
+
+
+@known
+def test_functions_of_other_programs_wait_as_parts_of_ours():
+    inner, outer = inner_and_outer(numba.njit)
+
+    @ours
+    def around(x):
+        return outer(x)
+
+    assert around(4) == 9.0
+    assert library_of(inner).waits
+    assert library_of(outer).waits
+    assert outer(3) == 7.0
+    assert inner(3) == 6.0
+
+
 def test_errors_of_a_part_keep_their_message():
     inner, outer = inner_and_outer()
     for function in (outer, inner, outer):
@@ -256,15 +290,15 @@ def test_errors_of_a_part_keep_their_message():
 
 
 def test_parts_that_call_each_other_need_not_wait():
-    @numba.njit
+    @ours
     def even(n):
         return True if n == 0 else odd(n - 1)
 
-    @numba.njit
+    @ours
     def odd(n):
         return False if n == 0 else even(n - 1)
 
-    @numba.njit
+    @ours
     def both(n):
         return even(n), odd(n)
 
@@ -276,7 +310,7 @@ def test_parts_that_call_each_other_need_not_wait():
 def test_a_part_is_passed_as_a_function():
     inner, outer = inner_and_outer()
 
-    @numba.njit
+    @ours
     def apply(function, x):
         return function(x)
 
@@ -293,7 +327,9 @@ optimise, optimised = Library._optimize_final_module, []
 Library._optimize_final_module = lambda library: optimised.append(library.name) or optimise(library)
 x = numba.uint64(3)
 if "as a part" in sys.argv:
-    numba.njit(lambda x: mix(x))(x)
+    whole = lambda x: mix(x)
+    whole.__module__ = mix.py_func.__module__
+    numba.njit(whole)(x)
 else:
     mix(x)
 print(optimised.count("mix"), *("waits" if part.library.waits else "ready" for part in mix.overloads.values()))
@@ -325,7 +361,7 @@ def test_a_function_that_others_read_from_disk_does_not_wait(tmp_path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     twice = importlib.import_module("of_a_user").twice
 
-    @numba.njit
+    @ours
     def outer(x):
         return twice(x) + 1
 
@@ -338,7 +374,7 @@ import hashlib, sys
 import numpy as np
 from capture_cp.kernels import compile_inner
 if "as numba does" in sys.argv:
-    compile_inner.optimise_once = lambda cache: None
+    compile_inner.optimise_once = lambda *given: None
 from capture_cp.kernels.gaussian import squared_mahalanobis_pairs
 from capture_cp.kernels.nearest import kth_nearest
 rng = np.random.default_rng(0)

@@ -4,7 +4,8 @@ Numba optimises each function and generates machine code for it, links the resul
 optimises it there again, together with the caller. Code that lies five calls deep, two of them in a parallel loop, is
 optimised five times and never runs on its own. Here a function that is compiled because another one calls it waits: it is
 linked into its callers as it is, and is optimised on its own only if Python calls it after all. Optimising does not change
-results, since numba does not allow LLVM to reorder arithmetic.
+results, since numba does not allow LLVM to reorder arithmetic. Other programs' functions, and what they call, are compiled
+as numba does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numba
 #: takes longer.
 KNOWN = {(0, 68)}
 
-#: Compilers at work, the outermost first. Numba's lock lets only one thread compile.
+#: Compilers at work, the outermost of ours first. Numba's lock lets only one thread compile.
 _at_work: list[Any] = []
 
 try:
@@ -32,7 +33,7 @@ try:
     from numba.core.sigutils import normalize_signature
 except ImportError:  # another version of numba: compilation takes longer
 
-    def optimise_once(cache: type) -> None:
+    def optimise_once(cache: type, ours: tuple[str, ...]) -> None:
         """Nothing can be changed here."""
 
 else:
@@ -102,21 +103,26 @@ else:
         def __init__(self, *kept: Any) -> None:
             self.kept = kept
 
-    def optimise_once(cache: type) -> None:
-        """From now on, let functions wait whose code is kept on disk by such a cache, or not at all."""
+    def optimise_once(cache: type, ours: tuple[str, ...]) -> None:
+        """From now on, let functions wait that are parts of ours, kept on disk by such a cache or not at all.
+
+        `ours` are prefixes of the names of modules.
+        """
         version: Any = numba.version_info
         if version.short not in KNOWN or JITCPUCodegen._library_class is not JITCodeLibrary:
             return  # another numba, done before, or somebody else has changed it
         JITCPUCodegen._library_class = Library
-        _note_compilers()
+        _note_compilers(ours)
         _let_entries_wait()
         _complete_when_called((cache, NullCache))
 
-    def _note_compilers() -> None:
+    def _note_compilers(ours: tuple[str, ...]) -> None:
         compiler: Any = CompilerBase
         run = compiler._compile_core
 
         def _compile_core(self: Any) -> Any:
+            if not _at_work and not (self.state.func_id.func.__module__ or "").startswith(ours):
+                return run(self)
             _at_work.append(self)
             try:
                 return run(self)

@@ -28,7 +28,7 @@ from capture_cp.kernels.compile_time import shorten
 
 # -- code on disk -------------------------------------------------------------------------------------------------------
 
-#: Prefixes of modules whose cache is guarded: this package, and kernels generated from its functions and a user's.
+#: Prefixes of our modules: this package, and kernels generated from its functions and a user's.
 OURS = ("capture_cp.", "capture_rollout_")
 
 
@@ -138,7 +138,7 @@ class _Noticed(event.Listener):
 
 event.register("numba:compile", _Noticed())
 shorten()
-optimise_once(GuardedCache)
+optimise_once(GuardedCache, OURS)
 
 
 # -- inlined calls ------------------------------------------------------------------------------------------------------
