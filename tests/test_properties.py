@@ -26,6 +26,7 @@ from capture_cp import (
     Uncalibrated,
     method,
 )
+from capture_cp.base import arrays
 from capture_cp.conformal.groups import Examples
 from capture_cp.conformal.thresholds import GroupScores
 from worlds import PARTICLES
@@ -75,6 +76,29 @@ def test_thresholds_for_any_alpha_asked_later_are_the_exact_quantiles(pairs, per
     groups, scores = np.array(pairs or np.empty((0, 2)), dtype=np.int64).reshape(-1, 2).T
     q = GroupScores.from_groups(scores / 7.0, groups, 4).at(percent / 100)
     assert q.tolist() == [oracles.quantile(scores[groups == j] / 7.0, Fraction(percent, 100)) for j in range(4)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), max_size=80), st.sampled_from([np.int8, np.int64]))
+def test_scores_are_sorted_by_group_in_place_only_where_that_is_allowed(pairs, small):
+    groups, scores = np.array(pairs or np.empty((0, 2)), dtype=np.int64).reshape(-1, 2).T
+    given = scores / 7.0, groups.astype(small)
+    found = GroupScores.from_groups(*given, 5)
+    assert [*given[0]] == [*(scores / 7.0)]
+    assert [*given[1]] == [*groups]
+    again = GroupScores.from_groups(*given, 5, overwrite=True)
+    assert again.scores is given[0]
+    for known in (found, again):
+        assert known.scores.tolist() == [scores[i] / 7.0 for i in np.lexsort((scores, groups))]
+        assert np.diff(known.starts).tolist() == [int((groups == j).sum()) for j in range(5)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=40), st.integers(1, 50))
+def test_labels_are_counted_in_blocks(rows, block):
+    labels, where = np.array([label for label, _ in rows], dtype=np.int8), np.array([yes for _, yes in rows], dtype=bool)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(arrays, "BLOCK", block)
+        assert arrays.counts_of(labels, 4).tolist() == [[*labels].count(j) for j in range(4)]
+        assert arrays.counts_of(labels, 4, where).tolist() == [rows.count((j, True)) for j in range(4)]
 
 
 # -- scores and membership ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Digests of arrays, and safe reading of untrusted .npz files: no code is executed and memory use is bounded."""
+"""Digests of arrays, counts, and safe reading of untrusted .npz files: no code is executed and memory use is bounded."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import Bools, CaptureError, Floats
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.base.files import check_unpacked
+
+BLOCK = 1 << 20  # rows counted at a time
 
 
 def read_arrays(file: Path, kind: str) -> dict[str, npt.NDArray[Any]]:
@@ -48,6 +50,23 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]
 def rows_where(mask: Bools, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The rows of an array (n, ...) where mask (n,) is true; for short rows ten times faster than array[mask]."""
     return array.take(np.flatnonzero(mask), axis=0)
+
+
+def smallest_type(count: int) -> np.dtype[Any]:
+    """The smallest signed type for the numbers 0, ..., count - 1 of very many rows."""
+    return np.min_scalar_type(-count)
+
+
+def counts_of(labels: npt.NDArray[Any], count: int, where: Bools | None = None) -> Ints:
+    """How often each label 0, ..., count - 1 occurs in labels (n,), or in its rows where `where` (n,) is true: (count,).
+
+    They are counted in blocks: NumPy makes a copy of what it counts, of eight bytes per row.
+    """
+    found = np.zeros(count, dtype=np.int64)
+    for first in range(0, len(labels), BLOCK):
+        rows = slice(first, first + BLOCK)
+        found += np.bincount(labels[rows] if where is None else labels[rows][where[rows]], minlength=count)
+    return found
 
 
 def digest(*arrays: Floats) -> str:

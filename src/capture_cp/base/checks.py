@@ -20,6 +20,7 @@ FEW = 32
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.signedinteger[Any]]  # of any size
 Bools = npt.NDArray[np.bool_]
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import digest, rows_where
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, some_rows
+from capture_cp.base.arrays import digest, rows_where, smallest_type
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels, some_rows
 from capture_cp.base.streams import rng_of_chunk
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.preflight import check_unseen
@@ -21,16 +21,14 @@ from capture_cp.data.log_part import Chunk, LogPart, Runner, Span, in_turn
 from capture_cp.data.transitions import TransitionLog, provenance, rows_to_remember
 
 BLOCK = 1 << 20  # rows moved at a time
-#: Compact types for strata and groups of very many rows.
 SmallInts = npt.NDArray[np.int32]
-Labels = npt.NDArray[np.signedinteger[Any]]
 
 
 def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_turn, threads: int = 1) -> Capture:
     """Calibrate `cap` on a log, or on a part of one, that need not fit into memory; the result is the same as with `fit`.
 
-    The log is read twice. Memory holds the score and the stratum of every row, 9 bytes, and 12 more for a log with
-    episodes, plus the inputs of the rows that grow the tree (`Tree(max_growing=...)`).
+    The log is read twice. Memory holds the score of every row, 8 bytes, one byte each for its stratum, its group and its
+    part, and 12 more for a log with episodes, plus the inputs of the rows that grow the tree (`Tree(max_growing=...)`).
 
     Args:
         cap: model, strata, score and groups; fitted in place.
@@ -59,7 +57,7 @@ def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_tu
     groups = _groups(partition, part, held_out, scored.m, run, threads)
     of_known, R = None if episodes is None else episodes[held_out], scored.R
     del scored, episodes  # for a long log these take hundreds of megabytes
-    calibration = scores_of_groups(_kept(R, held_out), groups, partition.n_groups, of_known, None, rng)
+    calibration = scores_of_groups(_kept(R, held_out), groups, partition.n_groups, of_known, None, rng, overwrite=True)
     cap.shift_ = None
     return cap.keep(partition, calibration, dims, data)
 
@@ -80,8 +78,8 @@ def coverage_of_log(
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     n, at = len(part), 0
-    inside = np.empty(n, dtype=bool)
-    m, groups = (np.empty(n, dtype=np.int32) for _ in range(2))
+    sizes = len(cap.strata.names), cap.partition_.n_groups
+    inside, (m, groups) = np.empty(n, dtype=bool), (np.empty(n, dtype=smallest_type(size)) for size in sizes)
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
     for tested in run(partial(_test, cap, alpha, confidence, rng, threads), part.spans()):
         rows = slice(at, at := at + len(tested.inside))
@@ -128,7 +126,7 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Ru
     n, at = len(part), 0
     wanted = ~held_out
     wanted[sampled] = True
-    R, m = np.empty(n), np.empty(n, dtype=np.min_scalar_type(-len(cap.strata.names)))
+    R, m = np.empty(n), np.empty(n, dtype=smallest_type(len(cap.strata.names)))
     growing = np.empty((n - int(np.count_nonzero(held_out)), len(part.log.X_names)))
     remembered, digests, grown = [], [], 0
     for found in run(partial(_score, cap, threads), part.spans(wanted)):
@@ -170,12 +168,13 @@ def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | 
     return without_borrowers(partition, met(scored.m, len(names)), met(scored.m, len(names), held_out))
 
 
-def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Labels, run: Runner[Any], threads: int) -> SmallInts:
+def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Labels, run: Runner[Any], threads: int) -> Labels:
     """Group of each held-out row, (h,); the log is read again only if groups depend on the input."""
+    groups = np.empty(int(np.count_nonzero(held_out)), dtype=smallest_type(partition.n_groups))
     if (partition.nodes["feature"] < 0).all():
-        return np.asarray(partition.nodes["group"][partition.roots][m[held_out]])
-    tasks = [_Labelled(span, m[span.first : span.first + len(span)]) for span in part.spans(held_out)]
-    groups, at = np.empty(int(np.count_nonzero(held_out)), dtype=np.int32), 0
+        groups[:] = partition.nodes["group"][partition.roots][m[held_out]]
+        return groups
+    tasks, at = [_Labelled(span, m[span.first : span.first + len(span)]) for span in part.spans(held_out)], 0
     for found in run(partial(_group, partition, threads), tasks):
         groups[at : (at := at + len(found))] = found
     return groups

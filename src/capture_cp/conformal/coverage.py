@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from capture_cp.base.arrays import counts_of
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, confidence_of_interval, known_name
 from capture_cp.conformal.intervals import share_interval
 
@@ -131,7 +132,7 @@ def coverage_of(
     `simultaneous` is whether regions are for all steps of an episode at once.
     """
     cells = None if volumes is None else [volumes.sum()]
-    (everything,) = tally(["all"], np.zeros_like(strata), inside, cells, [calibration.sum()], episodes)
+    (everything,) = tally(["all"], np.zeros(len(strata), dtype=np.int8), inside, cells, [calibration.sum()], episodes)
     return Coverage(
         alpha,
         everything,
@@ -159,9 +160,7 @@ def tally(
 
     With `episodes` (n,), every episode has the same weight, divided equally among its steps.
     """
-    count = len(names)
-    n = np.bincount(labels, minlength=count)
-    covered = np.bincount(labels, weights=inside, minlength=count).astype(int)
+    n, covered = counts_of(labels, len(names)), counts_of(labels, len(names), inside)
     rows = [
         CoverageRow(
             name,

@@ -8,15 +8,15 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import rows_where
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.base.arrays import counts_of, rows_where
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels, known_name, whole_number
 from capture_cp.base.layouts import NODE
 from capture_cp.base.params import Params
 from capture_cp.conformal.cart import certain_tree
 from capture_cp.conformal.episodes import shuffled, steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, leaves
-from capture_cp.conformal.thresholds import BLOCK, EpisodeScores, FixedThreshold, GroupScores, Thresholds
+from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
 from capture_cp.conformal.together import numbered_at_random
 from capture_cp.conformal.weighted import Ratios, WeightedScores
 
@@ -101,21 +101,26 @@ class Groups(Params, ABC):
 
 def met(m: npt.NDArray[Any], n_strata: int, where: Bools | None = None) -> Bools:
     """Which strata occur in m (n,), or in its rows where `where` (n,) is true: bool (M,)."""
-    found = np.zeros(n_strata, dtype=bool)
-    for first in range(0, len(m), BLOCK):  # in blocks, since each is copied
-        rows = slice(first, first + BLOCK)
-        found[m[rows] if where is None else m[rows][where[rows]]] = True
-    return found
+    return counts_of(m, n_strata, where) > 0
 
 
 def scores_of_groups(
-    R: Floats, group: npt.NDArray[Any], n_groups: int, episodes: Ints | None, ratios: Ratios | None, rng: np.random.Generator
+    R: Floats,
+    group: Labels,
+    n_groups: int,
+    episodes: Ints | None,
+    ratios: Ratios | None,
+    rng: np.random.Generator,
+    overwrite: bool = False,
 ) -> Thresholds:
-    """The scores R (n,) that set thresholds, by group (n,); by episode (n,) or weighted by ratios, where given."""
+    """The scores R (n,) that set thresholds, by group (n,); by episode (n,) or weighted by ratios, where given.
+
+    With `overwrite`, R and `group` may be used as work arrays.
+    """
     if ratios is not None:
         return WeightedScores.from_groups(R, group, n_groups, ratios)
     if episodes is None:
-        return GroupScores.from_groups(R, group, n_groups)
+        return GroupScores.from_groups(R, group, n_groups, overwrite)
     facts = *steps_and_drawn(episodes, rng), numbered_at_random(episodes, rng)
     return EpisodeScores.from_groups(R, group, n_groups, *facts)
 

@@ -12,14 +12,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.base.arrays import counts_of
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels
 from capture_cp.base.loading import Deferred
 from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_rank
 from capture_cp.conformal.together import scales, thresholds_together
 
 kernels = Deferred("capture_cp.kernels.gather")
-
-BLOCK = 1 << 20  # groups counted at a time: each takes eight bytes meanwhile
 
 
 class Thresholds(Protocol):
@@ -44,17 +43,15 @@ class GroupScores:
     starts: Ints
 
     @classmethod
-    def from_groups(cls, scores: Floats, groups: Ints, n_groups: int) -> GroupScores:
-        """Collect scores (n,) by their groups (n,)."""
-        # first by group, then sorted in place: the only extra memory is one copy of the scores
-        blocks = (groups[first : first + BLOCK] for first in range(0, len(groups), BLOCK))
-        counts = sum((np.bincount(block, minlength=n_groups) for block in blocks), np.zeros(n_groups, dtype=np.int64))
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        found = np.empty(len(scores))
-        kernels.gathered(scores, groups, starts, found)
+    def from_groups(cls, scores: Floats, groups: Labels, n_groups: int, overwrite: bool = False) -> GroupScores:
+        """Collect scores (n,) by their groups (n,); with `overwrite` in these arrays, which saves memory."""
+        if not overwrite:
+            scores, groups = scores.copy(), groups.copy()
+        starts = np.concatenate([[0], np.cumsum(counts_of(groups, n_groups))])
+        kernels.gather(scores, groups, starts)
         for a, b in pairwise(starts.tolist()):
-            found[a:b].sort()
-        return cls(found, starts)
+            scores[a:b].sort()
+        return cls(scores, starts)
 
     @property
     def groups(self) -> Ints:
@@ -65,7 +62,7 @@ class GroupScores:
     def merged(cls, parts: Sequence[GroupScores], n_groups: int, rng: np.random.Generator) -> GroupScores:
         """The scores of several calibrations of the same groups."""
         scores, groups = (np.concatenate([getattr(part, name) for part in parts]) for name in ("scores", "groups"))
-        return cls.from_groups(scores, groups, n_groups)
+        return cls.from_groups(scores, groups, n_groups, overwrite=True)
 
     @property
     def sizes(self) -> Ints:
@@ -117,7 +114,7 @@ class EpisodeScores:
     def from_groups(
         cls,
         scores: Floats,
-        groups: Ints,
+        groups: Labels,
         n_groups: int,
         steps: Ints,
         drawn: npt.NDArray[np.uint8],

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate
+from capture_cp.base.checks import CaptureError, Floats, Ints, Labels, failure_rate
 from capture_cp.conformal.quantile import as_fraction, size_needed
 
 HALF = 27  # bits of the lower half of a float's 53
@@ -55,7 +55,7 @@ class WeightedScores:
     largest: float
 
     @classmethod
-    def from_groups(cls, scores: Floats, groups: Ints, n_groups: int, ratios: Ratios) -> WeightedScores:
+    def from_groups(cls, scores: Floats, groups: Labels, n_groups: int, ratios: Ratios) -> WeightedScores:
         """Collect scores (n,) by their groups (n,), with the ratios of the same rows."""
         order = np.lexsort((scores, groups))
         starts = np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)

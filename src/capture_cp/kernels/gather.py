@@ -6,9 +6,16 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def gathered(values, groups, starts, out):
-    """Write the values (n,) to `out` (n,), sorted by their groups (n,); the slots of group j start at `starts[j]`."""
+def gather(values, groups, starts):
+    """Sort values (n,) by their groups (n,), both in place; the slots of group j are from `starts[j]` to `starts[j + 1]`.
+
+    A value in a slot of another group changes places with the one in the next free slot of its own.
+    """
     free = starts.copy()
-    for i in range(values.shape[0]):
-        out[free[groups[i]]] = values[i]
-        free[groups[i]] += 1
+    for j in range(starts.shape[0] - 1):
+        while free[j] < starts[j + 1]:
+            here, group = free[j], groups[free[j]]
+            there = free[group]
+            free[group] += 1
+            values[here], values[there] = values[there], values[here]
+            groups[here], groups[there] = groups[there], groups[here]
