@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from benchmarks.comparison import Comparison, limited
+from benchmarks.comparison import Comparison, limited, seconds
 from benchmarks.parts import print_parts
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
@@ -54,24 +54,25 @@ def peg_measures(seed: int) -> list[dict[str, Any]]:
     grid, shape = task.strata.require_grid(), task.strata.shape
     cells = grid.origin, grid.spacing, grid.shape, 0.0, shape
     codes_of_cells(*cells)  # compile
-    rows = [limited(f"C-space grid of {grid.size:,} cells (s)", _seconds(lambda: codes_of_cells(*cells)), 5)]
+    rows = [limited(f"C-space grid of {grid.size:,} cells (s)", seconds(lambda: codes_of_cells(*cells)), 5)]
     limits: dict[SystemName, float] = {"planar": 120, "arm": 900} if find_spec("mujoco") is not None else {}
     for name, limit in limits.items():
         true = Peg(system=name)
         job = partial(true.transitions, FRESH, np.random.default_rng(seed))
-        taken = _seconds(job) * TRANSITIONS / FRESH
+        taken = seconds(job) * TRANSITIONS / FRESH
         rows.append(limited(f"{TRANSITIONS:,} {name} transitions (s), from {FRESH:,}", taken, limit))
-    times = _plan_times(task, seed)
+    times = peg_plan_times(seed)
     rows.append(limited("plan of the peg, median (ms)", float(np.median(times)), 66))
     rows.append(limited("plan of the peg, 99th percentile (ms)", float(np.percentile(times, 99)), None))
     return rows
 
 
-def _plan_times(task: Peg, seed: int) -> Floats:
+def peg_plan_times(seed: int, clock: Callable[[], float] = time.perf_counter) -> Floats:
     """Milliseconds of plans from every Halton start and from poses in contact, compilation excluded."""
+    task = Peg()
     planner, poses = peg_planner(_calibrated(task, seed), task, seed=seed), _poses(task, seed)
     planner.plan(poses[0])
-    return np.array([1e3 * _seconds(partial(planner.plan, pose)) for pose in poses])
+    return np.array([1e3 * seconds(partial(planner.plan, pose), clock=clock) for pose in poses])
 
 
 def _poses(task: Peg, seed: int) -> Floats:
@@ -104,12 +105,6 @@ def _shapely_feasible(task: Peg, poses: Floats) -> Any:
     hole, depth = task.settings.hole_width / 2, task.settings.hole_depth
     blocks = [shapely.box(-1, -1, -hole, 0), shapely.box(hole, -1, 1, 0), shapely.box(-1, -1, 1, -depth)]
     return shapely.area(shapely.intersection(pegs, shapely.union_all(blocks))) <= 1e-8
-
-
-def _seconds(job: Any) -> float:
-    began = time.perf_counter()
-    job()
-    return time.perf_counter() - began
 
 
 if __name__ == "__main__":

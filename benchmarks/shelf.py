@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -17,7 +17,7 @@ import numba
 import numpy as np
 from numba import njit
 
-from benchmarks.comparison import Comparison, limited
+from benchmarks.comparison import Comparison, limited, seconds
 from benchmarks.numpy_shelf import numpy_clearances, numpy_jars, numpy_shelf_step, numpy_strata
 from benchmarks.parts import print_parts
 from capture_cp.base.checks import CaptureError, Floats
@@ -59,15 +59,22 @@ def shelf_comparisons(seed: int) -> Iterator[Comparison]:
             yield Comparison(name, ours, f"PyTorch eager, CPU, {threads} thread(s)", eager, 20, rounds=3)
 
 
+def shelf_plan_times(seed: int, clock: Callable[[], float] = time.perf_counter) -> Floats:
+    """Milliseconds of plans from ten starts and, ten times, near the glass, compilation excluded."""
+    task = ShelfTask(load_shelf("corner"))
+    planner = task.planner(_calibrated(task, seed), PLANNER, seed=seed)
+    states = [*task.starts(10), *[_near_glass(task, seed)] * 10]
+    planner.plan(states[0])
+    return np.array([1e3 * seconds(partial(planner.plan, state), clock=clock) for state in states])
+
+
 def shelf_measures(seed: int) -> list[dict[str, Any]]:
     """True control steps per minute of the simulator, as the time of a thousand."""
     if find_spec("mujoco") is None:
         return []
     task, rng = ShelfTask(load_shelf("corner")), np.random.default_rng(seed)
     X = np.tile(task.inputs(STEPS // 10, rng), (10, 1))
-    began = time.perf_counter()
-    task.true_step(X[:, :14], X[:, 14:], rng)
-    taken = time.perf_counter() - began
+    taken = seconds(lambda: task.true_step(X[:, :14], X[:, 14:], rng))
     return [
         limited(f"1,000 true steps of the shelf (s), from {STEPS:,}", taken * 1000 / STEPS, None),
         limited("true steps of the shelf per minute", 60 * STEPS / taken, None),
