@@ -282,7 +282,9 @@ class FusedRollout(Rollout):
         limits = scaled if self._rule[0] == PARTICLE_BOX else squared
         counts = self._count_cells, self._count_particles
         tree = part.nodes, self._roots, part.stratum_features
-        regions = DeviceRegions(*tree, limits, np.ascontiguousarray(scaled), *self._rule, *counts)
+        widest = np.nextafter(np.float32(scaled.max(axis=(1, 2))), np.float32(np.inf))
+        thresholds = limits, np.ascontiguousarray(scaled), widest
+        regions = DeviceRegions(*tree, *thresholds, *self._rule, *counts)
         if self._probes is not None:
             check_finite(self.thresholds)
             return DeviceParts(functions, sizes, self._draws, regions, self._probes, NO_COLUMNS, self._params)

@@ -73,6 +73,20 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
     return Runs(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, periodic, axes)
 
 
+def distance_from_hazard(cells: Runs) -> npt.NDArray[np.float32]:
+    """Distance of any configuration in each cell from the centres of all hazard cells, or less, (cells,)."""
+    if not cells.hazard.any():
+        return np.full(len(cells.hazard), np.inf, dtype=np.float32)
+    if cells.periodic.any():
+        return np.zeros(len(cells.hazard), dtype=np.float32)  # the search of runs does not wrap around either
+    from scipy import ndimage
+
+    away = ndimage.distance_transform_edt(~cells.hazard.reshape(cells.shape), sampling=cells.spacing).ravel()
+    within_a_cell = 0.5 * float(np.linalg.norm(cells.spacing))
+    least = (1.0 - _ROUNDING) * away - (1.0 + _ROUNDING) * within_a_cell
+    return np.asarray(np.maximum(0.0, least), dtype=np.float32)
+
+
 @njit(cache=True, inline="always")
 def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
     """Hazard cells inside the region of particles `cloud` (L, dc) with squared thresholds `limits` (M,).
@@ -95,6 +109,8 @@ def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
         count += cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far)
     return count
 
+
+_ROUNDING = 1e-6  # more than that of single precision
 
 #: In any order, so that it vectorises: the centre only decides which cells need a closer look.
 _IN_ANY_ORDER = {"reassoc"}
@@ -152,28 +168,46 @@ def runs_within(middle, furthest, cells):
 @njit(cache=True, inline="always")
 def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):
     """Cells of one run that are inside the region; arguments as in `region_hazard`."""
-    last = cloud.shape[1] - 1
     m = cells.stratum[run]
-    aside, count = 0.0, 0
+    low, sure_low, sure_high, high = cells_to_test(run, middle, near[m], far[m], cells)
+    tested = cells_inside(run, low, high, sure_low, sure_high, cloud, limits[m], k, cells, centre)
+    return sure_high - sure_low + tested
+
+
+@njit(cache=True, inline="always")
+def cells_to_test(run, middle, near, far, cells):
+    """Which cells of a run may be inside: from low to high, without the surely inside ones from sure_low to sure_high.
+
+    `near` and `far` are those of the run's stratum. Returns low, sure_low, sure_high, high: indices on the last axis.
+    """
+    last = middle.shape[0] - 1
+    aside, low = 0.0, cells.begin[run]
+    sure_low = sure_high = high = low
     for axis in range(last):
         aside += (cells.place[run, axis] - middle[axis]) ** 2
-    if far[m] >= 0.0 and far[m] * far[m] >= aside:
+    if far >= 0.0 and far * far >= aside:
         place, per_spacing = middle[last] - cells.origin[last], cells.per_spacing[last]
-        reach = math.sqrt(far[m] * far[m] - aside)
+        reach = math.sqrt(far * far - aside)
         low = _up(place - reach, per_spacing, cells.begin[run], cells.end[run])
         high = _past(place + reach, per_spacing, low, cells.end[run])
         sure_low = sure_high = high
-        if near[m] > 0.0 and near[m] * near[m] > aside:
-            reach = math.sqrt(near[m] * near[m] - aside)
+        if near > 0.0 and near * near > aside:
+            reach = math.sqrt(near * near - aside)
             sure_low = _up(place - reach, per_spacing, low, high)
             sure_high = _past(place + reach, per_spacing, sure_low, high)
-        count += sure_high - sure_low
-        for index in range(low, high - (sure_high - sure_low)):
-            cell = index if index < sure_low else index + (sure_high - sure_low)
-            for axis in range(last):
-                centre[axis] = cells.place[run, axis]
-            centre[last] = cells.origin[last] + cell * cells.spacing[last]
-            count += enough_within(0, 1.0, k, limits[m], centre, cloud)
+    return low, sure_low, sure_high, high
+
+
+@njit(cache=True, inline="always")
+def cells_inside(run, low, high, sure_low, sure_high, cloud, limit, k, cells, centre):
+    """How many cells of a run have k particles within the threshold: from low to high, without sure_low to sure_high."""
+    last, count = cloud.shape[1] - 1, 0
+    for index in range(low, high - (sure_high - sure_low)):
+        cell = index if index < sure_low else index + (sure_high - sure_low)
+        for axis in range(last):
+            centre[axis] = cells.place[run, axis]
+        centre[last] = cells.origin[last] + cell * cells.spacing[last]
+        count += enough_within(0, 1.0, k, limit, centre, cloud)
     return count
 
 

@@ -36,6 +36,7 @@ class DeviceRegions(NamedTuple):
     stratum_features: Any
     limits: Any  # (T, M, J): thresholds of each step in the form kernels compare; the last serve all later steps
     thresholds: Any  # (T, M, J): the same thresholds, unconverted
+    widest: Any  # float32 (T,): the largest of each step, or more
     rule: int
     length: Any  # of the metric, or a table of its axes
     k: int
@@ -67,20 +68,25 @@ class Sampling(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Shared memory through which the lanes of one sequence exchange data of the current steps."""
+    """Shared memory through which the threads of a block exchange data of the current steps of its G sequences."""
 
-    sums: Any  # (DS, LANES + 1): sums over a lane's particles after the current step
-    cloud: Any  # (STEPS, L, DC): configurations of the particles
-    x: Any  # (STEPS + 1, DS + DA): mean state before each step, and its action
-    squares: Any  # (STEPS, L): squared distances of the particles from the mean
-    bounds: Any  # (STEPS, 2): distances from the mean of the k-th nearest and of the k-th farthest particle, or more
-    limits: Any  # (STEPS, M + 1): squared thresholds, and none for infeasible cells
-    near: Any  # (STEPS, M): distance from the centre within which all cells are inside
-    far: Any  # (STEPS, M): distance beyond which no cell is; for metrics other than the Euclidean, the thresholds
-    runs: Any  # (STEPS, 2): first run of hazard cells that the region may reach, and one after the last
-    counts: Any  # (STEPS, LANES): hazard cells, or particles on the hazard, found by a lane
-    radii: Any  # (STEPS, 3, L + 1) where points are tested: reach squared, reach, and one over the volume
-    weights: Any  # (STEPS, 2, LANES): weight of a lane's points in the region, on the hazard and in total
+    sums: Any  # (G, DS, LANES + 1): sums over a lane's particles after the current step
+    cloud: Any  # (G, STEPS, L, DC): configurations of the particles
+    x: Any  # (G, STEPS + 1, DS + DA): mean state before each step, and its action
+    close: Any  # (G, STEPS): particles that may be within the largest threshold of a hazard cell
+    counts: Any  # (G, STEPS): hazard cells in the region, and particles on the hazard
+    number: Any  # (1,): of regions that may have hazard cells
+    listed: Any  # (G * STEPS,): these regions, each as the number of its sequence and, in the last bits, of its step
+    squares: Any  # (G, STEPS, L): squared distances of the particles from the mean
+    offsets: Any  # float32 (G, STEPS, L, DC): of the particles from the mean, in spacings of the last axis
+    bounds: Any  # (G, STEPS, 2): distances from the mean of the k-th nearest and of the k-th farthest particle, or more
+    limits: Any  # (G, STEPS, M + 1): squared thresholds, and none for infeasible cells
+    near: Any  # (G, STEPS, M): distance from the centre within which all cells are inside
+    far: Any  # (G, STEPS, M): distance beyond which no cell is; for metrics other than the Euclidean, the thresholds
+    runs: Any  # (G * STEPS, 2): first run of hazard cells that a listed region may reach, and one after the last
+    begins: Any  # (G * STEPS + 1,): how many runs the regions before each listed one may reach
+    radii: Any  # (G, STEPS, 3, L + 1) where points are tested: reach squared, reach, and one over the volume
+    weights: Any  # (G, STEPS, 2, LANES): weight of a lane's points in the region, on the hazard and in total
 
 
 class Work(NamedTuple):
@@ -102,14 +108,14 @@ class Layout(NamedTuple):
 
     lanes: int  # lanes of a warp that share a sequence
     groups: int  # sequences of a block
-    steps: int  # steps that particles advance before the lanes compute regions and costs
+    steps: int  # steps that particles advance before regions and costs are computed, no more than lanes
 
 
 def layout_of(sizes: Sizes) -> Layout:
     """One lane per particle if they fit, with a minimum for testing hazard cells; as many sequences and steps as fit."""
     lanes = WARP // 2 if sizes.particles <= WARP // 2 else WARP
     for threads in (THREADS, THREADS // 2, WARP):
-        for steps in range(CHUNK, 0, -1):
+        for steps in range(min(CHUNK, lanes), 0, -1):
             layout = Layout(lanes, threads // lanes, steps)
             if _shared_bytes(sizes, layout) <= SHARED_BYTES:
                 return layout
@@ -124,4 +130,5 @@ def _shared_bytes(sizes: Sizes, layout: Layout) -> int:
     a_step = particles * (len(axes) + 1) + 3 * strata + 3
     a_step += 3 * (particles + 1) + 2 * layout.lanes if points else 5
     numbers = layout.steps * a_step + (layout.steps + 1) * (ds + da) + ds * (layout.lanes + 1)
-    return layout.groups * (8 * numbers + 4 * layout.steps * (layout.lanes + 2))
+    small = layout.steps * (particles * len(axes) + 6)
+    return layout.groups * (8 * numbers + 4 * small) + 8

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from capture_cp.base.layouts import ELLIPSOID, Regions
+from capture_cp.base.layouts import ELLIPSOID, EUCLIDEAN, Regions
 from capture_cp.cuda import cells
 from capture_cp.cuda.arrays import blocks, tuple_on_device
 from capture_cp.cuda.exact import unfused
 from capture_cp.planning.cuda import rollout, sums
 from capture_cp.planning.cuda.layout import THREADS, Plans, Sampling, Work, layout_of
 from capture_cp.planning.fused import DeviceParts
+from capture_cp.planning.hazard import distance_from_hazard
 from capture_cp.planning.specialise import specialise_cuda
 
 
@@ -30,6 +31,7 @@ class Rolls:
         """Replace the thresholds."""
         self.regions.limits.copy_to_device(parts.regions.limits)
         self.regions.thresholds.copy_to_device(parts.regions.thresholds)
+        self.regions.widest.copy_to_device(parts.regions.widest)
 
 
 class HazardRolls(Rolls):
@@ -38,12 +40,14 @@ class HazardRolls(Rolls):
     def __init__(self, parts: DeviceParts) -> None:
         super().__init__(parts, rollout)
         self.layout = layout_of(parts.sizes)
+        in_runs = parts.sizes.rule == EUCLIDEAN and not parts.sizes.points
+        self.clear = cuda.to_device(distance_from_hazard(parts.cells) if in_runs else np.zeros(1, np.float32))
 
     def __call__(self, plans: Plans, sampling: Sampling, n: int, purpose: int, draws_actions: bool, stream: Any) -> None:
         """Stage costs of the sequences of the first n plans."""
         lanes, groups, _ = self.layout
         grid, block = (blocks(plans.costs.shape[1], groups), n), (lanes, groups)
-        chosen = self.draws, self.regions, self.cells, self.columns, self.params
+        chosen = self.draws, self.regions, self.cells, self.columns, self.clear, self.params
         self.kernels.roll_out[grid, block, stream](plans, sampling, draws_actions, purpose, *chosen)
 
 

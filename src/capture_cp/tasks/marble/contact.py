@@ -135,6 +135,7 @@ def push_out(x, y, vx, vy, g):
     """
     reach = (g.radius + TOLERANCE) * (g.radius + TOLERANCE)
     out, touching, left = False, 0, -1
+    first_x, first_y, last_x, last_y = 0.0, 0.0, 0.0, 0.0  # normals of the first and the last wall touched
     for _ in range(PASSES):
         x = clip(x, g.bounds[0], g.bounds[1])
         y = clip(y, g.bounds[2], g.bounds[3])
@@ -145,7 +146,9 @@ def push_out(x, y, vx, vy, g):
             if squared_gap(x, y, g.walls, w) < reach:
                 touching += 1
                 gap, ax, ay = wall_gap(x, y, g.walls, w, g.radius)
-                wall = int(w)
+                wall, last_x, last_y = int(w), ax, ay
+                if touching == 1:
+                    first_x, first_y = ax, ay
                 if gap < deepest:
                     deepest, nx, ny = gap, ax, ay
         if deepest > -PUSHED:
@@ -173,7 +176,11 @@ def push_out(x, y, vx, vy, g):
             vy, surfaces = larger(vy, 0.0), surfaces + 1
         if y > g.bounds[3] - TOLERANCE:
             vy, surfaces = smaller(vy, 0.0), surfaces + 1
-        if touching > 1 or (touching == 1 and (wall != left or again == 1)):
+        if touching == 2 or (touching == 1 and (wall != left or again == 1)):
+            vx, vy = _along(vx, vy, first_x, first_y)
+            if touching == 2:
+                vx, vy = _along(vx, vy, last_x, last_y)
+        if touching > 2:
             square = _square(x, y, g)
             for item in range(g.near[square], g.near[square + 1]):
                 w = np.uint32(g.nearby[np.uint32(item)])
