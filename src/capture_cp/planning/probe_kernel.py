@@ -10,11 +10,12 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.base.layouts import FUNCTION
+from capture_cp.base.layouts import EUCLIDEAN, FUNCTION
 from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
 from capture_cp.kernels.distance import squared_distance, squared_limit
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.kernels.random import stream
+from capture_cp.kernels.scalar import larger
 from capture_cp.planning.hazard import cell_of
 from capture_cp.planning.kernel import CHUNK, average, draw, put_input, take_cloud, threshold
 from capture_cp.planning.plugin import hazard, hazards, squared, stage_cost, step, strata, stratum
@@ -71,12 +72,20 @@ def _find_strata(Y, probes, params, labels):
 def _find_distances(cal, y, cloud, distances):
     """Squared distances of y (dc,) from particles `cloud` (L, dc), into distances (L,); returns the largest."""
     largest = 0.0
-    for l in range(cloud.shape[0]):
-        if cal.rule == FUNCTION:
-            distances[l] = squared(y, cloud[l])
-        else:
-            distances[l] = squared_distance(cal.rule, cal.length, y, cloud[l])
-        largest = max(largest, distances[l])
+    if cal.rule == EUCLIDEAN and y.shape[0] == 2:
+        # the same sum as below, written out: without the loop over axes the compiler vectorises the loops over particles
+        for l in range(cloud.shape[0]):
+            dx, dy = y[0] - cloud[l, 0], y[1] - cloud[l, 1]
+            distances[l] = dx * dx + dy * dy
+        for l in range(cloud.shape[0]):
+            largest = larger(distances[l], largest)
+    else:
+        for l in range(cloud.shape[0]):
+            if cal.rule == FUNCTION:
+                distances[l] = squared(y, cloud[l])
+            else:
+                distances[l] = squared_distance(cal.rule, cal.length, y, cloud[l])
+            largest = larger(distances[l], largest)
     return largest
 
 
@@ -94,9 +103,10 @@ def _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear,
     """Reach of the points of each particle: squared, plain, and one over the volume within, into radii (4, L + 1).
 
     The last row is the radius around each particle within which nothing is on the hazard, if that is known. Returns whether
-    the points can meet the hazard: if it is farther away than any point of the region, no point is tested.
+    the region can meet the hazard: if no point of it can, none is tested. Such a point has k particles within reach.
+    A region that its particles may represent is tested if one particle is near.
     """
-    near, particles = reach >= 0.0, cloud.shape[0]
+    near, particles, least = reach >= 0.0, cloud.shape[0], cal.k if probes.unit > 0.0 else 1
     for l in range(particles):
         radii[3, l] = -1.0
     if near and probes.steepness > 0.0:
@@ -104,16 +114,21 @@ def _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear,
         _find_clearances(cloud, 0, 1, probes, params, clear)
         if clear[0] <= probes.steepness * (reach + apart):
             _find_clearances(cloud, 1, particles, probes, params, clear)
+            close = 0
             for l in range(particles):
                 radii[3, l] = clear[l] / probes.steepness
-                near = near or not reach < radii[3, l]
+                close += not reach < radii[3, l]
+            near = close >= least
     if near:
         _find_strata(cloud, probes, params, labels)
         for l in range(particles + 1):
             m = labels[l] if l < particles else -1
             radii[0, l] = limits[m] if m >= 0 and limits[m] >= 0.0 else reach * reach
-            radii[1, l] = math.sqrt(radii[0, l])
-            radii[2, l] = 1.0 / max(volume_within(probes.moves, probes.ball, radii[1, l]), 1e-300)
+            if l > 0 and radii[0, l] == radii[0, l - 1]:  # most particles are in one stratum
+                radii[1, l], radii[2, l] = radii[1, l - 1], radii[2, l - 1]
+            else:
+                radii[1, l] = math.sqrt(radii[0, l])
+                radii[2, l] = 1.0 / max(volume_within(probes.moves, probes.ball, radii[1, l]), 1e-300)
     return near
 
 
