@@ -73,6 +73,9 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
     return Runs(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, periodic, axes)
 
 
+_ROUNDING = 1e-6  # relative, more than that of single precision
+
+
 def distance_from_hazard(cells: Runs) -> npt.NDArray[np.float32]:
     """Distance of any configuration in each cell from the centres of all hazard cells, or less, (cells,)."""
     if not cells.hazard.any():
@@ -109,8 +112,6 @@ def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
         count += cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far)
     return count
 
-
-_ROUNDING = 1e-6  # more than that of single precision
 
 #: In any order, so that it vectorises: the centre only decides which cells need a closer look.
 _IN_ANY_ORDER = {"reassoc"}
