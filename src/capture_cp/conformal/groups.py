@@ -12,7 +12,6 @@ from capture_cp.base.arrays import counts_of, rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels, known_name, whole_number
 from capture_cp.base.layouts import NODE
 from capture_cp.base.params import Params
-from capture_cp.conformal.cart import certain_tree
 from capture_cp.conformal.episodes import shuffled, steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, leaves
@@ -271,10 +270,6 @@ class Tree(Groups):
         if features is not None:
             inputs = np.hstack([inputs, features[examples.m[rows]]])
         scores, seed = examples.R[rows], int(rng.integers(2**31))
-        if self.max_leaves is not None and not self.prune:
-            nodes = certain_tree(inputs, scores, weights, self.min_leaf, self.max_leaves, self.max_depth)
-            if nodes is not None:
-                return nodes
         return _tree_nodes(self._fit_cart(inputs, scores, weights, seed, rng))
 
     def _fit_cart(self, inputs: Floats, scores: Floats, weights: Floats | None, seed: int, rng: np.random.Generator) -> Any:
