@@ -6,10 +6,8 @@ import gc
 import importlib
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 import types
 
 import numba
@@ -19,9 +17,6 @@ from capture_cp.base import notices
 from capture_cp.kernels import cached_code, compiler
 from capture_cp.kernels.compile_once import Turn
 from capture_cp.kernels.nearest import kth_nearest
-from capture_cp.studies import rehearsal
-from capture_cp.studies.demo import Demo
-from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble.maps import load_map
 
 LONG = 300  # seconds after which a process that has not ended has failed
@@ -162,53 +157,6 @@ def test_a_turn_needs_no_folder(tmp_path):
     turn = Turn()
     turn.take(tmp_path / "missing" / "kernel.lock")
     turn.give_back()
-
-
-# -- the second process ---------------------------------------------------------------------------------------------------
-
-
-def small_demo(folder):
-    return Demo(task=Box(), out=folder, episodes=1, transitions=500, samples=16)
-
-
-def test_nothing_is_started_where_all_is_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(rehearsal, "_started", lambda demo: pytest.fail("a second process was started"))
-    with rehearsal.rehearsed(small_demo(tmp_path)):
-        pass
-    notices.when_compiling(lambda: None)
-
-
-def test_the_second_process_begins_with_the_first_missing_kernel_and_ends_with_the_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(rehearsal, "_cores", lambda: 2)
-    begin, started = rehearsal._started, []
-    monkeypatch.setattr(rehearsal, "_started", lambda demo: started.append(begin(demo)) or started[0])
-    with rehearsal.rehearsed(small_demo(tmp_path)):
-        assert not started
-        notices.not_on_disk()
-        notices.not_on_disk()
-        assert len(started) == 1
-    assert started[0].poll() is not None
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="processes are looked up by their number")
-def test_the_second_process_does_not_outlive_the_first(tmp_path):
-    (tmp_path / "demo").write_bytes(pickle.dumps(small_demo(tmp_path)))
-    program = (
-        "import os, signal, sys; from pathlib import Path; from capture_cp.studies.rehearsal import _started; "
-        "print(_started(Path(sys.argv[1]).read_bytes()).pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
-    command = [sys.executable, "-c", program, str(tmp_path / "demo")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL
-    late = time.monotonic() + LONG
-    while time.monotonic() < late:
-        try:
-            os.kill(int(done.stdout), 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    pytest.fail("the second process is still there")
 
 
 # -- parts of kernels -----------------------------------------------------------------------------------------------------

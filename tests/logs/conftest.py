@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capture_cp.logs import drawing
+from capture_cp.logs import report
 
 
 @pytest.fixture
@@ -16,4 +16,4 @@ def pictures() -> None:
 def _drawn_on_request(request, monkeypatch):
     """Drawing regions takes longer than calibrating on a small log: only tests that ask for `pictures` do."""
     if "pictures" not in request.fixturenames:
-        monkeypatch.setattr(drawing, "chosen_regions", lambda *given: None)
+        monkeypatch.setattr(report, "chosen_regions", lambda *given: None)

@@ -13,15 +13,12 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
-    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.text import Text
 
-from capture_cp.base.notices import is_compiling
 from capture_cp.base.terminal import Terminal
 
 
@@ -67,21 +64,9 @@ class Work(Progress):
             self.console.print(description, markup=False, highlight=False, soft_wrap=True)
 
 
-class Description(TextColumn):
-    """What is being done; also that kernels are being compiled, which takes a while at their first use."""
-
-    def __init__(self) -> None:
-        super().__init__("{task.description}")
-
-    def render(self, task: Task) -> Text:
-        """The description of a bar."""
-        text = super().render(task)
-        return Text.assemble(text, (" (compiling)", "dim")) if is_compiling() else text
-
-
 def progress_bar() -> Work:
     """Bars with a description, how many of how many are done, and the remaining time."""
-    return Work(Description(), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Work(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
 
 @contextmanager
@@ -94,7 +79,7 @@ def stage(description: str, everywhere: bool = True) -> Iterator[None]:
     if Work.shown if on_terminal else not everywhere:
         yield
         return
-    with Work(SpinnerColumn("line"), Description(), TimeElapsedColumn()) as work:
+    with Work(SpinnerColumn("line"), TextColumn("{task.description}"), TimeElapsedColumn()) as work:
         work.add_task(description, total=None)
         yield
 

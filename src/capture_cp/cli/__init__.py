@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from functools import partial
 from importlib import import_module
+from inspect import cleandoc
 from io import TextIOWrapper
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import Any, NamedTuple, NoReturn
 
-from rich.text import Text
-
 from capture_cp.base.errors import CaptureError, CaptureWarning, known_name, shortened
-from capture_cp.base.notices import when_compiling
 from capture_cp.base.terminal import Terminal
-from capture_cp.cli.help_page import WIDEST, entry, help_page, wrapped
 from capture_cp.cli.interrupts import STATUS, end_quietly, interrupted, watch_interrupts
 from capture_cp.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, task_names
 
 
 class Command(NamedTuple):
-    """The class that a command runs, as `module:class`, and its summary; with `of_task` its first argument is a task."""
+    """What a command runs.
+
+    Attributes:
+        where: the class of its options, as `module:class`.
+        summary: one line.
+        of_task: whether its first argument is a task.
+        compiles: whether it calls kernels.
+    """
 
     where: str
     summary: str
     of_task: bool = False
+    compiles: bool = True
 
 
 OWN = {
-    "size": Command("capture_cp.logs.size:Size", "Compute how many transitions to log before you start."),
-    "inspect": Command("capture_cp.logs.inspect:Inspect", "List what a log contains and which columns you can name."),
+    "size": Command("capture_cp.logs.size:Size", "Compute how many transitions to log before you start.", compiles=False),
+    "inspect": Command(
+        "capture_cp.logs.inspect:Inspect", "List what a log contains and which columns you can name.", compiles=False
+    ),
     "log": Command("capture_cp.logs.record_env:LogEnv", "Record transitions from a Gymnasium environment."),
     "calibrate": Command("capture_cp.logs.calibrate:Calibrate", "Turn a log into calibrated regions and a report."),
     "check": Command("capture_cp.logs.check:Check", "Test a calibration or certificate on new data."),
     "extend": Command("capture_cp.logs.extend:Extend", "Add new logs to a calibration without the old logs."),
-    "merge": Command("capture_cp.logs.extend:Merge", "Combine the calibrations of several sites."),
+    "merge": Command("capture_cp.logs.extend:Merge", "Combine the calibrations of several sites.", compiles=False),
     "certify": Command(
         "capture_cp.studies.certify:CertifyStudy", "Bound a planner's failure rate and write a certificate.", of_task=True
     ),
@@ -86,6 +91,7 @@ COMMANDS = OWN | SHOWN | STUDIES | COMPUTER | {name: Command(*brought[1:]) for n
 #: Commands of a task that run on the default task where none is named.
 WITHOUT_TASK = ("demo", "view")
 HELP = {"-h", "--help"}
+WIDEST = 100  # columns of text
 
 COMPILING = "compiling numerical code: first use only, a minute or two"
 ABOUT = (
@@ -100,6 +106,7 @@ HEADINGS = {
     "Studies of one task only": {name: COMMANDS[name] for name in TASK_COMMANDS},
     "This computer": COMPUTER,
 }
+OPTIONS = (("--help", "Show this page; after a command, its options."), ("--version", "Show the version."))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -118,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         watch_interrupts()
     try:
         if not given or given[0] in HELP:
-            _show(_overview)
+            _overview(Terminal())
             raise SystemExit(0 if given else 2)
         _run(given[0], given[1:], errors)
     except KeyboardInterrupt:
@@ -145,16 +152,22 @@ def _stopped(errors: Terminal) -> NoReturn:
     raise SystemExit(STATUS) from None
 
 
-def _overview(width: int) -> str:
-    """The commands, one line each."""
-    width = min(width, WIDEST)
-    lines = ["usage: capture COMMAND [OPTIONS]", "", *wrapped(ABOUT, width), "", *wrapped(START, width)]
+def _overview(console: Terminal) -> None:
+    """Print the commands, one line each."""
+    console.print("usage: capture COMMAND [OPTIONS]", markup=False)
+    for text in (ABOUT, START):
+        console.print(f"\n{text}", highlight=False)
     for heading, commands in HEADINGS.items():
-        lines += ["", f"{heading}:"]
-        lines += [line for name, command in commands.items() for line in entry(name, command.summary, width, 13)]
-    lines += ["", "Options:", *entry("--help", "Show this page; after a command, its options.", width, 13)]
-    lines += [*entry("--version", "Show the version.", width, 13), ""]
-    return "\n".join([*lines, *wrapped(_tasks(), width)])
+        lines = [(name, command.summary) for name, command in commands.items()]
+        _section(console, heading, lines)
+    _section(console, "Options", OPTIONS)
+    console.print(f"\n{_tasks()}", highlight=False)
+
+
+def _section(console: Terminal, heading: str, lines: Iterable[tuple[str, str]]) -> None:
+    console.print(f"\n[bold]{heading}:[/bold]")
+    for name, text in lines:
+        console.print(f"  {name:13}{text}", highlight=False)
 
 
 def _tasks() -> str:
@@ -163,11 +176,13 @@ def _tasks() -> str:
 
 #: What a command runs instead, depending on a file or an option: outcomes in place of a task, a certificate in place of a
 #: calibration, an environment in place of a log.
-OUTCOMES = Command("capture_cp.logs.certify:CertifyOutcomes", "Certify a planner from logged outcomes.")
+OUTCOMES = Command("capture_cp.logs.certify:CertifyOutcomes", "Certify a planner from logged outcomes.", compiles=False)
 ROBOT_VIEW = Command("capture_cp.viewer.log_view:LogView", "Open a live page for your own calibration and log.")
 ROBOT_VIDEO = Command("capture_cp.logs.video:LogVideo", "Make a video of an episode in your log.")
 ENVIRONMENT = Command("capture_cp.logs.calibrate_env:CalibrateEnv", "Calibrate on a Gymnasium environment.")
-CERTIFICATE = Command("capture_cp.logs.check_certificate:CheckCertificate", "Test whether a certificate still holds.")
+CERTIFICATE = Command(
+    "capture_cp.logs.check_certificate:CheckCertificate", "Test whether a certificate still holds.", compiles=False
+)
 
 
 def _command(name: str, given: list[str]) -> Command:
@@ -203,18 +218,15 @@ def _is_own(name: str, first: str) -> bool:
 
 def _run(name: str, given: list[str], errors: Terminal) -> None:
     command = _command(name, given)
-    if not HELP.isdisjoint(given):
-        _help(name, command, [word for word in given if word not in HELP])
-        raise SystemExit(0)
     if command.of_task:
         job = _study(name, command, given)
     else:
         if name in TASK_COMMANDS and given[:1] == [TASK_COMMANDS[name][0]]:
             given = given[1:]
-        with _starting():
-            kind, options = _loaded(command.where), _expanded(name, given)
-        job = _parsed(kind, f"capture {name}", options)
-    when_compiling(partial(errors.print, COMPILING, style="dim", highlight=False))
+        kind = _loaded(command.where)
+        job = _parsed(kind, f"capture {name}", given if _asks_for_help(given) else _expanded(name, given))
+    if command.compiles and _must_compile():
+        errors.print(COMPILING, style="dim", highlight=False)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, category, *_: errors.print(
             f"warning: {message}",
@@ -225,73 +237,42 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
         job.run(Terminal())
 
 
-@contextmanager
-def _starting() -> Iterator[None]:
-    """A spinner while packages are imported, on a terminal. What they create lasts, so it is not searched for garbage."""
-    from capture_cp.base.progress import stage
+def _must_compile() -> bool:
+    """Whether the folder with the compiled code of the most used kernels is empty: the next minute is spent compiling."""
+    from capture_cp.kernels.nearest import kth_nearest
 
-    collects, imports = gc.isenabled(), "numpy" not in sys.modules
-    gc.disable()
-    try:
-        with stage("starting", everywhere=False):
-            yield
-    finally:
-        if imports:
-            gc.freeze()
-        if collects:
-            gc.enable()
-
-
-def _help(name: str, command: Command, given: list[str]) -> None:
-    """Print the help page of a command; without a task, that of the default task."""
-    if not command.of_task:
-        _show(partial(help_page, _loaded(command.where), f"capture {name}"))
-        return
-    from capture_cp.studies.study import study_of
-
-    named = _named_task(given)
-    task = DEFAULT_TASK if named is None else named[0]
-    needs = "[TASK]" if name in WITHOUT_TASK else "TASK"
-    hints = [_tasks()]
-    if named is None:
-        hints += [f"The options below are those of {task}; `capture {name} TASK --help` shows those of another task."]
-    if name == "certify":
-        hints += ["To certify from a file of logged episodes: capture certify OUTCOMES.csv, see its --help."]
-    program = f"capture {name} {needs if named is None else task}"
-    _show(partial(help_page, study_of(_loaded(command.where), find_task(task)), program, task=task, hints=hints))
-
-
-def _show(page: Callable[[int], str]) -> None:
-    """Print a page as wide as the terminal, its headings in bold."""
-    terminal = Terminal()
-    text = Text(page(terminal.width))
-    text.highlight_regex(re.compile(r"^[A-Z].*:$", re.MULTILINE), "bold")
-    terminal.print(text, soft_wrap=True)
+    folder = kth_nearest.stats.cache_path
+    return folder is None or not any(Path(folder).glob("*.nbi"))
 
 
 def _study(name: str, command: Command, given: list[str]) -> Any:
     """The study of a task, as its own class: other processes can import that."""
-    task, options = _task(name, given)
-    with _starting():
-        from capture_cp.studies.study import study_of
+    from capture_cp.studies.study import study_of
 
-        study = _loaded(command.where)
-        of_task = study_of(study, find_task(task))
-    found = _parsed(of_task, f"capture {name} {task}", options)
+    task, options, hints = _task(name, given)
+    study = _loaded(command.where)
+    found = _parsed(study_of(study, find_task(task)), f"capture {name} {task}", options, hints)
     return study(**{one.name: getattr(found, one.name) for one in fields(study)})
 
 
-def _task(name: str, given: list[str]) -> tuple[str, list[str]]:
-    """The task that a study is run on, and the remaining options."""
-    found = _named_task(given)
+def _task(name: str, given: list[str]) -> tuple[str, list[str], list[str]]:
+    """The task that a study is run on, the remaining options, and sentences for the help."""
+    found, hints = _named_task(given), [_tasks()]
+    if name == "certify":
+        hints += ["To certify from a file of logged episodes: capture certify OUTCOMES.csv, see its --help."]
     if found is not None:
-        return found
-    if name in WITHOUT_TASK:
-        return DEFAULT_TASK, given
+        return *found, hints
+    if name in WITHOUT_TASK or _asks_for_help(given):
+        hints += [f"These are the options of {DEFAULT_TASK}; `capture {name} TASK --help` shows those of another task."]
+        return DEFAULT_TASK, given, hints
     log = ", or a CSV file of outcomes" if name == "certify" else ""
     raise CaptureError(
         f"capture {name} needs a task; name one of {', '.join(task_names())}, or your own with --task module:object{log}."
     )
+
+
+def _asks_for_help(given: list[str]) -> bool:
+    return not HELP.isdisjoint(given)
 
 
 def _named_task(given: list[str]) -> tuple[str, list[str]] | None:
@@ -305,12 +286,20 @@ def _named_task(given: list[str]) -> tuple[str, list[str]] | None:
     return None
 
 
-def _parsed(kind: Any, program: str, given: Sequence[str]) -> Any:
+def _parsed(kind: Any, program: str, given: Sequence[str], hints: Sequence[str] = ()) -> Any:
+    """The options of a command. Where help is asked for, or an option is wrong, that is printed and the command ends."""
     import tyro
 
     # error messages then do not mention None, which is accepted all the same
     config = () if "None" in given else (tyro.conf.DisallowNone,)
-    return tyro.cli(kind, prog=program, args=given, config=config)
+    return tyro.cli(kind, prog=program, args=given, config=config, description=_description(kind, hints))
+
+
+def _description(kind: Any, hints: Sequence[str]) -> str:
+    """What a command does, in lines as wide as the terminal; tyro keeps those that are indented."""
+    width = min(get_terminal_size().columns, WIDEST)
+    paragraphs = [*cleandoc(kind.__doc__).split("\n\n"), *hints]
+    return "\n\n".join(fill(text, width, initial_indent=" ", subsequent_indent=" ") for text in paragraphs)
 
 
 def _expanded(name: str, given: list[str]) -> list[str]:

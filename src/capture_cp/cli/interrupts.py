@@ -1,4 +1,4 @@
-"""Ctrl+C in the middle of foreign code: that it ends the command, and without the messages of what it broke."""
+"""Ctrl+C at any moment ends a command: it is never lost, and it never interrupts the compiler where that would crash."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import sys
 import threading
 import warnings
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 #: Status of a process that was interrupted.
 STATUS = 130
+#: Seconds after which an interrupt that could not be raised is repeated.
+PAUSE = 0.02
 
 _seen, _ending = threading.Event(), threading.Event()
 
 
 def watch_interrupts() -> None:
-    """Remember an interrupt, and repeat it where Python cannot raise it, as in a callback of the compiler.
+    """Raise interrupts where they do no harm, and repeat those that Python cannot raise, as in a finaliser.
 
     For programs: the handlers of this process are replaced. A process that ignores interrupts goes on to do so.
     """
@@ -42,8 +45,17 @@ def end_quietly() -> None:
         warnings.simplefilter("ignore")
 
 
-def _interrupt(*_: Any) -> None:
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    """Raise the interrupt, but not in Python's interface to LLVM.
+
+    That would leave before noting which modules LLVM has freed: they would be freed again, a segmentation fault.
+    """
     _seen.set()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("llvmlite"):
+            _repeat()
+            return
+        frame = frame.f_back
     raise KeyboardInterrupt
 
 
@@ -51,11 +63,15 @@ def _unraisable(failure: Any) -> None:
     if not _seen.is_set():
         sys.__unraisablehook__(failure)
     elif issubclass(failure.exc_type, KeyboardInterrupt):
-        threading.Timer(0.05, _thread.interrupt_main).start()
+        _repeat()
+
+
+def _repeat() -> None:
+    threading.Timer(PAUSE, _thread.interrupt_main).start()
 
 
 def _leave() -> None:
-    """End the process when all else is tidied up: a library that was interrupted, such as the compiler, may crash then."""
+    """End the process when all else is tidied up, without freeing what a cancelled compilation has left half done."""
     if _ending.is_set():
         with suppress(OSError, ValueError):
             sys.stdout.flush()

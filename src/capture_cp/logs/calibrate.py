@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +17,6 @@ from capture_cp.base.arrays import digest_of_chunks
 from capture_cp.base.blas import one_blas_thread
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
-from capture_cp.base.loading import imported_meanwhile
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.log_fit import coverage_of_log, fit_log
@@ -42,14 +40,11 @@ from capture_cp.logs.cautions import (
 )
 from capture_cp.logs.computing import Computing, ComputingOptions
 from capture_cp.logs.distances import Distances, turn_cautions, unwrapped
-from capture_cp.logs.drawing import Drawing
 from capture_cp.logs.options import CHECK, LINEAR, TRAIN, Shares
 from capture_cp.logs.reading import after, columns_of, opened
 from capture_cp.logs.report import coverage_by_stratum, group_table, write_report
-from capture_cp.logs.report_figures import prepare_drawing
 from capture_cp.logs.survey import Split, Survey, shared_rows, survey
 from capture_cp.logs.user_objects import in_options, tells_training, user_model, user_strata
-from capture_cp.report.drawing_process import drawing_process
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
@@ -57,8 +52,6 @@ from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 MOST_THREADS = 4  # chunks that are computed at once; each takes tens of megabytes
 MEASURED = 5_000  # transitions whose regions' cells are counted
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
-#: Modules that the report needs besides its figures, imported while the log is read.
-REPORTING = ("jinja2", "scipy.fft", "importlib.metadata")
 
 
 @dataclass(frozen=True)
@@ -128,18 +121,10 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Calibrate, print what was found, save."""
         self._check_settings()
-        wanted = report_trouble() is None
-        there = wanted and self.strata is None  # strata of the user's may not be importable in another process
-        with drawing_process(prepare_drawing if there else None) as process:
-            modules = REPORTING if process is not None else (*REPORTING, "matplotlib.pyplot")
-            self._run(console, Drawing(process), modules if wanted else ())
-
-    def _run(self, console: Console, drawing: Drawing, meanwhile: Sequence[str]) -> None:
-        """The command, with modules that are imported `meanwhile`."""
         log = self._log(console)
         with warnings.catch_warnings(record=True) as caught:
             listen()
-            with imported_meanwhile(meanwhile), self.computing.running(console, self.folder) as running:
+            with self.computing.running(console, self.folder) as running:
                 threads = self._threads
                 split = Split.of(log, self._shares.parts(), self.seed)
                 own = None if self.strata is None else user_strata(self.strata, self.folder)
@@ -150,8 +135,6 @@ class Calibrate:
                 cap = self._fit(model, strata, split, running("calibrating"), threads)
                 cap.data_["robot"] = self._facts(log, seen, cap)
                 kept = seen.parts["to check"]
-                if self.linear:  # the order of calls makes no difference to it
-                    drawing.begin(cap, kept, self)
                 coverage = self._coverage(cap, split, kept, running("checking"), threads)
                 few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
                 far = far_cautions(cap, kept, self.seed)
@@ -171,7 +154,7 @@ class Calibrate:
             rows = coverage.rows(data=str(self.data), method=self.method)
             groups = self._group_rows(cap, coverage)
             write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
-        self._write_report(console, cap, coverage, kept, cautions, drawing)
+        self._write_report(console, cap, coverage, kept, cautions)
 
     @property
     def linear(self) -> bool:
@@ -287,13 +270,7 @@ class Calibrate:
         return self.report if self.report is not None else self.out.with_suffix(".html")
 
     def _write_report(
-        self,
-        console: Console,
-        cap: Capture,
-        coverage: Coverage,
-        kept: Transitions,
-        cautions: list[str],
-        drawing: Drawing,
+        self, console: Console, cap: Capture, coverage: Coverage, kept: Transitions, cautions: list[str]
     ) -> None:
         trouble = report_trouble()
         if trouble is not None:
@@ -301,7 +278,7 @@ class Calibrate:
             return
         groups = self._group_rows(cap, coverage)
         with stage("writing the report"):
-            write_report(self._report_file, self, cap, coverage, groups, kept, cautions, drawing)
+            write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
 
     def _check_settings(self) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from io import BytesIO
 from itertools import islice
 from textwrap import fill
@@ -54,7 +53,7 @@ class Shown(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The regions of a report, the names of their axes, and a caption; drawn here or in another process."""
+    """The regions of a report, the names of their axes, and a caption."""
 
     shown: list[Shown]
     names: tuple[str, ...]
@@ -69,22 +68,6 @@ def chosen_regions(cap: Capture, kept: Transitions, command: Calibrate) -> Chose
         tried = (_shown(cap, kept, command, row) for row in rows)
         shown += [*islice((one for one in tried if one is not None), 1)]
     return Chosen(shown, kept.next_names, _caption(cap, shown)) if shown else None
-
-
-def prepare_drawing(idle: Callable[[], bool]) -> None:
-    """Load what drawing needs; if it is still `idle`, draw a figure for nothing, which loads fonts. Errors do not matter."""
-    with suppress(Exception):
-        from matplotlib.figure import Figure
-
-        pyplot()
-        if not idle():
-            return
-        figure = Figure(layout="constrained")
-        ax = figure.subplots()
-        ax.imshow(np.zeros((1, 1, 4)))
-        ax.scatter([0], [0], label="0")
-        figure.legend(loc="outside lower center")
-        figure.savefig(BytesIO(), format="png", bbox_inches="tight")
 
 
 def draw_regions(chosen: Chosen) -> list[bytes]:

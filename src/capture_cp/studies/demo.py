@@ -15,7 +15,6 @@ from rich.progress import Progress
 
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
-from capture_cp.base.loading import imported_meanwhile
 from capture_cp.base.progress import progress_bar, stage
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
@@ -31,8 +30,6 @@ from capture_cp.studies.montecarlo import with_volumes
 from capture_cp.studies.paper import Paper
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.planning_rows import summary
-from capture_cp.studies.rehearsal import rehearsed
-from capture_cp.studies.shared_particles import SharedParticles
 from capture_cp.studies.study import RowsFile, Seed, Study
 from capture_cp.tasks.practice import ready_promise
 from capture_cp.tasks.task import CALIBRATION, TEST, Task
@@ -42,8 +39,6 @@ OURS = "capture"
 RIVALS = ("no-strata", "pcp", "lucca", "particles")
 #: Test inputs whose regions have their volumes estimated where there is no grid.
 VOLUMES = 500
-#: Modules that the report needs, imported while the robot plans.
-REPORTING = ("matplotlib.pyplot", "jinja2")
 
 
 @dataclass(frozen=True)
@@ -88,21 +83,16 @@ class Demo(Study):
 
     def run(self, console: Console) -> None:
         """Run the demo, print what it found and where the report is."""
-        place, task = self.checked_place()
+        place, task = self._checked_place()
         folder = output_folder(self.out)
         report, calibration = folder / "report.html", folder / f"{Path(place).stem}.capture"
         check_writable(report)
-        with rehearsed(self):
-            self._run(place, task, console, report, calibration)
-
-    def _run(self, place: str, task: Task, console: Console, report: Path, calibration: Path) -> None:
-        trouble = report_trouble()
-        with imported_meanwhile(REPORTING if trouble is None else ()):
-            results = self._results(place, task, console)
+        results = self._results(place, task, console)
         results.fitted[OURS].save(calibration)
         console.print(f"Saved calibration: {calibration}", markup=False)
         if self.json is not None:
             write_rows(self.json, [*results.coverage, *results.planning], self)
+        trouble = report_trouble()
         if trouble is not None:
             console.print(f"No report: {trouble}", markup=False)
             return
@@ -110,7 +100,7 @@ class Demo(Study):
             write_report(report, self, results, Path(scratch), progress)
         console.print(f"Report: {report} (one file; open it in any browser)", markup=False)
 
-    def checked_place(self) -> tuple[str, Task]:
+    def _checked_place(self) -> tuple[str, Task]:
         """The name of the place and its task, all settings checked."""
         failure_rate(self.alpha)
         for name in ("transitions", "episodes", "samples", "particles"):
@@ -144,13 +134,11 @@ class Demo(Study):
             log, fresh = (
                 task.transitions(self.transitions, stream(self.seed, "demo", name)) for name in (CALIBRATION, TEST)
             )
-        shared = SharedParticles(log.X, fresh.X, self.seed)
         with progress_bar() as progress:
             for name in progress.track(METHODS, description="Calibrating and testing six methods"):
                 cap = task.method(name, self.particles, tree, self.seed)
-                drawn, asked = shared.of(cap, log.Y.shape[1])
-                fitted[name] = cap.fit(log.X, log.Y, drawn)
-                found = cap.coverage(fresh.X, fresh.Y, self.alpha, prediction=asked, rng=self.seed)
+                fitted[name] = cap.fit(log.X, log.Y)
+                found = cap.coverage(fresh.X, fresh.Y, self.alpha, rng=self.seed)
                 if not has_grid(task.strata):
                     found = with_volumes(found, fitted[name], fresh.X[:VOLUMES], stream(self.seed, "demo", "volumes", name))
                 results[name] = found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any
 
 from capture_cp.base.errors import CaptureError, known_name
@@ -61,34 +61,9 @@ def find_task(name: str) -> Any:
     return _imported(entry) if isinstance(entry, str) else entry
 
 
-def _brought() -> Sequence[Any]:
+def _brought() -> EntryPoints:
     """The entry points of other packages."""
-    if not any(map(_may_bring, sys.path)):  # known sooner than the module is imported that reads them
-        return ()
-    from importlib.metadata import entry_points
-
-    return tuple(entry_points(group=GROUP))
-
-
-def _may_bring(place: str) -> bool:
-    """Whether packages in a place of `sys.path` may have entry points of the group: one has, or it is no plain folder."""
-    try:
-        names = os.listdir(place or ".")
-    except OSError:
-        return os.path.isfile(place)
-    kinds = [name.rpartition(".")[2] for name in names]
-    if "egg" in kinds:
-        return True
-    files = [os.path.join(place, name, "entry_points.txt") for name, kind in zip(names, kinds) if kind.endswith("-info")]
-    return any(GROUP.encode() in _content(file) for file in files)
-
-
-def _content(file: str) -> bytes:
-    try:
-        with open(file, "rb") as text:
-            return text.read()
-    except OSError:
-        return b""
+    return entry_points(group=GROUP)
 
 
 def _imported(where: str) -> Any:
