@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
+import numba
 from numba.extending import intrinsic, overload
+
+types: Any = numba.types
 
 
 def borrowed(arrays: Any) -> Any:
