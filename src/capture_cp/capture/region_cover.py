@@ -1,23 +1,20 @@
-"""Bent ellipsoids that cover a thin part of a region, such as a contact, which random configurations rarely hit.
+"""Ellipsoids that cover a thin part of a region, such as a contact, which random configurations rarely hit.
 
-Walkers start on the part and spread over it by short random steps. An ellipsoid is fitted around each walker and its
-neighbours, and bent to follow them. Configurations drawn from the ellipsoids have weights, as those of `Score.propose`. The
-remainder outside the ellipsoids is left to plain draws, so estimates are unbiased however well or badly they cover.
+Walkers start on the part and spread over it by short random steps, and an ellipsoid is fitted around each of them and its
+neighbours. Configurations drawn from the ellipsoids have weights, as those of `Score.propose`. The remainder outside the
+ellipsoids is left to plain draws, so estimates are unbiased however well or badly they cover.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from capture_cp.base.checks import Bools, Floats, Ints
-from capture_cp.base.loading import Deferred
 from capture_cp.conformal.scores import Proposed
 from capture_cp.spaces.metrics import in_ball, wrap_angle
-
-kernels = Deferred("capture_cp.kernels.ellipsoids")
 
 #: Walkers that ellipsoids are fitted around, and others (checkers) that determine how large these must be.
 BUILDERS, CHECKERS = 256, 128
@@ -30,48 +27,40 @@ GROW, SHRINK = 2.0, 3.0
 LAYERS = 8
 #: Smallest width of an ellipsoid, as a fraction of its largest.
 LEAST_WIDTH = 1e-7
+BLOCK = 2048  # configurations that are compared with all ellipsoids at once
 
 Inside = Callable[[Floats], Bools]
 
 
 class Ellipsoids(NamedTuple):
-    """A union of K bent ellipsoids, see `kernels.ellipsoids`."""
+    """A union of K ellipsoids {y : ‖W (y - c)‖ <= 1}."""
 
-    centres: Floats  # (K, dc)
+    centres: Floats  # c: (K, dc)
     whiten: Floats  # W: (K, dc, dc)
-    gains: Floats  # G: (K, dc)
-    bends: Floats  # F: (K, dc, P)
-    tangent: int  # T
     is_angle: Bools  # (dc,)
 
     @property
     def volumes(self) -> Floats:
         """Volume of each: (K,)."""
         ball = in_ball(0, self.centres.shape[1], 1.0, np.random.default_rng(0))[1]
-        return np.asarray(ball / np.abs(np.linalg.det(self.whiten) * self.gains.prod(axis=1)))
+        return np.asarray(ball / np.abs(np.linalg.det(self.whiten)))
+
+    def squared_radii(self, Y: Floats) -> Floats:
+        """‖W (y - c)‖² of each of Y (n, dc) in each ellipsoid, at most 1 inside: (n, K)."""
+        steps = differences(Y[:, None], self.centres, self.is_angle).swapaxes(0, 1)  # (K, n, dc)
+        return np.asarray(((steps @ self.whiten.swapaxes(1, 2)) ** 2).sum(axis=2).T)
 
     def layers(self, Y: Floats) -> Ints:
         """How many of the ellipsoids contain each of Y (n, dc): (n,)."""
-        return np.asarray(kernels.count_holding(np.ascontiguousarray(Y), *self))
-
-    def only(self, rows: Any) -> Ellipsoids:
-        """Some of the ellipsoids."""
-        centres, whiten, gains, bends = (part[rows] for part in self[:4])
-        return Ellipsoids(centres, whiten, gains, bends, self.tangent, self.is_angle)
-
-    def grown(self, factor: float) -> Ellipsoids:
-        """The ellipsoids with all axes `factor` times as long, with the same bends."""
-        powers = np.repeat([0, 1, 2], [1, self.tangent, self.tangent * (self.tangent + 1) // 2])
-        bends = self.bends * factor**powers / factor  # in units of the longer axes
-        return self._replace(whiten=self.whiten / factor, bends=bends)
+        blocks = np.split(Y, range(BLOCK, len(Y), BLOCK))
+        return np.concatenate([np.count_nonzero(self.squared_radii(block) <= 1, axis=1) for block in blocks])
 
     def propose(self, n: int, rng: np.random.Generator) -> Proposed:
         """n random configurations of the union; a point inside c of the ellipsoids is drawn c times as often."""
         volumes = self.volumes
         total, dims = float(volumes.sum()), self.centres.shape[1]
         chosen = rng.choice(len(volumes), size=n, p=volumes / total)
-        z = in_ball(n, dims, 1.0, rng)[0] / self.gains[chosen]
-        z += np.einsum("nip,np->ni", self.bends[chosen], _features(z[:, : self.tangent]))
+        z = in_ball(n, dims, 1.0, rng)[0]
         moves: Floats = np.linalg.solve(self.whiten[chosen], z[:, :, None])[:, :, 0].astype(np.float64)
         Y = moved(self.centres[chosen], moves, self.is_angle)
         # a move of more than half a turn leads to the same point as a shorter one, which is counted instead
@@ -104,24 +93,21 @@ def covering(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng:
         rng: source of all random numbers.
     """
     walkers = _spread(seeds, inside, scale, is_angle, rng)
-    builders, checkers = walkers[:BUILDERS], walkers[BUILDERS:]
-    # the number of bent axes that makes the ellipsoids smallest; none for a part as thick as it is wide
-    found = [_laid(builders, tangent, scale, is_angle) for tangent in range(1, seeds.shape[1] + 1)]
-    best = min(found, key=lambda ellipsoids: float(np.log(ellipsoids.volumes).mean()))
-    farthest = kernels.least_squared(np.ascontiguousarray(checkers), *best).max()
-    return _thinned(best.grown(MARGIN * max(float(np.sqrt(farthest)), 1.0)), walkers)
+    fitted = _fitted(walkers[:BUILDERS], scale, is_angle)
+    farthest = float(np.sqrt(fitted.squared_radii(walkers[BUILDERS:]).min(axis=1).max()))
+    return _thinned(fitted._replace(whiten=fitted.whiten / (MARGIN * max(farthest, 1.0))), walkers)
 
 
 def _thinned(ellipsoids: Ellipsoids, Y: Floats) -> Ellipsoids:
     """A small subset of the ellipsoids that contains each of Y (n, dc) `LAYERS` times, or as often as all do."""
-    holds = kernels.which_hold(np.ascontiguousarray(Y), *ellipsoids).T  # (K, n)
+    holds = ellipsoids.squared_radii(Y).T <= 1  # (K, n)
     left, keep = holds.sum(axis=0), np.ones(len(holds), dtype=bool)
     least = np.minimum(left, LAYERS)
     for j in np.argsort(-ellipsoids.volumes, kind="stable"):
         if (left - holds[j] >= least).all():
             left -= holds[j]
             keep[j] = False
-    return ellipsoids.only(np.flatnonzero(keep))
+    return ellipsoids._replace(centres=ellipsoids.centres[keep], whiten=ellipsoids.whiten[keep])
 
 
 def _spread(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng: np.random.Generator) -> Floats:
@@ -140,42 +126,17 @@ def _spread(seeds: Floats, inside: Inside, scale: Floats, is_angle: Bools, rng: 
     return places
 
 
-def _laid(Y: Floats, tangent: int, scale: Floats, is_angle: Bools) -> Ellipsoids:
-    """An ellipsoid around each of Y (K, dc), from its nearest neighbours; all axes but the first `tangent` bend."""
+def _fitted(Y: Floats, scale: Floats, is_angle: Bools) -> Ellipsoids:
+    """An ellipsoid around each of Y (K, dc), of the covariance of its nearest neighbours."""
     dims = Y.shape[1]
-    unknown = 1 + tangent + tangent * (tangent + 1) // 2 if tangent < dims else 1
-    size = min(len(Y), 3 * max(unknown, dims + 1))
+    size = min(len(Y), 3 * (dims + 1))
     apart = differences(Y[None], Y[:, None], is_angle) / scale  # (K, K, dc)
     near = np.argpartition((apart**2).sum(axis=2), size - 1, axis=1)[:, :size]
     steps = np.take_along_axis(apart, near[:, :, None], axis=1)  # (K, size, dc)
     middle = steps.mean(axis=1)
     steps -= middle[:, None]
     values, vectors = np.linalg.eigh(np.einsum("kni,knj->kij", steps, steps) / size)
-    widths = np.sqrt(np.maximum(values, 0.0))[:, ::-1]
-    widths = np.maximum(widths, LEAST_WIDTH * widths[:, :1] + 1e-300)
-    whiten = vectors.swapaxes(1, 2)[:, ::-1] / widths[:, :, None]
-    bends, gains = _bent(np.einsum("kij,knj->kni", whiten, steps), tangent)
-    centres = moved(Y, middle * scale, is_angle)
-    return Ellipsoids(centres, np.ascontiguousarray(whiten / scale), gains, bends, tangent, is_angle)
-
-
-def _bent(z: Floats, tangent: int) -> tuple[Floats, Floats]:
-    """Least-squares bends (K, dc, P) and gains (K, dc) of neighbours z (K, size, dc) of unit variance."""
-    count, size, dims = z.shape
-    features = _features(z[..., :tangent])
-    unknown = features.shape[-1]
-    bends, gains = np.zeros((count, dims, unknown)), np.ones((count, dims))
-    if tangent < dims:
-        squares = np.einsum("knp,knq->kpq", features, features) + 1e-6 * size * np.eye(unknown)
-        found = np.linalg.solve(squares, np.einsum("knp,kni->kpi", features, z[..., tangent:]))
-        left = z[..., tangent:] - features @ found
-        width = np.sqrt((left**2).sum(axis=1) / (size - unknown))
-        bends[:, tangent:] = found.swapaxes(1, 2)
-        gains[:, tangent:] = 1 / np.maximum(width, LEAST_WIDTH)
-    return bends, gains
-
-
-def _features(u: Floats) -> Floats:
-    """1, the entries of u (..., T) and their products: (..., P)."""
-    first, second = np.triu_indices(u.shape[-1])
-    return np.concatenate([np.ones((*u.shape[:-1], 1)), u, u[..., first] * u[..., second]], axis=-1)
+    widths = np.sqrt(np.maximum(values, 0.0))
+    widths = np.maximum(widths, LEAST_WIDTH * widths[:, -1:] + 1e-300)
+    whiten = vectors.swapaxes(1, 2) / widths[:, :, None] / scale
+    return Ellipsoids(moved(Y, middle * scale, is_angle), whiten, is_angle)
