@@ -18,7 +18,6 @@ from capture_cp import ContactStrata, SweptStrata
 from capture_cp.base.checks import Floats, Ints, whole_number
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.mujoco_model import mujoco_module
-from capture_cp.spaces.overlaps import is_exact, overlap_depths
 from capture_cp.spaces.pair_strata import PairStrata
 from capture_cp.tasks.peg.task import Peg
 
@@ -70,21 +69,11 @@ def row_by_row(strata: PairStrata, Y: Any, within: float = np.inf) -> Floats:
     mujoco, model, qpos = mujoco_module(), strata.model, strata._qpos(Y)
     data, limit = mujoco.MjData(model), min(within, 1e10)
     geoms = [pair for pairs in strata._geoms.values() for pair in pairs]
-    exact = [is_exact(model, *pair) for pair in geoms]
     distances = np.empty((len(qpos), len(geoms)))
-    overlaps: dict[int, list[tuple[int, Floats]]] = {}
     for i, row in enumerate(qpos):
         data.qpos[:] = row
         mujoco.mj_kinematics(model, data)
-        for j, (a, b) in enumerate(geoms):
-            distances[i, j] = mujoco.mj_geomDistance(model, data, a, b, limit, None)
-            if distances[i, j] < 0 and exact[j]:
-                pose = np.hstack([data.geom_xpos[[a, b]], data.geom_xmat[[a, b]]])
-                overlaps.setdefault(j, []).append((i, pose))
-    for j, found in overlaps.items():
-        rows, poses = np.array([i for i, _ in found]), np.array([pose for _, pose in found])
-        depths = overlap_depths(model, *geoms[j], poses)
-        distances[rows, j] = np.where(depths >= 0, -depths, distances[rows, j])
+        distances[i] = [mujoco.mj_geomDistance(model, data, a, b, limit, None) for a, b in geoms]
     starts = np.cumsum([0, *map(len, strata._geoms.values())])[:-1]
     return np.asarray(np.minimum.reduceat(distances, starts, axis=1))
 

@@ -14,7 +14,6 @@ from benchmarks.contact_strata import PAIRS, PEG_PAIRS, arm_configurations, arm_
 from capture_cp import CaptureError, ContactStrata, Strata, SweptStrata
 from capture_cp.kernels.compiler import WithoutCopies
 from capture_cp.kernels.swept import swept_distances, swept_stratum
-from capture_cp.spaces import swept_strata
 from capture_cp.tasks.peg.task import Peg
 from solids import ball, box, capsule, hull
 
@@ -217,9 +216,3 @@ def test_bad_input_is_told_in_one_sentence(make, sentence):
     with pytest.raises(CaptureError, match=sentence) as error:
         make()
     assert "\n" not in str(error.value)
-
-
-def test_joints_that_are_not_known_are_refused(monkeypatch):
-    monkeypatch.setattr(swept_strata, "knows", lambda model: False)
-    with pytest.raises(CaptureError, match="not a hinge, slide, ball or free joint; use ContactStrata"):
-        SweptStrata(arm_scene(), PAIRS)

@@ -91,13 +91,6 @@ class Tree:
         return place
 
 
-def knows(model: Any) -> bool:
-    """Whether `Tree` supports every joint of a model."""
-    types = mujoco_module().mjtJoint
-    known = [int(getattr(types, f"mjJNT_{name}")) for name in ("FREE", "BALL", "SLIDE", "HINGE")]
-    return bool(np.isin(model.jnt_type, known).all())
-
-
 def rotation(quaternion: Any) -> Floats:
     """Rotation matrix (3, 3) of a quaternion (4,)."""
     matrix = np.empty(9)

@@ -37,14 +37,14 @@ class PairStrata(FunctionStrata):
         self,
         model: Any,
         pairs: Sequence[tuple[Side, Side]],
-        coordinates: Coordinates | Callable[[Floats], Any] | None,
-        reference: Any,
-        tolerance: float,
-        depth: float | None,
-        at_most: int | None,
-        seen: Any,
-        at_least: int,
-        grid: Grid | None,
+        coordinates: Coordinates | Callable[[Floats], Any] | None = None,
+        reference: Any = None,
+        tolerance: float = 1e-3,
+        depth: float | None = None,
+        at_most: int | None = None,
+        seen: Any = None,
+        at_least: int = 1,
+        grid: Grid | None = None,
     ) -> None:
         self.model = read_model(model)
         self.tolerance = length("tolerance", tolerance)
@@ -126,13 +126,9 @@ class PairStrata(FunctionStrata):
 
     def _contact_codes(self, Y: Floats) -> Ints:
         """Contacts of each configuration (n, dc) as a number, bit i for pair i, -1 where infeasible: (n,)."""
-        distances = self._deciding(Y, 2 * self.tolerance + 1e-9)
+        distances = self.distances(Y, 2 * self.tolerance + 1e-9)
         codes = (distances <= self.tolerance) @ (1 << np.arange(len(self.pairs)))
         return np.where((distances < -self.depth).any(axis=1), INFEASIBLE, codes)
-
-    def _deciding(self, Y: Floats, within: float) -> Floats:
-        """Distances (n, pairs) from which contacts are determined."""
-        return self.distances(Y, within)
 
     def _found(self, seen: Any, at_most: int | None, at_least: int) -> list[int]:
         codes, counts = np.unique(self._contact_codes(seen), return_counts=True)

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, positive_number
+from capture_cp.base.checks import Floats, Ints, positive_number
 from capture_cp.kernels.swept import Swept
 from capture_cp.kernels.swept_batch import distances_of, strata_of
 from capture_cp.spaces.geom_pairs import Side, geoms_of, named_pairs
 from capture_cp.spaces.grid import Grid
-from capture_cp.spaces.links import knows
 from capture_cp.spaces.mujoco_model import Coordinates, named
 from capture_cp.spaces.pair_strata import PairStrata
 from capture_cp.spaces.swept_parts import Parts, given_spheres
@@ -31,7 +30,7 @@ class SweptStrata(PairStrata):
     `capture_cp.kernels.swept`. Both run inside any function that numba compiles, also for a GPU, and allocate nothing.
 
     Args:
-        model: an MJCF file, MJCF text, or an `mujoco.MjModel`, with hinges, slides, balls and free joints.
+        model: an MJCF file, MJCF text, or an `mujoco.MjModel`.
         pairs: pairs of names, as for `ContactStrata`.
         coordinates: what a configuration consists of, as for `ContactStrata`. If it is a function, `params` is for complete
             qpos.
@@ -78,8 +77,6 @@ class SweptStrata(PairStrata):
         return {name: value for name, value in self.__dict__.items() if name != "params"}
 
     def _prepare(self) -> None:
-        if not knows(self.model):
-            raise CaptureError("the model has a joint that is not a hinge, slide, ball or free joint; use ContactStrata.")
         sides = named_pairs(self._sides)
         given = given_spheres(self._given, {name for pair in sides for name in pair})
         # a name refers to geoms, or to user-defined spheres on a body
