@@ -12,7 +12,6 @@ from capture_cp.cli import main
 from capture_cp.data.logged import LoggedTransitions
 from logs.recordings import Runs
 
-pytest.importorskip("pyarrow")
 pytest.importorskip("rosbags")
 pytest.importorskip("h5py")
 

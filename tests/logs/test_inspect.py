@@ -29,7 +29,6 @@ TOLD = {
 
 @pytest.mark.parametrize("kind", MADE)
 def test_what_is_proposed_can_be_calibrated(tmp_path, monkeypatch, capsys, kind):
-    pytest.importorskip("pyarrow")
     pytest.importorskip("rosbags")
     pytest.importorskip("h5py")
     (tmp_path / "inside").mkdir()

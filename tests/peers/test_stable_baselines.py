@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
+import pyarrow.csv
 import pytest
 
 import capture_cp.gym
 from capture_cp.cli import main
-from capture_cp.data.tables import read_table
 
 sb3 = pytest.importorskip("stable_baselines3")
 pytestmark = pytest.mark.peers
@@ -43,4 +43,4 @@ def test_its_policy_is_logged(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "my_policy", SimpleNamespace(model=model, __file__="my_policy.py"))
     monkeypatch.chdir(tmp_path)
     main(["log", "capture/MarbleCenter-v0", "--policy", "my_policy:model", "--steps", "50", "--out", "log.csv"])
-    assert len(read_table("log.csv")["omega1"]) == 50
+    assert len(pyarrow.csv.read_csv("log.csv")["omega1"]) == 50

@@ -24,7 +24,7 @@ BLOCK = 1 << 20  # rows moved at a time
 SmallInts = npt.NDArray[np.int32]
 
 
-def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_turn, threads: int = 1) -> Capture:
+def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_turn) -> Capture:
     """Calibrate `cap` on a log, or on a part of one, that need not fit into memory; the result is the same as with `fit`.
 
     The log is read twice. Memory holds the score of every row, 8 bytes, one byte each for its stratum, its group and its
@@ -34,7 +34,6 @@ def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_tu
         cap: model, strata, score and groups; fitted in place.
         log: `LoggedTransitions(path, ...)`, `Transitions`, or a `LogPart` of one. Its episodes are never split.
         run: where the chunks are computed, by default here.
-        threads: chunks that are computed at once; above 1 the model and the strata are called from several threads.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     if type(cap.groups_).split is not Groups.split:
@@ -50,11 +49,11 @@ def fit_log(cap: Capture, log: TransitionLog | LogPart, run: Runner[Any] = in_tu
     n, episodes, rng = len(part), part.episodes(), cap.fit_stream("split")
     held_out = cap.groups_.held_out(n, episodes, rng)
     sampled = rows_to_remember(n, episodes, cap.fit_stream("facts"))
-    scored = _scored(cap, part, held_out, sampled, run, threads)
+    scored = _scored(cap, part, held_out, sampled, run)
     cap.check_farthest(scored.R)
     partition = _partition(cap, scored, held_out, episodes, rng)
     data = provenance(n, scored.digests, scored.sampled, episodes)
-    groups = _groups(partition, part, held_out, scored.m, run, threads)
+    groups = _groups(partition, part, held_out, scored.m, run)
     of_known, R = None if episodes is None else episodes[held_out], scored.R
     del scored, episodes  # for a long log these take hundreds of megabytes
     calibration = scores_of_groups(_kept(R, held_out), groups, partition.n_groups, of_known, None, rng, overwrite=True)
@@ -69,19 +68,18 @@ def coverage_of_log(
     confidence: float | None = None,
     rng: int = 0,
     run: Runner[Any] = in_turn,
-    threads: int = 1,
 ) -> Coverage:
     """Coverage on a held-out log, as from `Capture.coverage` without volumes.
 
-    For a log with episodes it is that of a random step of a random episode. `rng` is the seed of the particles; `run` and
-    `threads` are as in `fit_log`.
+    For a log with episodes it is that of a random step of a random episode. `rng` is the seed of the particles; `run` is
+    as in `fit_log`.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     n, at = len(part), 0
     sizes = len(cap.strata.names), cap.partition_.n_groups
     inside, (m, groups) = np.empty(n, dtype=bool), (np.empty(n, dtype=smallest_type(size)) for size in sizes)
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
-    for tested in run(partial(_test, cap, alpha, confidence, rng, threads), part.spans()):
+    for tested in run(partial(_test, cap, alpha, confidence, rng), part.spans()):
         rows = slice(at, at := at + len(tested.inside))
         inside[rows], m[rows], groups[rows] = tested
     return cap.tallied(inside, m, groups, float(alpha), None, part.episodes())
@@ -93,8 +91,8 @@ class _Tested(NamedTuple):
     groups: SmallInts  # (n,)
 
 
-def _test(cap: Capture, alpha: float, confidence: float | None, rng: int, threads: int, span: Span) -> _Tested:
-    found = span.each(partial(_test_chunk, cap, alpha, confidence, rng), threads)
+def _test(cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span) -> _Tested:
+    found = [_test_chunk(cap, alpha, confidence, rng, chunk) for chunk in span.chunks()]
     return _Tested(*map(np.concatenate, zip(*found)))
 
 
@@ -121,7 +119,7 @@ class _OfSpan(NamedTuple):
     digests: list[str]
 
 
-def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Runner[Any], threads: int) -> _Scored:
+def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Runner[Any]) -> _Scored:
     """Scores, strata and digests of all rows, and the inputs of some."""
     n, at = len(part), 0
     wanted = ~held_out
@@ -129,7 +127,7 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Ru
     R, m = np.empty(n), np.empty(n, dtype=smallest_type(len(cap.strata.names)))
     growing = np.empty((n - int(np.count_nonzero(held_out)), len(part.log.X_names)))
     remembered, digests, grown = [], [], 0
-    for found in run(partial(_score, cap, threads), part.spans(wanted)):
+    for found in run(partial(_score, cap), part.spans(wanted)):
         rows = slice(at, at := at + len(found.R))
         R[rows], m[rows] = found.R, found.m
         there = rows.start + np.flatnonzero(wanted[rows])
@@ -141,9 +139,9 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Ru
     return _Scored(R, m, growing, np.concatenate(remembered), digests)
 
 
-def _score(cap: Capture, threads: int, span: Span) -> _OfSpan:
+def _score(cap: Capture, span: Span) -> _OfSpan:
     """Scores of the transitions of a span, each chunk with its own random numbers."""
-    R, m, wanted, digests = zip(*span.each(partial(_score_chunk, cap, span), threads))
+    R, m, wanted, digests = zip(*(_score_chunk(cap, span, chunk) for chunk in span.chunks()))
     return _OfSpan(np.concatenate(R), np.concatenate(m), np.concatenate(wanted), list(digests))
 
 
@@ -168,14 +166,14 @@ def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | 
     return without_borrowers(partition, met(scored.m, len(names)), met(scored.m, len(names), held_out))
 
 
-def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Labels, run: Runner[Any], threads: int) -> Labels:
+def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Labels, run: Runner[Any]) -> Labels:
     """Group of each held-out row, (h,); the log is read again only if groups depend on the input."""
     groups = np.empty(int(np.count_nonzero(held_out)), dtype=smallest_type(partition.n_groups))
     if (partition.nodes["feature"] < 0).all():
         groups[:] = partition.nodes["group"][partition.roots][m[held_out]]
         return groups
     tasks, at = [_Labelled(span, m[span.first : span.first + len(span)]) for span in part.spans(held_out)], 0
-    for found in run(partial(_group, partition, threads), tasks):
+    for found in run(partial(_group, partition), tasks):
         groups[at : (at := at + len(found))] = found
     return groups
 
@@ -195,8 +193,8 @@ class _Labelled(NamedTuple):
     m: Labels
 
 
-def _group(partition: Partition, threads: int, labelled: _Labelled) -> SmallInts:
-    return np.concatenate([*labelled.span.each(partial(_group_chunk, partition, labelled), threads)])
+def _group(partition: Partition, labelled: _Labelled) -> SmallInts:
+    return np.concatenate([_group_chunk(partition, labelled, chunk) for chunk in labelled.span.chunks()])
 
 
 def _group_chunk(partition: Partition, labelled: _Labelled, chunk: Chunk) -> SmallInts:

@@ -13,10 +13,9 @@ import numpy.typing as npt
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, shortened
 from capture_cp.data.bag_files import Bag
 from capture_cp.data.cdr import columns_of
-from capture_cp.data.csv_tables import Table
 from capture_cp.data.selection import base_name
-from capture_cp.data.source import Column, LogSource
-from capture_cp.data.whole import TableSource
+from capture_cp.data.source import Column, LogSource, Table
+from capture_cp.data.tables import TableSource
 
 TIME = "time"
 #: An interval longer than this many median intervals of a topic is a gap.

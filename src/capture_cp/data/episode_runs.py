@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.conformal.episodes import episode_numbers
-from capture_cp.data.csv_tables import labels_of
 from capture_cp.data.selection import check_numbers, known_column
 from capture_cp.data.source import LogSource
 
@@ -85,7 +85,9 @@ def runs_of(source: LogSource, episode: str) -> Runs:
 def _runs(source: LogSource, starts: Ints, values: npt.NDArray[Any]) -> Runs:
     if values.dtype.kind == "U":  # integers if all of them are, so that 9 comes before 10
         words, number = np.unique(values, return_inverse=True)
-        values = labels_of(source.path, words.tolist())[number]
+        with suppress(ValueError, OverflowError):
+            words = np.array([int(word) for word in words.tolist()], dtype=np.int64)
+        values = words[number]
     return Runs(starts, episode_numbers(values, len(values)), np.unique(values))
 
 

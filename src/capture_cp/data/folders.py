@@ -13,10 +13,7 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import existing_file
 from capture_cp.data.bag_files import is_bag
-from capture_cp.data.csv_source import CsvSource
-from capture_cp.data.csv_tables import LONGEST_LABEL, Table
-from capture_cp.data.formats import FILES, open_file
-from capture_cp.data.source import Column, LogSource, limits
+from capture_cp.data.source import FILES, LONGEST_LABEL, Column, LogSource, Table, limits, open_file
 
 #: Name of the column with the file name in the rows of a folder, unless a column already has that name.
 FILE = "file"
@@ -69,7 +66,6 @@ class FolderSource(LogSource):
                 )
         first = self._open(0)
         self.messages = first.messages
-        self.rereads_cheaply = first.rereads_cheaply and not isinstance(first, CsvSource)  # each is opened again
         self._columns = () if self.messages else first.columns()  # a log of messages has many, which are not needed here
         self._own = FILE not in {column.name for column in self._columns}
         self._breaks, self._notes, self._ends = np.empty(0, dtype=np.int64), list[str](), np.zeros(1, dtype=np.int64)

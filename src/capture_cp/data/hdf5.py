@@ -12,9 +12,8 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import check_unpacked
-from capture_cp.data.csv_tables import LONGEST_LABEL, MOST_COLUMNS, Table
 from capture_cp.data.folders import natural
-from capture_cp.data.source import PIECE, Column, LogSource, entries_of, limits
+from capture_cp.data.source import LONGEST_LABEL, MOST_COLUMNS, PIECE, Column, LogSource, Table, entries_of, limits
 
 ROOT, DEMO = "data", "demo"
 MOST_DEMOS, DEEPEST, LARGEST_CHUNK = 100_000, 4, 1 << 28

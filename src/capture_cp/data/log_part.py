@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import Bools, Floats, Ints
-from capture_cp.base.threads import in_order
 from capture_cp.data.transitions import TransitionLog, Transitions
 
 #: Rows per chunk. The model is called on one chunk at a time, each with its own random numbers.
@@ -85,15 +84,6 @@ class Span:
                     held, number, missing = [], number + 1, self.size
         if held:
             yield self._chunk(number, joined(held))
-
-    def each(self, work: Callable[[Chunk], Result], threads: int) -> Iterator[Result]:
-        """`work(chunk)` of every chunk, in order, on so many threads; compiled loops in each use their share of all."""
-        if threads == 1:
-            return map(work, self.chunks())
-        import numba  # used by the work, if it has compiled loops at all
-
-        share = max(1, numba.get_num_threads() // threads)
-        return in_order(work, self.chunks(), threads, partial(numba.set_num_threads, share))
 
     def _chunks_in_memory(self, log: Transitions) -> Iterator[Chunk]:
         """The chunks of a log in memory; not copied if all of its rows are chosen."""

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.checks import CaptureError, Floats, Ints, known_name
 from capture_cp.base.files import Pathlike
-from capture_cp.data.csv_tables import Table
 from capture_cp.data.episode_runs import Runs, check_order, not_finite, one_run, runs_of, spread
 from capture_cp.data.selection import Columns, check_numbers, expanded, known_column, stacked
-from capture_cp.data.source import checked_clock, limits, open_log
-from capture_cp.data.spool import Rereading
+from capture_cp.data.source import Table, limits, open_log
 from capture_cp.data.transitions import Transitions, check_distinct
 
-_CLOCK = "received"
+#: The clocks of a bag that can order its messages.
+CLOCKS = ("received", "header")
 
 
 class LoggedTransitions:
@@ -50,7 +49,7 @@ class LoggedTransitions:
         episode: str | None = None,
         time: str | None = None,
         following: Columns | None = None,
-        clock: str = _CLOCK,
+        clock: str = CLOCKS[0],
     ) -> None:
         follows = _one_of(next, following)
         last = following if follows else next
@@ -58,7 +57,7 @@ class LoggedTransitions:
             [*_listed(state), *_listed(action), *_listed(last), *([time] if time is not None else [])],
             rows_of=(*_listed(action), "")[0],
             after=_listed(last) if follows else (),
-            clock=checked_clock(clock),
+            clock=known_name("clock", clock, CLOCKS),
         )
         columns = self._source.columns()
         self.state_names = expanded(path, "state", state, columns)
@@ -69,16 +68,7 @@ class LoggedTransitions:
         self.path, self._lost = path, int(follows)
         self._episode, self._time = episode, time
         self.episode_name, self.time_name = episode or "episode", time or "time"
-        self._rereading: Rereading | None = None
         self._index()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_rereading": None}  # the receiver reads only parts of the log
-
-    def keep(self) -> None:
-        """From now on keep numbers in a temporary file once they are read, if reading the log again takes longer."""
-        if not self._source.spools:
-            self._rereading = Rereading(self._source)
 
     def _index(self) -> None:
         """Find the episodes, check the order of times, and count the transitions of every run of rows."""
@@ -107,11 +97,6 @@ class LoggedTransitions:
     def X_names(self) -> tuple[str, ...]:
         return self.state_names + self.action_names
 
-    @property
-    def rereads_cheaply(self) -> bool:
-        """Whether reading it again takes little time."""
-        return self._source.rereads_cheaply
-
     def episodes(self) -> Ints | None:
         """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None without episodes."""
         return None if self._episode is None else np.repeat(self._runs.numbers, np.diff(self._begins))
@@ -133,8 +118,7 @@ class LoggedTransitions:
         names = list(dict.fromkeys([*self.X_names, *self._after, *([self._time] if self._time is not None else [])]))
         held: Table = {}
         row = int(first)
-        source = self._rereading if self._rereading is not None else self._source
-        for table in source.pieces(names, row, int(last) + 1 + self._lost):
+        for table in self._source.pieces(names, row, int(last) + 1 + self._lost):
             if held:
                 table = {name: np.concatenate([held[name], table[name]]) for name in names}
             n = len(table[names[0]]) - self._lost

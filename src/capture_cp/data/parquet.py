@@ -5,67 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow
+import pyarrow.parquet
+from pyarrow import types
 
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import check_unpacked
-from capture_cp.data.csv_tables import LONGEST_LABEL, MOST_COLUMNS, Table, check_names
-from capture_cp.data.source import PIECE, Column, LogSource, limits
+from capture_cp.data.source import LONGEST_LABEL, MOST_COLUMNS, PIECE, Column, LogSource, Table, check_names, limits, no_rows
 
 #: Largest number of values in a piece: 64 MiB.
 MOST_NUMBERS = 1 << 23
 #: Additional unpacked bytes allowed for a file that is streamed, since these cost only time.
 STREAMED = 1 << 36
-#: Longest text and longest list allowed in the metadata of a file.
-_THRIFT_LIMITS = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1 << 20}
-
-
-def pyarrow() -> Any:
-    """The pyarrow package, including its Parquet reader."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise CaptureError('Parquet files need pyarrow; install it with: pip install "capture-cp[data]".') from None
-    return pyarrow
-
-
-def write_parquet(file: Path, table: Table) -> None:
-    """Write columns (n,) to a file."""
-    arrow = pyarrow()
-    arrow.parquet.write_table(arrow.table(dict(table)), file)
+#: How files are opened: with small buffers, and none of a whole row group, which may be larger than memory; and with limits
+#: for the longest text and the longest list in their metadata.
+_SETTINGS = {
+    "buffer_size": 1 << 20,
+    "pre_buffer": False,
+    "thrift_string_size_limit": 1 << 24,
+    "thrift_container_size_limit": 1 << 20,
+}
 
 
 class ParquetSource(LogSource):
-    """A Parquet file; `labels` is a column that may contain text."""
+    """A Parquet file; `labels` is a column that may contain text. With `content`, a file open for reading, that is read."""
 
-    rereads_cheaply = True
-
-    def __init__(self, path: Path, labels: str | None = None) -> None:
-        self.path, self.labels = path, labels
+    def __init__(self, path: Path, labels: str | None = None, content: IO[bytes] | None = None) -> None:
+        self.path, self.labels, self._content = path, labels, content
         self._widths: dict[str, int | None] = {}
         self._kinds: dict[str, str] = {}
         with self._opened() as file:
             schema = file.schema_arrow
             check_names(path, schema.names)
-            self._kinds = {field.name: _kind(pyarrow().types, field.type) for field in schema}
+            self._kinds = {field.name: _kind(field.type) for field in schema}
             groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
             if min(groups, default=0) < 0 or sum(groups) != file.metadata.num_rows:
                 raise ValueError("the number of rows differs from the stated one")
         self._ends: Ints = np.cumsum([0, *groups], dtype=np.int64)
         if not self._kinds or self.rows == 0:
-            raise CaptureError(f"transition file {path} holds no transitions; expected named columns with at least one row.")
+            raise no_rows(path)
 
     @property
     def rows(self) -> int:
         return int(self._ends[-1])
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """Kinds of the columns, by name; lists of numbers are "list"."""
-        return dict(self._kinds)
 
     def columns(self) -> tuple[Column, ...]:
         found = [self._column(name) for name in self._kinds]
@@ -89,8 +75,7 @@ class ParquetSource(LogSource):
         numbers = sum(column.width or 1 for column in wanted.values())
         size = max(1, min(PIECE, MOST_NUMBERS // max(1, numbers)))
         with self._opened() as file:
-            settings: dict[str, Any] = {"batch_size": size, "columns": list(wanted), "use_threads": False}
-            for batch in file.iter_batches(row_groups=list(groups), **settings):
+            for batch in file.iter_batches(size, list(groups), list(wanted), use_threads=False):
                 low, high = max(first - row, 0), min(last - row, batch.num_rows)
                 if low < high:
                     table: Table = {}
@@ -108,23 +93,22 @@ class ParquetSource(LogSource):
 
     def _column(self, name: str) -> Column:
         kind = self._kinds[name]
-        width = self._width(name) if kind == "list" else None
-        known = "number" if width is not None else "lists that are empty or missing" if kind == "list" else kind
-        return Column(name, known, width)
+        if kind != "list":
+            return Column(name, kind)
+        width = self._width(name)
+        return Column(name, "lists that are empty or missing" if width is None else "number", width)
 
     def _owner(self, entry: str) -> Column:
         """The column that a value belongs to; other columns are not examined, since that may require reading a row."""
-        whole = entry.rpartition("_")[0]
-        return self._column(whole if entry not in self._kinds else entry)
+        return self._column(entry if entry in self._kinds else entry.rpartition("_")[0])
 
     def _width(self, name: str) -> int | None:
         """Length of the lists of a column, from the first list."""
         if name not in self._widths:
             with self._opened() as file:
                 group = int(np.flatnonzero(np.diff(self._ends))[0])
-                batch = next(file.iter_batches(batch_size=1, row_groups=[group], columns=[name], use_threads=False))
-                lists = batch.column(name)
-                self._widths[name] = len(lists.flatten()) or None
+                batch = next(file.iter_batches(1, [group], [name], use_threads=False))
+                self._widths[name] = len(batch.column(name).flatten()) or None
         return self._widths[name]
 
     def _values(self, column: Column, values: Any, row: int) -> Table:
@@ -141,7 +125,7 @@ class ParquetSource(LogSource):
         if values.null_count:
             where = row + int(np.argmax(values.is_null().to_numpy(zero_copy_only=False))) + 1
             raise CaptureError(f"column {column.name!r} of {self.path} has no list in data row {where}; fill it in.")
-        if not hasattr(values.type, "list_size"):
+        if not types.is_fixed_size_list(values.type):
             other = np.flatnonzero(np.diff(np.from_dlpack(values.offsets)) != column.width)
             if len(other):
                 raise CaptureError(
@@ -152,7 +136,7 @@ class ParquetSource(LogSource):
 
     def _words(self, name: str, values: Any) -> npt.NDArray[Any]:
         """Words (n,) of a dictionary-encoded column."""
-        words = values if hasattr(values, "dictionary") else values.dictionary_encode()
+        words = values if types.is_dictionary(values.type) else values.dictionary_encode()
         if words.null_count:
             raise CaptureError(
                 f"column {shortened(name)!r} of {self.path} has no value in {words.null_count} rows; fill them in."
@@ -170,13 +154,11 @@ class ParquetSource(LogSource):
 
         Column metadata are not accessed: an inconsistent footer makes pyarrow abort the process.
         """
-        arrow = pyarrow()
         # dictionary-encoded: otherwise a long word that every row points to could fill memory
         words = [name for name in [self.labels] if name is not None and self._kinds.get(name) == "text"]
+        source = self.path if self._content is None else self._content
         try:
-            # with small buffers, and none of a whole row group, which may be larger than memory
-            buffers: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
-            with arrow.parquet.ParquetFile(self.path, read_dictionary=words, **buffers, **_THRIFT_LIMITS) as file:
+            with pyarrow.parquet.ParquetFile(source, read_dictionary=words, **_SETTINGS) as file:
                 yield file
         except (CaptureError, GeneratorExit):
             raise
@@ -191,12 +173,12 @@ def _numbers(values: Any) -> npt.NDArray[Any]:
     return np.from_dlpack(values)  # unlike to_numpy, it does not import pandas
 
 
-def _kind(types: Any, kind: Any) -> str:
+def _kind(kind: Any) -> str:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         return "number"
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_dictionary(kind):
         return "text"
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        inner = _kind(types, kind.value_type)
+        inner = _kind(kind.value_type)
         return "list" if inner == "number" else f"lists of {inner}"
     return shortened(str(kind))

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Ints, known_name, shortened
 from capture_cp.base.files import Pathlike, existing_file
-from capture_cp.data.csv_tables import Table
+
+Table = dict[str, npt.NDArray[Any]]
 
 #: Largest number of rows in a piece.
 PIECE = 65_536
+MOST_COLUMNS = 10_000
+LONGEST_LABEL = 100  # every row has space for the longest label
 
-#: The clocks of a bag that can order its messages.
-CLOCKS = ("received", "header")
+#: Readers by ending, `module:class`; each is called with a file and the name of a column that may contain text.
+FILES = {
+    ".parquet": "parquet:ParquetSource",
+    ".npz": "tables:NpzSource",
+    ".csv": "csv_files:CsvSource",
+    ".mcap": "bags:BagSource",
+    ".db3": "bags:BagSource",
+    ".bag": "bags:BagSource",
+    ".hdf5": "hdf5:Hdf5Source",
+    ".h5": "hdf5:Hdf5Source",
+}
 
 
 @dataclass(frozen=True)
@@ -44,10 +59,6 @@ class LogSource(ABC):
     path: Path
     #: Whether it is a log of messages, which has no rows until it is `arranged`.
     messages = False
-    #: Whether reading its rows again takes little time, so that a long log need not be kept in memory.
-    rereads_cheaply = False
-    #: Whether it keeps its numbers for reading again.
-    spools = False
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"path": self.path.absolute()}  # the receiver may have another working directory
@@ -83,8 +94,8 @@ class LogSource(ABC):
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
         """The log as a table of rows for these columns.
 
-        Only a log of messages needs this. Its rows are the messages that contain the column `rows_of`, in the order of
-        `clock`; `after` are the columns that are read from the following row, if any.
+        The rows of a log of messages are those that contain the column `rows_of`, in the order of `clock`; `after` are the
+        columns that are read from the following row, if any. Other logs need not read other columns than `names`.
         """
         return self
 
@@ -105,7 +116,6 @@ def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
     `labels` is a column that may contain text; a CSV reader needs to know it in advance.
     """
     from capture_cp.data.folders import open_files, open_folder
-    from capture_cp.data.formats import FILES, open_file
 
     place = Path(path)
     if any(sign in str(path) for sign in "*?") and not place.exists():
@@ -117,6 +127,29 @@ def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
         if place.suffix.lower() not in FILES:
             raise CaptureError(f"folder {place} contains no log; expected files that end in {', '.join(FILES)}.")
     return open_file(existing_file(place, "transition file"), labels)
+
+
+def open_file(file: Path, labels: str | None) -> LogSource:
+    """The log in one file, or in the folder of one bag."""
+    ending = ".mcap" if file.is_dir() else known_name(f"ending of {file},", file.suffix.lower(), FILES)
+    module, _, name = FILES[ending].partition(":")
+    source: LogSource = getattr(import_module(f"capture_cp.data.{module}"), name)(file, labels)
+    return source
+
+
+def check_names(file: Path, names: Sequence[str]) -> None:
+    """Raise an error if there are too many column names, or if they repeat."""
+    if len(names) > MOST_COLUMNS:
+        raise CaptureError(f"transition file {file} has {len(names):,} columns; expected at most {MOST_COLUMNS:,}.")
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+    if repeated:
+        shown = ", ".join(shortened(repr(name)) for name in repeated[:5])
+        raise CaptureError(f"transition file {file} repeats a column name: {shown}; give each column its own.")
+
+
+def no_rows(file: Path) -> CaptureError:
+    """The error for a file without rows or columns."""
+    return CaptureError(f"transition file {file} holds no transitions; expected named columns with at least one row.")
 
 
 def entries_of(path: Pathlike, columns: Sequence[Column]) -> dict[str, Column]:
@@ -136,8 +169,3 @@ def limits(rows: int, start: int, stop: int | None) -> tuple[int, int]:
     if start < 0 or last < 0:
         raise CaptureError(f"rows {start} to {stop} do not exist; expected numbers from 0 to {rows}.")
     return min(start, last), last
-
-
-def checked_clock(clock: str) -> str:
-    """The name of a clock, checked."""
-    return known_name("clock", clock, CLOCKS)

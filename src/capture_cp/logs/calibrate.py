@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numba
 import numpy as np
 import tyro
 from rich.console import Console
@@ -49,7 +48,6 @@ from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
-MOST_THREADS = 4  # chunks that are computed at once; each takes tens of megabytes
 MEASURED = 5_000  # transitions whose regions' cells are counted
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
@@ -125,17 +123,16 @@ class Calibrate:
         with warnings.catch_warnings(record=True) as caught:
             listen()
             with self.computing.running(console, self.folder) as running:
-                threads = self._threads
                 split = Split.of(log, self._shares.parts(), self.seed)
                 own = None if self.strata is None else user_strata(self.strata, self.folder)
                 given = None if self.linear else user_model(self.model, self.folder)
-                seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"), threads)
+                seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"))
                 strata = own if own is not None else self._one_stratum(seen)
                 model = given if given is not None else self._linear(seen)
-                cap = self._fit(model, strata, split, running("calibrating"), threads)
+                cap = self._fit(model, strata, split, running("calibrating"))
                 cap.data_["robot"] = self._facts(log, seen, cap)
                 kept = seen.parts["to check"]
-                coverage = self._coverage(cap, split, kept, running("checking"), threads)
+                coverage = self._coverage(cap, split, kept, running("checking"))
                 few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
                 far = far_cautions(cap, kept, self.seed)
         cautions = [
@@ -161,21 +158,12 @@ class Calibrate:
         """Whether the built-in model is used."""
         return self.model == LINEAR
 
-    @property
-    def _threads(self) -> int:
-        """Chunks of the log that are computed at once: several only without objects of the user's, and in this process."""
-        own = not self.linear or self.strata is not None
-        return 1 if own or not self.computing.here else min(MOST_THREADS, numba.get_num_threads())
-
     def _log(self, console: Console) -> TransitionLog:
         names = after(self.next, self.following)
         more: dict[str, Any] = {"episode": self.episode, "time": self.time, "clock": self.clock}
         logged = LoggedTransitions(self.data, self.state, self.action, **names, **more)
         self.distances.of(logged.next_names)
-        log = opened(logged, console)
-        if log is logged and self.computing.here:
-            logged.keep()  # it is read four times
-        return log
+        return opened(logged, console)
 
     def _one_stratum(self, seen: Survey) -> Strata:
         """A single stratum; with a grid for pictures where distances are plain."""
@@ -189,13 +177,13 @@ class Calibrate:
         rows = seen.parts.pop("to train")  # needed no longer, and in a long log large
         return LinearModel.trained(rows.X, unwrapped(rows, self.distances.angular(rows.next_names)))
 
-    def _fit(self, model: Model, strata: Strata, split: Split, run: Runner[Any], threads: int) -> Capture:
+    def _fit(self, model: Model, strata: Strata, split: Split, run: Runner[Any]) -> Capture:
         tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=self._min_stratum)
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
         cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
         with in_options(), one_blas_thread(self.linear):
-            return fit_log(cap, split.part("to calibrate"), run, threads)
+            return fit_log(cap, split.part("to calibrate"), run)
 
     @property
     def _min_stratum(self) -> int | None:
@@ -204,7 +192,7 @@ class Calibrate:
             return options.expected_to_suffice(self.alpha, self.confidence)
         return self.min_stratum or None
 
-    def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any], threads: int) -> Coverage:
+    def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any]) -> Coverage:
         """Coverage on all held-out transitions; mean cells, which take far longer to count, on a few thousand at most.
 
         `kept` is a sample of the held-out transitions.
@@ -213,7 +201,7 @@ class Calibrate:
         if split.sizes["to check"] <= MEASURED:
             return cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, rng=self.seed)
         with one_blas_thread(self.linear):
-            found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run, threads)
+            found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run)
         some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
         all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings, rng=self.seed))
         rows = tuple(replace(row, volume=volume) for row, volume in zip(found.strata, strata))

@@ -17,7 +17,7 @@ from capture_cp.data.logged import LoggedTransitions
 from capture_cp.data.transitions import TransitionLog, Transitions
 from capture_cp.logs import options
 
-IN_MEMORY, CHEAP_IN_MEMORY = 32_000_000, 8_000_000  # numbers of a log up to which all of it is kept in memory
+IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
 BEGINNING = 200_000  # transitions of a longer one that stand for it
 
 
@@ -56,8 +56,7 @@ def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
     """The log, in memory if it is small, so that it is read once, otherwise on disk; prints notes about skipped data."""
     with stage("reading the log", everywhere=False):
         notes = list(log.notes())
-        most = min(IN_MEMORY, CHEAP_IN_MEMORY) if log.rereads_cheaply else IN_MEMORY
-        small = len(log) * (len(log.X_names) + len(log.next_names)) <= most
+        small = len(log) * (len(log.X_names) + len(log.next_names)) <= IN_MEMORY
         found = log.read() if small else log
     for note in notes:
         console.print(f"note: {note}", highlight=False, markup=False)

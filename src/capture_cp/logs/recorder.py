@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.data.csv_tables import Table
+from capture_cp.data.source import Table
 from capture_cp.gym.env import TaskEnv
 from capture_cp.logs.environments import cause, flat, flat_size
 

@@ -93,13 +93,8 @@ class Survey:
     stride: int
 
 
-def survey(
-    split: Split, strata: Strata | None, model: Model | None, name: str, folder: Path, run: Runner[Any], threads: int
-) -> Survey:
-    """Read a log once. `strata` and `model` are the user's own, if any; `name` is what errors call the strata.
-
-    `threads` as in `fit_log`.
-    """
+def survey(split: Split, strata: Strata | None, model: Model | None, name: str, folder: Path, run: Runner[Any]) -> Survey:
+    """Read a log once. `strata` and `model` are the user's own, if any; `name` is what errors call the strata."""
     log = split.log
     n = len(log)
     stride = -(-n // SAMPLE)
@@ -108,7 +103,7 @@ def survey(
     rows = _Rows(log, [np.arange(0, n, stride), *of_parts.values()])
     look = partial(_look_at, strata, model, name, folder, stride)
     spans, found = LogPart.whole(log).spans(rows.wanted), []
-    for span, one in zip(spans, run(partial(_look, look, threads), spans)):
+    for span, one in zip(spans, run(partial(_look, look), spans)):
         rows.add(span, one)
         found.append(one._replace(X=None, Y=None, episode=None))
     outside = np.concatenate([one.outside for one in found])
@@ -170,8 +165,8 @@ class _Seen(NamedTuple):
     marks: npt.NDArray[np.uint64]
 
 
-def _look(look: Callable[[Span, Chunk], _Seen], threads: int, span: Span) -> _Seen:
-    seen = [*span.each(partial(look, span), threads)]
+def _look(look: Callable[[Span, Chunk], _Seen], span: Span) -> _Seen:
+    seen = [look(span, chunk) for chunk in span.chunks()]
     outside = np.concatenate([one.outside for one in seen])
     return _Seen(
         [digest for one in seen for digest in one.digests],
