@@ -292,17 +292,6 @@ def test_fitting_again_forgets_the_earlier_calibration(world, fresh):
     assert not np.array_equal(cap.thresholds(fresh.X, 0.2), before)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "particles"])
-def test_save_and_load_give_bit_equal_thresholds(world, fresh, fitted, name, tmp_path):
-    cap = fitted[name]
-    cap.save(tmp_path / "calibration.safetensors")
-    again = Capture.load(tmp_path / "calibration.safetensors", world.box, world.box.strata)
-    for alpha in (0.01, 0.1, 1 / 3, 0.9):
-        for confidence in (None, 0.95):
-            one, two = (c.thresholds(fresh.X, alpha, confidence) for c in (cap, again))
-            assert one.tobytes() == two.tobytes()
-
-
 # -- scikit-learn's conventions -------------------------------------------------------------------------------------------
 
 PARTS = [

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from capture_cp import Capture, FunctionStrata, HorizonCapture, NearestParticles, Rollouts, Tree
+from capture_cp import Capture, FunctionStrata, HorizonCapture, Rollouts, Tree
+from test_guarantees_merged import FirstOnly, still
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4
@@ -22,21 +23,6 @@ def drawn(rng, n, count):
     """Outcomes (n, 2): an error that grows with the stratum, and the stratum."""
     m = rng.integers(count, size=n)
     return np.column_stack([rng.exponential(1.0 + 5 * (m % 7 == 0)), m + 0.5])
-
-
-def still(states, actions, rng):
-    return np.column_stack([1e-9 * rng.standard_normal(len(states)), np.full(len(states), 0.5)])
-
-
-class FirstOnly(NearestParticles):
-    """Distance in the first number alone: the second only names the stratum."""
-
-    def score(self, prediction, Y):
-        return np.abs(Y[:, 0] - prediction[:, 0, 0])
-
-    def within(self, prediction, Y, q):
-        each = len(Y) // len(prediction)
-        return np.abs(Y[:, 0] - np.repeat(prediction[:, 0, 0], each)) <= q
 
 
 @pytest.mark.parametrize("count", [30, 60])

@@ -7,7 +7,6 @@ strategy has a positive expected gain: capital that starts at 1 ever reaches c w
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Self
@@ -21,8 +20,6 @@ from capture_cp.conformal.thresholds import GroupScores
 
 kernels = Deferred("capture_cp.kernels.betting")
 
-MOST_RECENT = 1000  # single scores of a group that are held in a list
-
 
 class OnlineRanks:
     """Sequential smoothed conformal p-values of new scores among all earlier scores of the same group.
@@ -32,30 +29,21 @@ class OnlineRanks:
     """
 
     def __init__(self, calibration: GroupScores, rng: np.random.Generator) -> None:
-        starts = calibration.starts
-        # scores of the calibration and of batches are in arrays; the last few single scores are in a list
-        self._bags = [calibration.scores[a:b] for a, b in pairwise(starts)]
-        self._recent: list[list[float]] = [[] for _ in self._bags]
+        self._bags = [calibration.scores[a:b] for a, b in pairwise(calibration.starts)]
         self._rng = rng
 
     def p_value(self, group: int, score: float) -> float:
         """Fraction of scores of the group, this one included, that are larger; ties are broken at random."""
-        bag, recent = self._bags[group], self._recent[group]
-        last = bisect_right(recent, score)
-        before = int(np.searchsorted(bag, score, "right")) + last
-        first = int(np.searchsorted(bag, score, "left")) + bisect_left(recent, score)
-        size = len(bag) + len(recent)
-        p = (size - before + self._rng.random() * (before - first + 1)) / (size + 1)
-        recent.insert(last, score)
-        if len(recent) >= MOST_RECENT:
-            self._settle(group)
+        bag = self._bags[group]
+        first, before = (int(np.searchsorted(bag, score, side)) for side in ("left", "right"))
+        p = (len(bag) - before + self._rng.random() * (before - first + 1)) / (len(bag) + 1)
+        self._bags[group] = np.insert(bag, before, score)
         return p
 
     def p_values(self, groups: Ints, scores: Floats) -> Floats:
         """Like `p_value`, for scores (n,) and their groups (n,) in sequence: (n,)."""
         random, found = self._rng.random(len(scores)), np.empty(len(scores))
         for group in np.unique(groups).tolist():
-            self._settle(group)
             here = np.flatnonzero(groups == group)
             bag, mine = self._bags[group], scores[here]
             distinct, ranks = np.unique(mine, return_inverse=True)
@@ -71,12 +59,6 @@ class OnlineRanks:
         """Add scores (n,) that were ranked in an earlier run to their groups (n,)."""
         for group in np.unique(groups).tolist():
             self._bags[group] = np.sort(np.concatenate([self._bags[group], scores[groups == group]]))
-
-    def _settle(self, group: int) -> None:
-        """Move the last few scores of a group from the list to the array."""
-        if self._recent[group]:
-            self._bags[group] = np.sort(np.concatenate([self._bags[group], self._recent[group]]))
-            self._recent[group] = []
 
 
 class JumperMartingale(Params):
