@@ -45,7 +45,7 @@ def parts_of_plan(
     no_regions.thresholds = np.full_like(whole.thresholds, -1.0)
     rollouts = {"regions": whole, "model and contact": no_regions}
     last = _changed(no_regions, step=stay)
-    if whole.device_parts(planner.horizon, len(planner.low)).summed:
+    if not whole.on_cuda:  # as it sums over regions
         rollouts["costs of particles"], last = last, _changed(last, particle_cost=free)
     rollouts["noise, means and stage costs"] = last
     planner.reset()

@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).parent
 FILES = sorted((HERE / "gpu").glob("test_*.py"))
-PARTS = 4  # few, as each imports everything anew and fits its own calibrations; some, for workers to share
+PARTS = 2  # few, as each imports everything anew and fits its own calibrations; two, for workers to share
 
 
 @pytest.mark.parametrize("part", range(PARTS))

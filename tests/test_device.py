@@ -64,7 +64,7 @@ def test_coverage_command_ends_with_the_sentence(capsys):
         ("coverage", ["--mc", "0"]),
         ("coverage", ["--inputs", "-1"]),
         ("coverage", ["--out", "nowhere/at/all.json"]),
-        ("peg", ["--samples", "many"]),
+        ("plan", ["--samples", "many"]),
         ("plan", ["--out", "nowhere/at/all.json"]),
         ("planning", ["--episodes", "0"]),
     ],
@@ -77,12 +77,7 @@ def test_benchmarks_refuse_before_they_work(name, given, capsys):
     assert "is not a whole number of at least 1." in printed or "cannot write nowhere/at/all.json" in printed
 
 
-def test_the_benchmark_of_plans_refuses_sizes_of_nothing(capsys):
-    assert import_module("benchmarks.gpu.plan").main(["--scale-particles", "16", "0"]) == 2
-    assert "scale_particles is 0; expected a whole number of at least 1." in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["coverage", "peg", "plan", "planning"])
+@pytest.mark.parametrize("name", ["coverage", "plan", "planning"])
 def test_benchmarks_end_with_the_sentence(name, capsys):
     assert import_module(f"benchmarks.gpu.{name}").main([]) == 2
     assert capsys.readouterr().err.startswith('device "cuda" cannot be used')

@@ -1,4 +1,4 @@
-"""The paper's marble coverage study on a GPU, timed by stages, and checked against the CPU.
+"""The paper's marble coverage study on a GPU, timed, and checked against the CPU.
 
     python -m benchmarks.gpu.coverage --out coverage.json
 
@@ -11,10 +11,7 @@ import argparse
 import os
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,26 +38,11 @@ TREE = Tree(per_stratum=False, min_leaf=700, max_leaves=None)
 COMPARED, COMPARED_DRAWS = 2048, 1000
 
 
-class Stopwatch:
-    """Seconds of each stage; a stage ends when the GPU has finished it, so that nothing overlaps."""
-
-    def __init__(self, cuda: Any) -> None:
-        self.cuda = cuda
-        self.seconds: dict[str, float] = defaultdict(float)
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.cuda.synchronize()
-        self.seconds[stage] += time.perf_counter() - start
-
-
 def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, inputs: int | None = None) -> dict[str, Any]:
     """Time the study on these maps with `mc` outcomes per input, and compare a part of it with the CPU.
 
-    `inputs` limits the test inputs of each map. The whole study is timed as `capture coverage marble --device cuda` runs it,
-    with CPU and GPU working at the same time; the stages are timed one after the other.
+    `inputs` limits the test inputs of each map. The study is timed as `capture coverage marble --device cuda` runs it, with
+    CPU and GPU working at the same time.
     """
     cuda = require_cuda()
     tasks = {name: Marble(load_map(name)) for name in maps}
@@ -73,7 +55,7 @@ def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, 
     work = partial(_calibrate_part, list(tasks.values()))
     for name, (_, caps) in zip(tasks, run_parts(work, range(len(tasks)), jobs)):
         calibrated[name] = caps
-        results[name] = _counts(caps, tasks[name], X[name], mc)
+        results[name] = _counts(caps, tasks[name], X[name], Question(mc, ALPHA))
     whole = time.perf_counter() - start
     return {
         "device": _name(cuda),
@@ -85,66 +67,33 @@ def benchmark(maps: Sequence[str] = MAP_NAMES, mc: int = 10_000, jobs: int = 1, 
         "cores": os.cpu_count(),
         "whole_seconds": whole,
         "compiling_seconds": compiling,
-        "stage_seconds": _stages(cuda, calibrated, tasks, X, mc),
-        "coverage": _coverage(_sum(results.values()), STRATA),
+        "coverage": {name: counts.coverage(ALPHA, STRATA).all.coverage for name, counts in _sum(results.values()).items()},
         "agreement": {name: agreement(caps, tasks[name], X[name]) for name, caps in calibrated.items()},
     }
 
 
-def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, Any]:
-    """Outcomes, strata, memberships, thresholds and cells of a part of X (n, 8), by the GPU and by the CPU."""
-    from numba import cuda
-
-    from capture_cp.tasks.marble.cuda import OutcomesOnCuda
-
+def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, dict[str, int]]:
+    """For each method, how many memberships and cells of a part of X (n, 8) the GPU counts, and in how many it differs."""
     some = np.ascontiguousarray(X[np.linspace(0, len(X) - 1, min(len(X), COMPARED)).astype(int)])
-    draws = COMPARED_DRAWS
-    Y = task.outcomes(some, draws, 0).reshape(-1, 2)
-    labels = task.strata.index(Y)
-    positions, strata = cuda.device_array(Y.shape, np.float64), cuda.device_array(len(Y), np.int8)
-    OutcomesOnCuda(task).draw(cuda.to_device(some), draws, 0, 0, 0, positions, strata)
-    found, found_labels = positions.copy_to_host(), strata.copy_to_host().astype(np.int64)
-    report: dict[str, Any] = {
-        "outcomes": len(Y),
-        "outcomes_that_differ": int((found != Y).any(axis=1).sum()),
-        "largest_distance_m": float(np.abs(found - Y).max()),
-        "strata_that_differ": int((found_labels != labels).sum()),
-        "methods": {},
-    }
-    for name, cap in caps.items():
-        on_gpu = copy(cap).set_params(device="cuda")
-        prediction = cap.predict(some, 0)
-        ours = on_gpu.contains(some, found.reshape(len(some), draws, 2), ALPHA, None, prediction, found_labels)
-        theirs = cap.contains(some, Y.reshape(len(some), draws, 2), ALPHA, None, prediction, labels)
-        q, q_gpu = cap.thresholds(some, ALPHA), on_gpu.thresholds(some, ALPHA)
-        R, R_gpu = (c.scores(prediction, Y[::draws].copy()) for c in (cap, on_gpu))
-        cells = cap.count_cells(some, ALPHA, prediction=prediction)
-        report["methods"][name] = {
-            "memberships": ours.size,
-            "memberships_that_differ": int((ours != theirs).sum()),
-            "largest_threshold_difference": float(np.abs(q - q_gpu)[np.isfinite(q)].max(initial=0.0)),
-            "largest_score_difference": float(np.abs(R - R_gpu).max()),
-            "regions_whose_cells_differ": int(
-                (cells != on_gpu.count_cells(some, ALPHA, prediction=prediction)).any(1).sum()
-            ),
+    test, question = TestSet(some, partial(task.outcomes, seed=task.seed_here(0))), Question(COMPARED_DRAWS, ALPHA)
+    ours, theirs = _counts(caps, task, some, question), count(caps, task, test, question, slice(0, len(some)))
+    return {
+        name: {
+            "memberships": len(some) * COMPARED_DRAWS,
+            "sums": int(ours[name].sums.size),
+            "sums_that_differ": int((ours[name].sums != theirs[name].sums).sum()),
+            "cells_that_differ": int(np.abs(ours[name].cells - theirs[name].cells).sum()),
         }
-    report["sums_that_differ"] = _different_sums(caps, task, some, draws)
-    return report
+        for name in caps
+    }
 
 
-def _different_sums(caps: dict[str, Capture], task: Marble, X: Floats, draws: int) -> dict[str, int]:
-    """For each method, the number of sums of the streamed GPU counting that differ from the CPU's."""
-    test = TestSet(X, partial(task.outcomes, seed=task.seed_here(0)))
-    ours, theirs = _counts(caps, task, X, draws), count(caps, task, test, Question(draws, ALPHA), slice(0, len(X)))
-    return {name: int((ours[name].sums != theirs[name].sums).sum()) for name in caps}
-
-
-def _counts(caps: dict[str, Capture], task: Marble, X: Floats, mc: int, **clock: Any) -> dict[str, Counts]:
+def _counts(caps: dict[str, Capture], task: Marble, X: Floats, question: Question) -> dict[str, Counts]:
     from capture_cp.studies.montecarlo_cuda import CounterOnCuda
 
     outcomes = task.outcomes_on_cuda()
     assert outcomes is not None  # the marble has no drag here
-    counter = CounterOnCuda(caps, task, outcomes, Question(mc, ALPHA), **clock)
+    counter = CounterOnCuda(caps, task, outcomes, question)
     return _sum(counter.parts(X, task.test_parts(len(X))))
 
 
@@ -164,48 +113,22 @@ def _calibrate_part(tasks: Sequence[Marble], number: int) -> dict[str, Capture]:
     return calibrate(tasks[number])
 
 
-def _stages(cuda: Any, calibrated: Any, tasks: dict[str, Marble], X: dict[str, Floats], mc: int) -> dict[str, float]:
-    """The same work again, one stage at a time; calibration in one process."""
-    clock = Stopwatch(cuda)
-    for name, task in tasks.items():
-        with clock("calibrating"):
-            calibrate(task)
-        with clock("counting"):
-            _counts(calibrated[name], task, X[name], mc, clock=clock)
-    return dict(clock.seconds)
-
-
 def _warm_up(task: Marble) -> None:
     """Compile every kernel: those of the CPU, and those of the GPU for one part."""
     data = task.calibration(0, 7000)
-    _counts(fit_methods(task, METHODS, data, 0, tree=TREE), task, data.X[:100], 10)
+    _counts(fit_methods(task, METHODS, data, 0, tree=TREE), task, data.X[:100], Question(10, ALPHA))
 
 
 def table(report: dict[str, Any]) -> str:
     """The main figures as lines of text."""
-    each = report["agreement"].values()
-    compared = [found for of_map in each for found in of_map["methods"].values()]
-    memberships, others = (sum(found[key] for found in compared) for key in ("memberships", "memberships_that_differ"))
-    outcomes, moved = (sum(of_map[key] for of_map in each) for key in ("outcomes", "outcomes_that_differ"))
     lines = [f"{report['inputs']:,} inputs, {report['outcomes']:,} outcomes each, {len(report['methods'])} methods"]
-    whole = {f"whole study, calibrated by {report['jobs']}": report["whole_seconds"]}
-    times = report["stage_seconds"] | whole | {"compiling, before that": report["compiling_seconds"]}
-    lines += [f"{stage:30} {seconds:8.1f} s" for stage, seconds in times.items()]
-    lines += [f"{'% inside':14} " + " ".join(f"{name:>8}" for name in ("all", *STRATA))]
-    for name, inside in report["coverage"].items():
-        lines += [f"{name:14} " + " ".join(f"{100 * inside[s][0]:8.1f}" for s in ("all", *STRATA) if s in inside)]
-    lines += [f"GPU and CPU: {others:,} of {memberships:,} memberships and {moved:,} of {outcomes:,} outcomes differ"]
-    return "\n".join(lines)
-
-
-def _coverage(counts: dict[str, Counts], strata: tuple[str, ...]) -> dict[str, Any]:
-    """Percentage inside by stratum, with 95% intervals over test inputs, and the mean number of cells."""
-    found = {}
-    for name, counted in counts.items():
-        rows = counted.coverage(ALPHA, strata)
-        inside = {row.name: [row.coverage, *row.ci95] for row in rows if row.n}
-        found[name] = inside | {"cells": rows.all.volume}
-    return found
+    lines += [f"whole study, calibrated by {report['jobs']} processes: {report['whole_seconds']:.1f} s"]
+    lines += [f"compiling, before that: {report['compiling_seconds']:.1f} s"]
+    lines += [f"{name:14} {100 * inside:5.1f}% inside" for name, inside in report["coverage"].items()]
+    found = [method for of_map in report["agreement"].values() for method in of_map.values()]
+    total = {key: sum(method[key] for method in found) for key in found[0]}
+    different = f"{total['sums_that_differ']:,} of {total['sums']:,} sums differ, and {total['cells_that_differ']:,} cells"
+    return "\n".join([*lines, f"GPU and CPU, {total['memberships']:,} memberships: {different}"])
 
 
 def _name(cuda: Any) -> str:

@@ -80,7 +80,7 @@ if SIMULATED:
 
     take_turns()
 
-    # all barriers are a block's: small warps will do
-    from capture_cp.planning.cuda import layout as cuda_layout
+    # few threads per block will do
+    from capture_cp.planning.cuda import average, blocks
 
-    cuda_layout.WARP = cuda_layout.THREADS = cuda_layout.COMBINING = 8
+    blocks.THREADS = average.AVERAGING = 8

@@ -18,7 +18,6 @@ from capture_cp import (
     Euclidean,
     Mahalanobis,
     NearestParticles,
-    ParticleBox,
     PerStratum,
     Product,
     Score,
@@ -65,15 +64,6 @@ def both(log):
     """One calibration, asked on the processor and on the GPU."""
     cap = fitted(log, "cpu")
     return cap, copy(cap).set_params(device="cuda")
-
-
-@pytest.mark.parametrize("score", [None, ParticleBox(), Mahalanobis()], ids=repr)
-def test_fit_gives_the_same_scores(log, score):
-    few = 60 if SIMULATED else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CaptureWarning)
-        here, there = (fitted(log, device, score, few) for device in ("cpu", "cuda"))
-    np.testing.assert_array_equal(here.calibration_.scores, there.calibration_.scores)
 
 
 def test_answers_are_those_of_the_processor(both, new):

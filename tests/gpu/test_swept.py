@@ -9,7 +9,6 @@ from numba import cuda, float64
 from benchmarks.contact_strata import PAIRS, arm_configurations, arm_scene
 from capture_cp import SweptStrata
 from capture_cp.cuda.arrays import THREADS, blocks
-from capture_cp.cuda.exact import exact_kernel, launch
 from capture_cp.kernels.swept import Swept, swept_stratum
 
 pytest.importorskip("mujoco")
@@ -17,7 +16,7 @@ pytest.importorskip("mujoco")
 LINKS, CONTACTS = 7, 10
 
 
-@exact_kernel
+@cuda.jit
 def strata_kernel(Y, swept, strata, distances):
     """Stratum and distances of each configuration Y (n, 7), a thread each."""
     frames, out = cuda.local.array((LINKS, 12), float64), cuda.local.array(CONTACTS, float64)
@@ -34,7 +33,7 @@ def test_strata_are_those_of_the_processor(few):
     Y = arm_configurations(few, np.random.default_rng(0))
     there = Swept(*(cuda.to_device(part) if isinstance(part, np.ndarray) else part for part in swept.params))
     strata, distances = cuda.device_array(few, np.int64), cuda.device_array((few, CONTACTS), np.float64)
-    launch(strata_kernel, blocks(few), cuda.to_device(Y), there, strata, distances, threads=THREADS)
+    strata_kernel[blocks(few), THREADS](cuda.to_device(Y), there, strata, distances)
     np.testing.assert_array_equal(strata.copy_to_host(), swept.index(Y))
     limited = swept.distances(Y, within=swept.tolerance)
     np.testing.assert_allclose(distances.copy_to_host(), limited, rtol=0, atol=1e-12)

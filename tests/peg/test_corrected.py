@@ -112,3 +112,11 @@ def test_samples_that_are_rolled_out_again_are_part_of_the_budget(elites, sample
 def test_elites_that_leave_no_samples_are_refused():
     with pytest.raises(CaptureError, match="fewer elites"):
         peg_planner(calibrated(), TASK, replace(PLANNER, elites=31), seed=0)
+
+
+def test_the_gaussian_of_a_corrected_model_is_corrected():
+    gain = Correction(tuple(tuple(1.5 * row) for row in np.eye(3, 4)))
+    X = inputs("air", 20, bound=2.0)
+    further = X * [1, 1, 1, 1.5, 1.5, 1.5]
+    wide = PegSettings(bound=3.0)
+    np.testing.assert_allclose(CorrectedModel(wide, gain).gaussian(X)[0], PegModel(wide).gaussian(further)[0], atol=1e-12)

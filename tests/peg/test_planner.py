@@ -235,3 +235,10 @@ def test_uncalibrated_predictor_is_refused():
 def test_closed_loop_refuses_starts_outside_the_space(start):
     with pytest.raises(CaptureError, match="poses lie"):
         TASK.closed_loop(np.array(start))
+
+
+def test_sums_over_regions_are_computed_on_the_cpu_only():
+    rollout = peg_rollout(calibrated(), TASK)
+    assert not rollout.on_cuda
+    with pytest.raises(CaptureError, match='computed on the CPU only; plan with device="cpu"'):
+        rollout.device_parts(4, 3)

@@ -190,7 +190,7 @@ def test_episodes_played_together_are_those_played_alone(tmp_path, monkeypatch):
     tasks = study.tasks()
     alone, plan = study.results(tasks, quiet()), FittedRow.planner
 
-    def run_episodes(planner, systems, starts, max_steps, seeds, noise_seeds, braking=None):
+    def run_episodes(planner, systems, starts, max_steps, seeds, noise_seeds):
         def system(state, action, rng):
             after, outcomes = systems(state[None], action[None], [rng])
             return after[0], outcomes[0]

@@ -13,7 +13,7 @@ from capture_cp import Capture, CaptureError, HorizonCapture, OneGroup, PerStrat
 from capture_cp.cli import main
 from capture_cp.conformal.coverage import CoverageRow
 from capture_cp.studies.promises import Found, PromisesStudy
-from capture_cp.tasks.practice import played
+from capture_cp.tasks.practice import play_from, played
 from capture_cp.tasks.promises import Played, Promise, Promises, can_branch, chosen_capture, share
 from capture_cp.tasks.rows import FittedRow
 from capture_cp.tasks.task import Task
@@ -99,8 +99,11 @@ def test_executed_steps_and_chosen_plans_hold_where_they_were_calibrated_for_it(
 
 def test_plans_that_passed_hold_where_they_were_calibrated_for_it():
     _, judge = promises().chosen_plan(runs(), ahead())
-    braking = row().braking(judge, ALPHA)
-    filtered = Played(*(played(row(), range(first, first + 150), ALPHA, braking=braking) for first in (3000, 4000)))
+    braking, starts = row().braking(judge, ALPHA), row().task.starts(150)
+    seeds = range(3000, 3150), range(4000, 4150)
+    filtered = Played(
+        *([play_from(row(), at, seed, ALPHA, braking=braking) for at, seed in zip(starts, part)] for part in seeds)
+    )
     passed, second = promises().passed_plan(filtered, judge)
     assert kept(passed)
     assert second is not judge

@@ -35,7 +35,7 @@ from capture_cp.conformal.scores import Model, Score
 from capture_cp.conformal.shift import Shift, ShiftClaim, checked_shift
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
 from capture_cp.conformal.weighted import WeightedScores
-from capture_cp.cuda.device import Device, chosen_device, require_cuda
+from capture_cp.cuda.device import Device, require_cuda
 from capture_cp.data.log_part import CHUNK, chunks_of
 from capture_cp.data.transitions import provenance, rows_to_remember
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
@@ -151,11 +151,7 @@ class Capture(Fitted):
     def thresholds(self, X: Any, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False) -> Floats:
         """Threshold of every input X (n, dx) in every stratum: (n, M)."""
         q, X = self.group_thresholds(alpha, simultaneous, confidence), self.inputs(X)
-        if chosen_device(self.device) == "cpu":
-            return q[self.partition_.groups_everywhere(X)]
-        from capture_cp.conformal.on_cuda import thresholds_on_cuda
-
-        return thresholds_on_cuda(ThresholdTable(self.partition_, q), X)
+        return q[self.partition_.groups_everywhere(X)]
 
     def threshold_table(
         self, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False

@@ -78,9 +78,8 @@ class CompiledCuda(AtOneAlpha):
         regions = self._of(particles, len(inputs))
         thresholds = conformal.look_up(self._tree, self._thresholds, inputs, len(self.names))
         limits = conformal.look_up(self._tree, self._limits, inputs, len(self.names) + 1)
-        reach, counts = conformal.whole_strata(self._sizes, limits, thresholds)
-        box = conformal.index_boxes(regions, reach, self._columns)
-        found = conformal.count_cells(regions, limits, *box, self._columns, counts)
+        first, extent, counts = conformal.find_boxes(regions, self._sizes, thresholds, limits, self._columns)
+        found = conformal.count_cells(regions, limits, first, extent, self._columns, counts)
         return _answer(found, X, particles)
 
     def _inputs(self, X: Any) -> Any:

@@ -1,7 +1,4 @@
-"""The scores on a GPU: the same results, from kernels that call the same functions.
-
-Each score defines the regions of a prediction; everything else is the same as on the CPU.
-"""
+"""The scores on a GPU: membership and cells, from kernels that call the same functions. Scores stay on the CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from numba import cuda
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.layouts import Regions
 from capture_cp.conformal.gaussian import Mahalanobis
-from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score, of_particles
 from capture_cp.cuda import conformal
 from capture_cp.cuda.arrays import tuple_on_device
@@ -23,7 +19,7 @@ from capture_cp.spaces.strata import GriddedStrata, columns_of
 
 
 class OnCuda(Score):
-    """A score computed on a GPU, with NumPy arrays as inputs and outputs."""
+    """A score whose regions are tested on a GPU, with NumPy arrays as inputs and outputs."""
 
     def on_device(self, prediction: Any) -> Regions:
         """The regions of a prediction, copied to the GPU."""
@@ -35,9 +31,6 @@ class OnCuda(Score):
         """Thresholds (n, M) in the form that the kernels compare."""
         return np.asarray(squared_limits(q.ravel())).reshape(q.shape)
 
-    def score(self, prediction: Any, Y: Floats) -> Floats:
-        return np.asarray(conformal.scores(self.on_device(prediction), cuda.to_device(Y)).copy_to_host())
-
     def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
         if len(Y) == 0:
             return np.empty(0, dtype=bool)
@@ -48,8 +41,7 @@ class OnCuda(Score):
         return np.asarray(inside.copy_to_host())
 
     def count_cells(self, prediction: Any, q: Floats, strata: GriddedStrata) -> Ints:
-        grid = GridOnCuda(strata)
-        return np.asarray(self.count(prediction, self.on_device(prediction), q, grid).copy_to_host())
+        return np.asarray(self.count(prediction, self.on_device(prediction), q, GridOnCuda(strata)).copy_to_host())
 
     def count(self, prediction: Any, regions: Regions, q: Floats, grid: GridOnCuda) -> Any:
         """Cells within q (n, M + 1), left on the GPU; `regions` are those of the prediction, on the GPU."""
@@ -104,10 +96,3 @@ def on_cuda(score: Score) -> OnCuda | None:
     if type(score) not in versions or (isinstance(score, NearestParticles) and not is_compiled(score.metric_)):
         return None
     return versions[type(score)](**score.get_params(deep=False))
-
-
-def thresholds_on_cuda(table: ThresholdTable, X: Floats) -> Floats:
-    """Threshold of every input X (n, dx) in every stratum, found on a GPU: (n, M)."""
-    tree = tuple(cuda.to_device(part) for part in table.arrays)
-    values = cuda.to_device(np.ascontiguousarray(table.arrays[0]["threshold"]))
-    return np.asarray(conformal.look_up(tree, values, cuda.to_device(X), len(table.arrays[1])).copy_to_host())

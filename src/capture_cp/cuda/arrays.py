@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from numba import cuda
 
 from capture_cp.base.checks import CaptureError
@@ -65,37 +64,6 @@ def tuple_on_device(values: T) -> T:
     """A NamedTuple with its arrays copied to the GPU; numbers are unchanged."""
     parts = [cuda.to_device(np.ascontiguousarray(v)) if isinstance(v, np.ndarray) else v for v in values]
     return type(values)(*parts)
-
-
-class Exchanged:
-    """Arrays of eight-byte numbers in contiguous memory on the GPU and the CPU, so that neighbours transfer in one copy.
-
-    Args:
-        arrays: arrays of the required types and shapes, by name; their contents are ignored.
-    """
-
-    def __init__(self, **arrays: npt.NDArray[Any]) -> None:
-        ends = np.cumsum([array.size for array in arrays.values()])
-        self._places = {name: (end - array.size, end) for (name, array), end in zip(arrays.items(), ends)}
-        self._pinned = cuda.pinned_array(int(ends[-1]), np.int64)
-        self._there = cuda.device_array(int(ends[-1]), np.int64)
-        views = {name: (slice(*self._places[name]), array.dtype, array.shape) for name, array in arrays.items()}
-        #: The arrays on the CPU, and those on the GPU.
-        self.host = {name: self._pinned[at].view(kind).reshape(shape) for name, (at, kind, shape) in views.items()}
-        self.device = {name: self._there[at].view(kind).reshape(shape) for name, (at, kind, shape) in views.items()}
-
-    def up(self, first: str, last: str, stream: Any) -> None:
-        """Copy the arrays from `first` to `last` to the GPU."""
-        at = self._from_to(first, last)
-        self._there[at].copy_to_device(self._pinned[at], stream=stream)
-
-    def down(self, first: str, last: str, stream: Any) -> None:
-        """Copy the arrays from `first` to `last` from the GPU."""
-        at = self._from_to(first, last)
-        self._there[at].copy_to_host(self._pinned[at], stream=stream)
-
-    def _from_to(self, first: str, last: str) -> slice:
-        return slice(self._places[first][0], self._places[last][1])
 
 
 def blocks(n: int, threads: int = THREADS) -> int:

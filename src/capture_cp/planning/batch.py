@@ -10,7 +10,6 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.base.streams import stream
-from capture_cp.planning.braking import BrakingFilter
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.planning.mppi import MPPI, one_step_on
 
@@ -26,7 +25,6 @@ def run_episodes(
     seeds: Sequence[int],
     noise_seeds: Sequence[int],
     info: dict[str, Any] | None = None,
-    braking: BrakingFilter | None = None,
 ) -> list[Episode]:
     """Plan and act in every run until the system ends it or `max_steps` have passed.
 
@@ -38,7 +36,6 @@ def run_episodes(
         seeds: seeds of the planners, (n,).
         noise_seeds: seeds of the true systems, (n,).
         info: description of the runs, stored with them.
-        braking: filter of the plans, as in `run_episode`; the result of a run does not depend on the other runs.
 
     The time of a plan is its fraction of the time taken by all plans made together.
     """
@@ -64,12 +61,8 @@ def run_episodes(
             np.array([run.key() for run in active], dtype=np.uint64),
         )
         spent = 1e3 * (time.perf_counter() - began) / len(active)
-        before, actions = np.array([run.state for run in active]), np.ascontiguousarray(plans[:, 0])
-        if braking is not None:
-            actions, braked = braking.act(before, plans, [run.particles for run in active])
-            for run, failed in zip(active, braked):
-                run.braked.append(bool(failed))
-        states, outcomes = system(before, actions, [run.noise for run in active])
+        actions, noise = np.ascontiguousarray(plans[:, 0]), [run.noise for run in active]
+        states, outcomes = system(np.array([run.state for run in active]), actions, noise)
         for run, plan, cost, action, state, outcome in zip(active, plans, costs, actions, states, outcomes):
             run.record(plan, cost, action, state, outcome, spent)
     return [run.episode(dict(info or {})) for run in runs]
@@ -83,8 +76,6 @@ class _Run:
         self.outcome: str | None = None
         self._rng = stream(whole_number("seeds", seed, 0), "MPPI")
         self.noise = stream(whole_number("noise_seeds", noise_seed, 0), "system")
-        self.particles = stream(noise_seed, "braking")
-        self.braked: list[bool] = []
         self._nominal = np.zeros((planner.horizon, len(planner.low)))
         self._states: list[Floats] = [start]
         self._actions: list[Floats] = []
@@ -122,5 +113,4 @@ class _Run:
             np.array(self._costs),
             np.array(self._plan_ms),
             info,
-            braked=np.array(self.braked, dtype=bool),
         )

@@ -22,11 +22,6 @@ def library_of(*arrays: Any) -> str:
     return found.pop() if found else "numpy"
 
 
-def is_cuda_tensor(array: Any) -> bool:
-    """Whether it is a PyTorch tensor on a GPU."""
-    return library_of(array) == "torch" and bool(array.is_cuda)
-
-
 def asked_in_kind(function: Plain, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Apply a function of NumPy arrays to arrays of any library; the result has `shape` and is of their library.
 

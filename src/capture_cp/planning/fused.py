@@ -19,7 +19,7 @@ from capture_cp.planning.agreement import RolledOut, check_agreement
 from capture_cp.planning.hazard import hazard_cells
 from capture_cp.planning.point_test import asked_one_by_one
 from capture_cp.planning.probes import POINTS, Probes, check_finite, metric_of, probes_of, rule_of
-from capture_cp.planning.records import Calibrated, Seen, Summed
+from capture_cp.planning.records import Calibrated, Seen
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout
 from capture_cp.planning.specialise import COMPILING, Functions, specialise, why
@@ -41,30 +41,14 @@ if TYPE_CHECKING:
     from capture_cp.planning.cuda.plans import CudaPlans, Settings
 
 
-class NoColumns(NamedTuple):
-    """Placeholder for a grid's columns where they are not used."""
-
-    shape: int = 0
-
-
-NO_COLUMNS = NoColumns()
-
-
 class DeviceParts(NamedTuple):
-    """A rollout in the form that `CudaPlans` needs."""
+    """A rollout in the form that `CudaPlans` needs: functions, sizes, and NumPy arrays."""
 
     functions: Functions
     sizes: Any
-    draws: bool
     regions: Any
-    cells: Any  # Runs of hazard cells, Summed, or Probes
-    columns: Any
+    hazard: Any  # HazardCells, or Probes
     params: Any
-
-    @property
-    def summed(self) -> bool:
-        """Whether the cost uses sums over regions."""
-        return isinstance(self.cells, Summed)
 
 
 class FusedRollout(Rollout):
@@ -104,8 +88,6 @@ class FusedRollout(Rollout):
         thresholds: see `Rollout`.
         tried: whether the two functions have been tried, which happens before the first plan.
     """
-
-    on_cuda = True
 
     def __init__(
         self,
@@ -162,6 +144,11 @@ class FusedRollout(Rollout):
             self._runs, self._columns = hazard_cells(cap, self._hazard, self._axes, self._rule[0] == EUCLIDEAN)
 
     _scale: Floats | None
+
+    @property
+    def on_cuda(self) -> bool:
+        """Whether plans can be made on a GPU."""
+        return self._sums is None
 
     @classmethod
     def from_model(cls, cap: Fitted, stage_cost: Any, hazard: Any, **settings: Any) -> FusedRollout:
@@ -269,27 +256,26 @@ class FusedRollout(Rollout):
         return asked_one_by_one(self._functions.hazard, self._params, Y) < 0
 
     def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
-        """The parts of this rollout that the GPU needs: functions, sizes, and NumPy arrays."""
-        from capture_cp.planning.cuda.layout import DeviceRegions, Sizes
+        """What the GPU needs of this rollout."""
+        from capture_cp.planning.cuda.records import DeviceRegions, HazardCells, Sizes
 
-        part, strata = self._partition, self.thresholds.shape[0]
-        functions = self._functions._replace(step=self._step_on_cuda)
+        if self._sums is not None:
+            raise CaptureError('sums over regions are computed on the CPU only; plan with device="cpu".')
+        part, strata, (rule, length, k) = self._partition, len(self.thresholds), self._rule
         points = 0 if self._probes is None else len(self._probes.offsets)
-        inputs, rule = (part.n_inputs - action_dims, action_dims, self._noise_dims), int(self._rule[0])
-        sizes = Sizes(*inputs, self._particles, tuple(self._axes.tolist()), strata, points, rule)
+        inputs, tested = (part.n_inputs - action_dims, action_dims, self._noise_dims), (strata, int(rule), points)
+        counts = self._draws, self._count_cells, self._count_particles
+        sizes = Sizes(*inputs, self._particles, tuple(self._axes.tolist()), *tested, *counts)
         scaled = np.atleast_1d(1.0 if self._scale is None else self._scales(horizon))[:, None, None] * self.thresholds
-        squared = np.asarray(squared_limits(scaled.ravel())).reshape(scaled.shape)
-        limits = scaled if self._rule[0] == PARTICLE_BOX else squared
-        counts = self._count_cells, self._count_particles
-        tree = part.nodes, self._roots, part.stratum_features
-        widest = np.nextafter(np.float32(scaled.max(axis=(1, 2))), np.float32(np.inf))
-        thresholds = limits, np.ascontiguousarray(scaled), widest
-        regions = DeviceRegions(*tree, *thresholds, *self._rule, *counts)
+        limits = np.asarray(squared_limits(scaled.ravel())).reshape(scaled.shape)
+        regions = DeviceRegions(part.nodes, self._roots, part.stratum_features, limits, length, k)
+        hazard: Any = self._probes
         if self._probes is not None:
             check_finite(self.thresholds)
-            return DeviceParts(functions, sizes, self._draws, regions, self._probes, NO_COLUMNS, self._params)
-        cells, columns = (self._runs, self._columns) if self._sums is None else self._sums
-        return DeviceParts(functions, sizes, self._draws, regions, cells, columns, self._params)
+        elif self._hazard is not None:
+            runs, columns = hazard_cells(self._cap, self._hazard, self._axes, as_runs=False)
+            hazard = HazardCells(columns.labels, runs.hazard, *(getattr(runs, name) for name in HazardCells._fields[2:]))
+        return DeviceParts(self._functions._replace(step=self._step_on_cuda), sizes, regions, hazard, self._params)
 
     def _scales(self, horizon: int) -> Floats:
         """Factor on the thresholds of each step: (H,)."""

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, positive_number, whole_number
 from capture_cp.capture.fitted import Fitted
-from capture_cp.planning.foreign import asked_in_kind, is_cuda_tensor
+from capture_cp.planning.foreign import asked_in_kind
 from capture_cp.planning.hazard_rows import hazard_counter
 from capture_cp.planning.probes import POINTS
-
-if TYPE_CHECKING:
-    from capture_cp.planning.cuda.region_cost import CudaRegionCost
 
 
 class RegionCost:
     """The cost of the regions of planned steps: `weight` times the hazard inside each, as in the library's own planners.
 
-    Accepts arrays of NumPy, PyTorch and JAX; the cost is an array of the same library, type and device. Tensors on a GPU
-    stay there if the hazard is a mask; JAX arrays are evaluated on the CPU, inside `jax.jit` through a callback. A count is
-    constant almost everywhere, so there is no gradient.
+    Accepts arrays of NumPy, PyTorch and JAX; the cost is an array of the same library, type and device. It is computed on
+    the CPU, inside `jax.jit` through a callback. A count is constant almost everywhere, so there is no gradient.
 
     Args:
         cap: calibrated predictor whose regions are tested, with a particle score. Regions of one step are applied all along
@@ -55,9 +51,6 @@ class RegionCost:
         self._count = hazard_counter(cap, hazard, points, farthest)
         self._steps = len(cap.steps_)
 
-    #: Made when the first tensor on a GPU is passed.
-    _on_cuda: CudaRegionCost | None = None
-
     def __call__(self, states: Any, actions: Any, particles: Any, step: int = 1) -> Any:
         """Cost (n,) of one step, or the sum over several.
 
@@ -76,8 +69,6 @@ class RegionCost:
         """Cost of each step: (n,), or (n, H) where arrays have H steps; arguments as in a call."""
         first = whole_number("step", step, 1) - 1
         given = states, actions, particles
-        if is_cuda_tensor(particles):
-            return self._cuda()(*given, first)
         shape = tuple(np.shape(states))[:-1]
         return asked_in_kind(lambda *arrays: self._cost(first, *arrays), given, shape)
 
@@ -105,13 +96,6 @@ class RegionCost:
         total = int(np.prod(rows))
         s, a, p = (part.reshape(total, *size) for part, size in zip((s, a, p), sizes))
         return np.hstack([s, a]), p, rows
-
-    def _cuda(self) -> CudaRegionCost:
-        if self._on_cuda is None:
-            from capture_cp.planning.cuda.region_cost import CudaRegionCost
-
-            self._on_cuda = CudaRegionCost(self.cap, self._avoided, self.alpha, self.weight, self.simultaneous)
-        return self._on_cuda
 
 
 _MEANING = {

@@ -29,10 +29,7 @@ class Rollout(ABC):
     Attributes:
         thresholds: of every group in every stratum, (M, J); may be replaced between plans by others of that shape, as online
             adaptation does. The array is read-only, so every threshold that a kernel reads was checked here.
-        on_cuda: whether plans can be made entirely on a GPU.
     """
-
-    on_cuda = False
 
     def __init__(self, thresholds: Floats) -> None:
         self._thresholds = _read_only(thresholds)
@@ -48,6 +45,11 @@ class Rollout(ABC):
     def parts(self) -> tuple[Any, ...]:
         """The objects that its costs depend on, for the fingerprint of a planner."""
         return type(self).__name__, self._thresholds
+
+    @property
+    def on_cuda(self) -> bool:
+        """Whether plans can be made entirely on a GPU."""
+        return False
 
     def cuda_plans(self, settings: Settings, rows: int) -> CudaPlans:
         """Plans on a GPU, up to `rows` at a time."""

@@ -126,7 +126,7 @@ class CoverageStudy(Study):
             whole_number("sizes", size, 1)
         if self.volume is not None:
             whole_number("volume", self.volume, 0)
-        tasks = {name: task.on(self.device) for name, task in self.task.places().items()}
+        tasks = dict(self.task.places())
         for task in tasks.values():
             if task.draws is not None and self.mc > task.draws:
                 raise CaptureError(
@@ -229,7 +229,7 @@ class CoverageStudy(Study):
         return rows
 
     def figure_data(self, figure: str, console: Console) -> Any:
-        tasks = self.task.places()
+        tasks = dict(self.task.places())
         return drawing_of(tasks).figure_data(tasks, figure)
 
     def _table(

@@ -6,10 +6,8 @@ time; what comes back is a few sums for each test input. While the GPU counts on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda
@@ -24,122 +22,67 @@ from capture_cp.spaces.strata import grid_of
 from capture_cp.studies.montecarlo import Counts, Question, counts_by_method, in_regimes, predictions
 from capture_cp.tasks.task import OutcomesOnCuda, Task
 
-#: Outcomes held on the GPU at once: 20 bytes each in a plane.
+#: Outcomes held on the GPU at once: 17 bytes each in a plane.
 BLOCK = 1 << 26
 
-#: What times the stages of the work: it is given a stage's name, and stands around it.
-Clock = Callable[[str], AbstractContextManager[Any]]
 
+class _Method(NamedTuple):
+    """A method's regions for the inputs of one part, and what the GPU counts of them."""
 
-@dataclass(frozen=True)
-class _Asked:
-    """A method's regions for the inputs of one part, and how many of them have their cells counted."""
-
-    score: OnCuda
-    prediction: Any
-    on_device: Regions
-    q: Floats  # (n, M + 1)
+    regions: Regions
     limits: Any  # (n, M + 1), as the kernels compare them
-    sized: int
-
-    def count(self, grid: GridOnCuda) -> Any:
-        """Region cells of the first inputs by stratum, counted on the GPU; None if there are none."""
-        if not self.sized:
-            return None
-        regions = self.on_device if self.sized == len(self.q) else self.score.on_device(self.prediction[: self.sized])
-        return self.score.count(self.prediction[: self.sized], regions, finite_columns(self.q[: self.sized]), grid)
+    hits: Any  # (n, M): outcomes inside, by stratum
+    q: Floats  # thresholds (s, M + 1) of the s regions whose cells are counted
+    cells: Any  # (s, M + 1), or None where s is 0
 
 
 class CounterOnCuda:
     """Counts of the calibrated methods of one place."""
 
-    def __init__(
-        self,
-        caps: Mapping[str, Capture],
-        task: Task,
-        outcomes: OutcomesOnCuda,
-        question: Question,
-        clock: Clock = nullcontext,
-    ) -> None:
-        self.caps, self.task, self.outcomes, self.question, self.clock = caps, task, outcomes, question, clock
+    def __init__(self, caps: Mapping[str, Capture], task: Task, outcomes: OutcomesOnCuda, question: Question) -> None:
+        self.caps, self.task, self.outcomes, self.question = caps, task, outcomes, question
         self.seed, self.grid = task.seed_here(question.seed), GridOnCuda(grid_of(task.strata))
-        self.room: _Room | None = None
 
     def parts(self, X: Floats, parts: Iterable[slice]) -> Iterator[dict[str, Counts]]:
         """Counts of every part: the rows of a slice of X (n, dx)."""
-        counting: _Counted | None = None
+        counting: tuple[Any, dict[str, _Method]] | None = None
         for rows in parts:
-            with self.clock("predicting"):
-                predicted = predictions(self.caps, self.task, X[rows], self.question.seed, rows.start)
+            predicted = predictions(self.caps, self.task, X[rows], self.question.seed, rows.start)
             if counting is not None:
-                yield self._collect(counting)
+                yield self._collect(*counting)
             counting = self._start(X[rows], rows.start, predicted)
         if counting is not None:
-            yield self._collect(counting)
+            yield self._collect(*counting)
 
-    def _start(self, X: Floats, first: int, predicted: Mapping[str, Any]) -> _Counted:
+    def _start(self, X: Floats, first: int, predicted: Mapping[str, Any]) -> tuple[Any, dict[str, _Method]]:
         """Everything that the GPU has to do for test inputs X (n, dx), numbered from `first`; started, not awaited."""
-        asked = self._asked(X, first, predicted)
-        n, strata, draws = len(X), len(self.task.strata.names), self.question.draws
-        step = min(draws, max(1, BLOCK // n))
-        if self.room is None or self.room.rows < n * step:
-            self.room = _Room(n * step, len(self.task.axes))
-        totals, *hits = (conformal.zeros((n, strata), np.int64) for _ in range(1 + len(asked)))
-        there = cuda.to_device(X)
+        methods = {name: self._method(cap, X, first, predicted[name]) for name, cap in self.caps.items()}
+        n, draws, there = len(X), self.question.draws, cuda.to_device(X)
+        totals, step = conformal.zeros((n, len(self.task.strata.names)), np.int64), min(draws, max(1, BLOCK // n))
         for first_draw in range(0, draws, step):
-            now = min(step, draws - first_draw)
-            Y, labels, inside, everything = self.room.for_rows(n * now)
-            with self.clock("outcomes"):
-                self.outcomes.draw(there, now, self.seed, first, first_draw, Y, labels)
-                conformal.tally(labels, everything, totals)
-            with self.clock("membership"):
-                for regions, held in zip(asked.values(), hits):
-                    conformal.within(regions.on_device, Y, labels, regions.limits, inside)
-                    conformal.tally(labels, inside, held)
-        with self.clock("volumes"):
-            cells = [regions.count(self.grid) for regions in asked.values()]
-        return _Counted(asked, totals, hits, cells)
+            rows = n * min(step, draws - first_draw)
+            Y, labels = cuda.device_array((rows, len(self.task.axes)), np.float64), cuda.device_array(rows, np.int8)
+            self.outcomes.draw(there, self.seed, first, first_draw, Y, labels, totals)
+            for method in methods.values():
+                conformal.count_inside(method.regions, Y, labels, method.limits, method.hits)
+        return totals, methods
 
-    def _asked(self, X: Floats, first: int, predicted: Mapping[str, Any]) -> dict[str, _Asked]:
-        asked = {}
-        for name, cap in self.caps.items():
-            score = cap.score_.on("cuda")
-            assert isinstance(score, OnCuda)
-            q = cap.cell_thresholds(X, self.question.alpha)
-            regions, limits = score.on_device(predicted[name]), cuda.to_device(score.limits(q))
-            asked[name] = _Asked(score, predicted[name], regions, q, limits, self.question.sized(first, len(X)))
-        return asked
+    def _method(self, cap: Capture, X: Floats, first: int, prediction: Any) -> _Method:
+        score = cap.score_.on("cuda")
+        assert isinstance(score, OnCuda)
+        q, sized = cap.cell_thresholds(X, self.question.alpha), self.question.sized(first, len(X))
+        regions, hits = score.on_device(prediction), conformal.zeros((len(X), len(self.task.strata.names)), np.int64)
+        cells = None
+        if sized:
+            some = prediction[:sized]
+            cells = score.count(some, score.on_device(some), finite_columns(q[:sized]), self.grid)
+        return _Method(regions, cuda.to_device(score.limits(q)), hits, q[:sized], cells)
 
-    def _collect(self, counted: _Counted) -> dict[str, Counts]:
+    def _collect(self, totals: Any, methods: Mapping[str, _Method]) -> dict[str, Counts]:
         """The sums, once the GPU has them."""
-        totals, *hits = (in_regimes(self.task, found.copy_to_host()) for found in (counted.totals, *counted.hits))
-        cells = {}
-        for (name, regions), found in zip(counted.asked.items(), counted.cells):
-            own = np.zeros((0, regions.q.shape[1]), dtype=np.int64) if found is None else found.copy_to_host()
-            cells[name] = with_whole_strata(regions.q[: regions.sized], own, grid_of(self.task.strata))
-        return counts_by_method(self.task, totals, dict(zip(counted.asked, hits)), cells)
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """The sums that the GPU computes for one part: outcomes by stratum (n, M), and per method those inside, and cells."""
-
-    asked: Mapping[str, _Asked]
-    totals: Any
-    hits: Sequence[Any]
-    cells: Sequence[Any]
-
-
-class _Room:
-    """Memory of the GPU for a block of outcomes, used again and again."""
-
-    def __init__(self, rows: int, dims: int) -> None:
-        self.rows = rows
-        self.configurations = cuda.device_array((rows, dims), np.float64)
-        self.labels = cuda.device_array(rows, np.int8)
-        self.inside = cuda.device_array(rows, np.bool_)
-        self.everything = cuda.to_device(np.ones(rows, dtype=np.bool_))
-
-    def for_rows(self, rows: int) -> tuple[Any, Any, Any, Any]:
-        """Configurations, labels, whether they are inside, and a yes for each, of so many rows."""
-        return self.configurations[:rows], self.labels[:rows], self.inside[:rows], self.everything[:rows]
+        grid, hits, cells = grid_of(self.task.strata), {}, {}
+        for name, method in methods.items():
+            hits[name] = in_regimes(self.task, method.hits.copy_to_host())
+            none = np.zeros((0, method.q.shape[1]), dtype=np.int64)
+            cells[name] = with_whole_strata(method.q, none if method.cells is None else method.cells.copy_to_host(), grid)
+        return counts_by_method(self.task, in_regimes(self.task, totals.copy_to_host()), hits, cells)

@@ -110,8 +110,8 @@ class PlanningStudy(Study):
     def tasks(self) -> dict[str, Task]:
         """The tasks by the names of their places, all settings checked."""
         finished = self.device == "cuda" and self.state is not None  # may be read without a GPU, see `_summaries`
-        device = chosen_device("auto" if finished else self.device)
-        tasks = {place: task.on(device) for place, task in self.task.places().items()}
+        chosen_device("auto" if finished else self.device)
+        tasks = dict(self.task.places())
         one = next(iter(tasks.values()))
         counts = ("episodes", "samples", "horizon", "jobs", "particles", *self._leaf_limits())
         check_settings(self, counts, (self.figures, self.state, self.record), one.rows)

@@ -121,8 +121,8 @@ class PromisesStudy(Study):
         def play(part: str, n: int) -> Sequence[Episode]:
             seeds = [derived_seed(self.seed, "promises", fitted.task.place, purpose, part, run) for run in range(n)]
             device = chosen_device(self.device)
-            if device != "cpu" and fitted.task.closed_loops() is not None:
-                return played(fitted, seeds, self.alpha, device, said, braking)
+            if device != "cpu" and braking is None and fitted.task.closed_loops() is not None:
+                return played(fitted, seeds, self.alpha, device, said)
             work = partial(_run, fitted, fitted.task.starts(n), seeds, self.alpha, braking)
             runs: list[Episode] = []
             for _, run in run_parts(work, range(n), self.jobs):

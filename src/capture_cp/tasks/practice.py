@@ -73,25 +73,24 @@ def played(
     alpha: float = 0.1,
     device: Device = "cpu",
     advance: Advance | None = None,
-    braking: BrakingFilter | None = None,
     starts: Floats | None = None,
 ) -> list[Episode]:
     """One closed-loop run per seed, from the task's starts in turn; on a GPU all are planned together where possible.
 
-    `braking` is a filter of the plans, see `run_episode`; `starts` (n, ds) are other states to start from.
+    `starts` (n, ds) are other states to start from.
     """
     starts, done = fitted.task.starts(len(seeds)) if starts is None else starts, advance or (lambda runs: None)
     systems, runs = None if device == "cpu" else fitted.task.closed_loops(), list[Episode]()
     if systems is None:
         for start, seed in zip(starts, seeds):
-            runs.append(play_from(fitted, start, seed, alpha, device, braking))
+            runs.append(play_from(fitted, start, seed, alpha, device))
             done(1)
         return runs
     planner = fitted.planner(alpha, 0, device)
     for first in range(0, len(seeds), TOGETHER):
         some = slice(first, first + TOGETHER)
         many = fitted.task.max_steps, seeds[some], seeds[some]
-        runs += run_episodes(planner, systems, starts[some], *many, braking=braking)
+        runs += run_episodes(planner, systems, starts[some], *many)
         done(len(runs) - first)
     return runs
 

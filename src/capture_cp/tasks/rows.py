@@ -231,12 +231,10 @@ class FittedRow:
         alpha: float,
         seeds: Sequence[tuple[int, int]],
         infos: Sequence[dict[str, Any]],
-        braking: BrakingFilter | None = None,
     ) -> list[Episode]:
         """Many closed-loop runs at once on a GPU from states (n, ds), and the regions of their executed steps.
 
-        `braking` is a filter of the plans, see `run_episode`. Not for rows that adapt online, nor for tasks whose true
-        systems cannot be batched.
+        Not for rows that adapt online, nor for tasks whose true systems cannot be batched.
         """
         systems = self.task.closed_loops()
         if self.row.online or systems is None:
@@ -247,7 +245,7 @@ class FittedRow:
         planner_seeds, noise_seeds = zip(*seeds)
         planner = self.planner(alpha, 0, "cuda")
         many = self.task.max_steps, planner_seeds, noise_seeds
-        runs = run_episodes(planner, systems, starts, *many, braking=braking)
+        runs = run_episodes(planner, systems, starts, *many)
         runs = with_regions(runs, self.executed, self.task.axes, alpha, noise_seeds[0])
         return [replace(run, info=info) for run, info in zip(runs, infos)]
 

@@ -155,10 +155,6 @@ class Task(TaskOptions):
         kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}
 
-    def on(self, device: Device) -> Task:
-        """The task with its strata and model on a device, if they can be computed there; otherwise the same task."""
-        return self
-
     @property
     def slug(self) -> str:
         """The place as part of a file name."""
@@ -475,8 +471,11 @@ class Task(TaskOptions):
 class OutcomesOnCuda(Protocol):
     """Outcomes of a task's true system, drawn on a GPU."""
 
-    def draw(self, X: Any, draws: int, seed: int, first: int, first_draw: int, Y: Any, labels: Any) -> None:
-        """Like `Task.outcomes`, into arrays on the GPU: Y (n * draws, dc), and its strata, int8 (n * draws,)."""
+    def draw(self, X: Any, seed: int, first: int, first_draw: int, Y: Any, labels: Any, totals: Any) -> None:
+        """Like `Task.outcomes`, into arrays on the GPU: Y (n * draws, dc), and its strata, int8 (n * draws,).
+
+        Their number is added to totals (n, M), int64, by stratum.
+        """
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +9,12 @@ import numpy.typing as npt
 from numba import cuda
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.cuda.arrays import Exchanged, blocks, tuple_on_device
-from capture_cp.cuda.graphs import Recorded
+from capture_cp.cuda.arrays import tuple_on_device
 from capture_cp.planning.agreement import PLACES
-from capture_cp.planning.cuda import average as kernels
-from capture_cp.planning.cuda.layout import COMBINING, LINE, Plans, Sampling
-from capture_cp.planning.cuda.rolls import HazardRolls, SummedRolls
+from capture_cp.planning.cuda.average import AVERAGING, average, take_elites
+from capture_cp.planning.cuda.blocks import THREADS
+from capture_cp.planning.cuda.records import Plans, Sampling
+from capture_cp.planning.cuda.rollout import rollout_kernel
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.specialise import COMPILING, why
 
@@ -37,8 +35,7 @@ class Settings(NamedTuple):
 class CudaPlans:
     """Plans of one rollout from up to `rows` states at a time.
 
-    Samples and noise depend only on a plan's key, not on the number of plans made at once or on the GPU. A call with exactly
-    `rows` plans is recorded as a CUDA graph, which starts faster.
+    Samples and noise depend only on a plan's key, not on the number of plans made at once or on the GPU.
 
     Args:
         rollout: model, cost and regions.
@@ -49,44 +46,41 @@ class CudaPlans:
     def __init__(self, rollout: FusedRollout, settings: Settings, rows: int = 1) -> None:
         self.rollout, self.settings, self.rows = rollout, settings, rows
         parts = rollout.device_parts(settings.horizon, len(settings.low))
-        self._sizes, self._rolls = parts.sizes, (SummedRolls if parts.summed else HazardRolls)(parts)
-        self._thresholds = rollout.thresholds
+        self._sizes, self._thresholds = parts.sizes, rollout.thresholds
+        self._kernel = rollout_kernel(parts.functions, parts.sizes)
+        self._regions, self._hazard, self._params = map(tuple_on_device, (parts.regions, parts.hazard, parts.params))
         self._sampling = tuple_on_device(Sampling(settings.spread, settings.low, settings.high))
-        self._plans = self._buffers(settings.samples)
-        again = (settings.elites + 1) * settings.repeats if settings.elites else 0
-        self._again = self._plans._replace(**self._sequences(again)) if again else None
-        self._stream, self._accepted = cuda.stream(), ((), ())
-        self._all_rows = Recorded(partial(_work_of, weakref.ref(self), rows), self._stream)
+        empty, horizon, da = cuda.device_array, settings.horizon, self._sizes.action
+        self._plans = Plans(
+            states=empty((rows, self._sizes.state + 1), np.float64),
+            keys=empty(rows, np.uint64),
+            nominal=empty((rows, horizon, da), np.float64),
+            lowest=empty(rows, np.float64),
+            **self._sequences(settings.samples),
+        )
+        again = (settings.elites + 1) * settings.repeats
+        self._again = self._plans._replace(**self._sequences(again)) if settings.elites else None
 
     def plan(self, states: Floats, temperatures: Any, nominal: Floats, keys: Any) -> tuple[Floats, Floats]:
         """Plans (n, H, da) and the lowest sampled costs (n,).
 
         From states (n, ds), temperatures (n,), plans to sample around (n, H, da) and keys of the random numbers (n,).
         """
-        n, host = len(states), self._exchanged.host
-        if (sizes := (states.shape, nominal.shape)) != self._accepted:
-            self.rollout.check_sizes(states[0], nominal)
-            self._accepted = sizes
-        if not self.rollout.tried:
-            shape = PLACES, self.settings.horizon, self._sizes.action
-            drawn = np.random.default_rng(0).uniform(self.settings.low, self.settings.high, size=shape)
-            self.rollout.try_out(np.array(states[0]), drawn)
+        self._try_out(states, nominal)
         self._refresh_thresholds()
-        host["states"][:n, :-1], host["states"][:n, -1] = states, temperatures
-        host["nominal"][:n], host["keys"][:n] = nominal, keys
-        try:
-            if n == self.rows:
-                self._all_rows()
-            else:
-                self._work(n, self._stream)
-                self._stream.synchronize()
-        except (*COMPILING, KeyError) as error:  # KeyError where a NumPy function has no GPU version
-            raise CaptureError(
-                "the model or the cost does not compile for a GPU, where memory cannot be allocated and few NumPy functions "
-                f"are available. Numba reports: {why(error)}."
-            ) from error
-        self._check(host["trouble"][:n])
-        return np.array(host["nominal"][:n]), np.array(host["lowest"][:n])
+        n, s, plans = len(states), self.settings, self._plans
+        given = np.empty((n, self._sizes.state + 1))
+        given[:, :-1], given[:, -1] = states, temperatures
+        plans.states[:n].copy_to_device(given)
+        plans.nominal[:n].copy_to_device(np.ascontiguousarray(nominal))
+        plans.keys[:n].copy_to_device(np.broadcast_to(np.asarray(keys, dtype=np.uint64), n).copy())
+        for iteration in range(s.iterations):
+            self._roll_out(plans, n, 2 * iteration + 1)
+            average[(s.horizon * self._sizes.action, n), AVERAGING](plans)
+        lowest = plans.lowest[:n].copy_to_host()
+        self._check(plans, n, lowest)
+        best = plans.nominal[:n].copy_to_host() if self._again is None else self._best_again(self._again, n)
+        return np.asarray(best), np.asarray(lowest)
 
     @property
     def costs(self) -> Floats:
@@ -105,62 +99,59 @@ class CudaPlans:
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
-    def _buffers(self, samples: int) -> Plans:
-        s, rows, empty = self.settings, self.rows, cuda.device_array
-        da, partials = self._sizes.action, blocks(samples, COMBINING)
-        self._exchanged = Exchanged(
-            states=np.empty((rows, self._sizes.state + 1)),
-            keys=np.empty(rows, np.uint64),
-            nominal=np.empty((rows, s.horizon, da)),
-            trouble=np.empty((rows, 2), np.int64),
-            lowest=np.empty(rows),
-        )
-        return Plans(
-            **self._exchanged.device,
-            **self._sequences(samples),
-            partial=empty((rows, partials, LINE * blocks(2 + s.horizon * da, LINE)), np.float64),
-            done=cuda.to_device(np.zeros(rows, np.int32)),
-        )
-
     def _sequences(self, samples: int) -> dict[str, Any]:
-        s, rows, empty = self.settings, self.rows, cuda.device_array
+        shape, empty = (self.rows, samples, self.settings.horizon), cuda.device_array
         return {
-            "sequences": empty((rows, samples, s.horizon, self._sizes.action), np.float64),
-            "costs": empty((rows, samples), np.float64),
-            "stages": empty((rows, samples, s.horizon), np.float64),
+            "sequences": empty((*shape, self._sizes.action), np.float64),
+            "stages": empty(shape, np.float64),
+            "costs": empty(shape[:2], np.float64),
         }
 
-    def _work(self, n: int, stream: Any) -> None:
-        """Sample, roll out and average in each iteration, then evaluate the best again, for the first n rows."""
-        s, plans = self.settings, self._plans
-        self._exchanged.up("states", "nominal", stream)
-        for iteration in range(s.iterations):
-            self._rolls(plans, self._sampling, n, 2 * iteration + 1, True, stream)
-            kernels.average[(plans.partial.shape[1], n), COMBINING, stream](plans)
-        if self._again is not None:
-            kernels.take_elites[n, COMBINING, stream](plans, s.elites, s.repeats, self._again)
-            self._rolls(self._again, self._sampling, n, 2 * s.iterations, False, stream)
-            kernels.take_best[n, COMBINING, stream](self._again, s.repeats)
-        self._exchanged.down("nominal", "lowest", stream)
+    def _roll_out(self, plans: Plans, n: int, purpose: int) -> None:
+        """Costs of the sequences of the first n plans."""
+        given = self._sampling, purpose, self._regions, self._hazard, self._params
+        try:
+            self._kernel[(plans.costs.shape[1], n), THREADS](plans, *given)
+        except (*COMPILING, KeyError) as error:  # KeyError where a NumPy function has no GPU version
+            raise CaptureError(
+                "the model or the cost does not compile for a GPU, where memory cannot be allocated and few NumPy functions "
+                f"are available. Numba reports: {why(error)}."
+            ) from error
+
+    def _best_again(self, again: Plans, n: int) -> Floats:
+        """The plans (n, H, da) with the lowest costs on fresh noise: among the averages and the best sequences."""
+        s, copies = self.settings, again.costs.shape[1]
+        order = np.argsort(self._plans.costs[:n].copy_to_host(), axis=1, kind="stable")[:, : s.elites]
+        take_elites[(copies, n), THREADS](self._plans, cuda.to_device(np.ascontiguousarray(order)), s.repeats, again)
+        self._roll_out(again, n, 2 * s.iterations)
+        costs = again.costs[:n].copy_to_host()
+        self._check(again, n, costs)
+        best = s.repeats * costs.reshape(n, -1, s.repeats).sum(axis=2).argmin(axis=1)
+        return np.asarray(again.sequences[:n].copy_to_host()[np.arange(n), best])
+
+    def _try_out(self, states: Floats, nominal: Floats) -> None:
+        """Try the rollout's functions before the first plan."""
+        self.rollout.check_sizes(states[0], nominal)
+        if not self.rollout.tried:
+            shape = PLACES, self.settings.horizon, self._sizes.action
+            drawn = np.random.default_rng(0).uniform(self.settings.low, self.settings.high, size=shape)
+            self.rollout.try_out(np.array(states[0]), drawn)
 
     def _refresh_thresholds(self) -> None:
         """Upload thresholds that were replaced since the last plan, as online adaptation does."""
         if self.rollout.thresholds is not self._thresholds:
             self._thresholds = self.rollout.thresholds
             parts = self.rollout.device_parts(self.settings.horizon, self._sizes.action)
-            self._rolls.refresh(parts)
+            self._regions.limits.copy_to_device(parts.regions.limits)
 
-    def _check(self, trouble: npt.NDArray[np.int64]) -> None:
-        if np.count_nonzero(trouble[:, 0]):
-            count, step = trouble[np.flatnonzero(trouble[:, 0])[0]]
-            raise CaptureError(
-                f"the rollout's stage cost is NaN or infinite for {count} of {self.settings.samples} sequences, "
-                f"first at step {step} of {self.settings.horizon}; check the model and the cost there."
-            )
-
-
-def _work_of(plans: weakref.ref[CudaPlans], rows: int, stream: Any) -> None:
-    """The work of plans held by a weak reference: a reference cycle would delay the release of their memory."""
-    found = plans()
-    assert found is not None
-    found._work(rows, stream)
+    def _check(self, plans: Plans, n: int, costs: Floats) -> None:
+        """Report stage costs that are not finite, if any of these costs is not."""
+        if np.isfinite(costs).all():
+            return
+        for bad in ~np.isfinite(plans.stages[:n].copy_to_host()):
+            if bad.any():
+                raise CaptureError(
+                    f"the rollout's stage cost is NaN or infinite for {int(bad.any(axis=1).sum())} of {len(bad)} sequences, "
+                    f"first at step {int(np.flatnonzero(bad.any(axis=0))[0]) + 1} of {self.settings.horizon}; check the "
+                    "model and the cost there."
+                )

@@ -10,7 +10,6 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, shortened, whole_number
-from capture_cp.cuda.device import Device
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.tasks.peg.model import PegModel, disturbed, walk
 from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
@@ -67,15 +66,11 @@ def _step_all(X, noise, move, friction, params):
 class CorrectedModel(PegModel):
     """The model c' = c + C (clip(a + ε), 1) with contacts and friction: disturbances are corrected as actions are."""
 
-    def __init__(self, settings: PegSettings, correction: Correction, device: Device = "cpu") -> None:
-        super().__init__(settings, device)
+    def __init__(self, settings: PegSettings, correction: Correction) -> None:
+        super().__init__(settings)
         self.correction = correction
 
     def _step(self, X: Floats, noise: Floats) -> Floats:
-        if self.device == "cuda":
-            from capture_cp.tasks.peg import cuda
-
-            return cuda.step_all(X, noise, self.correction, self.params)
         move, friction = self.correction
         return np.asarray(_step_all(X, noise, np.array(move), friction, self.params))
 
@@ -92,7 +87,7 @@ class CorrectedPeg(Peg):
 
     @cached_property
     def model(self) -> CorrectedModel:
-        return CorrectedModel(self.settings, self.correction, self.device)
+        return CorrectedModel(self.settings, self.correction)
 
 
 def recorded_correction(task: Peg, given: Any) -> CorrectedPeg:
@@ -126,7 +121,7 @@ def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> Correcte
 
 def _with(task: Peg, correction: Correction) -> CorrectedPeg:
     given = task.settings, task.system, task.trim, correction
-    return CorrectedPeg(*given, device=task.device, threads=task.threads, folder=task.folder)
+    return CorrectedPeg(*given, threads=task.threads, folder=task.folder)
 
 
 def _learnt_move(task: Peg, n: int, rng: np.random.Generator) -> tuple[tuple[float, ...], ...]:

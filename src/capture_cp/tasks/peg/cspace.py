@@ -15,7 +15,6 @@ from safetensors.numpy import save as serialise
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.base.files import cache_folder, written_whole
-from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
@@ -29,8 +28,6 @@ FEATURES = ("v1", "v2", "v3", "v4", "e1", "e2", "e3", "e4")
 REGIMES = ("free", "point", "edge", "other")
 _POSES = "(n, 3): x, z, theta in metres and radians"
 _JITTERS = 8
-#: Fewer poses take longer to copy to a GPU than to process.
-MANY_POSES = 2048
 
 
 def peg_grid() -> Grid:
@@ -78,7 +75,6 @@ class PegStrata(GriddedStrata):
         trim: length (m) by which the segment inside a tube is cut at both ends. 0 is the paper's definition, with about a
             dozen strata; 1.5e-3 distinguishes a peg in the hole from one that lies flush on the rim.
         grid: cells of the space, the paper's by default.
-        device: where fingerprints are computed, "cpu", "cuda" or "auto"; small batches are always computed on the CPU.
 
     Attributes:
         codes: fingerprint of each stratum as a number, bit i for FEATURES[i], (M,).
@@ -86,16 +82,14 @@ class PegStrata(GriddedStrata):
         stratum_of_code: stratum of every fingerprint, with the infeasible one last, (257,).
     """
 
-    def __init__(
-        self, settings: PegSettings | None = None, trim: float = 0.0, grid: Grid | None = None, device: Device = "cpu"
-    ) -> None:
-        self.settings, self.device = settings or PegSettings(), chosen_device(device)
+    def __init__(self, settings: PegSettings | None = None, trim: float = 0.0, grid: Grid | None = None) -> None:
+        self.settings = settings or PegSettings()
         self.shape = shape_of(self.settings)
         if not 0.0 <= trim < self.shape.half_width:
             raise CaptureError(f"trim is {trim!r}; expected metres, at least 0 and less than half the peg's width.")
         self.trim = float(trim)
         grid = grid or peg_grid()
-        cells = self._codes_of_cells(grid)
+        cells = _cached_codes(grid, self.trim, self.shape)
         self.codes: Ints = np.flatnonzero(np.bincount(cells + 1, minlength=257)[1:])
         if not len(self.codes):
             raise CaptureError(f"no pose of the {grid!r} is feasible; its axes are x, z (metres) and theta (radians).")
@@ -111,18 +105,7 @@ class PegStrata(GriddedStrata):
     def fingerprints(self, poses: Floats) -> Codes:
         """Fingerprint of each pose (n, 3) as a number, -1 where infeasible: (n,)."""
         given = finite_array("poses", poses, (None, 3), _POSES)
-        if self.device == "cuda" and len(given) >= MANY_POSES:
-            from capture_cp.tasks.peg import cuda
-
-            return cuda.codes_of(given, self.trim, self.shape)
         return np.asarray(_codes_of(given, self.trim, self.shape))
-
-    def _codes_of_cells(self, grid: Grid) -> Codes:
-        if self.device == "cuda":  # faster to compute than to read
-            from capture_cp.tasks.peg import cuda
-
-            return cuda.codes_of_cells(grid.origin, grid.spacing, grid.shape, self.trim, self.shape)
-        return _cached_codes(grid, self.trim, self.shape)
 
     @cached_property
     def regimes(self) -> tuple[str, ...]:

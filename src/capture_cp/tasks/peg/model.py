@@ -12,7 +12,6 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
-from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.tasks.peg.geometry import (
     MAX_OVERLAP,
@@ -221,14 +220,12 @@ def settle(poses: Floats, settings: PegSettings) -> Floats:
 class PegModel:
     """The approximate model c' = c + clip(a + ε) with contacts, as a library model.
 
-    Each row of inputs X (n, 6) is a feasible pose (m, m, rad) and an action (mm, mm, degrees). `device` is where particles
-    are moved, "cpu", "cuda" or "auto"; their noise is the same, so the particles differ by rounding only.
+    Each row of inputs X (n, 6) is a feasible pose (m, m, rad) and an action (mm, mm, degrees).
     """
 
-    def __init__(self, settings: PegSettings | None = None, device: Device = "cpu") -> None:
+    def __init__(self, settings: PegSettings | None = None) -> None:
         self.settings = settings or PegSettings()
         self.params = model_params(self.settings)
-        self.device = chosen_device(device)
 
     def __repr__(self) -> str:
         return f"PegModel({self.settings!r})"
@@ -250,11 +247,6 @@ class PegModel:
 
     def _step(self, X: Floats, noise: Floats) -> Floats:
         """Particles (n, L, 3) of inputs X (n, 6) under standard normals (n, L, 3)."""
-        if self.device == "cuda":
-            from capture_cp.tasks.peg import cuda
-            from capture_cp.tasks.peg.corrected import NO_CORRECTION
-
-            return cuda.step_all(X, noise, NO_CORRECTION, self.params)
         return np.asarray(_step_all(X, noise, self.params))
 
     def _checked(self, X: Floats) -> Floats:

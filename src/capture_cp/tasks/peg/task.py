@@ -14,7 +14,7 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, kno
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
-from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
@@ -49,8 +49,8 @@ SIZES = {CALIBRATION: 70_000, TEST: 90_000}
 
 
 @lru_cache(maxsize=2)  # the tasks of a study differ in other things, and planners keep the costs of these strata's cells
-def _strata_of(settings: PegSettings, trim: float, device: Device) -> PegStrata:
-    return PegStrata(settings, trim, device=device)
+def _strata_of(settings: PegSettings, trim: float) -> PegStrata:
+    return PegStrata(settings, trim)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,6 @@ class Peg(Task):
         settings: sizes, disturbance and model error.
         system: the true system, "planar" (on rails) or "arm" (in the hand of a Panda); both need MuJoCo.
         trim: metres by which tubes are cut at their ends, see `PegStrata`; 0 is the paper's value.
-        device: where strata and model are computed, "cpu", "cuda" or "auto"; the task is the same.
         threads: threads of the simulator, by default all cores; they affect its speed only.
         folder: where simulated transitions are stored, by default the user's cache.
     """
@@ -83,13 +82,11 @@ class Peg(Task):
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
     trim: float = 0.0
-    device: Device = field(default="cpu", repr=False, compare=False, kw_only=True)
     threads: int | None = field(default=None, repr=False, compare=False, kw_only=True)
     folder: Path | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         known_name("system", self.system, get_args(SystemName))
-        chosen_device(self.device)
 
     @property
     def place(self) -> str:
@@ -113,11 +110,11 @@ class Peg(Task):
 
     @cached_property
     def strata(self) -> PegStrata:
-        return _strata_of(self.settings, self.trim, self.device)
+        return _strata_of(self.settings, self.trim)
 
     @cached_property
     def model(self) -> PegModel:
-        return PegModel(self.settings, self.device)
+        return PegModel(self.settings)
 
     @property
     def metric(self) -> SE2:
@@ -128,9 +125,6 @@ class Peg(Task):
     def tree(self) -> Tree:
         """One tree per stratum, because a single tree need not distinguish fingerprints."""
         return peg_tree()
-
-    def on(self, device: Device) -> Peg:
-        return replace(self, device=device)
 
     def true_system(self, threads: int | None = None) -> PegSystem:
         """The true system in MuJoCo, by default with the task's number of threads."""
