@@ -16,7 +16,7 @@ from rich.progress import Progress
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.base.progress import progress_bar, stage
-from capture_cp.base.streams import stream
+from capture_cp.base.streams import generator, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
 from capture_cp.capture.region_draws import has_grid
@@ -34,7 +34,7 @@ from capture_cp.studies.study import RowsFile, Seed, Study
 from capture_cp.tasks.practice import ready_promise
 from capture_cp.tasks.task import CALIBRATION, TEST, Task
 
-OURS = "capture"
+OURS, GAUSSIAN = "capture", "lucca"
 #: Methods without strata, the strongest first where the paper has no figures.
 RIVALS = ("no-strata", "pcp", "lucca", "particles")
 #: Test inputs whose regions have their volumes estimated where there is no grid.
@@ -134,11 +134,16 @@ class Demo(Study):
             log, fresh = (
                 task.transitions(self.transitions, stream(self.seed, "demo", name)) for name in (CALIBRATION, TEST)
             )
+            # methods with one model and one seed draw the same particles
+            ours = task.method(OURS, self.particles, tree, self.seed)
+            drawn = task(log.X, self.particles, ours.fit_stream("particles"))
+            asked = task(fresh.X, self.particles, generator(self.seed))
         with progress_bar() as progress:
             for name in progress.track(METHODS, description="Calibrating and testing six methods"):
-                cap = task.method(name, self.particles, tree, self.seed)
-                fitted[name] = cap.fit(log.X, log.Y)
-                found = cap.coverage(fresh.X, fresh.Y, self.alpha, rng=self.seed)
+                cap, of_particles = task.method(name, self.particles, tree, self.seed), name != GAUSSIAN
+                fitted[name] = cap.fit(log.X, log.Y, drawn if of_particles else None)
+                prediction = asked if of_particles else None
+                found = cap.coverage(fresh.X, fresh.Y, self.alpha, prediction=prediction, rng=self.seed)
                 if not has_grid(task.strata):
                     found = with_volumes(found, fitted[name], fresh.X[:VOLUMES], stream(self.seed, "demo", "volumes", name))
                 results[name] = found
