@@ -13,7 +13,6 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.arrays import digest_of_chunks
-from capture_cp.base.blas import one_blas_thread
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.base.progress import stage
@@ -182,7 +181,7 @@ class Calibrate:
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
         cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
-        with in_options(), one_blas_thread(self.linear):
+        with in_options():
             return fit_log(cap, split.part("to calibrate"), run)
 
     @property
@@ -200,8 +199,7 @@ class Calibrate:
         settings = self.alpha, self.confidence
         if split.sizes["to check"] <= MEASURED:
             return cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, rng=self.seed)
-        with one_blas_thread(self.linear):
-            found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run)
+        found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run)
         some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
         all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings, rng=self.seed))
         rows = tuple(replace(row, volume=volume) for row, volume in zip(found.strata, strata))
