@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from importlib import import_module
+from importlib.metadata import version
 from inspect import cleandoc
 from io import TextIOWrapper
 from pathlib import Path
@@ -116,8 +117,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # the terminal's encoding may lack some characters
     if given == ["--version"]:
-        from importlib.metadata import version
-
         print(f"capture-cp {version('capture-cp')}")
         return
     errors = Terminal(stderr=True)
@@ -239,8 +238,10 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
 
 def _must_compile() -> bool:
     """Whether the folder with the compiled code of the most used kernels is empty: the next minute is spent compiling."""
+    from capture_cp.kernels.compiler import require_compiler
     from capture_cp.kernels.nearest import kth_nearest
 
+    require_compiler()
     folder = kth_nearest.stats.cache_path
     return folder is None or not any(Path(folder).glob("*.nbi"))
 

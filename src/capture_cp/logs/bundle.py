@@ -25,7 +25,6 @@ MOST_CELLS = 10_000_000
 #: What a calibration may hold as the name of a model or of strata.
 OBJECT_NAME, LONGEST_NAME = re.compile(r"[\w-]+(\.[\w-]+)*:\w+(\.\w+)*"), 200
 
-BLOCK = 4096  # rows whose particles are drawn at a time
 MOST_RESIDUALS = 512  # of the training transitions, that the built-in model keeps
 
 
@@ -146,14 +145,9 @@ class LinearModel:
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """Particles (n, L, dc) of inputs X (n, dx)."""
-        mean = self.coefficients[0] + X @ self.coefficients[1:]
-        particles = np.empty((len(X), n_particles, mean.shape[1]))
-        for first in range(0, len(X), BLOCK):
-            some, shift = particles[first : first + BLOCK], mean[first : first + BLOCK]
-            drawn = rng.integers(len(self.residuals), size=some.shape[:2])
-            np.take(self.residuals, drawn, axis=0, out=some, mode="clip")  # with other modes it would copy once more
-            flat = some.reshape(len(some), -1)
-            flat += np.tile(shift, n_particles)  # adding rows of equal length is several times faster than mean[:, None]
+        drawn = rng.integers(len(self.residuals), size=(len(X), n_particles))
+        particles = self.residuals.take(drawn, axis=0)
+        particles += (self.coefficients[0] + X @ self.coefficients[1:])[:, None]
         return particles
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:

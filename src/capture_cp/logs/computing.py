@@ -82,7 +82,7 @@ class Computing:
         return run
 
 
-#: As part of a command. With help, although no page shows it: else tyro looks for it in the source, which takes long.
+#: As part of a command.
 ComputingOptions = Annotated[Computing, tyro.conf.arg(name="", help="Where the work is done.")]
 
 

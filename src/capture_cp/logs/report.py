@@ -23,7 +23,7 @@ from capture_cp.data.log_part import CHUNK
 from capture_cp.data.transitions import Transitions
 from capture_cp.logs.batch import outcomes_of
 from capture_cp.logs.bundle import LinearModel
-from capture_cp.logs.report_figures import chosen_regions, draw_regions
+from capture_cp.logs.report_figures import region_figures
 from capture_cp.logs.report_volumes import MeanVolume, mean_volumes
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import DASH, Cell, PageTable
@@ -95,7 +95,7 @@ def write_report(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)  # small groups have been reported already
         volumes = None if has_grid(cap.strata) else mean_volumes(cap, kept, command)
-        chosen = chosen_regions(cap, kept, command)
+        figures, caption = region_figures(cap, kept, command)
         marked = marks(cap, kept, command.alpha, command.confidence, command.seed)
         write_page(
             file,
@@ -111,8 +111,8 @@ def write_report(
             measured=volumes is not None,
             marked=MARKED,
             groups=_group_table(groups),
-            figures=[] if chosen is None else draw_regions(chosen),
-            caption="" if chosen is None else chosen.caption,
+            figures=figures,
+            caption=caption,
             cautions=cautions,
             check=check_line(command),
             settings=settings_of(command, ("report", "json", "folder")),

@@ -52,29 +52,20 @@ class Shown(NamedTuple):
     title: str
 
 
-class Chosen(NamedTuple):
-    """The regions of a report, the names of their axes, and a caption."""
-
-    shown: list[Shown]
-    names: tuple[str, ...]
-    caption: str
-
-
-def chosen_regions(cap: Capture, kept: Transitions, command: Calibrate) -> Chosen | None:
-    """Regions of a few typical inputs of each stratum; None where no region can be drawn."""
+def region_figures(cap: Capture, kept: Transitions, command: Calibrate) -> tuple[list[bytes], str]:
+    """Regions of a few typical inputs of each stratum, as PNG files, with a caption; none where no region can be drawn."""
     most = {1: MOST_REGIONS, 2: MOST_REGIONS, 3: MOST_ROWS}.get(cap.n_outputs_, MOST_MATRICES)
     shown = []
     for rows in _typical(cap, kept)[:most]:
         tried = (_shown(cap, kept, command, row) for row in rows)
         shown += [*islice((one for one in tried if one is not None), 1)]
-    return Chosen(shown, kept.next_names, _caption(cap, shown)) if shown else None
+    return (_drawn(shown, kept.next_names), _caption(cap, shown)) if shown else ([], "")
 
 
-def draw_regions(chosen: Chosen) -> list[bytes]:
-    """The figures, as PNG files."""
-    dims, files = chosen.shown[0].region.dims, []
+def _drawn(shown: Sequence[Shown], names: Sequence[str]) -> list[bytes]:
+    dims, files = shown[0].region.dims, []
     draw = {1: _intervals, 2: _planes, 3: _pairs_of_three}.get(dims, _matrices)
-    for figure in draw(chosen.shown, chosen.names):
+    for figure in draw(shown, names):
         file = BytesIO()
         # legends outside panels are part of the picture; matrices have none there, and finding their edges takes long
         figure.savefig(file, format="png", dpi=130, bbox_inches="tight" if dims < 4 else None)

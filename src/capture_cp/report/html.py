@@ -6,6 +6,7 @@ import base64
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,6 @@ def embedded(picture: Path | bytes) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of the software that made a page."""
-    from importlib.metadata import PackageNotFoundError, version  # takes long to import
-
     found = {"Python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
     for package in _PACKAGES:
         try:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import signal
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
@@ -19,6 +18,7 @@ import numba
 
 from capture_cp.base.checks import CaptureError, CaptureWarning
 from capture_cp.base.files import written_whole
+from capture_cp.report.output import output_folder
 
 #: What a part is known by: its number, its rows.
 Named = TypeVar("Named")
@@ -35,8 +35,6 @@ class PartStore:
     """
 
     def __init__(self, folder: Path | None, name: str, settings: Mapping[str, Any]) -> None:
-        from capture_cp.report.output import output_folder  # needs rich, which `run_parts` does without
-
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]
         self.name = f"{name}-{digest}"
         self.file = None if folder is None else output_folder(folder) / f"{self.name}.jsonl"
@@ -116,13 +114,13 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
     With one job the work stays in this process and its kernels use every core; with more, each process gets its share.
     Inside `workers` the processes are those of the cluster.
     """
-    if jobs == 1 and not _backend_chosen():
-        yield from ((part, work(part)) for part in parts)
-        return
     from joblib import Parallel, delayed
-    from joblib.parallel import get_active_backend
+    from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
 
     backend, _ = get_active_backend()
+    if jobs == 1 and type(backend) is BACKENDS[DEFAULT_BACKEND]:
+        yield from ((part, work(part)) for part in parts)
+        return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     # a backend that cannot hand results over one by one gets a few parts at a time, so that they are kept as they come
     one_by_one = backend.supports_return_generator
@@ -134,15 +132,6 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
             with _interrupts_held() if one_by_one else nullcontext():
                 results = run(delayed(_with_threads)(work, part, threads) for part in batch)
             yield from zip(batch, results)
-
-
-def _backend_chosen() -> bool:
-    """Whether the caller, or `workers`, has chosen another backend than joblib's own: not before joblib is imported."""
-    if "joblib.parallel" not in sys.modules:
-        return False
-    from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
-
-    return type(get_active_backend()[0]) is not BACKENDS[DEFAULT_BACKEND]
 
 
 def _with_threads(work: Callable[[Any], Any], part: Any, threads: int) -> Any:
