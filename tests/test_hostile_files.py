@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sqlite3
-import struct
 import sys
 import tracemalloc
 import zipfile
@@ -208,19 +207,6 @@ def refused_log(path, columns, sentence, most=40 << 20):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("said", [200, 10**9, 2**40], ids=["little", "much", "far too much"])
-def test_a_chunk_bomb_is_refused_before_it_is_unpacked(bag_file, said):
-    """A gigabyte of zeros in some kilobytes: whatever it says of itself."""
-    zstd = pytest.importorskip("backports.zstd")
-    path = bag_file("MCAP")
-    packer = zstd.ZstdCompressor()
-    packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(1000)) + packer.flush()
-    body = struct.pack("<QQQI", 0, 1, said, 0) + struct.pack("<I", 4) + b"zstd" + struct.pack("<Q", len(packed)) + packed
-    data = path.read_bytes()
-    path.write_bytes(data[:8] + b"\x06" + struct.pack("<Q", len(body)) + body + data[8:])
-    refused_log(path, BAG, "unpacked bytes in a file|unpacks to a different size than stated|a chunk of")
-
-
 def test_a_definition_that_never_ends_is_refused(bag_file):
     path = bag_file("SQLITE3")
     endless = "test/Own own\n" + "=" * 80 + "\nMSG: test/Own\ntest/Own own\n"
@@ -248,17 +234,28 @@ def test_a_view_in_place_of_messages_is_not_asked(bag_file):
             "DROP TABLE messages; CREATE VIEW messages AS WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) "
             "SELECT i AS id, 1 AS topic_id, i AS timestamp, zeroblob(9) AS data FROM r"
         )
-    refused_log(path, BAG, "it has no tables of topics and messages")
+    refused_log(path, BAG, "is not a bag, or is damaged: .*database missing tables")
+
+
+def read_or_refused(path):
+    try:
+        return read_transitions(path, **BAG)
+    except CaptureError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("storage", ["MCAP", "SQLITE3"])
 def test_a_bag_cut_short_is_one_clear_sentence(bag_file, storage):
     path = bag_file(storage)
-    whole = path.read_bytes()
+    whole, log = path.read_bytes(), read_transitions(path, **BAG)
     for length in range(1, len(whole), len(whole) // 40):
         path.write_bytes(whole[:length])
-        with pytest.raises(CaptureError, match="is not a bag, or is damaged"):
-            read_transitions(path, **BAG)
+        found = read_or_refused(path)
+        if isinstance(found, str):
+            assert "is not a bag, or is damaged" in found
+        else:  # only an index is cut
+            assert storage == "SQLITE3"
+            assert np.array_equal(found.X, log.X)
 
 
 @pytest.fixture

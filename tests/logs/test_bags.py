@@ -1,15 +1,17 @@
-"""Bags: the numbers that rosbags reads, rows at the actions, and what is missing is said or refused."""
+"""Bags: rows at the actions, and what is missing is said or refused."""
 
 from __future__ import annotations
 
+import sqlite3
+import sys
+from contextlib import closing
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from capture_cp import CaptureError, read_transitions
 from capture_cp.data.bag_files import Bag
-from capture_cp.data.cdr import columns_of
+from capture_cp.data.bags import BagSource
 from capture_cp.data.logged import LoggedTransitions
 from logs.recordings import START, STEP, Runs, bag
 
@@ -25,80 +27,81 @@ def one():
     return runs.state, runs.action
 
 
-def by_rosbags(path, topic):
-    """Slow and obvious: every message, deserialised by rosbags."""
-    from rosbags.highlevel import AnyReader
-
-    with AnyReader([path]) as reader:
-        wanted = [connection for connection in reader.connections if connection.topic == topic]
-        found = [(stamp, reader.deserialize(raw, c.msgtype)) for c, stamp, raw in reader.messages(connections=wanted)]
-    return [stamp for stamp, _ in found], [message for _, message in found]
-
-
 @pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("names", [False, True], ids=["one layout", "names of changing length"])
-def test_numbers_are_those_that_rosbags_reads(tmp_path, one, storage, names):
-    path = bag(tmp_path / "bag", *one, storage, names=names)
-    found = Bag(path)
-    stamps, contents = found.messages(["/joint_states"])["/joint_states"]
-    topic = found.topic("/joint_states")
-    fields = ["position", "velocity", "effort", "header.stamp.sec", "header.stamp.nanosec"]
-    numbers = columns_of(found.definitions(topic), topic.kind, contents, fields)
-    expected_stamps, expected = by_rosbags(path, "/joint_states")
-    assert stamps.tolist() == expected_stamps
-    for field in ("position", "velocity", "effort"):
-        assert numbers[field].tolist() == [getattr(message, field).tolist() for message in expected]
-    assert numbers["header.stamp.nanosec"].tolist() == [message.header.stamp.nanosec for message in expected]
-    assert [found.count(name) for name in ("/joint_states", "/cmd", "/camera")] == [50, 50, 50]
+def test_numbers_are_those_of_the_messages(tmp_path, one, storage):
+    found = Bag(bag(tmp_path / "bag", *one, storage, names=True))
+    messages = list(found.messages(["/joint_states"]))
+    assert [stamp for _, stamp, _ in messages] == [START + i * STEP for i in range(50)]
+    assert np.array_equal([numbers["position"] for _, _, numbers in messages], one[0])
+    assert {numbers["velocity"].shape for _, _, numbers in messages} == {(0,)}
+    assert [numbers["header.stamp.nanosec"] for _, _, numbers in messages] == [i * STEP % 10**9 for i in range(50)]
+    assert {name: count for name, (_, count) in found.topics.items()} == {"/joint_states": 50, "/cmd": 50, "/camera": 50}
+    assert (found.start, found.end) == (START, START + 49 * STEP + 1_000_000)
 
 
-KINDS = {"bool": bool, "int8": int, "uint16": int, "int32": int, "int64": int, "float32": float, "float64": float}
+LINE = "=" * 80
+ARM = f"""geometry_msgs/Point tip
+my_msgs/Joint[] joints
+int32[2] counts
+bool on
+string mode
+string[] names
+{LINE}
+MSG: my_msgs/Joint
+float64 angle
+float32[] torques
+{LINE}
+MSG: geometry_msgs/Point
+float64 x
+float64 y
+float64 z
+"""
 
 
-@given(st.data())
-@settings(max_examples=40, deadline=None)
-def test_any_message_is_read_as_rosbags_reads_it(data):
-    """Definitions of any fields in any order: alignment, texts, lists, arrays, messages in messages."""
+def of_arms(path, ros):
+    """A bag of messages of a type that ROS does not know."""
+    from rosbags import rosbag1, rosbag2
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-    base = st.sampled_from([*KINDS, "string", "geometry_msgs/Point"])
-    fields = data.draw(st.lists(st.tuples(base, st.sampled_from(["", "[]", "[3]"])), min_size=1, max_size=7))
-    text = "".join(f"{kind}{many} f{i}\n" for i, (kind, many) in enumerate(fields))
-    if "geometry_msgs/Point" in text:
-        text += "=" * 80 + "\nMSG: geometry_msgs/Point\nfloat64 x\nfloat64 y\nfloat64 z\n"
-    definitions = get_types_from_msg(text, "test_msgs/msg/Any")
     store = get_typestore(Stores.EMPTY)
-    store.register(definitions)
-    seed = data.draw(st.integers(0, 2**32))
-    length = data.draw(st.integers(0, 3))
-    messages = [made(store, fields, np.random.default_rng([seed, i]), length) for i in range(3)]
-    little = data.draw(st.booleans())
-    raw = [bytes(store.serialize_cdr(m, "test_msgs/msg/Any", little_endian=little)) for m in messages]
-    wanted = [f"f{i}" for i, (kind, _) in enumerate(fields) if kind in KINDS]
-    found = columns_of(dict(definitions), "test_msgs/msg/Any", raw, wanted)
-    for name in wanted:
-        expected = np.array([getattr(message, name) for message in messages], dtype=float)
-        assert np.array_equal(found[name], expected)
+    store.register(get_types_from_msg(ARM, "my_msgs/msg/Arm"))
+    arm, joint, point = (store.types[name] for name in ("my_msgs/msg/Arm", "my_msgs/msg/Joint", "geometry_msgs/msg/Point"))
+    mcap = rosbag2.StoragePlugin.MCAP
+    writer = rosbag1.Writer(path) if ros == 1 else rosbag2.Writer(path, version=9, storage_plugin=mcap)
+    with writer:
+        to = writer.add_connection("/arm", "my_msgs/msg/Arm", typestore=store)
+        for i in range(20):
+            joints = [joint(float(10 * i + j), np.full(2, i, np.float32)) for j in range(3)]
+            message = arm(point(i, 0.5, -i), joints, np.array([i, -i], np.int32), i % 2 == 0, "m" * i, ["n"] * i)
+            serialize = store.serialize_ros1 if ros == 1 else store.serialize_cdr
+            writer.write(to, START + i * STEP, serialize(message, "my_msgs/msg/Arm"))
+    return path if ros == 1 else next(path.glob("*.mcap"))
 
 
-def made(store, fields, rng, length):
-    def value(kind):
-        if kind == "string":
-            return "x" * int(rng.integers(9))
-        if kind == "geometry_msgs/Point":
-            return store.types["geometry_msgs/msg/Point"](*rng.random(3))
-        return KINDS[kind](
-            rng.integers(2) if kind == "bool" else np.float32(rng.random()) if "f" in kind else rng.integers(99)
-        )
+@pytest.mark.parametrize("ros", [1, 2])
+def test_types_of_ones_own_and_bags_of_ros_1_are_read(tmp_path, ros):
+    path = of_arms(tmp_path / ("arms.bag" if ros == 1 else "arms"), ros)
+    names = [column.name for column in BagSource(path).columns()]
+    assert names[:5] == ["time", "/arm.tip.x", "/arm.tip.y", "/arm.tip.z", "/arm.joints[0].angle"]
+    assert names[-2:] == ["/arm.counts", "/arm.on"]
+    log = read_transitions(path, ["/arm.tip.x", "/arm.joints[2].angle"], ["/arm.counts", "/arm.on"], following="/arm.tip.z")
+    i = np.arange(19.0)
+    assert np.array_equal(log.state, np.stack([i, 10 * i + 2], axis=1))
+    assert np.array_equal(log.action, np.stack([i, -i, i % 2 == 0], axis=1))
+    assert np.array_equal(log.next[:, 0], -i - 1)
 
-    def values(kind, many):
-        n = {"": None, "[]": length, "[3]": 3}[many]
-        if n is None:
-            return value(kind)
-        several = [value(kind) for _ in range(n)]
-        return np.array(several, dtype=kind) if kind in KINDS else several
 
-    return store.types["test_msgs/msg/Any"](*(values(*field) for field in fields))
+def test_a_type_that_nobody_defines_is_one_clear_sentence(tmp_path, one):
+    path = bag(tmp_path / "bag", *one, "SQLITE3")
+    with closing(sqlite3.connect(next(path.glob("*.db3")))) as data:
+        data.executescript("DROP TABLE schema; DELETE FROM message_definitions")
+        data.commit()
+    assert len(read_transitions(path, **COLUMNS)) == 49  # ROS 2 ships these types
+    with closing(sqlite3.connect(next(path.glob("*.db3")))) as data:
+        data.execute("UPDATE topics SET type = 'my_msgs/msg/Arm'")
+        data.commit()
+    with pytest.raises(CaptureError, match=r"has no definition of my_msgs/msg/Arm, the type of /\w+, and ROS 2 does not"):
+        read_transitions(path, **COLUMNS)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -140,8 +143,6 @@ def test_a_pause_ends_a_transition(tmp_path, one):
     halves = [
         bag(tmp_path / f"half{i}", s, a, "SQLITE3") for i, (s, a) in enumerate(zip(np.split(state, 2), np.split(action, 2)))
     ]
-    import sqlite3
-
     first, second = (next(half.glob("*.db3")) for half in halves)
     data = sqlite3.connect(second)
     data.execute("UPDATE messages SET timestamp = timestamp + 10000000000")
@@ -198,9 +199,7 @@ def test_a_name_that_is_not_there_is_one_clear_sentence(tmp_path, one, change, s
 
 
 def test_bags_without_rosbags_say_how_to_get_it(tmp_path, one, monkeypatch):
-    import sys
-
     path = bag(tmp_path / "bag", *one, "MCAP")
-    monkeypatch.setitem(sys.modules, "rosbags.typesys", None)
+    monkeypatch.setitem(sys.modules, "rosbags.highlevel", None)
     with pytest.raises(CaptureError, match=r'pip install "capture-cp\[ros\]"'):
         read_transitions(path, **COLUMNS)

@@ -1,94 +1,88 @@
-"""The files of a bag as one: its topics with their definitions, and the messages of selected topics."""
+"""Bags, read by rosbags: their topics, and the numbers in their messages."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from dataclasses import fields, is_dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from capture_cp.base.checks import CaptureError, Ints, known_name
+from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.files import existing_file
-from capture_cp.data.cdr import Definitions, Layout, Unreadable, layout_of
-from capture_cp.data.mcap import Damaged, McapFile, Topic
-from capture_cp.data.rosbag_db import DatabaseFile
 
-READERS: dict[str, Any] = {".mcap": McapFile, ".db3": DatabaseFile}
-#: Longest definition of a message type, in characters.
-LONGEST = 1 << 20
+ENDINGS = (".mcap", ".db3", ".bag")
+MOST_FIELDS = 10_000
 
 
 class Bag:
-    """A bag: one .mcap or .db3 file, or a rosbag2 folder with one or more of them."""
+    """A bag: one .mcap, .db3 or .bag file, or a rosbag2 folder with one or more of them.
+
+    Attributes:
+        topics: the type of each topic's messages, and how many there are, by name.
+        start: the first time stamp, in ns.
+        end: the last one.
+    """
 
     def __init__(self, path: Path) -> None:
-        _needs_rosbags()
-        self.path = path
-        self.files: list[Any] = []
-        with _clear(path):
-            for file in _files(path):
-                self.files.append(READERS[file.suffix.lower()](existing_file(file, "bag")))
-        self.topics: dict[str, Topic] = {topic.name: topic for file in self.files for topic in file.topics.values()}
-        self.start, self.end = min(file.start for file in self.files), max(file.end for file in self.files)
+        self.path, self._files = path, _files(path)
+        self.topics: dict[str, tuple[str, int]] = {}
+        times: list[int] = []
+        with self._explained():
+            for reader in self._readers():
+                for one in reader.connections:
+                    self.topics[one.topic] = one.msgtype, one.msgcount + self.topics.get(one.topic, ("", 0))[1]
+                if reader.message_count:
+                    times += [reader.start_time, reader.end_time - 1]
+        self.start, self.end = min(times, default=0), max(times, default=0)
 
-    def count(self, topic: str) -> int:
-        """Number of messages of a topic."""
-        return sum(file.counts.get(number, 0) for file in self.files for number, t in file.topics.items() if t.name == topic)
+    def messages(self, topics: Collection[str], most: int | None = None) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        """Topic, time stamp in ns and numbers of every message of some topics; of at most so many per topic and file.
 
-    def definitions(self, topic: Topic) -> Definitions:
-        """Fields of a topic's type and of all types in it: from the bag, or the definitions shipped with ROS 2."""
-        if topic.encoding != "cdr":
-            raise CaptureError(f"topic {topic.name} of {self.path} has the encoding {topic.encoding!r}; expected 'cdr'.")
-        if len(topic.definition) > LONGEST:
-            raise CaptureError(f"the definition of {topic.kind} in {self.path} has over {LONGEST:,} characters.")
-        with _clear(self.path):
-            known = _definitions(topic.language, topic.definition, topic.kind)
-        if topic.kind not in known:
+        Numbers and lists of numbers are named by the path of their field: header.stamp.sec, points[2].x.
+        """
+        with self._explained():
+            for reader in self._readers():
+                chosen = [one for one in reader.connections if one.topic in topics]
+                for some in [chosen] if most is None and chosen else [[one] for one in chosen]:
+                    for connection, stamp, raw in islice(reader.messages(some), most):
+                        message = self._message(reader, connection, raw)
+                        yield connection.topic, stamp, dict(islice(_numbers(message, ""), MOST_FIELDS))
+
+    def _message(self, reader: Any, connection: Any, raw: bytes) -> Any:
+        if connection.msgtype not in reader.typestore.fielddefs:
             raise CaptureError(
-                f"{self.path} has no definition of {topic.kind}, the type of {topic.name}, and ROS 2 does not ship it; "
-                "record with a newer ROS 2, or convert the bag to MCAP."
+                f"{self.path} has no definition of {connection.msgtype}, the type of {connection.topic}, and ROS 2 does not "
+                "ship it; record with a newer ROS 2, or convert the bag to MCAP."
             )
-        return known
-
-    def messages(self, names: Collection[str]) -> dict[str, tuple[Ints, list[bytes]]]:
-        """Receive time stamps (n,) in ns and contents of all messages of some topics."""
-        found: dict[str, tuple[list[int], list[bytes]]] = {name: ([], []) for name in names}
-        with _clear(self.path):
-            for file in self.files:
-                into = {number: found[topic.name] for number, topic in file.topics.items() if topic.name in found}
-                if into:
-                    for number, stamp, data in file.messages(into.keys()):
-                        stamps, contents = into[number]
-                        stamps.append(stamp)
-                        contents.append(data)
-            return {name: (np.array(stamps, dtype=np.int64), contents) for name, (stamps, contents) in found.items()}
-
-    def first(self) -> dict[str, bytes]:
-        """The first message of every topic with messages."""
-        found: dict[str, bytes] = {}
-        with _clear(self.path):
-            for file in self.files:
-                wanted = {n for n, topic in file.topics.items() if file.counts.get(n) and topic.name not in found}
-                for number, _, data in file.messages(wanted) if wanted else ():
-                    found.setdefault(file.topics[number].name, data)
-                    wanted.discard(number)
-                    if not wanted:
-                        break
-        return found
-
-    def topic(self, name: str) -> Topic:
-        """A topic by its name."""
-        return self.topics[known_name(f"topic in {self.path}", name, self.topics)]
-
-    def layout(self, topic: Topic, content: bytes) -> Layout:
-        """The byte layout of a message's fields."""
         try:
-            return layout_of(self.definitions(topic), topic.kind, content)
-        except Unreadable as error:
-            raise CaptureError(f"a message of topic {topic.name} of {self.path} cannot be read: {error}.") from None
+            return reader.deserialize(raw, connection.msgtype)
+        except Exception as error:  # what does not match its definition fails in many ways
+            reason = shortened(str(error).rstrip(".") or type(error).__name__)
+            raise CaptureError(f"a message of topic {connection.topic} of {self.path} cannot be read: {reason}.") from None
+
+    def _readers(self) -> Iterator[Any]:
+        """Each file in turn, opened."""
+        try:
+            from rosbags.highlevel import AnyReader
+            from rosbags.typesys import Stores, get_typestore
+        except ImportError:
+            raise CaptureError('bags need rosbags; install it with: pip install "capture-cp[ros]".') from None
+        for file in self._files:
+            with AnyReader([file], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
+                yield reader
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn any error of the library into one sentence."""
+        try:
+            yield
+        except (CaptureError, GeneratorExit):
+            raise
+        except Exception as error:  # a damaged bag fails in many ways
+            reason = f": {shortened(str(error).rstrip('.'), 200)}" if str(error) else ""
+            raise CaptureError(f"bag {self.path} is not a bag, or is damaged{reason}.") from None
 
 
 def is_bag(folder: Path) -> bool:
@@ -100,58 +94,25 @@ def _files(path: Path) -> list[Path]:
     from capture_cp.data.folders import natural
 
     if not path.is_dir():
-        return [path]
+        return [existing_file(path, "bag")]
     entries = sorted(path.iterdir(), key=natural)
-    found = [entry for entry in entries if entry.suffix.lower() in READERS]
     if any(entry.suffix.lower() == ".zstd" for entry in entries):
         raise CaptureError(
             f"bag {path} has files that are compressed as a whole; decompress them first, with: zstd -d FILE."
         )
+    found = [existing_file(entry, "bag") for entry in entries if entry.suffix.lower() in ENDINGS]
     if not found:
-        raise CaptureError(f"bag {path} has no file that ends in {' or '.join(READERS)}; copy it there.")
+        raise CaptureError(f"bag {path} has no file that ends in {' or '.join(ENDINGS)}; copy it there.")
     return found
 
 
-@lru_cache(maxsize=64)
-def _definitions(language: str, text: str, kind: str) -> Definitions:
-    """A parsed definition, cached: parsing is slow, and the definition is the same in all bags of a folder."""
-    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
-
-    if language == "ros2msg" and text:
-        return dict(get_types_from_msg(text, kind))
-    if language in ("ros2idl", "omgidl") and text:
-        return _idl(text)
-    shipped: Definitions = get_typestore(Stores.ROS2_HUMBLE).fielddefs
-    return shipped
-
-
-def _idl(text: str) -> Definitions:
-    """Definitions in IDL: one, or several separated by lines of equal signs."""
-    from rosbags.typesys import get_types_from_idl as parse
-
-    line = "=" * 80 + "\n"
-    parts = text.split(line)[1:] if text.startswith(f"{line}IDL: ") else [f"\n{text}"]
-    found: dict[str, Any] = {}
-    for part in parts:
-        found |= parse(part.partition("\n")[2])
-    return found
-
-
-def _needs_rosbags() -> None:
-    try:
-        import rosbags.typesys  # noqa: F401
-    except ImportError:
-        raise CaptureError('bags need rosbags; install it with: pip install "capture-cp[ros]".') from None
-
-
-@contextmanager
-def _clear(path: Path) -> Iterator[None]:
-    """Turn any error while reading a file into one sentence."""
-    try:
-        yield
-    except (CaptureError, GeneratorExit):
-        raise
-    except Damaged as error:
-        raise CaptureError(f"bag {path} is not a bag, or is damaged: {error}.") from None
-    except Exception:  # sqlite3, struct, lz4, zstd, the parser of definitions: a damaged bag fails in many ways
-        raise CaptureError(f"bag {path} is not a bag, or is damaged.") from None
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """The numbers in a message, or in a part of one at a path, in the order of its definition."""
+    if is_dataclass(value):
+        for field in fields(value):
+            yield from _numbers(getattr(value, field.name), f"{path}.{field.name}" if path else field.name)
+    elif isinstance(value, list):
+        for i, one in enumerate(value):
+            yield from _numbers(one, f"{path}[{i}]")
+    elif not isinstance(value, str):
+        yield path, value

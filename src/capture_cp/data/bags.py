@@ -1,28 +1,26 @@
-"""Logs in ROS 2 bags: asynchronous messages, aligned into rows."""
+"""Logs in ROS bags: asynchronous messages, aligned into rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, shortened
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, shortened
 from capture_cp.data.bag_files import Bag
-from capture_cp.data.cdr import columns_of
 from capture_cp.data.selection import base_name
 from capture_cp.data.source import Column, LogSource, Table
 from capture_cp.data.tables import TableSource
 
 TIME = "time"
+STAMP = ("header.stamp.sec", "header.stamp.nanosec")
 #: An interval longer than this many median intervals of a topic is a gap.
 GAP = 3
 #: Fractions of rows without a new value above which a topic is reported, and above which it is an error.
 REPORTED, REFUSED = 0.01, 0.5
-_STAMP = ("header.stamp.sec", "header.stamp.nanosec")
 
 
 class BagSource(LogSource):
@@ -35,22 +33,25 @@ class BagSource(LogSource):
 
     @property
     def rows(self) -> int:
-        raise CaptureError(f"{self.path} is a bag: its rows are the messages of the action's topic; name one.")
+        raise self._unarranged()
 
     def columns(self) -> tuple[Column, ...]:
         """Fields of all topics, from their first messages."""
-        bag = Bag(self.path)
-        found = [Column(TIME, "number")]
-        for name, content in bag.first().items():
-            fields = bag.layout(bag.topics[name], content).fields
-            found += [Column(f"{name}.{field}", "number", place.count) for field, place in fields.items()]
-        return tuple(found)
+        bag, found = Bag(self.path), {TIME: Column(TIME, "number")}
+        for topic, _, numbers in bag.messages(bag.topics, most=1):
+            for name, value in numbers.items():
+                column = Column(f"{topic}.{name}", "number", len(value) if np.ndim(value) else None)
+                found.setdefault(column.name, column)
+        return tuple(found.values())
 
     def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
-        raise CaptureError(f"{self.path} is a bag: its rows are the messages of the action's topic; name one.")
+        raise self._unarranged()
 
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
         return BagTable(self.path, names, rows_of, after, clock)
+
+    def _unarranged(self) -> CaptureError:
+        return CaptureError(f"{self.path} is a bag: its rows are the messages of the action's topic; name one.")
 
 
 class BagTable(TableSource):
@@ -67,12 +68,6 @@ class BagTable(TableSource):
     def notes(self) -> list[str]:
         return list(self._odd()[1])
 
-    def release(self) -> None:
-        self._table = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_table": None}
-
     def _odd(self) -> tuple[Ints, list[str]]:
         """Rows without a successor, and notes; computed when the bag is read, and retained after `release`."""
         if self._found is None:
@@ -81,68 +76,85 @@ class BagTable(TableSource):
         return self._found
 
     def _read(self) -> Table:
-        bag = Bag(self.path)
-        wanted = self._wanted(bag)
-        contents = bag.messages(wanted)
-        topics = {name: self._topic(bag, name, fields, *contents.pop(name)) for name, fields in wanted.items()}
+        bag, wanted = Bag(self.path), self._by_topic(self.names)
+        topics = {name: _Topic(self.path, name, chosen, self.clock == "header") for name, chosen in wanted.items()}
+        for name in wanted:
+            known_name(f"topic in {self.path}", name, bag.topics)
+        for name, stamp, numbers in bag.messages(wanted):
+            topics[name].add(stamp, numbers)
+        for topic in topics.values():
+            topic.check_order()
+        begin = bag.start if self.clock == "received" else min(int(topic.stamps[0]) for topic in topics.values())
         rows = topics.pop(_split(self.path, self.rows_of)[0])
-        table, breaks, notes = _Rows(self.path, rows, topics, self._ahead()).table(bool(self.after))
+        table, breaks, notes = _Rows(rows, topics, set(self._by_topic(self.after))).table(bool(self.after))
         self._found = breaks, notes
-        begin = bag.start if self.clock == "received" else min(int(t.stamps[0]) for t in (rows, *topics.values()))
         table[TIME] = (table[TIME] - begin) / 1e9
         return table
 
-    def _wanted(self, bag: Bag) -> dict[str, list[str]]:
-        """The requested fields of each topic."""
-        wanted: dict[str, list[str]] = {}
-        for name in self.names:
+    def _by_topic(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """The fields of each topic among some columns."""
+        found: dict[str, list[str]] = {}
+        for name in names:
             if name != TIME:
-                topic, field = _split(self.path, name)
-                bag.topic(topic)
-                wanted.setdefault(topic, [])
-                if field not in wanted[topic]:
-                    wanted[topic].append(field)
-        return wanted
+                topic, part = _split(self.path, name)
+                found.setdefault(topic, []).append(part)
+        return found
 
-    def _ahead(self) -> set[str]:
-        return {_split(self.path, name)[0] for name in self.after if name != TIME}
 
-    def _topic(self, bag: Bag, name: str, fields: list[str], stamps: Ints, contents: list[bytes]) -> _Topic:
-        """One topic, decoded, with the time stamps of the selected clock."""
-        if not contents:
-            raise CaptureError(f"topic {name} of {self.path} has no messages; name another.")
-        topic = bag.topics[name]
-        header = _STAMP if self.clock == "header" else ()
-        known = bag.layout(topic, contents[0]).fields
-        if header and not known.keys() >= set(header):
-            raise CaptureError(f"messages of {name} in {self.path} have no header; choose --clock received.")
-        fields = list(dict.fromkeys(_whole(field, known) for field in fields))
-        for field in fields:
-            if field not in known:
-                listed = ", ".join(known)
+@dataclass
+class _Topic:
+    """The messages of a topic: time stamps in ns, received or with `header` in their headers, and the wanted fields."""
+
+    path: Path
+    name: str
+    wanted: Sequence[str]
+    header: bool
+    _stamps: list[int] = field(default_factory=list)
+    _values: dict[str, list[Any]] = field(default_factory=dict)
+
+    def add(self, stamp: int, numbers: Mapping[str, Any]) -> None:
+        """Append the numbers of a message that was received at `stamp`."""
+        if not self._stamps:
+            self._values = {name: [] for name in self._chosen(numbers)}
+        self._stamps.append(numbers[STAMP[0]] * 1_000_000_000 + numbers[STAMP[1]] if self.header else stamp)
+        for name, values in self._values.items():
+            if name not in numbers or np.shape(numbers[name]) != np.shape((values or [numbers[name]])[0]):
                 raise CaptureError(
-                    f"topic {name} of {self.path} has no numbers {shortened(field)!r}; it has {shortened(listed, 300)}."
+                    f"field {name!r} of message {len(self._stamps)} of {self.name} in {self.path} has another length than "
+                    "before; it must be the same in every message."
                 )
-        found = columns_of(bag.definitions(topic), topic.kind, contents, [*fields, *header])
-        if header:
-            stamps = found[_STAMP[0]].astype(np.int64) * 1_000_000_000 + found[_STAMP[1]].astype(np.int64)
+            values.append(numbers[name])
+
+    def _chosen(self, known: Mapping[str, Any]) -> list[str]:
+        """The wanted fields, checked; an entry of a list stands for the list: position for position_3."""
+        if self.header and not known.keys() >= set(STAMP):
+            raise CaptureError(f"messages of {self.name} in {self.path} have no header; choose --clock received.")
+        found = []
+        for name in self.wanted:
+            whole, _, entry = name.rpartition("_")
+            found.append(whole if name not in known and whole in known and entry.isdecimal() else name)
+            if found[-1] not in known:
+                listed = shortened(", ".join(known), 300)
+                raise CaptureError(f"topic {self.name} of {self.path} has no numbers {shortened(name)!r}; it has {listed}.")
+        return list(dict.fromkeys(found))
+
+    @property
+    def stamps(self) -> Ints:
+        """Time stamps (n,) in ns."""
+        return np.array(self._stamps, dtype=np.int64)
+
+    def check_order(self) -> None:
+        """Raise an error if there are no messages, or if their stamps go backwards."""
+        stamps = self.stamps
+        if not len(stamps):
+            raise CaptureError(f"topic {self.name} of {self.path} has no messages; name another.")
         back = np.flatnonzero(np.diff(stamps) < 0)
         if len(back):
             at, by = int(back[0]), (stamps[back[0]] - stamps[back[0] + 1]) / 1e9
             raise CaptureError(
-                f"stamps of {name} in {self.path} go backwards in message {at + 2}, by {by:g} s; cut the bag there, or "
-                f"choose the other clock with --clock {'received' if header else 'header'}."
+                f"stamps of {self.name} in {self.path} go backwards in message {at + 2}, by {by:g} s; cut the bag there, or "
+                f"choose the other clock with --clock {'received' if self.header else 'header'}."
             )
-        return _Topic(name, stamps, {field: found[field] for field in fields})
-
-
-@dataclass(frozen=True)
-class _Topic:
-    """Messages of a topic: stamps (n,) in ns, and its fields, (n,) or (n, width)."""
-
-    name: str
-    stamps: Ints
-    fields: dict[str, npt.NDArray[Any]]
 
     @property
     def longest(self) -> float:
@@ -154,9 +166,9 @@ class _Topic:
     def columns(self, messages: Ints) -> dict[str, Floats]:
         """Values (n,) of some messages by name."""
         found: dict[str, Floats] = {}
-        for field, values in self.fields.items():
-            name, chosen = f"{self.name}.{field}", values[messages]
-            found |= {name: chosen} if chosen.ndim == 1 else {f"{name}_{i}": part for i, part in enumerate(chosen.T)}
+        for part, values in self._values.items():
+            name, chosen = f"{self.name}.{part}", np.array(values, dtype=np.float64)[messages]
+            found |= {name: chosen} if chosen.ndim == 1 else {f"{name}_{i}": one for i, one in enumerate(chosen.T)}
         return found
 
 
@@ -164,7 +176,6 @@ class _Topic:
 class _Rows:
     """Rows at the messages of one topic, with values of the others; topics in `ahead` are read from the following row."""
 
-    path: Path
     rows: _Topic
     others: dict[str, _Topic]
     ahead: set[str]
@@ -175,10 +186,11 @@ class _Rows:
         held = {name: np.searchsorted(other.stamps, times, "right") - 1 for name, other in self.others.items()}
         first = max((int(np.sum(index < 0)) for index in held.values()), default=0)
         if first == len(times):
-            raise CaptureError(f"no message of {self.rows.name} in {self.path} comes after one of every other topic.")
+            raise CaptureError(f"no message of {self.rows.name} in {self.rows.path} comes after one of every other topic.")
         if first:
             late = max(held, key=lambda name: int(np.sum(held[name] < 0)))
-            notes.append(f"{_rows(first)} of {self.rows.name} dropped, before the first message of {late}.")
+            rows = f"{first:,} row{'s' if first > 1 else ''}"
+            notes.append(f"{rows} of {self.rows.name} dropped, before the first message of {late}.")
         times, held = times[first:], {name: index[first:] for name, index in held.items()}
         for name, index in held.items():
             notes += self._rate(name, index)
@@ -194,7 +206,7 @@ class _Rows:
             )
         if not len(kept):
             raise CaptureError(
-                f"{self.path} has gaps at all messages of {self.rows.name}; record its topics at steady rates."
+                f"{self.rows.path} has gaps at all messages of {self.rows.name}; record its topics at steady rates."
             )
         columns = self.rows.columns(kept + first)
         for name, other in self.others.items():
@@ -216,19 +228,9 @@ class _Rows:
         return [f"{finding}: it is slower than the actions."] if share > REPORTED else []
 
 
-def _whole(field: str, known: Collection[str]) -> str:
-    """The list that a field belongs to if it is named by its entry: position for position_3."""
-    whole, _, entry = field.rpartition("_")
-    return whole if field not in known and whole in known and entry.isdecimal() else field
-
-
-def _rows(n: int) -> str:
-    return f"{n:,} row{'s' if n > 1 else ''}"
-
-
 def _split(path: Path, name: str) -> tuple[str, str]:
     """Topic and field of a column, without entry or slice."""
-    topic, dot, field = base_name(name).partition(".")
-    if not dot or not field:
+    topic, dot, part = base_name(name).partition(".")
+    if not dot or not part:
         raise CaptureError(f"{shortened(name)!r} is not a field of a topic of {path}; expected a name like /topic.field.")
-    return topic, field
+    return topic, part

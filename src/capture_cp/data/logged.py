@@ -23,7 +23,7 @@ class LoggedTransitions:
     """A log on disk as transitions. Only the positions of its episodes are held in memory; it can be pickled.
 
     Args:
-        path: a .parquet, .npz, .csv, .mcap, .db3 or .hdf5 file, a folder of files of one format, a LeRobot data set, a
+        path: a .parquet, .npz, .csv, .mcap, .db3, .bag or .hdf5 file, a folder of files of one format, a LeRobot data set, a
             rosbag2 folder, or a pattern with * or ?.
         state: names of the state's columns, in order: a whole column, one entry, name[3], or a slice, name[0:7]. The entries
             of a column of lists are then called name_0, name_1 and so on.

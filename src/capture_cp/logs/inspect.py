@@ -90,13 +90,12 @@ class Inspect:
         table = Table(title=title)
         for heading in ("topic", "type", "messages", "Hz", "numbers"):
             table.add_column(heading, justify="right" if heading in ("messages", "Hz") else "left")
-        for topic in list(bag.topics.values())[:MOST_SHOWN]:
-            n = bag.count(topic.name)
-            fields = [column for column in columns if column.name.startswith(f"{topic.name}.")]
+        for topic, (kind, n) in list(bag.topics.items())[:MOST_SHOWN]:
+            fields = [column for column in columns if column.name.startswith(f"{topic}.")]
             rate = f"{(n - 1) / seconds:.1f}" if n > 1 and seconds else ""
-            table.add_row(escape(topic.name), escape(topic.kind), f"{n:,}", rate, escape(_fields(topic.name, fields)))
+            table.add_row(escape(topic), escape(kind), f"{n:,}", rate, escape(_fields(topic, fields)))
         console.print(table)
-        return proposed_topics(columns, {topic.name: topic.kind for topic in bag.topics.values()})
+        return proposed_topics(columns, {topic: kind for topic, (kind, _) in bag.topics.items()})
 
     def _propose(self, console: Console, choice: Proposal) -> None:
         words = ["capture", "calibrate", str(self.data)]
