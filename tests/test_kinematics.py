@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
 
 from benchmarks.contact_strata import arm_scene
-from capture_cp.kernels.compiler import WithoutCopies
 from capture_cp.kernels.kinematics import place_links
-from capture_cp.kernels.lanes import LANES, place_lanes
 from capture_cp.kernels.trig import cosine_sine
 from capture_cp.spaces.links import Tree
 from capture_cp.spaces.mujoco_model import unit_quaternions
@@ -85,29 +82,6 @@ def test_entries_that_a_configuration_leaves_out_are_held():
         place_links(some, y, one)
         place_links(every, qpos, other)
         assert (one == other).all()
-
-
-@njit(pipeline_class=WithoutCopies)
-def side_by_side(links, Y, first, frames, spare):
-    parent, kind, entry, zero, fixed, axis, column, held = links
-    place_lanes(parent, kind, entry, zero, fixed, axis, column, held, Y, first, frames, spare)
-
-
-@pytest.mark.parametrize(("name", "model"), list(models()), ids=lambda value: value if isinstance(value, str) else "")
-def test_frames_side_by_side_are_those_of_one_to_the_last_bit(name, model):
-    rng, tree = np.random.default_rng(3), Tree(model, model.geom_bodyid.tolist())
-    for geom in range(model.ngeom):
-        tree.attach(tree.place_of_geom(geom))
-    entries = np.sort(rng.permutation(model.nq)[: max(3, model.nq - 2)])
-    links = tree.links(entries, rng.uniform(-1, 1, model.nq))
-    Y, k = rng.uniform(-4, 4, (LANES + 10, len(entries))), len(tree.rows)
-    lanes, spare, frames = np.zeros((k + 1, 12, LANES)), np.empty((3, LANES)), np.empty((k, 12))
-    lanes[k, [3, 7, 11]] = 1.0
-    for first, count in ((0, LANES), (LANES, 10)):  # the second time most lanes have no row of their own
-        side_by_side(links, Y, first, lanes, spare)
-        for l in range(count):
-            place_links(links, Y[first + l], frames)
-            np.testing.assert_array_equal(lanes[:k, :, l], frames)
 
 
 def test_cosine_and_sine():

@@ -12,7 +12,6 @@ from scipy.spatial.transform import Rotation
 
 from benchmarks.contact_strata import PAIRS, PEG_PAIRS, arm_configurations, arm_scene, row_by_row
 from capture_cp import CaptureError, ContactStrata, Strata, SweptStrata
-from capture_cp.kernels.compiler import WithoutCopies
 from capture_cp.kernels.swept import swept_distances, swept_stratum
 from capture_cp.tasks.peg.task import Peg
 from solids import ball, box, capsule, hull
@@ -114,7 +113,7 @@ def test_the_peg_is_on_the_safe_side():
 # -- in compiled code -----------------------------------------------------------------------------------------------------
 
 
-@njit(pipeline_class=WithoutCopies)
+@njit
 def first_contact(swept, start, step, n, frames, out):
     """Steps until a pair touches: a rollout that asks at every step."""
     y = start.copy()

@@ -14,7 +14,6 @@ import numpy as np
 from capture_cp import Capture, FunctionStrata, NearestParticles, Tree
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.steps import StepModel
-from capture_cp.tasks.shelf.eights import hazards, strata
 from capture_cp.tasks.shelf.geometry import STRATA, contact_stratum, link_frames
 from capture_cp.tasks.shelf.model import STEEPNESS, ShelfParams, hazard, step, stratum
 from capture_cp.tasks.shelf.planner import POINTS, stage_cost
@@ -79,7 +78,6 @@ def rollout_of(problem: Problem, noise: float | None = None) -> FusedRollout:
     """The rollout of the shelf's planner; `noise` in place of the model's, for the plan alone."""
     params = problem.params if noise is None else problem.params._replace(noise=noise)
     settings: dict[str, Any] = {"stratum": stratum, "points": POINTS, "steepness": STEEPNESS, "compare_step": noise is None}
-    settings |= {"hazards": hazards, "strata": strata}
     return FusedRollout(calibrated(problem), step, stage_cost, params, hazard, AXES, 7, **settings)
 
 

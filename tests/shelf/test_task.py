@@ -18,7 +18,6 @@ from capture_cp.planning.rollout import PythonRollout
 from capture_cp.tasks.recorded import recorded_task
 from capture_cp.tasks.shelf import task as shelf_task
 from capture_cp.tasks.shelf.corrected import corrected
-from capture_cp.tasks.shelf.eights import hazards, strata
 from capture_cp.tasks.shelf.model import STEEPNESS, hazard, step, stratum
 from capture_cp.tasks.shelf.options import ShelfOptions
 from capture_cp.tasks.shelf.planner import PLANNER, POINTS, ShelfWeights, stage_cost
@@ -108,7 +107,7 @@ def test_fused_plans_are_those_of_python(noise):
     slow = PythonRollout(calibrated(), task.model_step, cost, task.hazard, task.axes, points=POINTS)
     functions, sizes = (step, stage_cost, task.params, hazard), (task.axes, 7)
     settings = {"stratum": stratum, "points": POINTS, "steepness": STEEPNESS, "compare_step": False}
-    fast = FusedRollout(calibrated(), *functions, *sizes, **settings, hazards=hazards, strata=strata)
+    fast = FusedRollout(calibrated(), *functions, *sizes, **settings)
     state = near_the_glass()
     sequences = np.random.default_rng(0).uniform(-task.bounds, task.bounds, (64, 3, 7))
     found, wanted = fast(state, sequences, 1), slow(state, sequences, 1)

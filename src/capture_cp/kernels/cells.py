@@ -21,27 +21,11 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.base.layouts import ELLIPSOID, EUCLIDEAN, PARTICLE_BOX, SE2
-from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.distance import nearest_whole, squared_limit
-from capture_cp.kernels.eight import (
-    EIGHT,
-    SIXTEEN,
-    alike,
-    at_most,
-    chosen,
-    count,
-    load,
-    minus,
-    plus,
-    root,
-    spread,
-    store,
-    times,
-)
 
 CIRCLE = math.pi + 1e-9  # beyond this, angles wrap around
 FAR = 2.0**52  # in cells: the largest distance at which integers are exact
-MANY = 64  # column length above which it pays to compute which cells of an ellipsoid are within reach
 _HAIR = 1e-9  # relative margin: cells are skipped only where rounding cannot matter
 
 
@@ -50,8 +34,13 @@ class Room(NamedTuple):
 
     centre: Any  # (dc,)
     corners: Any  # (2, dc)
-    lanes: Any  # (6, P): rows of particles, P a multiple of EIGHT: on the last two axes, distances before and aside, scratch
-    terms: Any  # (2, cells of a column, P)
+    along: Any  # (L,): particles on the last axis
+    across: Any  # (L,): on the axis before it
+    before: Any  # (L,): squared distances on the axes before those
+    aside: Any  # (L,): squared distances from a column
+    stretches: Any  # (L, cells of a column): see `along_term`
+    terms: Any
+    nears: Any  # (cells of a column,): how many particles each is near
 
 
 # -- columns --------------------------------------------------------------------------------------------------------------
@@ -68,7 +57,7 @@ def strata_of_columns(labels, strata):
     return present
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def column_count(extent):
     """Number of columns of an index box of `extent` (dc,)."""
     total = 1
@@ -77,7 +66,7 @@ def column_count(extent):
     return total
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def column_at(number, first, extent, origin, spacing, shape, centre):
     """The `number`-th column of an index box; its position is written to `centre` (dc,). Indices wrap.
 
@@ -94,24 +83,14 @@ def column_at(number, first, extent, origin, spacing, shape, centre):
     return column
 
 
-@njit(cache=True, inline="always")
-def column_beside(column, b, first, origin, spacing, shape, centre):
-    """The column after `column` of an index box, b columns from its start on the second-to-last axis: no divisions."""
-    axis = first.shape[0] - 2
-    index = first[axis] + b
-    index = index if index < shape[axis] else index - shape[axis]
-    centre[axis] = origin[axis] + index * spacing[axis]
-    return column + 1 if index > 0 else column + 1 - shape[axis]
-
-
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def cell_at(t, first, cells):
     """Index of the t-th cell of a column from `first` on; it wraps."""
     index = first + t
     return index if index < cells else index - cells
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def largest(limits):
     """The largest limit, -1 if none admits anything."""
     top = -1.0
@@ -120,7 +99,7 @@ def largest(limits):
     return top
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def widest_limit(limits, present, column):
     """The largest limit of the strata that a column contains, -1 if none of them admits anything."""
     widest = max(limits[present.shape[1]], -1.0)
@@ -130,7 +109,7 @@ def widest_limit(limits, present, column):
     return widest
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def cells_between(low, high, is_angle, first, extent, origin, spacing, cells):
     """Cells of a column between two values: first and one past the last, among the `extent` cells from `first` on.
 
@@ -144,7 +123,7 @@ def cells_between(low, high, is_angle, first, extent, origin, spacing, cells):
     return max(start, 0), min(stop, extent)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def index_box(rule, length, reach, spread, cloud, columns, first, extent):
     """First index and extent (dc,) of a box of cells that contains every cell within `reach` of `cloud` (L, dc).
 
@@ -175,7 +154,7 @@ def index_box(rule, length, reach, spread, cloud, columns, first, extent):
 # -- regions near k particles ---------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def squared_aside(cloud, l, centre):
     """Contribution of all axes but the last to the squared distance between particle l of a cloud (L, dc) and a column.
 
@@ -188,7 +167,7 @@ def squared_aside(cloud, l, centre):
     return total
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def along_term(rule, length, particle, value):
     """Contribution of the last axis: the factor on the other axes' part, and the additive term. See `squared_distance`."""
     if rule == EUCLIDEAN:
@@ -200,165 +179,131 @@ def along_term(rule, length, particle, value):
     return stretch, (length * omega) * (length * omega)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def reach_along(particle, aside, widest, length):
     """Interval on the last axis in which a cell can be within squared distance `widest` (>= `aside`) of a particle."""
     reach = math.sqrt(widest - aside) / length * (1.0 + _HAIR)
     return particle - reach, particle + reach
 
 
-@njit(cache=True, inline="always")
-def _kth_smallest(values, k):
-    """The k-th smallest entry of an array whose length is a multiple of EIGHT; NaN counts for nothing."""
-    smallest = math.inf
-    for j in range(values.shape[0]):
-        value, upto = values[j], 0
-        for l in range(0, values.shape[0], EIGHT):
-            upto += count(at_most(load(values, l), spread(value)))
-        smallest = value if upto >= k and value < smallest else smallest
-    return smallest
-
-
-@njit(cache=True, inline="always")
-def _kth_ends(places, aside, widest, k, length, starts, ends):
-    """Interval on an axis in which a cell can be within squared distance `widest` of k particles.
-
-    `places` (P,) are the particles' positions on the axis, `aside` (P,) the contribution of the axes before it. A cell
-    within reach of k particles is above the k-th lowest start of their intervals and below the k-th highest end. The last
-    two arguments are scratch.
-    """
-    never, longer = spread(math.inf), spread((1.0 + _HAIR) / length)
-    for l in range(0, places.shape[0], EIGHT):
-        other, place = load(aside, l), load(places, l)
-        near, reach = at_most(other, spread(widest)), times(root(minus(spread(widest), other)), longer)
-        store(starts, l, chosen(near, minus(place, reach), never))
-        store(ends, l, chosen(near, minus(spread(0.0), plus(place, reach)), never))
-    return _kth_smallest(starts, k), -_kth_smallest(ends, k)
-
-
-@njit(cache=True, inline="always")
-def _end_of_run(labels, column, t, stop, begin, cells):
-    """One past the last cell of a column, from its t-th cell up to `stop`, that has the label of the t-th."""
-    cell = cell_at(t, begin, cells)
-    label, index, stop, end, same = labels[column, cell], column * cells + cell, min(stop, t + cells - cell), t, SIXTEEN
-    while same == SIXTEEN and end < stop and index + SIXTEEN <= labels.size:
-        same = alike(labels, index, label)
-        end, index = end + same, index + SIXTEEN
-    while same == SIXTEEN and end < stop and labels[column, cell + end - t] == label:
-        end += 1
-    return min(end, stop)
-
-
-@njit(cache=True, inline="always")
-def _near_at(aside, terms, particles, t, l, limit):
-    """How many of eight particles, from l on, are within a squared distance of the t-th cell of a column."""
-    stretch, row = load(terms, t * particles + l), terms.shape[1] + t
-    apart = plus(times(times(load(aside, l), stretch), stretch), load(terms, row * particles + l))
-    return count(at_most(apart, spread(limit)))
-
-
-@njit(cache=True, inline="always")
-def _near_run(aside, terms, particles, k, limit, first, stop, weights, column, begin, cells, total):
-    """Cells of a column, from `first` to `stop`, near k particles: their number, and `total` plus their weights."""
-    found = 0
-    for t in range(first, stop):
-        near = _near_at(aside, terms, particles, t, 0, limit)
-        for l in range(EIGHT, particles, EIGHT):
-            near += _near_at(aside, terms, particles, t, l, limit)
-        found += near >= k
-        if weights.shape[0] > 0:
-            total += weights[column, cell_at(t, begin, cells)] if near >= k else 0.0
-    return found, total
-
-
-@njit(cache=True, inline="always")
-def _place_particles(rule, length, cloud, first, extent, columns, room):
-    """Write the parts of distances that are the same for all columns into `room`; NaN for no particle."""
-    last, at, across, before = cloud.shape[1] - 1, room.lanes[0], room.lanes[1], room.lanes[2]
-    begin, origin, pitch, cells = first[last], columns.origin[last], columns.spacing[last], columns.shape[last]
-    for l in range(cloud.shape[0], at.shape[0]):
-        at[l], across[l], before[l] = math.nan, math.nan, math.nan
+@njit(cache=True)
+def _place_particles(rule, length, cloud, begin, extent, origin, spacing, cells, along, across, stretches, terms):
+    """Write the parts of distances that are the same for all columns."""
+    last = cloud.shape[1] - 1
     for l in range(cloud.shape[0]):
-        at[l], across[l] = cloud[l, last], cloud[l, last - 1] if last > 0 else 0.0
-    for t in range(extent[last]):
-        value = origin + cell_at(t, begin, cells) * pitch
-        for l in range(cloud.shape[0]):
-            room.terms[0, t, l], room.terms[1, t, l] = along_term(rule, length, cloud[l, last], value)
+        along[l], across[l] = cloud[l, last], cloud[l, last - 1] if last > 0 else 0.0
+        for t in range(extent):
+            value = origin[last] + cell_at(t, begin, cells) * spacing[last]
+            stretches[l, t], terms[l, t] = along_term(rule, length, along[l], value)
 
 
-@njit(cache=True, inline="always")
-def _columns_of_row(cloud, k, top, centre, first, extent, columns, room):
-    """Columns of a row, which differ on the second-to-last axis, that can be near k particles: first, one past the last.
+@njit(cache=True)
+def _middle(values, k):
+    """The k-th lowest and the k-th highest of some numbers: what is far below or above has fewer than k of them near."""
+    lowest, highest = math.inf, -math.inf
+    for value in values:
+        below, above = 0, 0
+        for other in values:
+            below += other <= value
+            above += other >= value
+        lowest = value if below >= k and value < lowest else lowest
+        highest = value if above >= k and value > highest else highest
+    return lowest, highest
 
-    The squared distances on the axes before it are written to `room`.
-    """
-    last, across, before, near = cloud.shape[1] - 1, room.lanes[1], room.lanes[2], 0
+
+@njit(cache=True)
+def _distances_before(cloud, centre, before):
+    """Squared distances of particles on all axes but the last two, into before (L,)."""
     for l in range(cloud.shape[0]):
         before[l] = 0.0
-        for axis in range(last - 1):
+        for axis in range(cloud.shape[1] - 2):
             step = cloud[l, axis] - centre[axis]
             before[l] += step * step
-        near += before[l] <= top
-    start, stop = 0, 1 if near >= k else 0
-    if last > 0 and near >= k:
-        low, high = _kth_ends(across, before, top, k, 1.0, room.lanes[4], room.lanes[5])
-        beside, origin, spacing = last - 1, columns.origin[last - 1], columns.spacing[last - 1]
-        start, stop = cells_between(
-            low, high, False, first[beside], extent[beside], origin, spacing, columns.shape[beside]
-        )  # fmt: skip
-    return start, stop
 
 
-@njit(cache=True, pipeline_class=WithoutCopies)
+@njit(cache=True)
+def _distances_aside(across, before, place, aside):
+    """Squared distances on all axes but the last, into aside (L,)."""
+    for l in range(aside.shape[0]):
+        step = across[l] - place
+        aside[l] = before[l] + step * step
+
+
+@njit(cache=True)
+def _reach(squares, widest, k):
+    """How far a cell within squared distance `widest` of k particles can be from them on the axes that are left; or -1.
+
+    `squares` (L,) are the squared distances on the other axes.
+    """
+    near, least = 0, widest
+    for l in range(squares.shape[0]):
+        near += squares[l] <= widest
+        least = squares[l] if squares[l] < least else least
+    return math.sqrt(widest - least) * (1.0 + _HAIR) if near >= k else -1.0
+
+
+@njit(cache=True)
+def _near_cells(aside, stretches, terms, start, n, limit, nears):
+    """How many particles each of n cells of a column is within a squared distance of, from the `start`-th cell on."""
+    for i in range(n):
+        nears[i] = 0
+    for l in range(aside.shape[0]):
+        for i in range(n):
+            t = np.uint64(start) + np.uint64(i)  # unsigned: a negative index would count from the end
+            nears[i] += aside[l] * stretches[l, t] * stretches[l, t] + terms[l, t] <= limit
+
+
+@njit(cache=True)
 def _near_particles(rule, length, k, cloud, limits, first, extent, columns, room, counts):
-    last, total, top, leader = cloud.shape[1] - 1, 0.0, largest(limits), 0
-    labels, weights, present = columns.labels, columns.weights, columns.present
-    origin, spacing, shape, centre = columns.origin, columns.spacing, columns.shape, room.centre
-    begin, start_at, pitch, cells = first[last], origin[last], spacing[last], shape[last]
-    across, before, aside, terms, particles = room.lanes[1], room.lanes[2], room.lanes[3], room.terms, room.terms.shape[2]
-    beside = max(extent[last - 1], 1) if last > 0 else 1
-    _place_particles(rule, length, cloud, first, extent, columns, room)
-    for m in range(present.shape[1]):
-        leader = m if limits[m] > limits[leader] else leader
+    # every array in a variable of its own: taken from a tuple in a loop, its references would be counted there
+    labels, weights, present, origin, spacing, shape, _ = columns
+    centre, _, along, across, before, aside, stretches, terms, nears = room
+    last, total, top = cloud.shape[1] - 1, 0.0, largest(limits)
+    second = max(last - 1, 0)
+    begin, cells, beside = first[last], shape[last], max(extent[second], 1) if last > 0 else 1
+    _place_particles(rule, length, cloud, begin, extent[last], origin, spacing, cells, along, across, stretches, terms)
+    (lowest, highest), (leftmost, rightmost) = _middle(along, k), _middle(across, k)
     for row in range(column_count(extent) // beside):
         row_at = column_at(row * beside, first, extent, origin, spacing, shape, centre)
-        begins, ends = _columns_of_row(cloud, k, top, centre, first, extent, columns, room)
-        for b in range(begins, ends):
-            column, place, near = row_at, 0.0, 0
+        _distances_before(cloud, centre, before)
+        reach, begins, stops = _reach(before, top, k), 0, 1
+        if reach < 0.0:
+            continue
+        if last > 0:
+            begins, stops = cells_between(
+                leftmost - reach, rightmost + reach, False, first[second], extent[second], origin[second], spacing[second],
+                shape[second],
+            )  # fmt: skip
+        for b in range(begins, stops):
+            column, place = row_at, 0.0
             if last > 0:
-                index = cell_at(b, first[last - 1], shape[last - 1])
-                column, place = row_at + index - first[last - 1], origin[last - 1] + index * spacing[last - 1]
-            widest = top if present[column, leader] else widest_limit(limits, present, column)
-            for l in range(0, particles, EIGHT):
-                step = minus(load(across, l), spread(place))
-                squares = plus(load(before, l), times(step, step))
-                store(aside, l, squares)
-                near += count(at_most(squares, spread(widest)))
-            if near < k:
+                index = cell_at(b, first[second], shape[second])
+                column, place = row_at + index - first[second], origin[second] + index * spacing[second]
+            _distances_aside(across, before, place, aside)
+            reach = _reach(aside, widest_limit(limits, present, column), k) / length
+            if reach < 0.0:
                 continue
-            low, high = _kth_ends(room.lanes[0], aside, widest, k, length, room.lanes[4], room.lanes[5])
-            t, stop = cells_between(low, high, rule == SE2, begin, extent[last], start_at, pitch, cells)
-            while t < stop:
-                m, end = labels[column, cell_at(t, begin, cells)], _end_of_run(labels, column, t, stop, begin, cells)
-                if limits[m] >= 0.0:
-                    # a number of particles that the compiler knows: without a loop over them
-                    if particles == EIGHT:
-                        found, total = _near_run(
-                            aside, terms, EIGHT, k, limits[m], t, end, weights, column, begin, cells, total
-                        )  # fmt: skip
-                    else:
-                        found, total = _near_run(
-                            aside, terms, particles, k, limits[m], t, end, weights, column, begin, cells, total
-                        )  # fmt: skip
-                    counts[m] += found  # label -1 is the last entry
-                t = end
+            start, stop = cells_between(
+                lowest - reach, highest + reach, rule == SE2, begin, extent[last], origin[last], spacing[last], cells
+            )  # fmt: skip
+            while start < stop:
+                m, end = labels[column, cell_at(start, begin, cells)], start + 1
+                while end < stop and labels[column, cell_at(end, begin, cells)] == m:
+                    end += 1
+                if limits[m] >= 0.0:  # label -1 is the last entry
+                    _near_cells(aside, stretches, terms, start, end - start, limits[m], nears)
+                    for i in range(end - start):
+                        counts[m] += nears[i] >= k
+                        if weights.shape[0] > 0 and nears[i] >= k:
+                            total += weights[column, cell_at(start + i, begin, cells)]
+                start = end
     return total
 
 
 # -- boxes and ellipsoids -------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def box_corners(cloud, axis):
     """Minimum and maximum of a cloud (L, dc) on one axis; an empty interval if any value is NaN."""
     low, high = math.inf, -math.inf
@@ -369,13 +314,13 @@ def box_corners(cloud, axis):
     return low, high
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def outside_corners(corners, axis, value):
     """How far a value is outside two corners (2, dc) on one axis, negative inside."""
     return max(corners[0, axis] - value, value - corners[1, axis])
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def whitened(whiten, is_angle, mean, centre):
     """A column's position multiplied by W: squared length of all components but the last, and its part of the last one."""
     last, total, z = mean.shape[0] - 1, 0.0, 0.0
@@ -391,7 +336,7 @@ def whitened(whiten, is_angle, mean, centre):
     return total, z
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def whitened_along(whiten, is_angle, mean, value):
     """The part of the last whitened component that a value on the last axis contributes."""
     last = mean.shape[0] - 1
@@ -401,7 +346,7 @@ def whitened_along(whiten, is_angle, mean, value):
     return whiten[last, last] * step
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def ellipsoid_along(whiten, mean, widest, aside, turned):
     """Interval on the last axis in which a cell of a column can be within squared distance `widest`."""
     last = mean.shape[0] - 1
@@ -411,88 +356,42 @@ def ellipsoid_along(whiten, mean, widest, aside, turned):
     return low, high
 
 
-@njit(cache=True, pipeline_class=WithoutCopies)
-def _in_box(cloud, limits, first, extent, columns, room, counts):
-    last, total = cloud.shape[1] - 1, 0.0
-    held, run, limit = -1, 0, limits[-1]
-    labels, weights, present = columns.labels, columns.weights, columns.present
-    origin, spacing, shape, weighs = columns.origin, columns.spacing, columns.shape, columns.weights.shape[0] > 0
-    begin, start_at, pitch, cells = first[last], origin[last], spacing[last], shape[last]
-    centre, corners = room.centre, room.corners
+@njit(cache=True)
+def _in_shape(rule, cloud, whiten, is_angle, limits, first, extent, columns, room, counts):
+    """Cells in the box of the particles, or in an ellipsoid."""
+    last, mean, total, top, corners = cloud.shape[1] - 1, cloud[0], 0.0, largest(limits), room.corners
+    labels, weights, origin, spacing, shape = columns.labels, columns.weights, columns.origin, columns.spacing, columns.shape
+    begin, cells, along, turns = first[last], shape[last], room.terms[0], rule == ELLIPSOID and is_angle[last]
     for axis in range(last + 1):
         corners[0, axis], corners[1, axis] = box_corners(cloud, axis)
-    column, b, beside = 0, 0, extent[last - 1] if last > 0 else 1
-    for number in range(column_count(extent)):
-        if b == 0:
-            column = column_at(number, first, extent, origin, spacing, shape, centre)
-        else:
-            column = column_beside(column, b, first, origin, spacing, shape, centre)
-        b = b + 1 if b + 1 < beside else 0
-        widest, aside = widest_limit(limits, present, column), 0.0
-        for axis in range(last):
-            aside = max(aside, outside_corners(corners, axis, centre[axis]))
-        if aside <= widest:
-            low, high = corners[0, last] - widest, corners[1, last] + widest
-            start, stop = cells_between(
-                low, high, False, begin, extent[last], start_at, pitch, cells
-            )  # fmt: skip
-            for t in range(start, stop):
-                cell = cell_at(t, begin, cells)
-                m = labels[column, cell]
-                if m != held:
-                    counts[held] += run
-                    held, run, limit = m, 0, limits[m]
-                if max(aside, outside_corners(corners, last, start_at + cell * pitch)) <= limit:
-                    run += 1
-                    if weighs:
-                        total += weights[column, cell]
-    counts[held] += run
-    return total
-
-
-@njit(cache=True, pipeline_class=WithoutCopies)
-def _in_ellipsoid(cloud, whiten, is_angle, limits, first, extent, columns, room, counts):
-    last, mean, total = cloud.shape[1] - 1, cloud[0], 0.0
-    held, run, limit = -1, 0, limits[-1]
-    labels, weights, present = columns.labels, columns.weights, columns.present
-    origin, spacing, shape, weighs = columns.origin, columns.spacing, columns.shape, columns.weights.shape[0] > 0
-    begin, start_at, pitch, cells = first[last], origin[last], spacing[last], shape[last]
-    centre, along, plain = room.centre, room.terms[0, :, 0], last == 2 and not (is_angle[0] or is_angle[min(last, 1)])
-    top = largest(limits)
     for t in range(extent[last]):
-        value = start_at + cell_at(t, begin, cells) * pitch
-        along[t] = whitened_along(whiten, is_angle, mean, value)
-    column, b, beside = 0, 0, extent[last - 1] if last > 0 else 1
+        value = origin[last] + cell_at(t, begin, cells) * spacing[last]
+        if rule == ELLIPSOID:
+            along[t] = whitened_along(whiten, is_angle, mean, value)
+        else:
+            along[t] = outside_corners(corners, last, value)
     for number in range(column_count(extent)):
-        if b == 0:
-            column = column_at(number, first, extent, origin, spacing, shape, centre)
+        column, aside, turned = column_at(number, first, extent, origin, spacing, shape, room.centre), 0.0, 0.0
+        if rule == ELLIPSOID:
+            aside, turned = whitened(whiten, is_angle, mean, room.centre)
         else:
-            column = column_beside(column, b, first, origin, spacing, shape, centre)
-        b = b + 1 if b + 1 < beside else 0
-        if plain:
-            # the same sums, written out: for most columns nothing else is computed
-            dx, dy = centre[0] - mean[0], centre[1] - mean[1]
-            first_z, second_z = whiten[0, 0] * dx, whiten[1, 0] * dx + whiten[1, 1] * dy
-            aside, turned = first_z * first_z + second_z * second_z, whiten[2, 0] * dx + whiten[2, 1] * dy
+            for axis in range(last):
+                aside = max(aside, outside_corners(corners, axis, room.centre[axis]))
+        widest = widest_limit(limits, columns.present, column) if aside <= top else -1.0
+        if not aside <= widest:
+            continue
+        if rule == ELLIPSOID:
+            low, high = ellipsoid_along(whiten, mean, widest, aside, turned)
         else:
-            aside, turned = whitened(whiten, is_angle, mean, centre)
-        widest = widest_limit(limits, present, column) if aside <= top else -1.0
-        if aside <= widest:
-            start, stop = 0, extent[last]
-            if stop > MANY:
-                low, high = ellipsoid_along(whiten, mean, widest, aside, turned)
-                start, stop = cells_between(low, high, is_angle[last], begin, extent[last], start_at, pitch, cells)
-            for t in range(start, stop):
-                cell, z = cell_at(t, begin, cells), turned + along[t]
-                m = labels[column, cell]
-                if m != held:
-                    counts[held] += run
-                    held, run, limit = m, 0, limits[m]
-                if aside + z * z <= limit:
-                    run += 1
-                    if weighs:
-                        total += weights[column, cell]
-    counts[held] += run
+            low, high = corners[0, last] - widest, corners[1, last] + widest
+        start, stop = cells_between(low, high, turns, begin, extent[last], origin[last], spacing[last], cells)
+        for t in range(start, stop):
+            cell = cell_at(t, begin, cells)
+            m, z = labels[column, cell], turned + along[t]
+            if (aside + z * z if rule == ELLIPSOID else max(aside, along[t])) <= limits[m]:
+                counts[m] += 1
+                if weights.shape[0] > 0:
+                    total += weights[column, cell]
     return total
 
 
@@ -505,18 +404,19 @@ def search(rule, length, k, cloud, whiten, is_angle, limits, first, extent, colu
 
     `first` and `extent` (dc,) are an index box that contains every candidate cell.
     """
-    if rule == PARTICLE_BOX:
-        return _in_box(cloud, limits, first, extent, columns, room, counts)
-    if rule == ELLIPSOID:
-        return _in_ellipsoid(cloud, whiten, is_angle, limits, first, extent, columns, room, counts)
+    if rule in (PARTICLE_BOX, ELLIPSOID):
+        return _in_shape(rule, cloud, whiten, is_angle, limits, first, extent, columns, room, counts)
     return _near_particles(rule, length, k, cloud, limits, first, extent, columns, room, counts)
 
 
 @njit(cache=True)
 def room_for(particles, dims, cells):
     """Work arrays for a search of columns with this many cells."""
-    padded = (particles + EIGHT - 1) // EIGHT * EIGHT
-    return Room(np.empty(dims), np.empty((2, dims)), np.empty((6, padded)), np.empty((2, cells, padded)))
+    rows, tables = np.empty((4, particles)), np.empty((2, particles, cells))
+    return Room(
+        np.empty(dims), np.empty((2, dims)), rows[0], rows[1], rows[2], rows[3], tables[0], tables[1],
+        np.empty(cells, dtype=np.int64),
+    )  # fmt: skip
 
 
 @parallel_kernel(cache=True)

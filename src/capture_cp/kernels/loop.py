@@ -89,7 +89,7 @@ def contains_into(nodes, roots, features, limits, rule, length, k, shape, X, Y, 
 def count_cells_into(
     nodes, roots, features, limits, rule, length, k, shape,
     labels, weights, present, origin, spacing, cells, periodic, sizes,
-    centre, corners, lanes, terms, limit, indices, X, particles, out,
+    centre, corners, along, across, before, aside, stretches, terms, nears, limit, indices, X, particles, out,
 ):  # fmt: skip
     """Grid cells of every region, by stratum, into out (n, M + 1), whose last column (infeasible cells) is 0.
 
@@ -102,7 +102,8 @@ def count_cells_into(
     if not (all_finite(X) and all_finite(particles)):
         return False
     columns = Columns(labels, weights, present, origin, spacing, cells, periodic)
-    room, first, extent = Room(centre, corners, lanes, terms), indices[:dims], indices[dims:]
+    room = Room(centre, corners, along, across, before, aside, stretches, terms, nears)
+    first, extent = indices[:dims], indices[dims:]
     limit[strata] = -1.0
     for i in range(n):
         reach = -1.0
@@ -148,7 +149,7 @@ def _signatures(table: bool) -> Iterator[tuple[Any, tuple[types.Type, ...]]]:
     X, Y, particles, labels = given(f8, 2), given(f8, 2), given(f8, 3), given(i8, 1)
     columns = (given(i4, 2), given(types.float32, 2), given(types.boolean, 2), given(f8, 1), given(f8, 1), given(i8, 1))
     grid = (*columns, given(types.boolean, 1), given(i8, 1))
-    room = (written(f8, 1), written(f8, 2), written(f8, 2), written(f8, 3))
+    room = (written(f8, 1), written(f8, 2), *[written(f8, 1)] * 4, *[written(f8, 2)] * 2, written(i8, 1))
     scratch = (*room, written(f8, 1), written(i8, 1))
     yield thresholds_into, (*tree, given(i8, 1), X, written(f8, 2))
     yield contains_into, (*tree, *rule, X, Y, particles, labels, written(types.boolean, 1))

@@ -45,7 +45,7 @@ def _find_distances(metric, scale, y, cloud, rows, out):
 
 
 @njit(cache=True)
-def _kth_smallest(values, k):
+def kth_smallest(values, k):
     """The k-th smallest of some numbers; infinite where fewer than k are finite.
 
     It counts how many are smaller than one of them, which the compiler vectorises, and drops those on the wrong side.
@@ -74,7 +74,7 @@ def _scores(metric, length, k, Y, particles, out, start, stop):
     rows = np.empty((particles.shape[2], particles.shape[1]))
     for i in range(start, stop):
         find_distances(metric, length, Y[i], particles[i], rows, distances)
-        out[i] = math.sqrt(_kth_smallest(distances, k))
+        out[i] = math.sqrt(kth_smallest(distances, k))
 
 
 @parallel_kernel(cache=True)

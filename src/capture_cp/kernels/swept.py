@@ -1,9 +1,7 @@
 """Signed distances and strata of a robot made of balls and capsules, for use inside compiled rollouts.
 
 `swept_distances` and `swept_stratum` run in any function that numba compiles, on the CPU or as part of a GPU kernel. They
-allocate nothing: the caller passes `frames`, a table for the links (links, 12), and `out`, one number per pair. If you call
-them in a loop, compile the caller with `pipeline_class=WithoutCopies` (see `kernels/compiler.py`); otherwise the reference
-counts of the many arrays are updated at every call.
+allocate nothing: the caller passes `frames`, a table for the links (links, 12), and `out`, one number per pair.
 """
 
 from __future__ import annotations
@@ -176,10 +174,11 @@ def item_distance(number, x, y, z, frames, still, frame, ball, start, segments, 
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _distances(
+def distances_at(
     parent, joint, entry, zero, fixed, axis, column, held,
     still, frame, ball, start, segments, items, size, y, frames, within, out,
 ):  # fmt: skip
+    """`swept_distances`, with the fields of `Swept` as separate arguments."""
     place_each(parent, joint, entry, zero, fixed, axis, column, held, y, frames)
     for p in range(out.shape[0]):
         out[p] = math.inf
@@ -202,7 +201,7 @@ def swept_distances(swept, y, frames, within, out):
     Beyond `within` any larger number may be written; pass `math.inf` for exact distances. `frames` (links, 12) is
     overwritten.
     """
-    _distances(
+    distances_at(
         swept.parent, swept.joint, swept.entry, swept.zero, swept.fixed, swept.axis, swept.column, swept.held,
         swept.still, swept.frame, swept.ball, swept.start, swept.segments, swept.items, swept.size,
         y, frames, within, out,

@@ -25,7 +25,7 @@ ROUNDER = 6755399441055744.0
 
 @njit(cache=True, error_model="numpy", inline="always")
 def within_eighth(angle):
-    """The nearest number of quarter turns, and cosine and sine of the rest; also of an `eight` of angles."""
+    """The nearest number of quarter turns, and cosine and sine of the rest."""
     quarters = (angle * (2.0 / math.pi) + ROUNDER) - ROUNDER
     r = ((angle - quarters * QUARTER) - quarters * MORE) - quarters * REST
     q = r * r

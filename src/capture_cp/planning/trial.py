@@ -149,8 +149,6 @@ def _twin(value: Any, known: dict[int, Any]) -> Any:
     known[id(value)] = twin  # before its callees, since functions may call themselves
     for name in _names(written.__code__) & names.keys():
         names[name] = _twin(names[name], known)
-    if "HAS_VECTORS" in names:
-        names["HAS_VECTORS"] = False  # see kernels.eight
     for cell, given in zip(cells, written.__closure__ or ()):
         cell.cell_contents = _twin(given.cell_contents, known)
     return twin

@@ -33,7 +33,6 @@ class Geometry(NamedTuple):
     goal: Floats  # (3,)
     contents: npt.NDArray[np.int32]
     boxes: Floats
-    blocks: npt.NDArray[np.int32]
     near: npt.NDArray[np.int32]
     nearby: npt.NDArray[np.int32]
     corner: Floats

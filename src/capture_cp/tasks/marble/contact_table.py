@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import Floats
-from capture_cp.tasks.marble.contact_blocks import blocks_of
 
 #: Walls, pits and the goal may all be met here: test each.
 ANYTHING = -1
@@ -25,19 +24,18 @@ ONLY_ENDS = 1
 SMALLEST_PITCH = 1e-3
 MOST_SQUARES = 512  # along the longer side
 _HAIR = 1e-6
+_UNBOUNDED = -np.inf, np.inf, -np.inf, np.inf
 
 
 class ContactTable(NamedTuple):
     """Squares of side `pitch` from `corner` on.
 
     `contents` is `ANYTHING`, `NOTHING`, or 2 b + e: clamp to `boxes[b]`, and with e = 1 a pit or the goal may be near.
-    `blocks` has the same for all squares of a block, `ANYTHING` if no box holds all of them.
     `near[square]` to `near[square + 1]` delimits the walls in `nearby` that can touch a centre in that square.
     """
 
     contents: npt.NDArray[np.int32]  # (rows, columns)
     boxes: Floats  # (b, 4): lowest and highest x, then y, infinite where no centre can get; the first is unbounded
-    blocks: npt.NDArray[np.int32]  # (levels, rows, columns): of 1, 2, 4, ... squares along each side from each square on
     near: npt.NDArray[np.int32]  # (rows * columns + 1,)
     nearby: npt.NDArray[np.int32]
     corner: Floats  # (2,)
@@ -70,12 +68,10 @@ def look_up(bounds: Floats, walls: Floats, radius: float, pits: Floats, goal: Fl
     held: Any = ~(((low > box[:, ::2]) & (high < box[:, 1::2])).all(axis=1))
     unclear |= held & ~_same_at_landing(spans, held & ~unclear, unclear.reshape(shape), box.reshape(*shape, 4))
     ends = _near_ends((low + high) / 2, np.vstack([pits, goal]), radius + 2 * pitch)
-    by_square = (part.reshape(*shape, -1) for part in (np.where(held[:, None], box, [-np.inf, np.inf] * 2), low, high))
-    blocks, boxes = blocks_of(unclear.reshape(shape), ends.reshape(shape), *by_square)
+    contents, boxes = _numbered(unclear, ends, np.where(held[:, None], box, _UNBOUNDED), low, high)
     near = np.concatenate([[0], np.cumsum(touches.sum(axis=1))])
-    return ContactTable(
-        blocks[0].copy(), boxes, blocks, near.astype(np.int32), np.nonzero(touches)[1].astype(np.int32), corner, 1 / pitch
-    )
+    walls_near = near.astype(np.int32), np.nonzero(touches)[1].astype(np.int32)
+    return ContactTable(contents.reshape(shape), boxes, *walls_near, corner, 1 / pitch)
 
 
 def _faces(low: Floats, high: Floats, bounds: Floats, walls: Floats, radius: float) -> tuple[Any, Any, Floats]:
@@ -109,6 +105,23 @@ def _same_at_landing(spans: Any, wanted: Any, unclear: Any, box: Floats) -> Any:
         there = (slice(i0, i1 + 1), slice(j0, j1 + 1))
         same[square] = not unclear[there].any() and (box[there] == own[square]).all()
     return same
+
+
+def _numbered(unclear: Any, ends: Any, box: Floats, low: Floats, high: Floats) -> tuple[npt.NDArray[np.int32], Floats]:
+    """Contents of all squares (s,), and their boxes (b, 4), the unbounded one first.
+
+    Of each square: whether clamping is not sufficient (s,), whether a pit or the goal is near (s,), its box (s, 4), and its
+    lowest and highest corner (s, 2). Faces that a square does not reach do not count.
+    """
+    lowest = np.where(low <= box[:, ::2] + _HAIR, box[:, ::2], -np.inf)
+    highest = np.where(-high <= _HAIR - box[:, 1::2], box[:, 1::2], np.inf)
+    reached = np.stack([lowest[:, 0], highest[:, 0], lowest[:, 1], highest[:, 1]], axis=1)[~unclear]
+    boxes, which = np.unique(np.vstack([_UNBOUNDED, reached]), axis=0, return_inverse=True)
+    first, order = int(which.reshape(-1)[0]), np.arange(len(boxes))
+    boxes[[0, first]], order[[0, first]] = boxes[[first, 0]], (first, 0)
+    contents = np.full(len(unclear), ANYTHING, dtype=np.int32)
+    contents[~unclear] = 2 * order[which.reshape(-1)[1:]] + ends[~unclear]
+    return contents, boxes
 
 
 def _near_ends(centres: Floats, circles: Floats, margin: float) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,6 @@ from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.cuda.device import Device
-from capture_cp.kernels.eight import HAS_VECTORS
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
@@ -23,7 +22,6 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.tasks.marble import dynamics
 from capture_cp.tasks.marble.contact import TOLERANCE, Geometry
 from capture_cp.tasks.marble.cspace import MarbleStrata
-from capture_cp.tasks.marble.lanes import step_lanes
 from capture_cp.tasks.marble.maps import MILLIMETRE
 from capture_cp.tasks.marble.task import POSITION, Marble
 
@@ -38,7 +36,6 @@ class Params(NamedTuple):
     goal: Any
     contents: Any
     boxes: Any
-    blocks: Any
     near: Any
     nearby: Any
     corner: Any
@@ -75,8 +72,12 @@ def _keep(states, l, after, params):
 
 
 @njit(cache=True, inline="always")
-def step_one_by_one(states, action, noise, params):
-    """`model_step`, one particle after the other: for GPUs, whose threads have one each."""
+def model_step(states, action, noise, params):
+    """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
+
+    A particle that has reached the goal is moved to its centre, so that its remaining distance is zero. Corrected models use
+    `corrected_step`: a function with both would take twice as long to compile.
+    """
     for l in range(states.shape[1]):
         after = dynamics.step(
             states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
@@ -101,19 +102,6 @@ def corrected_step(states, action, noise, params):
             pull, params.gain, True, params,
         )  # fmt: skip
         _keep(states, l, after, params)
-
-
-@njit(cache=True, inline="always")
-def model_step(states, action, noise, params):
-    """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
-
-    A particle that has reached the goal is moved to its centre, so that its remaining distance is zero. Corrected models use
-    `corrected_step`: a function with both would take twice as long to compile.
-    """
-    if HAS_VECTORS:
-        step_lanes(states, action, noise, params.noise, params.gain, params)
-    else:
-        step_one_by_one(states, action, noise, params)
 
 
 @njit(cache=True, inline="always")
@@ -216,7 +204,6 @@ def marble_planner(
         check=StateCheck(task.map.geometry),
         points=weights.hazard_points or POINTS,
         steepness=1.0,
-        step_on_cuda=corrected_step if corrects else step_one_by_one,
     )
     at_rest = params.stage_weight * settings.horizon + params.final_weight
 

@@ -19,7 +19,6 @@ from capture_cp.cuda.device import Device
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.tasks.shelf.eights import hazards, strata
 from capture_cp.tasks.shelf.geometry import jar_at
 from capture_cp.tasks.shelf.model import STEEPNESS, hazard, step, stratum
 
@@ -85,7 +84,6 @@ def shelf_planner(
     rollout = FusedRollout(
         cap, step, stage_cost, params, hazard, task.axes, 7, alpha, simultaneous=simultaneous, stratum=stratum,
         gaussian_scale=blurred if type(cap.score_) is Mahalanobis else None, points=POINTS, steepness=STEEPNESS,
-        hazards=hazards, strata=strata,
     )  # fmt: skip
     again = {"iterations": settings.iterations, "elites": settings.elites, "repeats": settings.repeats}
     sizes, spread = (settings.horizon, settings.sampled, settings.temperature), np.diag((high / 2) ** 2)
