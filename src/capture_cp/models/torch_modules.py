@@ -12,6 +12,9 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, whole_number
 from capture_cp.models.particles import Noise, checked_noise, optional_module, predicted_rows, repeated, with_noise
 
+#: Layers of `torch.nn` that drop values during training only.
+DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")
+
 
 class TorchModel:
     """Particles from a PyTorch module; made by `torch_module`."""
@@ -26,7 +29,8 @@ class TorchModel:
         self.batch = whole_number("batch", batch, 1)
         first = next(iter([*module.parameters(), *module.buffers()]), torch.zeros(0))
         self._place = {"device": torch.device(device) if device is not None else first.device, "dtype": first.dtype}
-        self._dropouts = [part for part in module.modules() if isinstance(part, torch.nn.modules.dropout._DropoutNd)]
+        kinds = tuple(getattr(torch.nn, name) for name in DROPOUTS)
+        self._dropouts = [part for part in module.modules() if isinstance(part, kinds)]
         self.dropout = bool(dropout)
         if self.dropout and not self._dropouts:
             raise CaptureError("dropout=True, but the module has no dropout layers; add some, or use noise or noise_inputs.")
