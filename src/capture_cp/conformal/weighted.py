@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, Labels, failure_rate
 from capture_cp.conformal.quantile import as_fraction, size_needed
-
-HALF = 27  # bits of the lower half of a float's 53
 
 
 class Ratios(NamedTuple):
@@ -80,63 +79,30 @@ class WeightedScores:
         _without(confidence)
         return self.sizes
 
-    @cached_property
-    def totals(self) -> list[Fraction]:
-        """Total weight of each group, exactly."""
-        return [exact_sum(self.weights[a:b]) for a, b in pairwise(self.starts)]
-
     @property
     def times_largest(self) -> Floats:
         """Total weight of each group, in units of the largest possible weight: (J,)."""
-        bound = Fraction(self.largest)
-        return np.array([float(total / bound) for total in self.totals])
+        running, bound = self._running
+        return np.array([float(Fraction(sums[-1], bound)) if sums else 0.0 for sums in running])
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         """Threshold of every group: (J,), +inf where the effective size or the total weight is too small."""
         _without(confidence)
-        enough = self.sizes >= size_needed(alpha)
-        share, bound = 1 - as_fraction(failure_rate(alpha)), Fraction(self.largest)
-        q = np.full(len(self.totals), np.inf)
-        for j, total in enumerate(self.totals):
-            needed = share * (total + bound)
-            if enough[j] and needed <= total:
-                q[j] = self.scores[self.starts[j] + self._reaches(j, needed)]
+        enough, share = self.sizes >= size_needed(alpha), 1 - as_fraction(failure_rate(alpha))
+        running, bound = self._running
+        q = np.full(len(running), np.inf)
+        for j, sums in enumerate(running):
+            if enough[j] and share * (sums[-1] + bound) <= sums[-1]:
+                q[j] = self.scores[self.starts[j] + bisect_left(sums, share * (sums[-1] + bound))]
         return q
 
-    def _reaches(self, j: int, needed: Fraction) -> int:
-        """First row of group j up to which weights add up to `needed`, exactly: float sums only narrow the search."""
-        weights, sums = self.weights[self.starts[j] : self.starts[j + 1]], self._running[j]
-        nearly = float(needed / Fraction(self.largest)) * (1 - (len(weights) + 4) * 2.0**-52)  # margin: over n roundings
-        row = int(np.searchsorted(sums, nearly))
-        reached = exact_sum(weights[: row + 1])
-        while reached < needed:
-            row += 1
-            reached += Fraction(float(weights[row]))
-        return row
-
     @cached_property
-    def _running(self) -> list[Floats]:
-        """Running sums of each group's weights, divided by `largest` to avoid overflow."""
-        return [np.cumsum(self.weights[a:b] / self.largest) for a, b in pairwise(self.starts)]
-
-
-def exact_sum(values: Floats) -> Fraction:
-    """Exact sum of finite, non-negative floats (n,).
-
-    >>> exact_sum(np.array([0.1] * 10)) == 10 * Fraction(0.1)
-    True
-    """
-    if len(values) == 0:
-        return Fraction(0)
-    parts, exponents = np.frexp(values)
-    whole = np.ldexp(parts, 53).astype(np.int64)
-    order = np.argsort(exponents, kind="stable")
-    exponents, whole = exponents[order], whole[order]
-    firsts = np.flatnonzero(np.diff(exponents, prepend=exponents[0] - 1))
-    # in two halves, whose sums fit into 64 bits
-    high, low = (np.add.reduceat(half, firsts).tolist() for half in (whole >> HALF, whole & ((1 << HALF) - 1)))
-    shifts = (exponents[firsts] - 53).tolist()
-    return sum((((h << HALF) + rest) * Fraction(2) ** shift for h, rest, shift in zip(high, low, shifts)), start=Fraction(0))
+    def _running(self) -> tuple[list[list[int]], int]:
+        """Running sums of each group's weights, and `largest`, as whole multiples of one power of two: exact."""
+        ratios = [number.as_integer_ratio() for number in (*self.weights.tolist(), float(self.largest))]
+        unit = max(denominator for _, denominator in ratios)
+        *whole, bound = (numerator * (unit // denominator) for numerator, denominator in ratios)
+        return [list(accumulate(whole[a:b])) for a, b in pairwise(self.starts.tolist())], bound
 
 
 def _without(confidence: float | None) -> None:
