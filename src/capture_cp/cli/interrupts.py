@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import os
 import signal
@@ -67,7 +66,14 @@ def _unraisable(failure: Any) -> None:
 
 
 def _repeat() -> None:
-    threading.Timer(PAUSE, _thread.interrupt_main).start()
+    threading.Timer(PAUSE, _send).start()
+
+
+def _send() -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # which wakes it if it waits
+    else:  # Windows
+        signal.raise_signal(signal.SIGINT)
 
 
 def _leave() -> None:
