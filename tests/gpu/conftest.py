@@ -1,8 +1,7 @@
 """Tests of the GPU's kernels: on a GPU with `make gpu`, and in `make test` on numba's simulator.
 
-The simulator hands kernels arrays of its own, which compiled functions do not take, and knows no barrier of a warp. Here it
-hands them NumPy's, so that the shared functions run compiled, and every barrier is that of the block. Its threads take
-turns, see `gpu.lanes`.
+The simulator hands kernels arrays of its own, which compiled functions do not take. Here it hands them NumPy's, so that the
+shared functions run compiled. Its threads take turns, see `gpu.lanes`.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def few() -> int:
 if SIMULATED:
     from numba.cuda.simulator import kernel
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
-    from numba.cuda.simulator.kernelapi import FakeCUDAModule, FakeCUDAShared
+    from numba.cuda.simulator.kernelapi import FakeCUDAShared
 
     from gpu.lanes import take_turns
 
@@ -65,7 +64,6 @@ if SIMULATED:
     _launch = kernel.FakeCUDAKernel.__call__
     kernel.FakeCUDAKernel.__call__ = _call
     kernel.FakeWithinKernelCUDAArray = _plain
-    FakeCUDAModule.syncwarp = FakeCUDAModule.syncthreads
 
     def _shared_array(self: Any, shape: Any, dtype: Any) -> Any:
         # as numba's own, by the line that asks, but without the whole stack; what nobody has written is no number

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capture_cp import Grid
-from capture_cp.planning.hazard import distance_from_hazard, hazard_runs, region_hazard
+from capture_cp.planning.hazard import hazard_runs, region_hazard
 
 SHAPES = {1: (40,), 2: (17, 12), 3: (7, 6, 9)}
 
@@ -31,28 +31,3 @@ def test_counting_by_rows_is_counting_cell_by_cell(dims):
         assert region_hazard(cloud, limits, k, cells, *room) == wanted
         met += wanted
     assert met > 200
-
-
-@pytest.mark.parametrize("dims", SHAPES)
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.3])
-def test_no_hazard_is_nearer_than_recorded(dims, share):
-    """And the bound is no more than a cell's diagonal lower than the distance."""
-    rng, shape = np.random.default_rng(dims), SHAPES[dims]
-    grid = Grid.between([0.0] * dims, [0.1 * (size - 1) for size in shape], 0.1)
-    hazard = rng.random(grid.size) < share
-    hazard[5] = share > 0.0
-    recorded = distance_from_hazard(hazard_runs(grid, np.zeros(grid.size, dtype=int), hazard, np.arange(dims)))
-    if not share:
-        assert (recorded == np.inf).all()
-        return
-    at = np.repeat(np.arange(grid.size), 5)
-    inside = grid.centre(at) + rng.uniform(-0.05, 0.05, (len(at), dims))
-    away = np.linalg.norm(inside[:, None] - grid.centre(np.flatnonzero(hazard)), axis=2).min(axis=1)
-    assert (recorded[at] <= away).all()
-    assert (recorded[at] >= away - 0.1001 * np.sqrt(dims)).all()
-
-
-def test_nothing_is_recorded_as_far_from_a_hazard_where_an_axis_wraps_around():
-    grid = Grid([0.0, 0.0], [0.1, 0.1], (6, 8), periodic=(1,))
-    hazard = np.arange(grid.size) == 3
-    assert (distance_from_hazard(hazard_runs(grid, np.zeros(grid.size, dtype=int), hazard, np.arange(2))) == 0.0).all()

@@ -155,19 +155,6 @@ def index_box(rule, length, reach, spread, cloud, columns, first, extent):
 
 
 @njit(cache=True)
-def squared_aside(cloud, l, centre):
-    """Contribution of all axes but the last to the squared distance between particle l of a cloud (L, dc) and a column.
-
-    A lower bound where the last axis is an angle.
-    """
-    total = 0.0
-    for axis in range(cloud.shape[1] - 1):
-        step = cloud[l, axis] - centre[axis]
-        total += step * step
-    return total
-
-
-@njit(cache=True)
 def along_term(rule, length, particle, value):
     """Contribution of the last axis: the factor on the other axes' part, and the additive term. See `squared_distance`."""
     if rule == EUCLIDEAN:
@@ -177,13 +164,6 @@ def along_term(rule, length, particle, value):
     half = 0.5 * omega
     stretch = half / math.sin(half) if abs(half) > 1e-4 else 1.0 + half * half / 6.0
     return stretch, (length * omega) * (length * omega)
-
-
-@njit(cache=True)
-def reach_along(particle, aside, widest, length):
-    """Interval on the last axis in which a cell can be within squared distance `widest` (>= `aside`) of a particle."""
-    reach = math.sqrt(widest - aside) / length * (1.0 + _HAIR)
-    return particle - reach, particle + reach
 
 
 @njit(cache=True)

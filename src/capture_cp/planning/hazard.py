@@ -73,23 +73,6 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
     return Runs(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, periodic, axes)
 
 
-_ROUNDING = 1e-6  # relative, more than that of single precision
-
-
-def distance_from_hazard(cells: Runs) -> npt.NDArray[np.float32]:
-    """Distance of any configuration in each cell from the centres of all hazard cells, or less, (cells,)."""
-    if not cells.hazard.any():
-        return np.full(len(cells.hazard), np.inf, dtype=np.float32)
-    if cells.periodic.any():
-        return np.zeros(len(cells.hazard), dtype=np.float32)  # the search of runs does not wrap around either
-    from scipy import ndimage
-
-    away = ndimage.distance_transform_edt(~cells.hazard.reshape(cells.shape), sampling=cells.spacing).ravel()
-    within_a_cell = 0.5 * float(np.linalg.norm(cells.spacing))
-    least = (1.0 - _ROUNDING) * away - (1.0 + _ROUNDING) * within_a_cell
-    return np.asarray(np.maximum(0.0, least), dtype=np.float32)
-
-
 @njit(cache=True, inline="always")
 def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
     """Hazard cells inside the region of particles `cloud` (L, dc) with squared thresholds `limits` (M,).

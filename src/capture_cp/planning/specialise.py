@@ -44,16 +44,6 @@ def specialise(functions: Functions, params: type = tuple, template: ModuleType 
     return _specialised(template, functions, inspect.getsource(template) + _told_apart(params))
 
 
-@cache
-def specialise_cuda(template: ModuleType, functions: Functions, sizes: Any, params: type = tuple) -> ModuleType:
-    """A module of kernels for a GPU compiled for a user's functions, the class of their parameters, and sizes."""
-    from capture_cp.planning.cuda.layout import layout_of
-
-    source = inspect.getsource(template).replace(f"SIZES = {template.SIZES!r}", f"SIZES = {sizes!r}")
-    layout = f"# {layout_of(sizes)}\n"  # another layout needs another kernel
-    return _specialised(template, functions, source + _told_apart(params) + layout)
-
-
 def _told_apart(params: type) -> str:
     """A comment that gives every class of parameters its own file.
 
