@@ -11,7 +11,8 @@ from capture_cp import CaptureError, CaptureWarning, Tree
 from capture_cp.cli import main
 from capture_cp.studies import coverage as study_module
 from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.parts import PartStore, run_parts
+from capture_cp.studies.part_store import PartStore
+from capture_cp.studies.parts import run_parts
 from capture_cp.tasks.box import Box
 from capture_cp.tasks.marble import task as marble_task
 from capture_cp.tasks.marble.options import MarbleOptions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,8 +97,10 @@ class Shipped:
     @classmethod
     def of(cls, work: Callable[[Any], Any], folder: str) -> Shipped:
         """Work that can be sent."""
+        from joblib import wrap_non_picklable_objects
+
         try:
-            return cls(_cloudpickle().dumps(work), folder)
+            return cls(pickle.dumps(wrap_non_picklable_objects(work, keep_wrapper=False)), folder)
         except Exception as error:  # what cannot be pickled says so in many ways
             trouble = " ".join(f"{type(error).__name__}: {error}".split())
             raise CaptureError(
@@ -111,14 +114,5 @@ class Shipped:
 
 @lru_cache(maxsize=2)
 def _unpacked(pickled: bytes) -> Callable[[Any], Any]:
-    work: Callable[[Any], Any] = _cloudpickle().loads(pickled)
+    work: Callable[[Any], Any] = pickle.loads(pickled)
     return work
-
-
-def _cloudpickle() -> Any:
-    """The pickler of joblib: a separate package, or in older versions part of joblib."""
-    try:
-        import cloudpickle
-    except ImportError:
-        from joblib.externals import cloudpickle
-    return cloudpickle

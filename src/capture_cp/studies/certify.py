@@ -28,7 +28,8 @@ from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import output_folder, write_rows
-from capture_cp.studies.parts import PartStore, run_parts
+from capture_cp.studies.part_store import PartStore
+from capture_cp.studies.parts import run_parts
 from capture_cp.studies.study import Calibration, Jobs, RowsFile, Seed, StateFolder, Study
 from capture_cp.tasks.candidates import CandidateRow, fingerprints, fit_candidate, parsed
 from capture_cp.tasks.practice import TOGETHER, play_from, played

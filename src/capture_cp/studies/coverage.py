@@ -26,7 +26,8 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.report.output import cell_beside_paper, output_folder, write_rows
 from capture_cp.studies.montecarlo import REFERENCE, RESIDUAL, VOLUMES, Counts, Question, count, fit_methods, unit_of
 from capture_cp.studies.paper import COVERAGE_METHODS, Paper
-from capture_cp.studies.parts import PartStore, run_parts
+from capture_cp.studies.part_store import PartStore
+from capture_cp.studies.parts import run_parts
 from capture_cp.studies.study import (
     FigureFolder,
     Jobs,

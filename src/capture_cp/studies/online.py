@@ -21,7 +21,8 @@ from capture_cp.planning.episode import episode_seeds, run_episode
 from capture_cp.report.output import output_folder, write_rows
 from capture_cp.spaces.plotting import pyplot
 from capture_cp.studies.online_report import online_figure, online_rows, print_online
-from capture_cp.studies.parts import PartStore, run_parts
+from capture_cp.studies.part_store import PartStore
+from capture_cp.studies.parts import run_parts
 from capture_cp.studies.study import (
     Calibration,
     FigureFolder,

@@ -1,111 +1,26 @@
-"""Long work in parts: run on any number of processes or on a cluster, saved to disk, continued after a stop."""
+"""Long work in parts, on any number of processes of this machine, or on the workers of a Dask or Ray cluster, by joblib."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import signal
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numba
 
-from capture_cp.base.checks import CaptureError, CaptureWarning
-from capture_cp.base.files import written_whole
-from capture_cp.report.output import output_folder
+from capture_cp.base.checks import CaptureError
 
 #: What a part is known by: its number, its rows.
 Named = TypeVar("Named")
-#: Processes of this machine, or the workers of a cluster, all through joblib.
+#: Processes of this machine, or the workers of a cluster.
 BackendName = Literal["loky", "dask", "ray"]
 _PACKAGES = {"dask": "distributed", "ray": "ray"}
-
-
-class PartStore:
-    """Finished parts of one job, a JSON line each, in a file named after a fingerprint of the job's settings.
-
-    Every line has a checksum. A file with a line that does not agree with its own is set aside, and its parts are computed
-    again; a last line cut short, as a killed run leaves it, is dropped.
-    """
-
-    def __init__(self, folder: Path | None, name: str, settings: Mapping[str, Any]) -> None:
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]
-        self.name = f"{name}-{digest}"
-        self.file = None if folder is None else output_folder(folder) / f"{self.name}.jsonl"
-
-    def load(self) -> dict[int, Any]:
-        """Finished parts by number."""
-        if self.file is None or not self.file.exists():
-            return {}
-        try:
-            *lines, last = self.file.read_bytes().split(b"\n")
-        except OSError as error:
-            raise CaptureError(f"cannot read {self.file}: {error.strerror}; check its permissions.") from None
-        found = [self._record(line) for line in lines]
-        if None in found:
-            self._set_aside(lines, found)
-        return dict(record for record in (*found, self._record(last)) if record is not None)
-
-    def add(self, part: int, result: Any) -> None:
-        """Keep a finished part."""
-        if self.file is None:
-            return
-        line = json.dumps({"part": part, "result": result, "sha256": self._checksum(part, result)})
-        try:
-            with self.file.open("a+b") as lines:
-                self._end_last_line(lines)
-                lines.write(line.encode() + b"\n")
-        except OSError as error:
-            raise CaptureError(f"cannot write {self.file}: {error.strerror}.") from None
-
-    def _end_last_line(self, lines: BinaryIO) -> None:
-        """Finish the last line of a file open for appending, or drop it if a killed run has left only its beginning."""
-        lines.seek(max(0, lines.seek(0, os.SEEK_END) - 1))
-        if lines.read() in (b"", b"\n"):
-            return
-        lines.seek(0)
-        content = lines.read()
-        start = content.rfind(b"\n") + 1
-        if self._record(content[start:]) is None:
-            lines.truncate(start)
-        else:
-            lines.write(b"\n")
-
-    def _record(self, line: bytes) -> tuple[int, Any] | None:
-        """Number and result of a part; None if the line is not one that `add` has written."""
-        try:
-            record = json.loads(line)
-            part, result = int(record["part"]), record["result"]
-            return (part, result) if record["sha256"] == self._checksum(part, result) else None
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            return None
-
-    def _checksum(self, part: int, result: Any) -> str:
-        """Of the part and the job it belongs to, so that a line of another job's file is noticed as well."""
-        return hashlib.sha256(json.dumps([self.name, part, result]).encode()).hexdigest()
-
-    def _set_aside(self, lines: list[bytes], found: list[Any]) -> None:
-        """Keep the damaged file under another name, and go on with its sound lines."""
-        assert self.file is not None
-        damaged = self.file.with_name(f"{self.file.name}.damaged")
-        try:
-            self.file.replace(damaged)
-        except OSError as error:
-            raise CaptureError(f"cannot set the damaged {self.file} aside: {error.strerror}; delete it.") from None
-        with written_whole(self.file) as temporary:
-            temporary.write_bytes(b"".join(line + b"\n" for line, record in zip(lines, found) if record is not None))
-        warnings.warn(
-            f"{self.file} is damaged: {found.count(None)} of {len(lines)} finished parts do not match their checksums "
-            f"and are computed again; the damaged file is kept as {damaged.name}.",
-            CaptureWarning,
-            stacklevel=3,
-        )
+_chosen: ContextVar[BackendName] = ContextVar("_chosen", default="loky")
 
 
 def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -> Iterator[tuple[Named, Any]]:
@@ -114,29 +29,30 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
     With one job the work stays in this process and its kernels use every core; with more, each process gets its share.
     Inside `workers` the processes are those of the cluster.
     """
-    from joblib import Parallel, delayed
-    from joblib.parallel import BACKENDS, DEFAULT_BACKEND, get_active_backend
-
-    backend, _ = get_active_backend()
-    if jobs == 1 and type(backend) is BACKENDS[DEFAULT_BACKEND]:
+    backend = _chosen.get()
+    if jobs == 1 and backend == "loky":
         yield from ((part, work(part)) for part in parts)
         return
+    from joblib import Parallel, delayed
+
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    # a backend that cannot hand results over one by one gets a few parts at a time, so that they are kept as they come
-    one_by_one = backend.supports_return_generator
-    size = max(len(parts), 1) if one_by_one else 4 * jobs
+    # Ray cannot hand results over one by one: it gets a few parts at a time, so that they are kept as they come
+    size, returned = (4 * jobs, "list") if backend == "ray" else (max(len(parts), 1), "generator")
     for first in range(0, len(parts), size):
         batch = parts[first : first + size]
-        run = Parallel(n_jobs=jobs, return_as="generator" if one_by_one else "list")
         with killed_workers_explained():
-            with _interrupts_held() if one_by_one else nullcontext():
-                results = run(delayed(_with_threads)(work, part, threads) for part in batch)
+            with _interrupts_held() if backend == "loky" else nullcontext():
+                results = Parallel(jobs, return_as=returned)(delayed(_with_threads)(work, part, threads) for part in batch)
             yield from zip(batch, results)
 
 
 def _with_threads(work: Callable[[Any], Any], part: Any, threads: int) -> Any:
-    with kernel_threads(threads):
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads, before))
+    try:
         return work(part)
+    finally:
+        numba.set_num_threads(before)
 
 
 @contextmanager
@@ -162,17 +78,15 @@ def _interrupts_held() -> Iterator[None]:
 
 
 @contextmanager
-def kernel_threads(threads: int | None) -> Iterator[None]:
-    """Compiled loops on at most so many threads, while the block lasts."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(before if threads is None else min(threads, before))
+def killed_workers_explained() -> Iterator[None]:
+    """Reports a process of this machine that was killed, by the system or by a person, in one sentence."""
     try:
         yield
-    finally:
-        numba.set_num_threads(before)
-
-
-# -- where parts run ------------------------------------------------------------------------------------------------------
+    except BrokenExecutor:
+        raise CaptureError(
+            "a worker process was killed before its work was done, as the system does when memory runs out; give the "
+            "command again with fewer --jobs. With --state, or in capture reproduce, finished parts are kept."
+        ) from None
 
 
 def check_backend(backend: BackendName) -> None:
@@ -196,19 +110,11 @@ def workers(backend: BackendName, jobs: int, cluster: str | None = None) -> Iter
     from joblib import parallel_config
 
     with (_dask if backend == "dask" else _ray)(jobs, cluster), parallel_config(backend=backend, n_jobs=jobs):
-        yield
-
-
-@contextmanager
-def killed_workers_explained() -> Iterator[None]:
-    """Reports a process of this machine that was killed, by the system or by a person, in one sentence."""
-    try:
-        yield
-    except BrokenExecutor:
-        raise CaptureError(
-            "a worker process was killed before its work was done, as the system does when memory runs out; give the "
-            "command again with fewer --jobs. With --state, or in capture reproduce, finished parts are kept."
-        ) from None
+        token = _chosen.set(backend)
+        try:
+            yield
+        finally:
+            _chosen.reset(token)
 
 
 @contextmanager

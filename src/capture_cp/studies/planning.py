@@ -20,7 +20,8 @@ from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.planning.episode import Episode, episode_seeds
 from capture_cp.report.output import output_folder, write_rows
 from capture_cp.studies.paper import Paper
-from capture_cp.studies.parts import PartStore, run_parts
+from capture_cp.studies.part_store import PartStore
+from capture_cp.studies.parts import run_parts
 from capture_cp.studies.planning_report import mean_table, on_policy_table, planning_table
 from capture_cp.studies.planning_rows import planning_row, summary
 from capture_cp.studies.study import (

@@ -27,7 +27,8 @@ from capture_cp.report.html import report_trouble
 from capture_cp.report.output import output_folder
 from capture_cp.studies.coverage import CoverageStudy
 from capture_cp.studies.paper import Paper
-from capture_cp.studies.parts import BackendName, PartStore, check_backend, workers
+from capture_cp.studies.part_store import PartStore
+from capture_cp.studies.parts import BackendName, check_backend, workers
 from capture_cp.studies.planning import PlanningStudy
 from capture_cp.studies.study import Seed, Study
 from capture_cp.tasks.registry import find_task, task_names
