@@ -23,7 +23,8 @@ from capture_cp import (
     conformal_quantile,
 )
 from capture_cp.conformal.groups import Examples
-from capture_cp.conformal.partition import Partition, ThresholdTable, leaves
+from capture_cp.conformal.partition import Partition, leaves
+from capture_cp.conformal.threshold_table import ThresholdTable
 from worlds import PARTICLES
 
 

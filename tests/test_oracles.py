@@ -16,8 +16,8 @@ import oracles
 from capture_cp import SE2, Euclidean, Grid, Mahalanobis, OneGroup, PerStratum, Tree, conformal_quantile, conformal_rank
 from capture_cp.base import layouts
 from capture_cp.conformal.groups import Examples, _tree_nodes
-from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.conformal.scores import ParticleBox, of_particles
+from capture_cp.conformal.threshold_table import ThresholdTable
 from capture_cp.kernels import cells, distance, gaussian, nearest, tree
 from capture_cp.spaces.strata import GridStrata, columns_of
 

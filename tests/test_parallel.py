@@ -186,29 +186,31 @@ def test_a_kernel_is_a_numba_function_to_those_who_ask():
 
 
 def test_kernels_wait_for_each_other_only_where_they_must(monkeypatch):
-    state = compiler._Threads()
-    for library, free in (("workqueue", False), ("omp", True), ("tbb", True), (None, False)):
+    class Lock:
+        def __enter__(self):
+            taken.append(library)
+
+        def __exit__(self, *given):
+            pass
+
+    taken = []
+    monkeypatch.setattr(compiler, "_lock", Lock())
+    for library in ("workqueue", "omp", "tbb", None):
         monkeypatch.setattr(compiler, "_library", lambda library=library: library)
-        state.settle()
-        assert state.free is free
+        doubled(np.arange(5.0))
+    assert taken == ["workqueue", None]
 
 
 def test_a_forked_process_does_without_threads_only_where_it_must(monkeypatch):
-    for library, vendor, alone in (
-        ("omp", "GNU", True),
-        ("omp", "Intel", False),
-        ("workqueue", "GNU", False),
-        (None, "GNU", False),
-    ):
+    for library, alone in (("omp", True), ("workqueue", False), (None, False)):
+        monkeypatch.setattr(compiler, "_alone", False)
         monkeypatch.setattr(compiler, "_library", lambda library=library: library)
-        monkeypatch.setattr(compiler, "_vendor", lambda vendor=vendor: vendor)
-        state = compiler._Threads()
-        before = state.lock
-        state.after_fork()
-        state.settle()
-        assert state.alone is alone
-        assert state.lock is not before
-        assert not (state.free and state.alone)
+        before = compiler._lock
+        compiler._after_fork()
+        assert compiler._alone is alone
+        assert compiler._lock is not before
+        np.testing.assert_array_equal(doubled(np.arange(3.0)), [0.0, 2.0, 4.0])
+        assert doubled._kernel is (doubled.alone if alone else doubled.threaded)
 
 
 def test_all_kernels_that_threads_share_are_made_in_one_place():

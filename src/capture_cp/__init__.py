@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from capture_cp.conformal.gaussian import Mahalanobis, calibrated_covariance
     from capture_cp.conformal.groups import Examples, Groups, OneGroup, PerStratum, Tree, Uncalibrated
     from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
-    from capture_cp.conformal.partition import Partition, ThresholdTable
+    from capture_cp.conformal.partition import Partition
     from capture_cp.conformal.quantile import conformal_quantile, conformal_rank, rollouts_needed, size_needed
     from capture_cp.conformal.scores import Model, NearestParticles, ParticleBox, Score
     from capture_cp.conformal.shift import Shift
+    from capture_cp.conformal.threshold_table import ThresholdTable
     from capture_cp.data.logged import LoggedTransitions
     from capture_cp.data.rollouts import BatchedStep, Rollouts, split_log
     from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
@@ -88,7 +89,8 @@ _MODULES = {
     "conformal.gaussian": ("Mahalanobis", "calibrated_covariance"),
     "conformal.groups": ("Examples", "Groups", "OneGroup", "PerStratum", "Tree", "Uncalibrated"),
     "conformal.martingale": ("JumperMartingale", "OnlineRanks"),
-    "conformal.partition": ("Partition", "ThresholdTable"),
+    "conformal.partition": ("Partition",),
+    "conformal.threshold_table": ("ThresholdTable",),
     "conformal.quantile": ("conformal_quantile", "conformal_rank", "rollouts_needed", "size_needed"),
     "conformal.scores": ("Model", "NearestParticles", "ParticleBox", "Score"),
     "conformal.shift": ("Shift",),

@@ -40,11 +40,11 @@ def cache_folder() -> Path:
     try:
         return (Path(chosen) if chosen else Path.home() / ".cache") / "capture-cp"
     except RuntimeError:  # this user has no home folder
-        return _folder_of_this_run()
+        return folder_of_this_run()
 
 
 @cache
-def _folder_of_this_run() -> Path:
+def folder_of_this_run() -> Path:
     """A folder that no other user can write to, since code in it may be run; it is deleted when the process ends."""
     folder = tempfile.mkdtemp(prefix="capture-cp-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

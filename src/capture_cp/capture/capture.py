@@ -22,7 +22,6 @@ from capture_cp.base.checks import (
 )
 from capture_cp.base.streams import Randomness, generator, rng_of_chunk
 from capture_cp.capture.artifact import FORMAT
-from capture_cp.capture.compiled import Compiled
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.preflight import check_model, check_unseen, checked_scores, warn_of_light_groups
 from capture_cp.capture.region import Region, finite_columns, with_whole_strata
@@ -30,7 +29,7 @@ from capture_cp.capture.saved_arrays import UNSOUND, Arrays, checked_data, check
 from capture_cp.conformal.coverage import Coverage, coverage_of
 from capture_cp.conformal.episodes import episode_numbers
 from capture_cp.conformal.groups import Examples, Groups
-from capture_cp.conformal.partition import Partition, ThresholdTable
+from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.scores import Model, Score
 from capture_cp.conformal.shift import Shift, ShiftClaim, checked_shift
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
@@ -41,7 +40,9 @@ from capture_cp.data.transitions import provenance, rows_to_remember
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
 
 if TYPE_CHECKING:
+    from capture_cp.capture.compiled import Compiled
     from capture_cp.capture.compiled_cuda import CompiledCuda
+    from capture_cp.conformal.threshold_table import ThresholdTable
 
 
 class Capture(Fitted):
@@ -157,6 +158,8 @@ class Capture(Fitted):
         self, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False
     ) -> ThresholdTable:
         """The thresholds at one alpha as a fast look-up `table(x, m)`, for a control loop: under a microsecond per input."""
+        from capture_cp.conformal.threshold_table import ThresholdTable
+
         thresholds = self.group_thresholds(alpha, simultaneous, confidence)
         return ThresholdTable(self.partition_, thresholds)
 
@@ -186,10 +189,12 @@ class Capture(Fitted):
         device: Literal["cpu", "cuda"] = "cpu",
         simultaneous: bool = False,
     ) -> Compiled | CompiledCuda:
-        """This calibration at one alpha, for a control loop: the same results, allocation-free and thread-safe.
+        """This calibration at one alpha, for a control loop: the same results, without new arrays and thread-safe.
 
         With device "cuda" it accepts arrays of PyTorch, JAX, CuPy or Numba on a GPU, without copying them.
         """
+        from capture_cp.capture.compiled import Compiled
+
         kind: type[Compiled] | type[CompiledCuda] = Compiled
         if known_name("device of a compiled calibration", device, ("cpu", "cuda")) == "cuda":
             require_cuda()

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.base.layouts import FUNCTION, PARTICLE_BOX
-from capture_cp.base.loading import Deferred
-from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score
+from capture_cp.conformal.threshold_table import ThresholdTable
+from capture_cp.kernels import loop
+from capture_cp.kernels.cells import room_for
+from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.spaces.strata import NO_GRID, GriddedStrata, Strata, columns_of
-
-cells, gaussian, loop = (Deferred(f"capture_cp.kernels.{name}") for name in ("cells", "gaussian", "loop"))
 
 
 class AtOneAlpha(ABC):
@@ -61,7 +61,7 @@ class AtOneAlpha(ABC):
 class Compiled(AtOneAlpha):
     """A calibration at one alpha, for thousands of queries per second; made by `Capture.compile`.
 
-    Calls allocate nothing: results are written to `out`, and inputs are not converted. Inputs must be C-contiguous float64
+    Calls allocate no arrays: results are written to `out`, and inputs are not converted. Inputs must be C-contiguous float64
     arrays (labels: int64); anything else raises an error. One object may be shared by threads; its kernels run on the
     caller's thread and release the GIL. Results are bit-identical to those of the `Capture`.
     """
@@ -139,7 +139,7 @@ class Compiled(AtOneAlpha):
             return self._threads.scratch  # type: ignore[no-any-return]
         except AttributeError:
             assert self._grid is not None
-            room = cells.room_for(self.n_particles, self.n_outputs, self._grid[0].shape[1])
+            room = room_for(self.n_particles, self.n_outputs, self._grid[0].shape[1])
             indices = np.empty(2 * self.n_outputs, dtype=np.int64)
             self._threads.scratch = *room, np.empty(len(self.names) + 1), indices
             return self._threads.scratch  # type: ignore[no-any-return]
@@ -186,7 +186,7 @@ def limits_and_rule(score: Score, table: ThresholdTable, dims: int) -> tuple[Flo
     kernel = score.metric_.kernel(dims) if type(score) is NearestParticles else None
     if kernel is not None and kernel[0] != FUNCTION:
         assert isinstance(score, NearestParticles)
-        return np.asarray(gaussian.squared_limits(thresholds)), *kernel, int(score.k)
+        return np.asarray(squared_limits(thresholds)), *kernel, int(score.k)
     raise CaptureError(
         f"{score!r} cannot be compiled; compile supports ParticleBox, and NearestParticles with one of the library's "
         "metrics, so use region, contains or count_cells instead."

@@ -10,8 +10,8 @@ from numba import cuda
 from capture_cp.base.checks import CaptureError
 from capture_cp.base.layouts import BLOCKS, Columns, Regions
 from capture_cp.capture.compiled import NO_CELLS, AtOneAlpha, grid_arrays, limits_and_rule
-from capture_cp.conformal.partition import ThresholdTable
 from capture_cp.conformal.scores import Score, of_particles
+from capture_cp.conformal.threshold_table import ThresholdTable
 from capture_cp.cuda import conformal
 from capture_cp.cuda.arrays import device_array, is_on_device, tuple_on_device
 from capture_cp.spaces.strata import NO_GRID, Strata

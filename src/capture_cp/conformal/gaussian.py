@@ -11,12 +11,9 @@ import scipy
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, failure_rate, finite_array
 from capture_cp.base.layouts import ELLIPSOID, Regions
-from capture_cp.base.loading import Deferred
 from capture_cp.conformal.scores import Model, Proposed, Score
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import in_ball, wrap_angle
-
-kernels = Deferred("capture_cp.kernels.gaussian")
 
 
 @dataclass(frozen=True)
@@ -80,11 +77,15 @@ class Mahalanobis(Score):
         return np.sqrt(self._squared(prediction, Y))
 
     def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
-        return np.asarray(self._squared(prediction, Y) <= kernels.squared_limits(q))
+        from capture_cp.kernels.gaussian import squared_limits
+
+        return np.asarray(self._squared(prediction, Y) <= squared_limits(q))
 
     def _squared(self, prediction: Gaussians, Y: Floats) -> Floats:
+        from capture_cp.kernels.gaussian import squared_mahalanobis_pairs
+
         is_angle = self._is_angle(Y.shape[1])
-        return np.asarray(kernels.squared_mahalanobis_pairs(Y, prediction.mean, prediction.whiten, is_angle))
+        return np.asarray(squared_mahalanobis_pairs(Y, prediction.mean, prediction.whiten, is_angle))
 
     def _is_angle(self, dims: int) -> Bools:
         return np.isin(np.arange(dims), list(self.angles))

@@ -14,11 +14,8 @@ from typing import Any, Self
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
-from capture_cp.base.loading import Deferred
 from capture_cp.base.params import Params
 from capture_cp.conformal.thresholds import GroupScores
-
-kernels = Deferred("capture_cp.kernels.betting")
 
 
 class OnlineRanks:
@@ -42,12 +39,14 @@ class OnlineRanks:
 
     def p_values(self, groups: Ints, scores: Floats) -> Floats:
         """Like `p_value`, for scores (n,) and their groups (n,) in sequence: (n,)."""
+        from capture_cp.kernels.betting import among_earlier
+
         random, found = self._rng.random(len(scores)), np.empty(len(scores))
         for group in np.unique(groups).tolist():
             here = np.flatnonzero(groups == group)
             bag, mine = self._bags[group], scores[here]
             distinct, ranks = np.unique(mine, return_inverse=True)
-            smaller, equal = kernels.among_earlier(ranks, len(distinct))
+            smaller, equal = among_earlier(ranks, len(distinct))
             first = np.searchsorted(bag, mine, "left") + smaller
             before = np.searchsorted(bag, mine, "right") + smaller + equal
             size = len(bag) + np.arange(len(mine))
@@ -102,9 +101,11 @@ class JumperMartingale(Params):
 
     def update_all(self, p_values: Floats, level: float = 0.01) -> int | None:
         """Bet on p-values (n,) in sequence; returns the index at which `alarm(level)` became true, None if it did not."""
+        from capture_cp.kernels.betting import jump
+
         known, limit = self.alarm(level), -math.log(level)
         now = self._bets, self._rates[:, 0], p_values, self.log_capital, self.log_largest, limit
-        self.log_capital, self.log_largest, first = kernels.jump(*now)
+        self.log_capital, self.log_largest, first = jump(*now)
         self.steps += len(p_values)
         return None if known or first < 0 else int(first)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,9 +12,6 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.base.layouts import NODE
-from capture_cp.base.loading import Deferred
-
-kernels, errors = Deferred("capture_cp.kernels.tree"), Deferred("numba.core.errors")
 
 MOST_RARE = 8  # largest number of strata of a pool that are listed
 
@@ -69,12 +65,16 @@ class Partition:
                 f"strata have shape {m.shape} or are not all from 0 to {len(self.roots) - 1}; pass one stratum for each of "
                 f"{len(X)} inputs. An infeasible configuration (-1) is in no group."
             )
-        return np.asarray(kernels.groups_of(self.nodes, self.roots, self.stratum_features, X, m))
+        from capture_cp.kernels.tree import groups_of
+
+        return np.asarray(groups_of(self.nodes, self.roots, self.stratum_features, X, m))
 
     def groups_everywhere(self, X: Floats) -> Ints:
         """Group of each input in every stratum: (n, M)."""
         self._check_inputs(X)
-        return np.asarray(kernels.groups_everywhere(self.nodes, self.roots, self.stratum_features, X))
+        from capture_cp.kernels.tree import groups_everywhere
+
+        return np.asarray(groups_everywhere(self.nodes, self.roots, self.stratum_features, X))
 
     def _check_inputs(self, X: Floats) -> None:
         if X.ndim != 2 or X.shape[1] != self.n_inputs:
@@ -269,37 +269,6 @@ def stacked(parts: Sequence[Partition]) -> Partition:
     features, flags = np.concatenate([part.stratum_features for part in parts]), [part.rare for part in parts]
     rare = None if any(flag is None for flag in flags) else np.concatenate([flag for flag in flags if flag is not None])
     return Partition(np.concatenate(nodes), np.concatenate(roots), features, parts[0].n_inputs, np.concatenate(grown), rare)
-
-
-class ThresholdTable:
-    """Thresholds of one calibration at one alpha, for a control loop: `table(x, m)` takes under a microsecond.
-
-    `x` is a contiguous float64 array (dx,) and `m` a stratum number; anything else raises an error.
-    """
-
-    __slots__ = ("arrays", "n_inputs", "thresholds")
-
-    def __init__(self, partition: Partition, thresholds: Floats) -> None:
-        nodes = partition.nodes.copy()
-        leaf = nodes["feature"] < 0
-        nodes["threshold"][leaf] = thresholds[nodes["group"][leaf]]
-        self.arrays = (nodes, partition.roots, partition.stratum_features)
-        self.thresholds = thresholds
-        self.n_inputs = partition.n_inputs
-
-    def __call__(self, x: Floats, m: int) -> float:
-        nodes, roots, features = self.arrays
-        try:
-            found: float = kernels.threshold_of(nodes, roots, features, self.n_inputs, x, m)
-        except (TypeError, errors.NumbaError):
-            found = math.nan
-        if found != found:  # NaN
-            given = f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
-            raise CaptureError(
-                f"x is {given} and m is {m!r}; expected a float64 array of shape ({self.n_inputs},) and a stratum from 0 to "
-                f"{len(roots) - 1}."
-            )
-        return found
 
 
 def leaves(count: int, first_group: int = 0) -> npt.NDArray[Any]:

@@ -13,14 +13,11 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.base.layouts import PARTICLE_BOX, Regions
-from capture_cp.base.loading import Deferred
 from capture_cp.base.params import Params
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import Euclidean, Metric
 from capture_cp.spaces.strata import GriddedStrata, columns_of
-
-cell_kernels, nearest = Deferred("capture_cp.kernels.cells"), Deferred("capture_cp.kernels.nearest")
 
 
 class Model(Protocol):
@@ -112,7 +109,9 @@ class Score(Params, ABC):
         regions = self.regions(prediction) if "regions" in vars(own) else None
         first, extent = grid.box(*self.box(prediction, q.max(axis=1), grid.dims))
         if regions is not None:
-            return np.asarray(cell_kernels.count_cells(regions, q, first, extent, columns_of(strata)))
+            from capture_cp.kernels.cells import count_cells
+
+            return np.asarray(count_cells(regions, q, first, extent, columns_of(strata)))
         counts = np.zeros(q.shape, dtype=np.int64)
         for i in range(len(q)):
             cells = grid.cells_in_box(first[i], extent[i])
@@ -146,14 +145,18 @@ class NearestParticles(Score):
         kernel = self.metric_.kernel(Y.shape[1])
         if kernel is None:
             return np.asarray(np.partition(self._distances(prediction, Y), self.k - 1, axis=1)[:, self.k - 1])
-        return np.asarray(nearest.kth_nearest(*kernel, self.k, Y, prediction))
+        from capture_cp.kernels.nearest import kth_nearest
+
+        return np.asarray(kth_nearest(*kernel, self.k, Y, prediction))
 
     def within(self, prediction: Any, Y: Floats, q: Floats) -> Bools:
         kernel = self.metric_.kernel(Y.shape[1])
         if kernel is None:
             distances = self._distances(_repeated(prediction, len(Y)), Y)
             return np.asarray((distances <= q[:, None]).sum(axis=1) >= self.k)
-        return np.asarray(nearest.within_pairs(*kernel, self.k, Y, prediction, q))
+        from capture_cp.kernels.nearest import within_pairs
+
+        return np.asarray(within_pairs(*kernel, self.k, Y, prediction, q))
 
     def _distances(self, particles: Floats, Y: Floats) -> Floats:
         return self.metric_.distance(Y[:, None], particles)

@@ -14,11 +14,8 @@ import numpy.typing as npt
 
 from capture_cp.base.arrays import counts_of
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels
-from capture_cp.base.loading import Deferred
 from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_rank
 from capture_cp.conformal.together import scales, thresholds_together
-
-kernels = Deferred("capture_cp.kernels.gather")
 
 
 class Thresholds(Protocol):
@@ -45,10 +42,12 @@ class GroupScores:
     @classmethod
     def from_groups(cls, scores: Floats, groups: Labels, n_groups: int, overwrite: bool = False) -> GroupScores:
         """Collect scores (n,) by their groups (n,); with `overwrite` in these arrays, which saves memory."""
+        from capture_cp.kernels.gather import gather
+
         if not overwrite:
             scores, groups = scores.copy(), groups.copy()
         starts = np.concatenate([[0], np.cumsum(counts_of(groups, n_groups))])
-        kernels.gather(scores, groups, starts)
+        gather(scores, groups, starts)
         for a, b in pairwise(starts.tolist()):
             scores[a:b].sort()
         return cls(scores, starts)

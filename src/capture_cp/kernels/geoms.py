@@ -13,8 +13,9 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.base.checks import Bools, Floats
+from capture_cp.kernels.borrowed import borrowed
 from capture_cp.kernels.boxes import box_box
-from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.kinematics import Links, place_each
 from capture_cp.kernels.solids import (
     box_reach,
@@ -147,11 +148,12 @@ def _measure(i, frames, kind, size, bound, vertices, start, pairs, group, within
             best = min(best, apart)
 
 
-@njit(cache=True, error_model="numpy", pipeline_class=WithoutCopies)
+@njit(cache=True, error_model="numpy")
 def _measure_some(qpos, links, geoms, within, frames, first, last, distances, known):
-    """Rows first to last of the table of distances. Functions of arrays are inlined, so references are counted once."""
-    parent, joint, entry, zero, fixed, axis, column, held = links
-    kind, size, bound, still, vertices, start, pairs, group = geoms
+    """Rows first to last of the table of distances."""
+    qpos, frames, distances, known = borrowed((qpos, frames, distances, known))
+    parent, joint, entry, zero, fixed, axis, column, held = borrowed(links)
+    kind, size, bound, still, vertices, start, pairs, group = borrowed(geoms)
     frames[parent.shape[0] :] = still
     for i in range(first, last):
         place_each(parent, joint, entry, zero, fixed, axis, column, held, qpos[i], frames)

@@ -1,8 +1,7 @@
-"""Kernels for a control loop: single-threaded, no allocation.
+"""Kernels for a control loop: single-threaded, no array is allocated.
 
-These kernels are compiled without numba's memory manager (`_nrt=False`), so a kernel that allocates an array would not
-compile. Each kernel first checks that the shapes of its arrays match and that all numbers are finite; if not, it returns
-False and writes nothing.
+Each kernel first checks that the shapes of its arrays match and that all numbers are finite; if not, it returns False and
+writes nothing.
 
 Throughout, `shape` is (dx, L, dc); `nodes` are the nodes of the trees, with the threshold of its group in every leaf; and
 `limits` (nodes,) are these thresholds in the form that `passes` compares.
@@ -15,8 +14,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numba
 from numba import from_dtype, njit
-from numba.core import types
 
 from capture_cp.base.layouts import NODE, PARTICLE_BOX, Columns
 from capture_cp.kernels.cells import Room, index_box, search
@@ -24,7 +23,7 @@ from capture_cp.kernels.compiler import require_compiler
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.tree import find_leaf
 
-WITHOUT_MEMORY: dict[str, Any] = {"_nrt": False}
+types: Any = numba.types
 _PREPARING = threading.Lock()
 
 
@@ -52,7 +51,7 @@ def passes(rule, length, k, limit, y, cloud):
     return inside
 
 
-@njit(cache=True, nogil=True, **WITHOUT_MEMORY)
+@njit(cache=True, nogil=True)
 def thresholds_into(nodes, roots, features, shape, X, out):
     """Threshold of every input X (n, dx) in every stratum, into out (n, M)."""
     n, strata = X.shape[0], roots.shape[0]
@@ -64,7 +63,7 @@ def thresholds_into(nodes, roots, features, shape, X, out):
     return True
 
 
-@njit(cache=True, nogil=True, **WITHOUT_MEMORY)
+@njit(cache=True, nogil=True)
 def contains_into(nodes, roots, features, limits, rule, length, k, shape, X, Y, particles, labels, out):
     """Whether each Y[i] (dc,) of stratum labels[i] is in the region of X[i], into out (n,); False where infeasible."""
     n, strata = X.shape[0], roots.shape[0]
@@ -85,7 +84,7 @@ def contains_into(nodes, roots, features, limits, rule, length, k, shape, X, Y, 
     return True
 
 
-@njit(cache=True, nogil=True, **WITHOUT_MEMORY)
+@njit(cache=True, nogil=True)
 def count_cells_into(
     nodes, roots, features, limits, rule, length, k, shape,
     labels, weights, present, origin, spacing, cells, periodic, sizes,
@@ -135,12 +134,12 @@ def prepare(table: bool = False) -> None:
                 kernel.disable_compile()
 
 
-def _signatures(table: bool) -> Iterator[tuple[Any, tuple[types.Type, ...]]]:
+def _signatures(table: bool) -> Iterator[tuple[Any, tuple[Any, ...]]]:
 
-    def given(kind: types.Type, dims: int) -> types.Array:
+    def given(kind: Any, dims: int) -> Any:
         return types.Array(kind, dims, "C", readonly=True)
 
-    def written(kind: types.Type, dims: int) -> types.Array:
+    def written(kind: Any, dims: int) -> Any:
         return types.Array(kind, dims, "C")
 
     f8, i8, i4 = types.float64, types.int64, types.int32

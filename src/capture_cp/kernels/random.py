@@ -11,7 +11,6 @@ import math
 import numpy as np
 from numba import njit
 
-from capture_cp.kernels.compiler import SeparateArrays
 from capture_cp.kernels.trig import cosine_sine
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -77,7 +76,7 @@ def normal_pair(key, counter):
     return _pair(key, counter)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True, pipeline_class=SeparateArrays)
+@njit(cache=True, error_model="numpy")
 def normal_rows(even, odd, key, first, stride):
     """Pairs of standard normals into two arrays (n,): numbers first, first + stride, ... of the stream."""
     for i in range(even.shape[0]):

@@ -12,8 +12,9 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.base.layouts import ELLIPSOID, PARTICLE_BOX
+from capture_cp.kernels.borrowed import borrowed
 from capture_cp.kernels.cells import index_box, room_for, search
-from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.random import normal_rows, stream
 from capture_cp.kernels.scalar import pairwise_sum
@@ -70,7 +71,7 @@ def take_cloud(states, axes, cloud):
             cloud[l, axis] = states[axes[axis], l]
 
 
-@njit(cache=True, forceinline=True, pipeline_class=WithoutCopies)
+@njit(cache=True, forceinline=True)
 def _step(states, action, noise, params):
     """The user's step, compiled once for the rollout and for its comparison with the model."""
     step(states, action, noise, params)
@@ -86,9 +87,10 @@ def step_each(states, actions, noise, params):
 # -- hazard cells of every step -------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, pipeline_class=WithoutCopies)
+@njit(cache=True)
 def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params, costs, first, stop):
     """Stage costs of sequences `first` to `stop`. Without columns, numba leaves out the code that searches them."""
+    cal, runs, params = borrowed(cal), borrowed(runs), borrowed(params)
     horizon, da = sequences.shape[1], sequences.shape[2]
     ds, dc, n_strata = start.shape[0], runs.axes.shape[0], cal.roots.shape[1]
     pairs = (noise_dims + 1) // 2
@@ -205,7 +207,7 @@ def _sum_region(h, x, states, cloud, cal, summed, columns, room, params, seen):
         seen.sums[h] = pairwise_sum(alone)
 
 
-@njit(cache=True)  # `WithoutCopies` would treat the writes to the arrays of `seen` as dead code
+@njit(cache=True)
 def _weigh_one(start, sequence, n_particles, noise_dims, key, cal, axes, summed, columns, params, costs):
     """Stage costs (H,) of one sequence (H, da)."""
     horizon, da = sequence.shape

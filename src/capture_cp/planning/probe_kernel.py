@@ -11,7 +11,8 @@ import numpy as np
 from numba import njit, prange
 
 from capture_cp.base.layouts import EUCLIDEAN, FUNCTION
-from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
+from capture_cp.kernels.borrowed import borrowed
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.distance import squared_distance, squared_limit
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.kernels.random import stream
@@ -132,7 +133,7 @@ def _prepare(cloud, limits, reach, cal, probes, params, radii, distances, clear,
     return near
 
 
-@njit(cache=True, pipeline_class=WithoutCopies)
+@njit(cache=True)
 def _place_points(cloud, probes, params, radii, points, densities, clear):
     """Points around the particles, their densities and clearances: into points (J, dc), densities (J,), clear (J,).
 
@@ -150,7 +151,7 @@ def _place_points(cloud, probes, params, radii, points, densities, clear):
     _find_clearances(points, begin, number, probes, params, clear)
 
 
-@njit(cache=True, pipeline_class=WithoutCopies)
+@njit(cache=True)
 def _weight_of_points(on_hazard, cloud, limits, cal, probes, params, radii, distances, points, densities, clear, labels):
     """Summed weights of the points in a region that are on the hazard, or of those that are not."""
     total, number = 0.0, probes.offsets.shape[0]
@@ -189,8 +190,9 @@ def _probed(cloud, limits, cal, probes, params, radii, distances, points, densit
     return found
 
 
-@njit(cache=True, pipeline_class=WithoutCopies)
+@njit(cache=True)
 def _probe_some(start, sequences, n_particles, noise_dims, draws, seed, cal, probes, params, costs, first, stop):
+    cal, probes, params = borrowed(cal), borrowed(probes), borrowed(params)
     horizon, da = sequences.shape[1], sequences.shape[2]
     ds, dc, n_strata = start.shape[0], probes.axes.shape[0], cal.roots.shape[1]
     pairs = (noise_dims + 1) // 2

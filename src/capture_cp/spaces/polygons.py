@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
-from capture_cp.base.loading import Deferred
 from capture_cp.spaces.grid import Grid
-
-kernels = Deferred("capture_cp.kernels.polygons")
 
 HEADINGS = 72
 _CORNERS = "(v, 2): x and y of one corner per row"
@@ -60,7 +57,9 @@ def labelled_cells(
     margin = (size + grown + reach) * (1 + 1e-9)
     boxes = solid.boxes + margin * np.array([-1, -1, 1, 1])
     angles = grid.origin[2] + grid.spacing[2] * np.arange(grid.shape[2]) if turning else np.zeros(1)
-    slices = [kernels.touched(x, y, _turned(corners, a), solid.edges, solid.starts, boxes, grown, reach) for a in angles]
+    from capture_cp.kernels.polygons import touched
+
+    slices = [touched(x, y, _turned(corners, a), solid.edges, solid.starts, boxes, grown, reach) for a in angles]
     return grid, np.stack(slices, axis=-1).ravel()
 
 
@@ -113,8 +112,10 @@ def _rings(name: str, polygon: Any) -> list[Floats]:
         rings = [_ring(name, ring) for ring in shape["coordinates"]]
     else:
         rings = [_ring(name, shape)]
+    from capture_cp.kernels.polygons import inside
+
     outer = _edges(rings[0])
-    if not all(kernels.inside(hole[0, 0], hole[0, 1], outer) for hole in rings[1:]):
+    if not all(inside(hole[0, 0], hole[0, 1], outer) for hole in rings[1:]):
         raise CaptureError(f"{name} has a hole that lies outside it; a hole must lie inside its polygon.")
     return rings
 
@@ -124,7 +125,9 @@ def _ring(name: str, corners: Any) -> Floats:
     if ring.shape[1] != 2:
         raise CaptureError(f"{name} has {ring.shape[1]} numbers per corner; expected {_CORNERS}.")
     ring = np.ascontiguousarray(ring[:-1] if len(ring) > 1 and (ring[0] == ring[-1]).all() else ring)
-    one, other = kernels.first_crossing(ring)
+    from capture_cp.kernels.polygons import first_crossing
+
+    one, other = first_crossing(ring)
     if one >= 0:
         raise CaptureError(
             f"{name} crosses itself: its edges from corner {one} and from corner {other} meet; list the corners in order "

@@ -13,11 +13,8 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
 from capture_cp.base.layouts import Columns
-from capture_cp.base.loading import Deferred
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.polygons import labelled_cells
-
-kernels = Deferred("capture_cp.kernels.cells")
 
 INFEASIBLE = -1
 NO_WEIGHTS = np.empty((0, 0), dtype=np.float32)
@@ -244,9 +241,11 @@ _COLUMNS: WeakKeyDictionary[GriddedStrata, Columns] = WeakKeyDictionary()
 def columns_of(strata: GriddedStrata) -> Columns:
     """The cells of strata, column by column, as arrays for kernels."""
     if strata not in _COLUMNS:
+        from capture_cp.kernels.cells import strata_of_columns
+
         grid = strata.require_grid()
         labels = strata.labels.reshape(-1, grid.shape[-1])
-        present = kernels.strata_of_columns(labels, len(strata.names))
+        present = strata_of_columns(labels, len(strata.names))
         periodic = np.isin(np.arange(grid.dims), grid.periodic)
         shape = np.array(grid.shape, dtype=np.int64)
         _COLUMNS[strata] = Columns(labels, NO_WEIGHTS, present, grid.origin, grid.spacing, shape, periodic)

@@ -11,7 +11,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.kernels.compiler import WithoutCopies, parallel_kernel
+from capture_cp.kernels.borrowed import borrowed
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import larger
 from capture_cp.tasks.marble.contact import clamp, clearance, contents_at, last_free, push_out
@@ -151,8 +152,9 @@ def step_pulled(x, vx, y, vy, alpha, beta, push0, push1, pull, gain, absorb, g):
     return x, vx, y, vy, alpha, beta, outcome
 
 
-@njit(cache=True, pipeline_class=WithoutCopies)
+@njit(cache=True)
 def _step_rows(states, actions, noise, pull, gain, absorb, g, after, outcomes, start, stop):
+    g = borrowed(g)
     for i in range(start, stop):
         x, vx, y, vy, alpha, beta, outcomes[i] = step_pulled(
             states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
@@ -177,8 +179,9 @@ def step_all(states, actions, noise, pull, gain, absorb, g):
     return after, outcomes
 
 
-@njit(cache=True, pipeline_class=WithoutCopies)
+@njit(cache=True)
 def _sample_rows(states, actions, draws, seed, first, first_draw, gain, noise, absorb, g, positions, start, stop):
+    g = borrowed(g)
     for i in range(start, stop):
         key = stream(seed, first + i)
         for draw in range(draws):
