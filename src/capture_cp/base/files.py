@@ -26,9 +26,6 @@ except ImportError:  # Windows
 
 Pathlike = str | os.PathLike[str]
 
-#: Whether files can be locked, which a process loses when it ends.
-LOCKS = fcntl is not None
-
 #: Bytes that any file may unpack to, plus a multiple of its own size: logs compress about tenfold, zip bombs a
 #: thousandfold.
 UNPACKED, PACKING = 1 << 26, 200
@@ -161,7 +158,7 @@ def _held(mark: int, before: os.stat_result | None) -> Iterator[None]:
         return
     try:
         with suppress(OSError):
-            lock(mark)
+            _lock(mark)
         if before is not None:
             with suppress(OSError):
                 os.fchown(mark, before.st_uid, before.st_gid)
@@ -204,13 +201,13 @@ def _is_running(process: int) -> bool:
 def _remove_unlocked(file: Path) -> None:
     mark = os.open(file, os.O_WRONLY | os.O_NOFOLLOW)
     try:
-        lock(mark)
+        _lock(mark)
         file.unlink()
     finally:
         os.close(mark)
 
 
-def lock(mark: int) -> None:
+def _lock(mark: int) -> None:
     """Take the lock of an open file, or raise OSError if another process has it."""
     fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

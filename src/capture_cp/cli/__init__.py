@@ -242,7 +242,7 @@ def _must_compile() -> bool:
     from capture_cp.kernels.nearest import kth_nearest
 
     require_compiler()
-    folder = kth_nearest.stats.cache_path
+    folder = kth_nearest.threaded.stats.cache_path
     return folder is None or not any(Path(folder).glob("*.nbi"))
 
 
