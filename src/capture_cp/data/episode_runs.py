@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -96,13 +96,16 @@ def one_run(rows: int) -> Runs:
     return Runs(np.array([0, rows]), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
-def check_order(source: LogSource, runs: Runs, time: str) -> None:
-    """Raise an error if time goes backwards within an episode: rows are then missing, mixed up, or from several runs."""
-    latest = np.full(len(runs.labels), -np.inf)
-    row_of = np.full(len(runs.labels), -1, dtype=np.int64)
-    for row, times in _times(source, time):
+def check_order(pieces: Iterable[tuple[Floats, Ints]], time: str) -> None:
+    """Raise an error if time goes backwards within an episode: rows are then missing, mixed up, or from several runs.
+
+    `pieces` are the times (n,) of consecutive rows, and the episodes of these as numbers 0, 1, ...: (n,).
+    """
+    latest, row_of, row = np.empty(0), np.empty(0, dtype=np.int64), 0
+    for times, number in pieces:
+        new = max(0, int(number.max(initial=-1)) + 1 - len(latest))
+        latest, row_of = np.pad(latest, (0, new), constant_values=-np.inf), np.pad(row_of, (0, new))
         rows = np.arange(row, row + len(times))
-        number = runs.between(row, row + len(times))
         order = np.argsort(number, kind="stable")
         same = np.concatenate([[False], np.diff(number[order]) == 0])
         before = np.where(same, np.roll(order, 1), -1)  # position in this piece, or -1 if in an earlier one
@@ -117,16 +120,17 @@ def check_order(source: LogSource, runs: Runs, time: str) -> None:
             )
         ends = np.concatenate([~same[1:], [True]])
         latest[number[order[ends]]], row_of[number[order[ends]]] = times[order[ends]], rows[order[ends]]
+        row += len(times)
 
 
-def _times(source: LogSource, time: str) -> Iterator[tuple[int, Floats]]:
-    """The times (n,) of every piece, and its first row; all finite."""
+def times_of(source: LogSource, runs: Runs, time: str) -> Iterator[tuple[Floats, Ints]]:
+    """The times (n,) of every piece, all finite, and the episode numbers (n,) of its rows."""
     row = 0
     for table in source.pieces([time]):
         times = table[time].astype(np.float64)
         if not np.isfinite(times).all():
             raise not_finite(source, time)
-        yield row, times
+        yield times, runs.between(row, row + len(times))
         row += len(times)
 
 

@@ -68,9 +68,6 @@ class Span:
 
     def chunks(self) -> Iterator[Chunk]:
         """The chunks, in order."""
-        if isinstance(self.log, Transitions):
-            yield from self._chunks_in_memory(self.log)
-            return
         held: list[Transitions] = []
         row, number, missing = 0, self.number, self.size
         for piece in self.log.pieces(self.start, self.start + len(self.chosen)):
@@ -84,15 +81,6 @@ class Span:
                     held, number, missing = [], number + 1, self.size
         if held:
             yield self._chunk(number, joined(held))
-
-    def _chunks_in_memory(self, log: Transitions) -> Iterator[Chunk]:
-        """The chunks of a log in memory; not copied if all of its rows are chosen."""
-        all = bool(self.chosen.all())
-        rows = np.arange(0) if all else self.start + np.flatnonzero(self.chosen)
-        for i, first in enumerate(range(0, len(self), self.size)):
-            last = min(first + self.size, len(self))
-            here = slice(self.start + first, self.start + last) if all else rows[first:last]
-            yield self._chunk(self.number + i, log.rows(here))
 
     def _chunk(self, number: int, rows: Transitions) -> Chunk:
         X, Y = (np.ascontiguousarray(part) for part in (rows.X, rows.Y))
@@ -154,14 +142,9 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
     """Concatenated transitions."""
     if len(parts) == 1:
         return parts[0]
-    first = parts[0]
-    X, after = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "next"))
-    episode, time = (
-        None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
-        for name in ("episode", "time")
-    )
-    state, action = np.split(X, [len(first.state_names)], axis=1)
-    return replace(first, state=state, action=action, next=after, episode=episode, time=time)
+    columns = [part.arrays() for part in parts]
+    whole: dict[str, Any] = {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
+    return replace(parts[0], **whole)
 
 
 def in_turn(work: Callable[[Any], Result], spans: Sequence[Any]) -> Iterator[Result]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, known_name
 from capture_cp.base.files import Pathlike
-from capture_cp.data.episode_runs import Runs, check_order, not_finite, one_run, runs_of, spread
+from capture_cp.data.episode_runs import Runs, check_order, not_finite, one_run, runs_of, spread, times_of
 from capture_cp.data.selection import Columns, check_numbers, expanded, known_column, stacked
 from capture_cp.data.source import Table, limits, open_log
 from capture_cp.data.transitions import Transitions, check_distinct
@@ -75,7 +75,7 @@ class LoggedTransitions:
         runs = one_run(self._source.rows) if self._episode is None else runs_of(self._source, self._episode)
         if self._time is not None:
             check_numbers(self.path, known_column(self.path, self._time, self._source.columns()))
-            check_order(self._source, runs, self._time)
+            check_order(times_of(self._source, runs, self._time), self._time)
         self.dropped = 0
         if self._lost:
             if self._episode is not None:

@@ -14,6 +14,7 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, sam
 from capture_cp.base.files import Pathlike
 from capture_cp.conformal.drift import MOST_ROWS, column_quantiles
 from capture_cp.conformal.episodes import episode_numbers, one_of_each, split_rows
+from capture_cp.data.episode_runs import check_order
 from capture_cp.data.selection import Columns
 from capture_cp.data.source import PIECE, limits
 from capture_cp.data.tables import write_table
@@ -95,13 +96,13 @@ class Transitions:
         when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time per transition")
         if when is not None:
             numbers = np.zeros(len(s), dtype=np.int64) if kept is None else episode_numbers(kept, len(s))
-            _check_order(when, numbers, time_name)
+            check_order([(when, numbers)], time_name)
         return cls(s, a, c, s_names, a_names, c_names, kept, when, episode_name, time_name)
 
     @property
     def X(self) -> Floats:
-        """Inputs (n, ds + da): state and action side by side; not a copy if they are two parts of one array."""
-        return side_by_side(self.state, self.action)
+        """Inputs (n, ds + da): state and action side by side, in a new array."""
+        return np.hstack([self.state, self.action])
 
     @property
     def Y(self) -> Floats:
@@ -133,9 +134,13 @@ class Transitions:
         def chosen(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
             return part[index] if isinstance(index, slice) else part.take(index, axis=0)
 
-        X, ds = chosen(self.X), self.state.shape[1]
-        episode, time = (None if part is None else chosen(part) for part in (self.episode, self.time))
-        return replace(self, state=X[:, :ds], action=X[:, ds:], next=chosen(self.next), episode=episode, time=time)
+        parts: dict[str, Any] = {name: chosen(part) for name, part in self.arrays().items()}
+        return replace(self, **parts)
+
+    def arrays(self) -> dict[str, Any]:
+        """The fields that have one entry per transition, by name."""
+        fields = {name: getattr(self, name) for name in ("state", "action", "next", "episode", "time")}
+        return {name: array for name, array in fields.items() if array is not None}
 
     def episodes(self) -> Ints | None:
         """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None if unknown."""
@@ -153,16 +158,6 @@ class Transitions:
 
 
 _ROLES = ("state", "action", "next")
-
-
-def side_by_side(a: Floats, b: Floats) -> Floats:
-    """Arrays (n, d) and (n, e) as one, (n, d + e), without a copy if they are neighbouring columns of one array."""
-    width = a.shape[1] + b.shape[1]
-    rows = a.itemsize * width, a.itemsize
-    neighbours = a.base is not None and a.base is b.base and a.strides == b.strides == rows
-    if neighbours and a.ctypes.data + a.itemsize * a.shape[1] == b.ctypes.data:
-        return np.lib.stride_tricks.as_strided(a, (len(a), width), rows)
-    return np.hstack([a, b])
 
 
 def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, ...]:
@@ -190,20 +185,6 @@ def _checked_episodes(given: Any, n: int, name: str) -> npt.NDArray[Any]:
     if column.shape != (n,) or column.dtype.kind not in "US":  # text needs no check, and sorting millions of words is slow
         episode_numbers(column, n)
     return column
-
-
-def _check_order(time: Floats, episodes: Ints, name: str) -> None:
-    """Raise an error if time goes backwards within an episode: rows are then missing, mixed up, or from several runs."""
-    order = np.argsort(episodes, kind="stable")
-    backwards = (np.diff(time[order]) < 0) & (np.diff(episodes[order]) == 0)
-    if backwards.any():
-        later = order[1:][backwards]
-        row = int(later.min())
-        before = int(order[:-1][backwards][np.argmin(later)])
-        raise CaptureError(
-            f"{name} goes backwards within an episode in data row {row + 1}: {time[row]:g} after {time[before]:g} in data "
-            f"row {before + 1}; sort the log by time, or name the episode of each row."
-        )
 
 
 def read_transitions(

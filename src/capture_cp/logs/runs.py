@@ -70,7 +70,8 @@ def read_runs(command: RobotOptions, robot: Robot) -> Runs | None:
     logged = remembered(command, command.calibration, robot.facts, command.log, command.episode_column)
     check_fits(robot.cap, logged, command.log)
     log = logged.read()
-    same = digest_of_chunks([digest(log.X[rows], log.Y[rows]) for _, rows in chunks_of(len(log))]) in made_from(robot.facts)
+    X, Y = log.X, log.Y
+    same = digest_of_chunks([digest(X[rows], Y[rows]) for _, rows in chunks_of(len(log))]) in made_from(robot.facts)
     return runs_of(log, same)
 
 
