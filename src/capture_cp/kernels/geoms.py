@@ -16,16 +16,17 @@ from capture_cp.base.checks import Bools, Floats
 from capture_cp.kernels.borrowed import borrowed
 from capture_cp.kernels.boxes import box_box
 from capture_cp.kernels.compiler import parallel_kernel
-from capture_cp.kernels.kinematics import Links, place_each
+from capture_cp.kernels.kinematics import Links, place_links
 from capture_cp.kernels.solids import (
     box_reach,
+    frame_at,
     height,
-    inward,
-    outward,
     point_box,
+    rotated_back,
+    seen_from,
     segment_box,
     segment_segment,
-    turned_back,
+    shifted,
 )
 
 PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
@@ -47,117 +48,112 @@ class Geoms(NamedTuple):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def lower_bound(i, j, frames, kind, size, bound):
+def _lower_bound(i, j, frames, geoms):
     """A lower bound of the signed distance of two geoms, from their bounding balls, half spaces and boxes."""
+    kind, size, bound = geoms.kind, geoms.size, geoms.bound
     x, y, z = frames[j, 0], frames[j, 1], frames[j, 2]
     if kind[i] == PLANE:
-        return height(frames, i, x, y, z) - bound[j]
+        return height(frame_at(frames, i), x, y, z) - bound[j]
     if kind[i] == HFIELD or kind[j] == HFIELD:
         return -math.inf
     dx, dy, dz = x - frames[i, 0], y - frames[i, 1], z - frames[i, 2]
     gap = math.sqrt(dx * dx + dy * dy + dz * dz) - bound[i] - bound[j]
     if kind[i] == BOX:
-        u, v, w = turned_back(frames, i, dx, dy, dz)
+        u, v, w = rotated_back(frame_at(frames, i), dx, dy, dz)
         gap = max(gap, point_box(u, v, w, size[i, 0], size[i, 1], size[i, 2]) - bound[j])
     if kind[j] == BOX:
-        u, v, w = turned_back(frames, j, dx, dy, dz)
+        u, v, w = rotated_back(frame_at(frames, j), dx, dy, dz)
         gap = max(gap, point_box(u, v, w, size[j, 0], size[j, 1], size[j, 2]) - bound[i])
     return gap
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _above_plane(i, j, frames, kind, size, vertices, start):
+def _above_plane(i, j, frames, geoms):
     """Signed distance of geom j to plane i, and whether it is known."""
-    nx, ny, nz = frames[i, 5], frames[i, 8], frames[i, 11]
-    middle = height(frames, i, frames[j, 0], frames[j, 1], frames[j, 2])
+    kind, size, plane, frame = geoms.kind, geoms.size, frame_at(frames, i), frame_at(frames, j)
+    nx, ny, nz = plane[5], plane[8], plane[11]
+    middle = height(plane, frame[0], frame[1], frame[2])
     if kind[j] == SPHERE:
         return middle - size[j, 0], True
     if kind[j] == CAPSULE:
-        along = nx * frames[j, 5] + ny * frames[j, 8] + nz * frames[j, 11]
+        along = nx * frame[5] + ny * frame[8] + nz * frame[11]
         return middle - size[j, 1] * abs(along) - size[j, 0], True
     if kind[j] == BOX:
-        return middle - box_reach(frames, j, size[j, 0], size[j, 1], size[j, 2], nx, ny, nz), True
+        return middle - box_reach(frame, size[j, 0], size[j, 1], size[j, 2], nx, ny, nz), True
     lowest = math.inf
-    for v in range(start[j], start[j + 1]):
-        x, y, z = outward(frames, j, vertices[v, 0], vertices[v, 1], vertices[v, 2])
-        lowest = min(lowest, height(frames, i, x, y, z))
+    for v in range(geoms.start[j], geoms.start[j + 1]):
+        x, y, z = shifted(frame, geoms.vertices[v, 0], geoms.vertices[v, 1], geoms.vertices[v, 2])
+        lowest = min(lowest, height(plane, x, y, z))
     return lowest, lowest < math.inf
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _half_axis(j, frames, kind, size):
+def _half_axis(j, frames, geoms):
     """Half the axis of a capsule, in the world; 0 for a ball."""
-    half = size[j, 1] if kind[j] == CAPSULE else 0.0
+    half = geoms.size[j, 1] if geoms.kind[j] == CAPSULE else 0.0
     return half * frames[j, 5], half * frames[j, 8], half * frames[j, 11]
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _round_round(i, j, frames, kind, size):
+def _round_round(i, j, frames, geoms):
     """Signed distance of two geoms that are balls or capsules."""
-    ux, uy, uz = _half_axis(i, frames, kind, size)
-    vx, vy, vz = _half_axis(j, frames, kind, size)
+    ux, uy, uz = _half_axis(i, frames, geoms)
+    vx, vy, vz = _half_axis(j, frames, geoms)
     wx, wy, wz = frames[i, 0] - frames[j, 0], frames[i, 1] - frames[j, 1], frames[i, 2] - frames[j, 2]
     wx, wy, wz = wx - ux + vx, wy - uy + vy, wz - uz + vz  # from the start of one axis to the start of the other
     apart = segment_segment(wx, wy, wz, 2.0 * ux, 2.0 * uy, 2.0 * uz, 2.0 * vx, 2.0 * vy, 2.0 * vz)
-    return apart - size[i, 0] - size[j, 0]
+    return apart - geoms.size[i, 0] - geoms.size[j, 0]
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _round_box(i, j, frames, kind, size):
+def _round_box(i, j, frames, geoms):
     """Signed distance of a ball or a capsule to a box."""
-    x, y, z = inward(frames, j, frames[i, 0], frames[i, 1], frames[i, 2])
+    box, size = frame_at(frames, j), geoms.size
+    x, y, z = seen_from(box, frames[i, 0], frames[i, 1], frames[i, 2])
     a, b, c = size[j, 0], size[j, 1], size[j, 2]
-    if kind[i] == SPHERE:
+    if geoms.kind[i] == SPHERE:
         return point_box(x, y, z, a, b, c) - size[i, 0]
-    ux, uy, uz = _half_axis(i, frames, kind, size)
-    ux, uy, uz = turned_back(frames, j, ux, uy, uz)
+    ux, uy, uz = _half_axis(i, frames, geoms)
+    ux, uy, uz = rotated_back(box, ux, uy, uz)
     return segment_box(x - ux, y - uy, z - uz, 2.0 * ux, 2.0 * uy, 2.0 * uz, a, b, c) - size[i, 0]
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def pair_distance(i, j, frames, kind, size, bound, vertices, start, within):
+def _pair_distance(i, j, frames, geoms, within):
     """Signed distance of two geoms, and whether it is known; if not, or beyond `within`, a lower bound."""
-    least = lower_bound(i, j, frames, kind, size, bound)
+    least = _lower_bound(i, j, frames, geoms)
     if least > within:
         return least, True
-    one, other = kind[i], kind[j]
+    one, other = geoms.kind[i], geoms.kind[j]
     if one == PLANE:
-        apart, known = _above_plane(i, j, frames, kind, size, vertices, start)
+        apart, known = _above_plane(i, j, frames, geoms)
         return (apart, True) if known else (least, False)
     is_round = one in (SPHERE, CAPSULE)
     if is_round and other in (SPHERE, CAPSULE):
-        return _round_round(i, j, frames, kind, size), True
+        return _round_round(i, j, frames, geoms), True
     if is_round and other == BOX:
-        return _round_box(i, j, frames, kind, size), True
+        return _round_box(i, j, frames, geoms), True
     if one == BOX and other == BOX:
-        return box_box(i, j, frames, size, within), True
+        return box_box(i, j, frames, geoms.size, within), True
     return least, False
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def _measure(i, frames, kind, size, bound, vertices, start, pairs, group, within, distances, known):
-    """Row i of the table of distances."""
-    best, current = within, -1
-    for p in range(pairs.shape[0]):
-        if group[p] != current:
-            best, current = within, group[p]
-        # a pair farther away than another pair of the same contact does not matter
-        apart, sure = pair_distance(pairs[p, 0], pairs[p, 1], frames, kind, size, bound, vertices, start, best)
-        distances[i, p], known[i, p] = apart, sure
-        if sure:
-            best = min(best, apart)
 
 
 @njit(cache=True, error_model="numpy")
 def _measure_some(qpos, links, geoms, within, frames, first, last, distances, known):
     """Rows first to last of the table of distances."""
-    qpos, frames, distances, known = borrowed((qpos, frames, distances, known))
-    parent, joint, entry, zero, fixed, axis, column, held = borrowed(links)
-    kind, size, bound, still, vertices, start, pairs, group = borrowed(geoms)
-    frames[parent.shape[0] :] = still
+    qpos, links, geoms, frames, distances, known = borrowed((qpos, links, geoms, frames, distances, known))
+    frames[links.parent.shape[0] :] = geoms.still
     for i in range(first, last):
-        place_each(parent, joint, entry, zero, fixed, axis, column, held, qpos[i], frames)
-        _measure(i, frames, kind, size, bound, vertices, start, pairs, group, within, distances, known)
+        place_links(links, qpos[i], frames)
+        best, current = within, -1
+        for p in range(geoms.pairs.shape[0]):
+            if geoms.group[p] != current:
+                best, current = within, geoms.group[p]
+            # a pair farther away than another pair of the same contact does not matter
+            apart, sure = _pair_distance(geoms.pairs[p, 0], geoms.pairs[p, 1], frames, geoms, best)
+            distances[i, p], known[i, p] = apart, sure
+            if sure:
+                best = min(best, apart)
 
 
 @parallel_kernel(cache=True)

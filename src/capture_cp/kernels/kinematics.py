@@ -72,34 +72,28 @@ def turned_row(a, b, c, w, x, y, z):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def place_each(parent, kinds, firsts, zero, fixed, axis, column, held, y, frames):
-    """Like `place_links`, with the fields of `Links` as separate arguments."""
-    for k in range(parent.shape[0]):
-        kind, first = kinds[k], firsts[k]
+def place_links(links, y, frames):
+    """Write the frame of every link at a configuration y (dc,) into `frames` (k, 12). Allocates nothing.
+
+    `links` are `Links`, or any tuple with the same fields.
+    """
+    column, held = links.column, links.held
+    for k in range(links.parent.shape[0]):
+        kind, first = links.kind[k], links.first[k]
         sx, sy, sz, cosine, sine = 0.0, 0.0, 0.0, 1.0, 0.0
         if kind == HINGE:
-            angle = entry_of(column, held, y, first) - zero[k]
-            cosine, sine = cosine_sine(angle)
+            cosine, sine = cosine_sine(entry_of(column, held, y, first) - links.zero[k])
         elif kind == SLIDE:
-            way = entry_of(column, held, y, first) - zero[k]
-            sx, sy, sz = way * axis[k, 0], way * axis[k, 1], way * axis[k, 2]
+            way = entry_of(column, held, y, first) - links.zero[k]
+            sx, sy, sz = way * links.axis[k, 0], way * links.axis[k, 1], way * links.axis[k, 2]
         elif kind == FREE:
             sx, sy = entry_of(column, held, y, first), entry_of(column, held, y, first + 1)
             sz = entry_of(column, held, y, first + 2)
             first += 3
-        _carry(parent[k], fixed, k, sx, sy, sz, cosine, sine, frames)
+        _carry(links.parent[k], links.fixed, k, sx, sy, sz, cosine, sine, frames)
         if BALL <= kind <= FREE:
             w, i = entry_of(column, held, y, first), entry_of(column, held, y, first + 1)
             j, l = entry_of(column, held, y, first + 2), entry_of(column, held, y, first + 3)
             for start in range(3, 12, 3):
                 a, b, c = frames[k, start], frames[k, start + 1], frames[k, start + 2]
                 frames[k, start], frames[k, start + 1], frames[k, start + 2] = turned_row(a, b, c, w, i, j, l)
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def place_links(links, y, frames):
-    """Write the frame of every link at a configuration y (dc,) into `frames` (k, 12). Allocates nothing."""
-    # one by one: passing the tuple would update the reference count of each of its arrays at every call
-    place_each(
-        links.parent, links.kind, links.first, links.zero, links.fixed, links.axis, links.column, links.held, y, frames
-    )

@@ -21,54 +21,60 @@ CLOSE = 1e-13
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def outward(frames, i, x, y, z):
-    """A point in frame i, in world coordinates."""
+def frame_at(frames, i):
+    """Row i of a table of frames, as a tuple."""
     return (
-        frames[i, 0] + frames[i, 3] * x + frames[i, 4] * y + frames[i, 5] * z,
-        frames[i, 1] + frames[i, 6] * x + frames[i, 7] * y + frames[i, 8] * z,
-        frames[i, 2] + frames[i, 9] * x + frames[i, 10] * y + frames[i, 11] * z,
+        frames[i, 0], frames[i, 1], frames[i, 2], frames[i, 3], frames[i, 4], frames[i, 5],
+        frames[i, 6], frames[i, 7], frames[i, 8], frames[i, 9], frames[i, 10], frames[i, 11],
+    )  # fmt: skip
+
+
+@njit(cache=True, error_model="numpy")
+def rotated(frame, x, y, z):
+    """A direction given in a frame, in the frame's parent coordinates."""
+    return (
+        frame[3] * x + frame[4] * y + frame[5] * z,
+        frame[6] * x + frame[7] * y + frame[8] * z,
+        frame[9] * x + frame[10] * y + frame[11] * z,
     )
 
 
-@njit(cache=True, error_model="numpy", inline="always")
-def turned(frames, i, x, y, z):
-    """A direction in frame i, in world coordinates."""
+@njit(cache=True, error_model="numpy")
+def shifted(frame, x, y, z):
+    """A point given in a frame, in the frame's parent coordinates."""
+    u, v, w = rotated(frame, x, y, z)
+    return frame[0] + u, frame[1] + v, frame[2] + w
+
+
+@njit(cache=True, error_model="numpy")
+def rotated_back(frame, x, y, z):
+    """A direction given in the frame's parent coordinates, in the frame."""
     return (
-        frames[i, 3] * x + frames[i, 4] * y + frames[i, 5] * z,
-        frames[i, 6] * x + frames[i, 7] * y + frames[i, 8] * z,
-        frames[i, 9] * x + frames[i, 10] * y + frames[i, 11] * z,
+        frame[3] * x + frame[6] * y + frame[9] * z,
+        frame[4] * x + frame[7] * y + frame[10] * z,
+        frame[5] * x + frame[8] * y + frame[11] * z,
     )
 
 
-@njit(cache=True, error_model="numpy", inline="always")
-def turned_back(frames, i, x, y, z):
-    """A direction in world coordinates, in frame i."""
-    return (
-        frames[i, 3] * x + frames[i, 6] * y + frames[i, 9] * z,
-        frames[i, 4] * x + frames[i, 7] * y + frames[i, 10] * z,
-        frames[i, 5] * x + frames[i, 8] * y + frames[i, 11] * z,
-    )
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def inward(frames, i, x, y, z):
-    """A point in world coordinates, in frame i."""
-    return turned_back(frames, i, x - frames[i, 0], y - frames[i, 1], z - frames[i, 2])
+@njit(cache=True, error_model="numpy")
+def seen_from(frame, x, y, z):
+    """A point given in the frame's parent coordinates, in the frame."""
+    return rotated_back(frame, x - frame[0], y - frame[1], z - frame[2])
 
 
 # -- planes -----------------------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def height(frames, i, x, y, z):
-    """Signed distance of a point in world coordinates to plane i, whose normal is the z axis of its frame."""
-    return frames[i, 5] * (x - frames[i, 0]) + frames[i, 8] * (y - frames[i, 1]) + frames[i, 11] * (z - frames[i, 2])
+def height(frame, x, y, z):
+    """Signed distance of a point to a plane, whose normal is the z axis of its frame."""
+    return frame[5] * (x - frame[0]) + frame[8] * (y - frame[1]) + frame[11] * (z - frame[2])
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def box_reach(frames, i, a, b, c, x, y, z):
-    """How far box i, of half sizes (a, b, c), extends from its centre along a unit vector in world coordinates."""
-    u, v, w = turned_back(frames, i, x, y, z)
+def box_reach(frame, a, b, c, x, y, z):
+    """How far a box of half sizes (a, b, c) extends from its centre along a unit vector."""
+    u, v, w = rotated_back(frame, x, y, z)
     return a * abs(u) + b * abs(v) + c * abs(w)
 
 

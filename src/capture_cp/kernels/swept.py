@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from numba import njit
 
-from capture_cp.kernels.kinematics import place_each
-from capture_cp.kernels.solids import point_box, segment_box, segment_segment
+from capture_cp.kernels.borrowed import borrowed
+from capture_cp.kernels.kinematics import place_links
+from capture_cp.kernels.solids import frame_at, point_box, rotated, seen_from, segment_box, segment_segment, shifted
 
 #: Kinds of objects that a cover is measured against.
 PLANE, BOX, COVER = range(3)
@@ -25,8 +26,8 @@ class Swept(NamedTuple):
     """
 
     parent: Any  #: (k,) links, as in `kinematics.Links`, down to `held`
-    joint: Any  #: (k,)
-    entry: Any  #: (k,)
+    kind: Any  #: (k,)
+    first: Any  #: (k,)
     zero: Any  #: (k,)
     fixed: Any  #: (k, 12)
     axis: Any  #: (k, 3)
@@ -47,22 +48,13 @@ class Swept(NamedTuple):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def frame_row(f, frames, still):
-    """The twelve numbers of a frame."""
-    if f >= 0:
-        return (
-            frames[f, 0], frames[f, 1], frames[f, 2], frames[f, 3], frames[f, 4], frames[f, 5],
-            frames[f, 6], frames[f, 7], frames[f, 8], frames[f, 9], frames[f, 10], frames[f, 11],
-        )  # fmt: skip
-    s = -1 - f
-    return (
-        still[s, 0], still[s, 1], still[s, 2], still[s, 3], still[s, 4], still[s, 5],
-        still[s, 6], still[s, 7], still[s, 8], still[s, 9], still[s, 10], still[s, 11],
-    )  # fmt: skip
+def _frame_of(f, frames, still):
+    """The frame of link f, or a frame that does not move."""
+    return frame_at(frames, f) if f >= 0 else frame_at(still, -1 - f)
 
 
 @njit(cache=True, error_model="numpy")
-def relative(one, other):
+def _relative(one, other):
     """Frame `one` relative to frame `other`: twelve numbers."""
     x, y, z, a, b, c, d, e, f, g, h, i = one
     u, v, w, p, q, r, s, t, k, l, m, n = other
@@ -75,38 +67,11 @@ def relative(one, other):
     )  # fmt: skip
 
 
-@njit(cache=True, error_model="numpy")
-def shifted(frame, x, y, z):
-    """A point given in a frame, in the frame's parent coordinates."""
-    u, v, w = rotated(frame, x, y, z)
-    return frame[0] + u, frame[1] + v, frame[2] + w
-
-
-@njit(cache=True, error_model="numpy")
-def seen_from(frame, x, y, z):
-    """A point given in the frame's parent coordinates, in the frame."""
-    x, y, z = x - frame[0], y - frame[1], z - frame[2]
-    return (
-        frame[3] * x + frame[6] * y + frame[9] * z,
-        frame[4] * x + frame[7] * y + frame[10] * z,
-        frame[5] * x + frame[8] * y + frame[11] * z,
-    )
-
-
-@njit(cache=True, error_model="numpy")
-def rotated(frame, x, y, z):
-    """A direction given in a frame, in the frame's parent coordinates."""
-    return (
-        frame[3] * x + frame[4] * y + frame[5] * z,
-        frame[6] * x + frame[7] * y + frame[8] * z,
-        frame[9] * x + frame[10] * y + frame[11] * z,
-    )
-
-
 @njit(cache=True, error_model="numpy", inline="always")
-def _from_plane(first, last, segments, seen, best):
-    """Least signed distance of segments to the plane z = 0, or `best` if it is less."""
-    for i in range(first, last):
+def _from_plane(cover, swept, seen):
+    """Least signed distance of a cover's segments to the plane z = 0; `seen` is its frame relative to the plane's."""
+    segments, best = swept.segments, math.inf
+    for i in range(swept.start[cover], swept.start[cover + 1]):
         low = seen[2] + seen[9] * segments[i, 0] + seen[10] * segments[i, 1] + seen[11] * segments[i, 2]
         rise = seen[9] * segments[i, 3] + seen[10] * segments[i, 4] + seen[11] * segments[i, 5]
         best = min(best, low + min(rise, 0.0) - segments[i, 6])
@@ -114,9 +79,10 @@ def _from_plane(first, last, segments, seen, best):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _from_box(first, last, segments, seen, a, b, c, best):
-    """Least signed distance of segments to a box of half sizes (a, b, c), or `best` if it is less."""
-    for i in range(first, last):
+def _from_box(cover, swept, seen, a, b, c):
+    """Least signed distance of a cover's segments to a box of half sizes (a, b, c)."""
+    segments, best = swept.segments, math.inf
+    for i in range(swept.start[cover], swept.start[cover + 1]):
         x, y, z = shifted(seen, segments[i, 0], segments[i, 1], segments[i, 2])
         ux, uy, uz = segments[i, 3], segments[i, 4], segments[i, 5]
         if ux == 0.0 and uy == 0.0 and uz == 0.0:
@@ -128,12 +94,13 @@ def _from_box(first, last, segments, seen, a, b, c, best):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _from_cover(first, last, segments, seen, begin, end, best):
-    """Least signed distance of segments to the segments begin to end, or `best` if it is less."""
-    for i in range(first, last):
+def _from_cover(cover, other, swept, seen):
+    """Least signed distance of a cover's segments to those of another cover."""
+    segments, best = swept.segments, math.inf
+    for i in range(swept.start[cover], swept.start[cover + 1]):
         x, y, z = shifted(seen, segments[i, 0], segments[i, 1], segments[i, 2])
         ux, uy, uz = rotated(seen, segments[i, 3], segments[i, 4], segments[i, 5])
-        for j in range(begin, end):
+        for j in range(swept.start[other], swept.start[other + 1]):
             wx, wy, wz = x - segments[j, 0], y - segments[j, 1], z - segments[j, 2]
             apart = segment_segment(wx, wy, wz, ux, uy, uz, segments[j, 3], segments[j, 4], segments[j, 5])
             best = min(best, apart - segments[i, 6] - segments[j, 6])
@@ -141,57 +108,28 @@ def _from_cover(first, last, segments, seen, begin, end, best):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def exact(number, seen, start, segments, items, size):
-    """Signed distance of an item; `seen` is the frame of its cover relative to its object."""
-    cover, kind, other = items[number, 0], items[number, 1], items[number, 2]
-    first, last = start[cover], start[cover + 1]
-    if kind == PLANE:
-        return _from_plane(first, last, segments, seen, math.inf)
-    if kind == BOX:
-        return _from_box(first, last, segments, seen, size[number, 0], size[number, 1], size[number, 2], math.inf)
-    return _from_cover(first, last, segments, seen, start[other], start[other + 1], math.inf)
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def item_distance(number, x, y, z, frames, still, frame, ball, start, segments, items, size, best):
+def _item_distance(number, x, y, z, frames, swept, best):
     """Signed distance of an item whose cover's ball is at (x, y, z); beyond `best`, any number above `best`."""
-    cover, kind, other = items[number, 0], items[number, 1], items[number, 2]
-    place = frame_row(frame[other] if kind == COVER else other, frames, still)
+    cover, kind, other = swept.items[number, 0], swept.items[number, 1], swept.items[number, 2]
+    a, b, c = swept.size[number, 0], swept.size[number, 1], swept.size[number, 2]
+    place = _frame_of(swept.frame[other] if kind == COVER else other, frames, swept.still)
     x, y, z = seen_from(place, x, y, z)
-    a, b, c = size[number, 0], size[number, 1], size[number, 2]
     if kind == PLANE:
         bound = z
     elif kind == BOX:
         bound = point_box(x, y, z, a, b, c)
     else:
-        x, y, z = x - ball[other, 0], y - ball[other, 1], z - ball[other, 2]
-        bound = math.sqrt(x * x + y * y + z * z) - ball[other, 3]
-    bound -= ball[cover, 3]
+        x, y, z = x - swept.ball[other, 0], y - swept.ball[other, 1], z - swept.ball[other, 2]
+        bound = math.sqrt(x * x + y * y + z * z) - swept.ball[other, 3]
+    bound -= swept.ball[cover, 3]
     if bound > best:
         return bound
-    seen = relative(frame_row(frame[cover], frames, still), place)
-    return exact(number, seen, start, segments, items, size)
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def distances_at(
-    parent, joint, entry, zero, fixed, axis, column, held,
-    still, frame, ball, start, segments, items, size, y, frames, within, out,
-):  # fmt: skip
-    """`swept_distances`, with the fields of `Swept` as separate arguments."""
-    place_each(parent, joint, entry, zero, fixed, axis, column, held, y, frames)
-    for p in range(out.shape[0]):
-        out[p] = math.inf
-    last, bx, by, bz = -1, 0.0, 0.0, 0.0
-    for number in range(items.shape[0]):
-        cover, pair = items[number, 0], items[number, 3]
-        if cover != last:
-            row = frame_row(frame[cover], frames, still)
-            last = cover
-            bx, by, bz = shifted(row, ball[cover, 0], ball[cover, 1], ball[cover, 2])
-        best = min(out[pair], within)
-        apart = item_distance(number, bx, by, bz, frames, still, frame, ball, start, segments, items, size, best)
-        out[pair] = min(out[pair], apart)
+    seen = _relative(_frame_of(swept.frame[cover], frames, swept.still), place)
+    if kind == PLANE:
+        return _from_plane(cover, swept, seen)
+    if kind == BOX:
+        return _from_box(cover, swept, seen, a, b, c)
+    return _from_cover(cover, other, swept, seen)
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -201,11 +139,19 @@ def swept_distances(swept, y, frames, within, out):
     Beyond `within` any larger number may be written; pass `math.inf` for exact distances. `frames` (links, 12) is
     overwritten.
     """
-    distances_at(
-        swept.parent, swept.joint, swept.entry, swept.zero, swept.fixed, swept.axis, swept.column, swept.held,
-        swept.still, swept.frame, swept.ball, swept.start, swept.segments, swept.items, swept.size,
-        y, frames, within, out,
-    )  # fmt: skip
+    swept = borrowed(swept)
+    place_links(swept, y, frames)
+    for p in range(out.shape[0]):
+        out[p] = math.inf
+    last, bx, by, bz = -1, 0.0, 0.0, 0.0
+    for number in range(swept.items.shape[0]):
+        cover, pair = swept.items[number, 0], swept.items[number, 3]
+        if cover != last:
+            row = _frame_of(swept.frame[cover], frames, swept.still)
+            last = cover
+            bx, by, bz = shifted(row, swept.ball[cover, 0], swept.ball[cover, 1], swept.ball[cover, 2])
+        apart = _item_distance(number, bx, by, bz, frames, swept, min(out[pair], within))
+        out[pair] = min(out[pair], apart)
 
 
 @njit(cache=True, error_model="numpy", inline="always")

@@ -15,9 +15,9 @@ SHARE = 256
 
 
 @njit(cache=True, error_model="numpy")
-def _some_distances(Y, swept, within, begin, end, table):
-    """Rows begin to end of the table of distances."""
-    swept, Y, table, frames = borrowed(swept), borrowed(Y), borrowed(table), np.empty((swept.parent.shape[0], 12))
+def _some_distances(Y, swept, within, begin, end, table, frames):
+    """Rows begin to end of the table of distances; `frames` (links, 12) is overwritten."""
+    Y, swept, table, frames = borrowed((Y, swept, table, frames))
     for i in range(begin, end):
         swept_distances(swept, Y[i], frames, within, table[i])
 
@@ -26,7 +26,8 @@ def _some_distances(Y, swept, within, begin, end, table):
 def _all_distances(Y, swept, within, table):
     n = Y.shape[0]
     for share in prange((n + SHARE - 1) // SHARE):
-        _some_distances(Y, swept, within, share * SHARE, min(n, (share + 1) * SHARE), table)
+        frames = np.empty((swept.parent.shape[0], 12))
+        _some_distances(Y, swept, within, share * SHARE, min(n, (share + 1) * SHARE), table, frames)
 
 
 @njit(cache=True, error_model="numpy")
@@ -39,7 +40,7 @@ def distances_of(Y: Floats, swept: Swept, pairs: int, within: float) -> Floats:
     """Signed distance of every pair at configurations Y (n, dc): (n, pairs)."""
     table = np.empty((len(Y), pairs))
     if len(Y) <= SHARE:  # waking threads would take longer
-        _some_distances(Y, swept, within, 0, len(Y), table)
+        _some_distances(Y, swept, within, 0, len(Y), table, np.empty((len(swept.parent), 12)))
     else:
         _all_distances(Y, swept, within, table)
     return table

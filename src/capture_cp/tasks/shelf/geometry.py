@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from capture_cp.kernels.solids import segment_box, segment_segment
-from capture_cp.kernels.swept import Swept, rotated, shifted
+from capture_cp.kernels.solids import rotated, segment_box, segment_segment, shifted
+from capture_cp.kernels.swept import Swept
 from capture_cp.kernels.trig import cosine_sine
 from capture_cp.spaces.swept_strata import SweptStrata
 from capture_cp.tasks.shelf.mjcf import FIXTURES, PARTS

@@ -9,7 +9,7 @@ from numba import njit, prange
 
 from capture_cp.base.checks import Floats, finite_rows
 from capture_cp.kernels.compiler import parallel_kernel
-from capture_cp.kernels.swept import shifted
+from capture_cp.kernels.solids import shifted
 from capture_cp.tasks.shelf.geometry import (
     contact_stratum,
     glass_clearance,
