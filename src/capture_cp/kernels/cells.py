@@ -284,91 +284,69 @@ def _near_particles(rule, length, k, cloud, limits, first, extent, columns, room
 
 
 @njit(cache=True)
-def box_corners(cloud, axis):
-    """Minimum and maximum of a cloud (L, dc) on one axis; an empty interval if any value is NaN."""
-    low, high = math.inf, -math.inf
-    for l in range(cloud.shape[0]):
-        low, high = min(low, cloud[l, axis]), max(high, cloud[l, axis])
-        if math.isnan(cloud[l, axis]):
-            return math.inf, -math.inf
-    return low, high
+def _corners(cloud, corners):
+    """Least and greatest values of a cloud (L, dc) on each axis, into corners (2, dc); an empty interval if any is NaN."""
+    for axis in range(cloud.shape[1]):
+        low, high = math.inf, -math.inf
+        for l in range(cloud.shape[0]):
+            low, high = min(low, cloud[l, axis]), max(high, cloud[l, axis])
+        for l in range(cloud.shape[0]):
+            if math.isnan(cloud[l, axis]):
+                low, high = math.inf, -math.inf
+        corners[0, axis], corners[1, axis] = low, high
 
 
 @njit(cache=True)
-def outside_corners(corners, axis, value):
-    """How far a value is outside two corners (2, dc) on one axis, negative inside."""
-    return max(corners[0, axis] - value, value - corners[1, axis])
+def _step(from_place, to_place, is_angle):
+    step = to_place - from_place
+    return step - 2.0 * math.pi * nearest_whole(step / (2.0 * math.pi)) if is_angle else step
 
 
 @njit(cache=True)
-def whitened(whiten, is_angle, mean, centre):
+def _whitened(whiten, is_angle, mean, centre):
     """A column's position multiplied by W: squared length of all components but the last, and its part of the last one."""
     last, total, z = mean.shape[0] - 1, 0.0, 0.0
     for row in range(last + 1):
         z = 0.0
         for axis in range(min(row + 1, last)):
-            step = centre[axis] - mean[axis]
-            if is_angle[axis]:
-                step -= 2.0 * math.pi * nearest_whole(step / (2.0 * math.pi))
-            z += whiten[row, axis] * step
+            z += whiten[row, axis] * _step(mean[axis], centre[axis], is_angle[axis])
         if row < last:
             total += z * z
     return total, z
 
 
 @njit(cache=True)
-def whitened_along(whiten, is_angle, mean, value):
-    """The part of the last whitened component that a value on the last axis contributes."""
-    last = mean.shape[0] - 1
-    step = value - mean[last]
-    if is_angle[last]:
-        step -= 2.0 * math.pi * nearest_whole(step / (2.0 * math.pi))
-    return whiten[last, last] * step
-
-
-@njit(cache=True)
-def ellipsoid_along(whiten, mean, widest, aside, turned):
-    """Interval on the last axis in which a cell of a column can be within squared distance `widest`."""
-    last = mean.shape[0] - 1
-    reach = math.sqrt(widest - aside) * (1.0 + _HAIR)
-    low = mean[last] + (-turned - reach) / whiten[last, last]
-    high = mean[last] + (-turned + reach) / whiten[last, last]
-    return low, high
-
-
-@njit(cache=True)
 def _in_shape(rule, cloud, whiten, is_angle, limits, first, extent, columns, room, counts):
-    """Cells in the box of the particles, or in an ellipsoid."""
-    last, mean, total, top, corners = cloud.shape[1] - 1, cloud[0], 0.0, largest(limits), room.corners
-    labels, weights, origin, spacing, shape = columns.labels, columns.weights, columns.origin, columns.spacing, columns.shape
-    begin, cells, along, turns = first[last], shape[last], room.terms[0], rule == ELLIPSOID and is_angle[last]
-    for axis in range(last + 1):
-        corners[0, axis], corners[1, axis] = box_corners(cloud, axis)
+    """Cells in the box of the particles, or in an ellipsoid, whose mean is the only particle."""
+    labels, weights, present, origin, spacing, shape, _ = columns
+    centre, corners, _, _, _, _, _, parts, _ = room
+    last, total, top, scale = cloud.shape[1] - 1, 0.0, largest(limits), whiten[-1, -1]
+    begin, cells, turns, rounded = first[last], shape[last], is_angle[last] and rule == ELLIPSOID, rule == ELLIPSOID
+    _corners(cloud, corners)
+    low, high = corners[0], corners[1]
     for t in range(extent[last]):
         value = origin[last] + cell_at(t, begin, cells) * spacing[last]
-        if rule == ELLIPSOID:
-            along[t] = whitened_along(whiten, is_angle, mean, value)
-        else:
-            along[t] = outside_corners(corners, last, value)
+        outside = max(low[last] - value, value - high[last])
+        parts[0, t] = scale * _step(cloud[0, last], value, turns) if rounded else outside
     for number in range(column_count(extent)):
-        column, aside, turned = column_at(number, first, extent, origin, spacing, shape, room.centre), 0.0, 0.0
-        if rule == ELLIPSOID:
-            aside, turned = whitened(whiten, is_angle, mean, room.centre)
+        column, aside, turned = column_at(number, first, extent, origin, spacing, shape, centre), 0.0, 0.0
+        if rounded:
+            aside, turned = _whitened(whiten, is_angle, cloud[0], centre)
         else:
             for axis in range(last):
-                aside = max(aside, outside_corners(corners, axis, room.centre[axis]))
-        widest = widest_limit(limits, columns.present, column) if aside <= top else -1.0
+                aside = max(aside, max(low[axis] - centre[axis], centre[axis] - high[axis]))
+        widest = widest_limit(limits, present, column) if aside <= top else -1.0
         if not aside <= widest:
             continue
-        if rule == ELLIPSOID:
-            low, high = ellipsoid_along(whiten, mean, widest, aside, turned)
-        else:
-            low, high = corners[0, last] - widest, corners[1, last] + widest
-        start, stop = cells_between(low, high, turns, begin, extent[last], origin[last], spacing[last], cells)
+        lowest, highest = low[last] - widest, high[last] + widest
+        if rounded:
+            reach = math.sqrt(widest - aside) * (1.0 + _HAIR)
+            lowest, highest = low[last] - (turned + reach) / scale, low[last] + (reach - turned) / scale
+        start, stop = cells_between(lowest, highest, turns, begin, extent[last], origin[last], spacing[last], cells)
         for t in range(start, stop):
             cell = cell_at(t, begin, cells)
-            m, z = labels[column, cell], turned + along[t]
-            if (aside + z * z if rule == ELLIPSOID else max(aside, along[t])) <= limits[m]:
+            m, part = labels[column, cell], turned + parts[0, t]
+            if (aside + part * part if rounded else max(aside, part)) <= limits[m]:
                 counts[m] += 1
                 if weights.shape[0] > 0:
                     total += weights[column, cell]
