@@ -32,9 +32,9 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import chosen_device
 from capture_cp.report.output import write_rows
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble.maps import load_map
+from capture_lab.tasks.marble.task import Marble
 
 MARBLES = 200_000
 QUICK_ROUNDS = 3

@@ -19,7 +19,7 @@ from capture_cp.base.checks import Floats, Ints, whole_number
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.spaces.pair_strata import PairStrata
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.task import Peg
 
 #: Links of an arm about as large as a Panda: position of each joint on the one before (m), its tilt (degrees), its capsule.
 LINKS = (

@@ -34,7 +34,7 @@ def _steps(env_id: str, n: int, mode: str, seed: int) -> Callable[[], None]:
     """Some steps of n environments, which continue from the last call."""
     import gymnasium
 
-    import capture_cp.gym  # noqa: F401 - registers
+    import capture_lab.gym  # noqa: F401 - registers
 
     envs: Any = gymnasium.make_vec(env_id, num_envs=n, vectorization_mode=mode)
     envs.reset(seed=seed)

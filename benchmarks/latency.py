@@ -11,7 +11,7 @@ from benchmarks.comparison import Job, limited
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.conformal.groups import Tree
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 #: The plain path takes about a hundred times as long; this many of its calls are timed per thousand of the compiled one.
 PLAIN_SHARE = 20

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Floats
-from capture_cp.tasks.marble import dynamics
+from capture_lab.tasks.marble import dynamics
 
 FACES = np.array([[-1.0, 0.0], [0.0, -1.0], [1.0, 0.0], [0.0, 1.0]])
 

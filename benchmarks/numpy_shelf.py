@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Floats, Ints
-from capture_cp.tasks.shelf.mjcf import PARTS
-from capture_cp.tasks.shelf.model import PARTS_OF_STEP, RATE, ROUNDS, ShelfParams
+from capture_lab.tasks.shelf.mjcf import PARTS
+from capture_lab.tasks.shelf.model import PARTS_OF_STEP, RATE, ROUNDS, ShelfParams
 
 HALVINGS = 30  # bisection steps that find the nearest point on a segment
 _JAR, _FOREARM = PARTS.index("jar"), PARTS.index("forearm")

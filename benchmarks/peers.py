@@ -27,11 +27,11 @@ from capture_cp.base.files import written_whole
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.planning import MPPI, RegionCost, TorchMPPICost
 from capture_cp.planning.episode import episode_seeds, run_episode
-from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.marble.planner import marble_params
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.rows import FittedRow, fit_row
+from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.marble.planner import marble_params
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.rows import FittedRow, fit_row
 
 ALPHA = 0.1
 #: Planners by name: which library, and the row of our planning table that it is calibrated as.

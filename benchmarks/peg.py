@@ -17,9 +17,9 @@ from benchmarks.comparison import Comparison, limited, seconds
 from benchmarks.parts import print_parts
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.tasks.peg.cspace import codes_of_cells
-from capture_cp.tasks.peg.planner import peg_planner
-from capture_cp.tasks.peg.task import Peg, SystemName
+from capture_lab.tasks.peg.cspace import codes_of_cells
+from capture_lab.tasks.peg.planner import peg_planner
+from capture_lab.tasks.peg.task import Peg, SystemName
 
 POSES = 5_000
 REGIONS = 16

@@ -19,16 +19,16 @@ from capture_cp.planning.distance import interpolate
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.probes import POINTS
 from capture_cp.planning.rollout import PythonRollout, Stage
-from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
-from capture_cp.tasks.marble.planner import (
+from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
+from capture_lab.tasks.marble.planner import (
     PLANNER,
     MarbleWeights,
     Params,
     marble_params,
     marble_planner,
 )
-from capture_cp.tasks.marble.task import POSITION, Marble
+from capture_lab.tasks.marble.task import POSITION, Marble
 
 ALPHA = 0.1
 

@@ -25,12 +25,12 @@ from capture_cp.capture.capture import Capture
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.spaces.strata import FunctionStrata
-from capture_cp.tasks.shelf.geometry import STRATA
-from capture_cp.tasks.shelf.model import ShelfParams
-from capture_cp.tasks.shelf.motions import random_poses
-from capture_cp.tasks.shelf.planner import PLANNER, POINTS
-from capture_cp.tasks.shelf.shelves import load_shelf
-from capture_cp.tasks.shelf.task import ShelfTask
+from capture_lab.tasks.shelf.geometry import STRATA
+from capture_lab.tasks.shelf.model import ShelfParams
+from capture_lab.tasks.shelf.motions import random_poses
+from capture_lab.tasks.shelf.planner import PLANNER, POINTS
+from capture_lab.tasks.shelf.shelves import load_shelf
+from capture_lab.tasks.shelf.task import ShelfTask
 
 CALIBRATION, STEPS, SEED = 2_000, 2_000, 7
 #: Fraction of stage costs that must agree: a point on the boundary of a region may fall to either side.

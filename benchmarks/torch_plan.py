@@ -11,9 +11,9 @@ import torch
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.planning.mppi import MPPI
-from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.planner import Params
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.marble.planner import Params
+from capture_lab.tasks.marble.task import Marble
 
 PASSES = 3  # leaving one wall may lead into another
 

@@ -13,9 +13,9 @@ from capture_cp.capture.capture import Capture
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.planning.probes import check_finite, checked_moves, low_discrepancy, unit_ball
 from capture_cp.spaces.metrics import Euclidean
-from capture_cp.tasks.shelf.mjcf import PARTS
-from capture_cp.tasks.shelf.model import PARTS_OF_STEP, RATE, ROUNDS, ShelfParams
-from capture_cp.tasks.shelf.planner import POINTS
+from capture_lab.tasks.shelf.mjcf import PARTS
+from capture_lab.tasks.shelf.model import PARTS_OF_STEP, RATE, ROUNDS, ShelfParams
+from capture_lab.tasks.shelf.planner import POINTS
 
 _JAR, _FOREARM = PARTS.index("jar"), PARTS.index("forearm")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from capture_cp import Transitions, write_transitions
 from capture_cp.models import mujoco_rollout
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.task import Peg
 
 ASSETS = Path(__file__).parent / "assets"
 

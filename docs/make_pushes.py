@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from capture_cp import Transitions, write_transitions
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 log = Box().transitions(2000, np.random.default_rng(0))
 rounded = (np.round(part, 5) for part in (log.state, log.action, log.next))

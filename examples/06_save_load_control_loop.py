@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from capture_cp import Capture
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 box = Box()

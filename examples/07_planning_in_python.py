@@ -10,7 +10,7 @@ import numpy as np
 
 from capture_cp import method
 from capture_cp.planning import MPPI, PythonRollout, run_episode
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 samples = int(sys.argv[1]) if len(sys.argv) > 1 else 300
 box = Box()

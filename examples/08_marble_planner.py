@@ -11,8 +11,8 @@ import numpy as np
 
 from capture_cp import Tree
 from capture_cp.planning import run_episode
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.recorded import recorded_info
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.recorded import recorded_info
 
 options = MarbleOptions()
 task = options.at("center")  # pits and the goal stop the marble

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from capture_cp.conformal.groups import Tree
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.task import Peg
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
 peg = Peg()  # or Peg(system="arm"): the same peg held by a Panda

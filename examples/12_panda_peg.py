@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from capture_cp import Capture, ContactStrata, Grid, NearestParticles, PerStratum, read_transitions
-from capture_cp.tasks.peg.arm import inverse_kinematics
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.arm import inverse_kinematics
+from capture_lab.tasks.peg.task import Peg
 
 log = read_transitions(
     Path(__file__).parents[1] / "docs" / "assets" / "panda-peg.npz",

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from capture_cp import HorizonCapture, Rollouts, rollouts_needed
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 box, rng, horizon = Box(), np.random.default_rng(0), 5

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from capture_cp import AdaptiveAlpha, AdaptiveScale, Capture
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
 box, rng = Box(), np.random.default_rng(0)

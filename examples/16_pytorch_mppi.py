@@ -12,9 +12,9 @@ from pytorch_mppi import MPPI
 from scipy.ndimage import map_coordinates
 
 from capture_cp.planning import RegionCost, TorchMPPICost
-from capture_cp.tasks.marble.dynamics import AT_GOAL
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.marble.planner import marble_params
+from capture_lab.tasks.marble.dynamics import AT_GOAL
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.marble.planner import marble_params
 
 SAMPLES = int(sys.argv[1]) if len(sys.argv) > 1 else 1024
 task = MarbleOptions().at("bottom-right")

@@ -13,7 +13,7 @@ import torch
 
 from capture_cp import Capture
 from capture_cp.planning import RegionCost
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 box, rng = Box(), np.random.default_rng(0)
 log = box.transitions(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000, rng)

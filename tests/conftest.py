@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 import worlds
 from capture_cp import METHODS, Capture
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 # The same examples on every run, and no deadline: the first call of a kernel includes its compilation.
 settings.register_profile(

@@ -12,7 +12,7 @@ import numpy as np
 from capture_cp import Transitions, write_transitions
 from capture_cp.cli import main
 from capture_cp.spaces.metrics import wrap_angle
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 HERE = Path(__file__).parent
 

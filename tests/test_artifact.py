@@ -26,7 +26,7 @@ from capture_cp import (
     method,
 )
 from capture_cp.capture import artifact
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from worlds import PARTICLES, fit
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")

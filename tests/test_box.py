@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from capture_cp import CaptureError, Tree, conformal_rank, method
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 seeds = st.integers(0, 2**32 - 1)
 BOX = Box()

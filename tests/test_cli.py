@@ -11,7 +11,7 @@ import pytest
 
 from capture_cp import CaptureError, Transitions, __version__, write_transitions
 from capture_cp.cli import main
-from capture_cp.logs.size import Size
+from capture_cp.commands.size import Size
 from commands import refused
 
 
@@ -88,7 +88,8 @@ def test_a_reader_that_has_gone_is_no_traceback():
     """As in `capture size | head -1`, with more output than a pipe holds."""
     code = (
         "import sys; sys.argv[1:] = ['size'];"
-        "from capture_cp.logs.size import Size; Size.run = lambda self, console: [print('x' * 100) for _ in range(10_000)];"
+        "from capture_cp.commands.size import Size;"
+        "Size.run = lambda self, console: [print('x' * 100) for _ in range(10_000)];"
         "from capture_cp.cli import main; main()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from capture_cp import Capture, CaptureError, CaptureWarning, ContactStrata, Grid, PerStratum, Strata, Tree
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.task import Peg
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -236,8 +236,8 @@ def test_an_empty_other_contact_is_taken_in_wholly_and_warned_of_never(groups, t
 
 
 def test_the_panda_is_measured_like_the_peg_on_rails():
-    from capture_cp.tasks.peg.arm import inverse_kinematics
-    from capture_cp.tasks.peg.task import Peg
+    from capture_lab.tasks.peg.arm import inverse_kinematics
+    from capture_lab.tasks.peg.task import Peg
 
     peg = Peg(system="arm")
     Y = peg.strata.sample_starts(200, np.random.default_rng(0))

@@ -13,12 +13,12 @@ from capture_cp.base.streams import stream
 from capture_cp.cli import main
 from capture_cp.report import html
 from capture_cp.report.tables import coverage_page_table
-from capture_cp.studies.demo import Demo, best_rival
-from capture_cp.studies.paper import Paper
-from capture_cp.tasks.marble import drawing
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.studies.demo import Demo, best_rival
+from capture_lab.studies.paper import Paper
+from capture_lab.tasks.marble import drawing
+from capture_lab.tasks.marble.maps import load_map
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.marble.task import Marble
 from pages import CHROMIUM, assert_self_contained, needs_browser, shown_by_browser
 
 TINY = ["--transitions", "3000", "--episodes", "2", "--samples", "64"]

@@ -11,7 +11,7 @@ import pytest
 from capture_cp import Capture, CaptureError
 from capture_cp.cli import main
 from capture_cp.cuda import device as device_module
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 BOX = Box()
 REAL_TROUBLE = device_module._trouble

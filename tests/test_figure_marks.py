@@ -18,7 +18,7 @@ from capture_cp.spaces.marks import (
     mark_signs,
     outcome_look,
 )
-from capture_cp.tasks.drawing import draw_start, with_start
+from capture_lab.tasks.drawing import draw_start, with_start
 
 MARKS = (PARTICLES, START, ACTION, INSIDE, OUTSIDE)
 

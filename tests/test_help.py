@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from capture_cp import cli
-from capture_cp.studies.study import study_of
-from capture_cp.tasks.registry import find_task, task_names
+from capture_lab.studies.study import study_of
+from capture_lab.tasks.registry import find_task, task_names
 from commands import refused
 
 #: Arguments that make a command run something else than its name does.

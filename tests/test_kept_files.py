@@ -16,7 +16,7 @@ from sklearn.dummy import DummyRegressor
 from capture_cp import Capture, Certificate, FunctionStrata, HorizonCapture, Monitor, load_calibration, residual
 from capture_cp.cli import main
 from capture_cp.models import gaussian
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 KEPT = Path(__file__).parent / "kept"
 EXPECTED = json.loads((KEPT / "expected.json").read_text())

@@ -10,7 +10,7 @@ from capture_cp.kernels.kinematics import place_links
 from capture_cp.kernels.trig import cosine_sine
 from capture_cp.spaces.links import Tree
 from capture_cp.spaces.mujoco_model import unit_quaternions
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.task import Peg
 
 mujoco = pytest.importorskip("mujoco")
 

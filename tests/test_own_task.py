@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from capture_cp.cli import main
-from capture_cp.tasks import TASKS, find_task, register_task, task_names
-from capture_cp.tasks.registry import GROUP
+from capture_lab.tasks import TASKS, find_task, register_task, task_names
+from capture_lab.tasks.registry import GROUP
 from test_cli import refused
 
 PAGE = Path(__file__).parents[1] / "docs" / "learn" / "add-a-robot.md"

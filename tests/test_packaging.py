@@ -40,7 +40,7 @@ def test_every_imported_package_is_declared():
     extras = {"viser", "websockets", "mujoco", "matplotlib", "cuda", "torch", "jax", "trimesh", "gymnasium"}
     for file in (ROOT / "src").rglob("*.py"):
         imported = set(pattern.findall(file.read_text(encoding="utf-8")))
-        assert imported <= declared | extras | {"capture_cp"} | sys.stdlib_module_names, file
+        assert imported <= declared | extras | {"capture_cp", "capture_lab"} | sys.stdlib_module_names, file
 
 
 def test_the_source_archive_holds_every_tracked_file():

@@ -25,7 +25,7 @@ import numba
 import numpy as np
 from capture_cp import Capture, NearestParticles, PerStratum
 from capture_cp.planning import MPPI, FusedRollout, plugin
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from planning.plugins import push
 
 box = Box(spacing=0.05)
@@ -132,7 +132,7 @@ import numpy as np
 from numba import njit
 from capture_cp import Capture, CaptureError, ParticleBox, OneGroup
 from capture_cp.planning import FusedRollout, plugin
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 box = Box(spacing=0.1)
 data = box.transitions(50, np.random.default_rng(0))

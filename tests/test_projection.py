@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from benchmarks.contact_strata import PAIRS, PEG_PAIRS, arm_configurations, arm_scene
 from capture_cp import CaptureError, ContactStrata, SweptStrata
 from capture_cp.spaces.projection import project_rows
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.task import Peg
 
 pytest.importorskip("mujoco")
 

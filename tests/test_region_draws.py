@@ -20,7 +20,7 @@ from capture_cp import (
 )
 from capture_cp.capture.region import Region
 from capture_cp.spaces.strata import one_stratum
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 BOX = Box()
 LOG = BOX.transitions(6000, np.random.default_rng(0))

@@ -14,8 +14,8 @@ from capture_cp import Capture, CaptureWarning, HorizonCapture, NearestParticles
 from capture_cp.base.streams import derived_seed, generator, seed_sequence, stream
 from capture_cp.planning import MPPI
 from capture_cp.planning.episode import episode_seeds
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble.maps import load_map
+from capture_lab.tasks.marble.task import Marble
 
 ERROR = 1e-4  # a right implementation fails a test here once in ten thousand runs, were the seeds not fixed
 

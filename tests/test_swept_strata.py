@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from benchmarks.contact_strata import PAIRS, PEG_PAIRS, arm_configurations, arm_scene, row_by_row
 from capture_cp import CaptureError, ContactStrata, Strata, SweptStrata
 from capture_cp.kernels.swept import swept_distances, swept_stratum
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.task import Peg
 from solids import ball, box, capsule, hull
 
 mujoco = pytest.importorskip("mujoco")

@@ -21,14 +21,14 @@ from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
 from capture_cp.planning import PythonRollout
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import one_stratum
-from capture_cp.studies.montecarlo import Counts, in_regimes
-from capture_cp.tasks import TASKS, Task
-from capture_cp.tasks.point_slices import PointSlices
-from capture_cp.tasks.scene import Snapshot
-from capture_cp.tasks.slices import WALL_COLOUR
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.texts import regions_table
 from capture_cp.viewer.view import View
+from capture_lab.studies.montecarlo import Counts, in_regimes
+from capture_lab.tasks import TASKS, Task
+from capture_lab.tasks.point_slices import PointSlices
+from capture_lab.tasks.scene import Snapshot
+from capture_lab.tasks.slices import WALL_COLOUR
 
 APART, NEAR = 0.15, 0.02  # how far apart the points must be, and what counts as touching
 GOAL, PATCH = np.array([0.9, 0.5]), np.array([0.5, 0.5])

@@ -13,12 +13,12 @@ from PIL import Image
 from capture_cp import METHODS, CaptureError, Tree, method
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble.board import VIEW, Shape, back_to_front, board_polygons, board_scene
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.task import POSITION, Marble
-from capture_cp.tasks.peg.task import Peg, peg_tree
-from capture_cp.tasks.recorded import recorded_method, recorded_region, recorded_task
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble.board import VIEW, Shape, back_to_front, board_polygons, board_scene
+from capture_lab.tasks.marble.maps import load_map
+from capture_lab.tasks.marble.task import POSITION, Marble
+from capture_lab.tasks.peg.task import Peg, peg_tree
+from capture_lab.tasks.recorded import recorded_method, recorded_region, recorded_task
 from test_cli import refused
 
 STEPS = 4

@@ -31,8 +31,8 @@ from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import EpisodeScores
 from capture_cp.conformal.together import SMALLEST_SCALE, numbered_at_random, scales
 from capture_cp.planning.episode import Episode
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble.maps import load_map
+from capture_lab.tasks.marble.task import Marble
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4  # a right implementation fails a test here once in ten thousand runs, were the seeds not fixed

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp import Capture, Transitions, Tree, method
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 PARTICLES = 8
 

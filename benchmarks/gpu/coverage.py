@@ -24,12 +24,12 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import require_cuda
-from capture_cp.studies.montecarlo import Counts, Question, count, fit_methods
-from capture_cp.studies.parts import run_parts
-from capture_cp.tasks.marble.cspace import STRATA
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.task import TestSet
+from capture_cp.data.parts import run_parts
+from capture_lab.studies.montecarlo import Counts, Question, count, fit_methods
+from capture_lab.tasks.marble.cspace import STRATA
+from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.task import TestSet
 
 ALPHA = 0.1
 #: The tree of `capture coverage marble`.
@@ -89,7 +89,7 @@ def agreement(caps: dict[str, Capture], task: Marble, X: Floats) -> dict[str, di
 
 
 def _counts(caps: dict[str, Capture], task: Marble, X: Floats, question: Question) -> dict[str, Counts]:
-    from capture_cp.studies.montecarlo_cuda import CounterOnCuda
+    from capture_lab.studies.montecarlo_cuda import CounterOnCuda
 
     outcomes = task.outcomes_on_cuda()
     assert outcomes is not None  # the marble has no drag here

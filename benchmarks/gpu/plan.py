@@ -29,9 +29,9 @@ from capture_cp.cuda.device import require_cuda
 from capture_cp.kernels.random import stream
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.tasks.marble.maps import MAP_NAMES
-from capture_cp.tasks.marble.planner import PLANNER, marble_planner
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble.maps import MAP_NAMES
+from capture_lab.tasks.marble.planner import PLANNER, marble_planner
+from capture_lab.tasks.marble.task import Marble
 
 PARTS = ("plan", "torch", "scaling", "agreement")
 DIFFERENT = 1e-9  # smallest difference of two stage costs that counts

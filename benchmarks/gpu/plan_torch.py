@@ -13,8 +13,8 @@ from benchmarks.torch_plan import TorchPlanner, TorchRollout
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.planning.mppi import MPPI
-from capture_cp.tasks.marble.planner import marble_params
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble.planner import marble_params
+from capture_lab.tasks.marble.task import Marble
 
 # PyTorch's compiler keeps many worker processes, which would take cores from the timed ones.
 torch._inductor.config.compile_threads = 1

@@ -18,11 +18,11 @@ from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import write_json
 from capture_cp.cuda.device import require_cuda
 from capture_cp.planning.episode import episode_seeds
-from capture_cp.studies.paper import PLANNING_METHODS
-from capture_cp.studies.planning_rows import planning_row, summary
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.rows import fit_row
+from capture_lab.studies.paper import PLANNING_METHODS
+from capture_lab.studies.planning_rows import planning_row, summary
+from capture_lab.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.rows import fit_row
 
 ALPHA = 0.1  # as in the study
 

@@ -2,7 +2,7 @@
 
 For every map and seed, the row `capture-on-policy` practises and is then measured in fresh runs, compared with the regions
 of the paper's grid in the same runs. `--save FOLDER` saves the calibrations of seed 0, which the package ships in
-src/capture_cp/tasks/marble/practice.
+src/capture_lab/tasks/marble/practice.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from capture_cp.base.streams import derived_seed
 from capture_cp.capture.on_policy import on_policy_coverage
 from capture_cp.cuda.device import require_cuda
 from capture_cp.planning.episode import with_regions
-from capture_cp.studies.planning_rows import planning_row, summary
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.practice import on_episodes, played
-from capture_cp.tasks.rows import fit_row
+from capture_lab.studies.planning_rows import planning_row, summary
+from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.practice import on_episodes, played
+from capture_lab.tasks.rows import fit_row
 
 ALPHA = 0.1
 

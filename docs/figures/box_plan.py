@@ -10,7 +10,7 @@ from matplotlib.patches import Circle, Patch
 from capture_cp import method
 from capture_cp.planning import MPPI, PythonRollout, run_episode
 from capture_cp.spaces.plotting import plot_strata
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from figures.style import CORNER, FREE, INK, bare, save
 
 GOAL, PIT, RADIUS = np.array([0.9, 0.15]), np.array([0.3, 0.45]), 0.15

@@ -12,9 +12,9 @@ import numpy as np
 
 from capture_cp import Capture, CaptureWarning, NearestParticles, Tree, size_needed
 from capture_cp.spaces.plotting import STRATA_COLOURS
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble.maps import load_map
+from capture_lab.tasks.marble.task import Marble
 from figures.style import CORNER, DARK_EDGE, FREE, GREEN, INK, MARKERS, save
 
 ALPHA, PARTICLES = 0.1, 16

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from capture_cp.studies.online import OnlineStudy
-from capture_cp.studies.online_report import online_figure
-from capture_cp.tasks.marble.options import MarbleOptions
+from capture_lab.studies.online import OnlineStudy
+from capture_lab.studies.online_report import online_figure
+from capture_lab.tasks.marble.options import MarbleOptions
 from figures.style import save
 
 

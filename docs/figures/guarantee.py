@@ -8,7 +8,7 @@ from scipy import stats
 
 from capture_cp import Tree, conformal_quantile, conformal_rank, method
 from capture_cp.spaces.plotting import STRATA_COLOURS
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from figures.style import CORNER, DARK_EDGE, EDGE, FREE, INK, MARKERS, save
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from capture_cp.studies.horizon import HorizonStudy, coverage_figure
-from capture_cp.tasks.marble.options import MarbleOptions
+from capture_lab.studies.horizon import HorizonStudy, coverage_figure
+from capture_lab.tasks.marble.options import MarbleOptions
 from figures.style import save
 
 

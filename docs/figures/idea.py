@@ -9,7 +9,7 @@ from matplotlib.patches import Circle, Patch
 
 from capture_cp import Capture, NearestParticles, Tree, read_transitions
 from capture_cp.spaces.plotting import STRATA_COLOURS, plot_strata
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from figures.style import CORNER, DARK_EDGE, DOCS, FREE, INK, X_QUERY, arrow, bare, close_up, save
 
 SHORT_OF_IT = np.array([0.30, 0.66, 0.22, -0.20])  # towards the pillar

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from capture_cp import Capture, Monitor, Tree
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from figures.style import CORNER, FREE, INK, save
 
 CHANGE, STEPS, LEVEL = 300, 420, 0.01

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from capture_cp import Tree, method
 from capture_cp.spaces.plotting import STRATA_COLOURS, plot_strata
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from figures.idea import true_outcomes
 from figures.style import INK, arrow, bare, close_up, save
 

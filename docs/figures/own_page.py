@@ -16,12 +16,12 @@ from rich.console import Console
 
 from capture_cp import Transitions, write_transitions
 from capture_cp.cli import main
-from capture_cp.tasks.box import Box
 from capture_cp.viewer.log_view import LogView
 from capture_cp.viewer.serve import open_page
+from capture_lab.tasks.box import Box
 from figures.style import IMAGES
 
-MODULE = "from capture_cp.tasks.box import Box\n\nmodel, strata = Box().model, Box().strata\n"
+MODULE = "from capture_lab.tasks.box import Box\n\nmodel, strata = Box().model, Box().strata\n"
 COLUMNS = ["--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y", "--episode", "run"]
 OWN = ["--model", "robot:model", "--strata", "robot:strata"]
 SOFTWARE_GL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]

@@ -12,12 +12,9 @@ COLOURS = {"people": "#CC79A7", "systems": "#009E73", "method": "#E69F00", "arra
 
 #: Contents of a layer, by its first package, and the colour of its band.
 CONTENTS = {
-    "cli": ("the command line: tasks x studies", "people"),
-    "viewer": ("the live page, for any task", "people"),
-    "logs": ("your log: calibrate, check, size", "people"),
-    "gym": ("Gymnasium environments of every task", "people"),
-    "studies": ("coverage, horizon, planning, demo", "people"),
-    "tasks": ("Task, and the built-in tasks: box, marble, peg, shelf", "systems"),
+    "cli": ("the command line", "people"),
+    "viewer": ("the live page", "people"),
+    "commands": ("your log: calibrate, check, size", "people"),
     "certificates": ("certified failure rates of planners", "systems"),
     "report": ("tables, charts, pages, videos", "systems"),
     "planning": ("MPPI with a region per step, episodes", "systems"),

@@ -18,9 +18,9 @@ from typing import Any
 from PIL import Image
 from rich.console import Console
 
-from capture_cp.tasks.marble.options import MarbleOptions
 from capture_cp.viewer.serve import open_page
 from capture_cp.viewer.view import View
+from capture_lab.tasks.marble.options import MarbleOptions
 from figures.style import DOCS, IMAGES
 
 SOFTWARE_GL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from capture_cp.planning.episode import episode_seeds
 from capture_cp.report.movie import write_movie
-from capture_cp.tasks.rows import fit_row
-from capture_cp.tasks.shelf.options import ShelfOptions
+from capture_lab.tasks.rows import fit_row
+from capture_lab.tasks.shelf.options import ShelfOptions
 from figures.style import IMAGES
 
 

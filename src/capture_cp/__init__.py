@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from capture_cp.certificates.risks import Risk
     from capture_cp.certificates.standing import Standing
     from capture_cp.certificates.verdict import Candidate, Verdict, judge
+    from capture_cp.commands.batch import BatchCheck, Finding, check_batch, check_log
+    from capture_cp.commands.bundle import load_calibration
     from capture_cp.conformal.coverage import Coverage, CoverageRow, HorizonCoverage, clopper_pearson
     from capture_cp.conformal.episodes import split_rows
     from capture_cp.conformal.gaussian import Mahalanobis, calibrated_covariance
@@ -49,8 +51,6 @@ if TYPE_CHECKING:
     from capture_cp.data.logged import LoggedTransitions
     from capture_cp.data.rollouts import BatchedStep, Rollouts, split_log
     from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
-    from capture_cp.logs.batch import BatchCheck, Finding, check_batch, check_log
-    from capture_cp.logs.bundle import load_calibration
     from capture_cp.models.residual import Residual, residual
     from capture_cp.spaces.contact_strata import ContactStrata
     from capture_cp.spaces.grid import Grid
@@ -97,8 +97,8 @@ _MODULES = {
     "data.logged": ("LoggedTransitions",),
     "data.rollouts": ("BatchedStep", "Rollouts", "split_log"),
     "data.transitions": ("Transitions", "read_transitions", "write_transitions"),
-    "logs.batch": ("BatchCheck", "Finding", "check_batch", "check_log"),
-    "logs.bundle": ("load_calibration",),
+    "commands.batch": ("BatchCheck", "Finding", "check_batch", "check_log"),
+    "commands.bundle": ("load_calibration",),
     "models.residual": ("Residual", "residual"),
     "spaces.contact_strata": ("ContactStrata",),
     "spaces.grid": ("Grid",),

@@ -69,8 +69,8 @@ def all_savers() -> dict[str, Callable[[Path], object]]:
     from capture_cp import Tree, method, write_transitions
     from capture_cp.base.files import write_json
     from capture_cp.planning import Episode
-    from capture_cp.studies.part_store import PartStore
-    from capture_cp.tasks.box import Box
+    from capture_lab.studies.part_store import PartStore
+    from capture_lab.tasks.box import Box
 
     box, rng = Box(spacing=0.05), np.random.default_rng(0)
     log = box.transitions(20_000, rng)

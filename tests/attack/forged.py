@@ -96,7 +96,7 @@ def calibration(bench: fuzz.Bench, kind: str) -> Row:
 
 
 def maps(folder: Path) -> Row:
-    from capture_cp.tasks.marble.maps import load_map
+    from capture_lab.tasks.marble.maps import load_map
     from marble.boards import OWN
 
     row, file = Row("map, field by field"), folder / "map.json"
@@ -113,7 +113,7 @@ def maps(folder: Path) -> Row:
 
 def states(folder: Path) -> Row:
     """Every character of a state changed: no part may come back as anything but what was written."""
-    from capture_cp.studies.part_store import PartStore
+    from capture_lab.studies.part_store import PartStore
 
     row, store = Row("state of a study, byte by byte"), PartStore(folder / "state", "job", {})
     parts = {part: {"capture": {"inputs": 4096, "sums": [[1984.0, 3840.0 + part]], "cells": [5.0]}} for part in range(4)}

@@ -81,7 +81,7 @@ def killed(name: str, arguments: list[str], rng: np.random.Generator) -> Row:
 def fresh(folder: Path) -> Path:
     """A folder with what the commands need."""
     from capture_cp import write_transitions
-    from capture_cp.tasks.box import Box
+    from capture_lab.tasks.box import Box
     from marble.boards import write_map
 
     shutil.rmtree(folder, ignore_errors=True)

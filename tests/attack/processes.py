@@ -17,7 +17,7 @@ PROGRAM = """
 import multiprocessing, sys, threading
 import numpy as np
 from capture_cp import Tree, method
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 def calibrated():
     box = Box(spacing=0.05)

@@ -8,9 +8,9 @@ import pytest
 from capture_cp import CaptureError, Certificate, Outcomes
 from capture_cp.cli import main
 from capture_cp.planning import MPPI
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.candidates import CandidateRow, certified_row, fingerprints, fit_candidate, parsed
-from capture_cp.tasks.task import STARTS
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.candidates import CandidateRow, certified_row, fingerprints, fit_candidate, parsed
+from capture_lab.tasks.task import STARTS
 
 
 def capture(*arguments):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import capture_cp.gym
+import capture_lab.gym
 from capture_cp import CaptureError, HorizonCapture
-from capture_cp.gym import TaskEnv
-from capture_cp.tasks.box import GOAL, Box
+from capture_lab.gym import TaskEnv
+from capture_lab.tasks.box import GOAL, Box
 
-IDS = capture_cp.gym.env_ids()
+IDS = capture_lab.gym.env_ids()
 
 
 @pytest.mark.parametrize("env_id", IDS)
@@ -114,7 +114,7 @@ def test_starts_anywhere_and_where_the_study_starts():
 
 def test_a_task_without_starts_begins_at_random_inputs():
     class Lost(Box):
-        starts = capture_cp.tasks.Task.starts
+        starts = capture_lab.tasks.Task.starts
 
     env = TaskEnv(Lost())
     assert not np.array_equal(env.reset(seed=0)[0], env.reset(seed=1)[0])

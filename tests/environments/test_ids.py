@@ -9,15 +9,15 @@ from typing import get_args
 import gymnasium
 import pytest
 
-import capture_cp.gym
+import capture_lab.gym
 from capture_cp import CaptureError
-from capture_cp.gym import ids
-from capture_cp.tasks import TASKS, find_task, register_task
-from capture_cp.tasks.box import Box
+from capture_lab.gym import ids
+from capture_lab.tasks import TASKS, find_task, register_task
+from capture_lab.tasks.box import Box
 
 
 def test_the_written_places_and_steps_are_those_of_the_tasks():
-    from capture_cp.tasks.peg.task import SystemName
+    from capture_lab.tasks.peg.task import SystemName
 
     assert {name: where for name, (where, _, _) in ids.OURS.items()} == TASKS
     for name, (_, places, steps) in ids.OURS.items():
@@ -27,7 +27,7 @@ def test_the_written_places_and_steps_are_those_of_the_tasks():
 
 
 def test_every_place_has_an_id():
-    found = capture_cp.gym.env_ids()
+    found = capture_lab.gym.env_ids()
     assert {"capture/Box-v0", "capture/MarbleTopLeft-v0", "capture/PegArm-v0", "capture/ShelfTwoGlasses-v0"} <= set(found)
     assert set(found) <= set(gymnasium.registry)
     assert len(found) == len(set(found)) == 14
@@ -36,8 +36,8 @@ def test_every_place_has_an_id():
 
 def test_registering_imports_no_task_no_compiler_and_no_simulator():
     code = (
-        "import sys, gymnasium, capture_cp.gym\n"
-        "heavy = {'numba', 'scipy', 'mujoco', 'matplotlib', 'sklearn', 'capture_cp.tasks.task'}\n"
+        "import sys, gymnasium, capture_lab.gym\n"
+        "heavy = {'numba', 'scipy', 'mujoco', 'matplotlib', 'sklearn', 'capture_lab.tasks.task'}\n"
         "assert 'capture/MarbleCenter-v0' in gymnasium.registry\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
@@ -45,7 +45,7 @@ def test_registering_imports_no_task_no_compiler_and_no_simulator():
 
 
 def test_make_imports_us_by_the_name_of_the_module():
-    code = "import gymnasium; print(gymnasium.make('capture_cp.gym:capture/Box-v0').reset(seed=0)[0])"
+    code = "import gymnasium; print(gymnasium.make('capture_lab.gym:capture/Box-v0').reset(seed=0)[0])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[0.1  0.85]"
 
@@ -65,8 +65,8 @@ def pad(monkeypatch):
 
 
 def test_a_registered_task_has_an_environment(pad):
-    capture_cp.gym.register_envs()
-    capture_cp.gym.register_envs()  # twice is once
+    capture_lab.gym.register_envs()
+    capture_lab.gym.register_envs()  # twice is once
     env = gymnasium.make("capture/LaunchPad-v0", noise=0.0)
     assert env.spec.max_episode_steps == 7
     env.reset(seed=0)
@@ -75,9 +75,9 @@ def test_a_registered_task_has_an_environment(pad):
 
 
 def test_a_task_of_another_package_is_imported_when_its_environment_is_made(monkeypatch):
-    monkeypatch.setitem(TASKS, "brought", "capture_cp.tasks.box:Box")
+    monkeypatch.setitem(TASKS, "brought", "capture_lab.tasks.box:Box")
     try:
-        capture_cp.gym.register_envs()
+        capture_lab.gym.register_envs()
         assert gymnasium.spec("capture/Brought-v0").max_episode_steps is None  # known once it is imported
         env = gymnasium.make("capture/Brought-v0")
         env.reset(seed=0)
@@ -101,7 +101,7 @@ def test_a_task_that_cannot_be_asked_for_its_places_has_one_id(monkeypatch):
 
 
 def test_models_of_environments_by_name():
-    from capture_cp.gym import models
+    from capture_lab.gym import models
 
     assert isinstance(models.Box, Box)
     assert models.Box is models.Box

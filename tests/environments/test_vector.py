@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-import capture_cp.gym  # noqa: F401 - registers
+import capture_lab.gym  # noqa: F401 - registers
 from capture_cp import CaptureError
-from capture_cp.gym import TaskEnv, TaskVectorEnv
-from capture_cp.tasks.box import Box
+from capture_lab.gym import TaskEnv, TaskVectorEnv
+from capture_lab.tasks.box import Box
 
 
 def assert_same(ours, theirs):

@@ -14,9 +14,9 @@ import numpy as np
 from capture_cp import Capture, FunctionStrata, NearestParticles, Tree
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.steps import StepModel
-from capture_cp.tasks.shelf.geometry import STRATA, contact_stratum, link_frames
-from capture_cp.tasks.shelf.model import STEEPNESS, ShelfParams, hazard, step, stratum
-from capture_cp.tasks.shelf.planner import POINTS, stage_cost
+from capture_lab.tasks.shelf.geometry import STRATA, contact_stratum, link_frames
+from capture_lab.tasks.shelf.model import STEEPNESS, ShelfParams, hazard, step, stratum
+from capture_lab.tasks.shelf.planner import POINTS, stage_cost
 
 FILE = Path(__file__).with_name("shelf.npz")
 PARTICLES, AXES = 8, tuple(range(7))
@@ -82,7 +82,7 @@ def rollout_of(problem: Problem, noise: float | None = None) -> FusedRollout:
 
 
 if __name__ == "__main__":
-    from capture_cp.tasks.shelf.shelves import load_shelf
-    from capture_cp.tasks.shelf.task import ShelfTask
+    from capture_lab.tasks.shelf.shelves import load_shelf
+    from capture_lab.tasks.shelf.task import ShelfTask
 
     write(of_task(ShelfTask(load_shelf("corner"))))

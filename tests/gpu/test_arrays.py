@@ -7,7 +7,7 @@ import pytest
 
 from capture_cp import CaptureError
 from capture_cp.cuda.arrays import blocks, device_array, is_on_device, tuple_on_device
-from capture_cp.tasks.marble.maps import load_map
+from capture_lab.tasks.marble.maps import load_map
 
 
 def test_numpy_arrays_are_converted_and_copied():

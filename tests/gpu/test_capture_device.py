@@ -24,7 +24,7 @@ from capture_cp import (
     Torus,
 )
 from capture_cp.cuda.arrays import is_on_device
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from gpu.conftest import SIMULATED
 
 ALPHA = 0.2

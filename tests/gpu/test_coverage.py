@@ -14,12 +14,12 @@ from benchmarks.gpu import coverage as benchmark
 from capture_cp import CaptureWarning
 from capture_cp.capture.methods import METHODS
 from capture_cp.cuda.conformal import zeros
-from capture_cp.studies import montecarlo_cuda
-from capture_cp.studies.montecarlo import Question, count, fit_methods
-from capture_cp.tasks.marble.cuda import OutcomesOnCuda
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.task import TestSet
+from capture_lab.studies import montecarlo_cuda
+from capture_lab.studies.montecarlo import Question, count, fit_methods
+from capture_lab.tasks.marble.cuda import OutcomesOnCuda
+from capture_lab.tasks.marble.maps import load_map
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.task import TestSet
 from gpu.conftest import SIMULATED
 
 
@@ -89,10 +89,10 @@ def test_whole_strata_count_whole(task, inputs):
 
 
 def test_study_on_the_gpu_is_that_on_the_processor(caps, inputs, monkeypatch):
-    coverage = pytest.importorskip("capture_cp.studies.coverage")  # the command line, which a bare machine may lack
+    coverage = pytest.importorskip("capture_lab.studies.coverage")  # the command line, which a bare machine may lack
     from rich.console import Console
 
-    from capture_cp.tasks.marble.options import MarbleOptions
+    from capture_lab.tasks.marble.options import MarbleOptions
 
     monkeypatch.setattr(coverage.CoverageStudy, "calibrate", lambda self, task, advance=None: {"capture": caps["capture"]})
     monkeypatch.setattr(Marble, "test_part", 4)

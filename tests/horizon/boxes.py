@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capture_cp import Cloud, FunctionStrata, HorizonCapture, NearestParticles, Rollouts, Tree
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 AXES = (0, 1)
 PARTICLES, K = 8, 4

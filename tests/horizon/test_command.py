@@ -10,9 +10,9 @@ import pytest
 
 from capture_cp import CaptureError, as_step
 from capture_cp.cli import main
-from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.peg.rollouts import peg_rollouts
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.peg.rollouts import peg_rollouts
+from capture_lab.tasks.peg.task import Peg
 from commands import refused
 from marble.boards import REAL, write_map
 

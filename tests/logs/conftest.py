@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capture_cp.logs import report
+from capture_cp.commands import report
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import numpy as np
 
 from capture_cp import write_transitions
 from capture_cp.cli import main
-from capture_cp.logs import calibrate
-from capture_cp.tasks.box import Box
+from capture_cp.commands import calibrate
+from capture_lab.tasks.box import Box
 
 COLUMNS = ("--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y")
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from capture_cp import Capture, FunctionStrata, NearestParticles, OneGroup, PerStratum, Transitions, one_stratum
+from capture_cp.commands.report import MARKED, marks
 from capture_cp.conformal.drift import excess_p_value, shortfall_p_value
-from capture_cp.logs.report import MARKED, marks
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4

@@ -16,7 +16,7 @@ import pytest
 from capture_cp import CaptureError, load_calibration, read_transitions, write_transitions
 from capture_cp.capture.artifact import read, write
 from capture_cp.cli import main
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from commands import refused
 
 PUSHES = Path(__file__).parents[2] / "docs" / "assets" / "pushes.csv"

@@ -13,8 +13,8 @@ import pytest
 from capture_cp import CaptureError, load_calibration, write_transitions
 from capture_cp.capture.artifact import FORMAT, read, write
 from capture_cp.cli import main
-from capture_cp.logs.bundle import is_object_name, robot_facts
-from capture_cp.tasks.box import Box
+from capture_cp.commands.bundle import is_object_name, robot_facts
+from capture_lab.tasks.box import Box
 from commands import refused
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ import pytest
 
 from capture_cp import Capture, read_transitions
 from capture_cp.cli import main
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from commands import refused
 
 HERE = Path(__file__).parent
@@ -118,7 +118,7 @@ def test_environments_of_ours_are_logged_in_the_tasks_units(here, capsys):
 def test_calibrate_on_an_environment_of_ours(here, capsys):
     run = ["calibrate", "--env", "capture/Box-v0", "--steps", 6000, "--out", "box.capture", "--seed", 1]
     printed = said(capsys, *run, "--json", "rows.json")
-    parts = "--model capture_cp.gym.models:Box --strata capture_cp.gym.models:Box.strata"
+    parts = "--model capture_lab.gym.models:Box --strata capture_lab.gym.models:Box.strata"
     assert f"Of this task: {parts}" in printed
     assert Path("box.parquet").is_file()
     assert Path("box.capture").is_file()

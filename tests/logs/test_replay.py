@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, CaptureWarning
-from capture_cp.logs.panels import panels_of
-from capture_cp.logs.plane import broken
-from capture_cp.logs.replay import Replay, look_by_hand
-from capture_cp.logs.robot import RobotOptions
-from capture_cp.logs.runs import chosen_rows, read_runs, runs_of
-from capture_cp.logs.space import POINTS, Space, Window
+from capture_cp.commands.panels import panels_of
+from capture_cp.commands.plane import broken
+from capture_cp.commands.replay import Replay, look_by_hand
+from capture_cp.commands.robot import RobotOptions
+from capture_cp.commands.runs import chosen_rows, read_runs, runs_of
+from capture_cp.commands.space import POINTS, Space, Window
 from capture_cp.spaces.metrics import wrap_angle
 from robots import inside, made, moves
 

@@ -13,7 +13,7 @@ import pytest
 
 from capture_cp import Transitions, write_transitions
 from capture_cp.cli import main
-from capture_cp.logs.report_figures import starts_of
+from capture_cp.commands.report_figures import starts_of
 from capture_cp.report.canvas import rgb
 from capture_cp.spaces.marks import INSIDE, OUTSIDE
 from capture_cp.spaces.metrics import wrap_angle

@@ -12,8 +12,8 @@ import pytest
 
 from capture_cp import Transitions, load_calibration, read_transitions, write_transitions
 from capture_cp.cli import main
-from capture_cp.logs.bundle import LinearModel
-from capture_cp.tasks.box import Box
+from capture_cp.commands.bundle import LinearModel
+from capture_lab.tasks.box import Box
 from commands import refused
 
 PUSHES = Path(__file__).parents[2] / "docs" / "assets" / "pushes.csv"

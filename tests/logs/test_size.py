@@ -10,10 +10,10 @@ from scipy import stats
 
 from capture_cp import Capture, FunctionStrata, NearestParticles, Transitions, Tree, load_calibration, write_transitions
 from capture_cp.cli import main
+from capture_cp.commands.options import Shares
+from capture_cp.commands.size import Size, coverage_range, size_for_precision
 from capture_cp.conformal.quantile import draws_needed
-from capture_cp.logs.options import Shares
-from capture_cp.logs.size import Size, coverage_range, size_for_precision
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from commands import refused
 
 ERROR = 1e-4
@@ -38,7 +38,7 @@ def test_sizes_are_printed_before_anything_is_logged(tmp_path, capsys):
 @pytest.mark.parametrize("own_model", [False, True], ids=["linear model", "own model"])
 def test_a_log_of_that_size_gives_calibrate_that_many_scores(tmp_path, monkeypatch, own_model):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "size_box.py").write_text("from capture_cp.tasks.box import Box\n\nmodel = Box().model\n")
+    (tmp_path / "size_box.py").write_text("from capture_lab.tasks.box import Box\n\nmodel = Box().model\n")
     n = to_log(132, own_model=own_model)
     write_transitions("log.csv", Box().transitions(n, np.random.default_rng(0)))
     main(["calibrate", "log.csv", *COLUMNS, *(["--model", "size_box:model"] if own_model else [])])

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from capture_cp.planning.specialise import Functions, specialise
-from capture_cp.studies.montecarlo import Counts
-from capture_cp.tasks.marble.maps import MAP_NAMES, Map, load_map
-from capture_cp.tasks.marble.planner import marble_cost, model_step
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.studies.montecarlo import Counts
+from capture_lab.tasks.marble.maps import MAP_NAMES, Map, load_map
+from capture_lab.tasks.marble.planner import marble_cost, model_step
+from capture_lab.tasks.marble.task import Marble
 
 MM = 1e-3
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from benchmarks.numpy_marble import numpy_marble_step
-from capture_cp.tasks.marble.board import board_scene, marble_shape, plate_rotation
-from capture_cp.tasks.marble.dynamics import MAX_TILT, NOISE, ROLLING, TRUE_GAIN
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble.board import board_scene, marble_shape, plate_rotation
+from capture_lab.tasks.marble.dynamics import MAX_TILT, NOISE, ROLLING, TRUE_GAIN
+from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
+from capture_lab.tasks.marble.task import Marble
 
 LEVEL = np.zeros(6)
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.contact_table import ANYTHING, NOTHING
-from capture_cp.tasks.marble.maps import MAP_NAMES, Map, load_map
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.marble.contact_table import ANYTHING, NOTHING
+from capture_lab.tasks.marble.maps import MAP_NAMES, Map, load_map
+from capture_lab.tasks.marble.task import Marble
 
 MM = 1e-3
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, Tree, method
-from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.contact import TOLERANCE
-from capture_cp.tasks.marble.corrected import corrected
-from capture_cp.tasks.marble.planner import PLANNER, corrected_step, marble_params, marble_planner
+from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.marble.contact import TOLERANCE
+from capture_lab.tasks.marble.corrected import corrected
+from capture_lab.tasks.marble.planner import PLANNER, corrected_step, marble_params, marble_planner
 from marble.boards import REAL
 
 PLAIN = REAL["bottom-left"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from capture_cp import clopper_pearson
-from capture_cp.studies.montecarlo import Counts
+from capture_lab.studies.montecarlo import Counts
 from marble.boards import counts_of
 
 STRATA = ("free", "edge", "corner")

@@ -9,13 +9,13 @@ import pytest
 
 from capture_cp import CaptureError, CaptureWarning, Tree
 from capture_cp.cli import main
-from capture_cp.studies import coverage as study_module
-from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.part_store import PartStore
-from capture_cp.studies.parts import run_parts
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble import task as marble_task
-from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.data.parts import run_parts
+from capture_lab.studies import coverage as study_module
+from capture_lab.studies.coverage import CoverageStudy
+from capture_lab.studies.part_store import PartStore
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble import task as marble_task
+from capture_lab.tasks.marble.options import MarbleOptions
 from commands import refused
 from marble.boards import write_map
 

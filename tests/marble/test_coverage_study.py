@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from capture_cp.cli import main
-from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.montecarlo import Question, count
-from capture_cp.studies.paper import Paper
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.task import TestSet
+from capture_lab.studies.coverage import CoverageStudy
+from capture_lab.studies.montecarlo import Question, count
+from capture_lab.studies.paper import Paper
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.task import TestSet
 from marble.boards import REAL, counts_of
 
 STRATA = ("free", "edge", "corner")
@@ -150,7 +150,7 @@ def test_count_does_not_depend_on_blocks_of_draws(by_stratum, monkeypatch):
     task, caps, X, _ = by_stratum
     one_method = {"capture": caps["capture"]}
     whole = counts(one_method, task, X[:100], 7)["capture"]
-    monkeypatch.setattr("capture_cp.studies.montecarlo.BLOCK", 300)
+    monkeypatch.setattr("capture_lab.studies.montecarlo.BLOCK", 300)
     blocks = counts(one_method, task, X[:100], 7)["capture"]
     assert np.array_equal(whole.sums, blocks.sums)
 

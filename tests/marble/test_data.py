@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from capture_cp import CaptureError
-from capture_cp.tasks.marble.dynamics import MODEL_GAIN
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble.dynamics import MODEL_GAIN
+from capture_lab.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, states
 
 SPEEDS, TILTS, ACTIONS = [-0.3, 0.0, 0.3], [-0.175, 0.0, 0.175], [-0.5, -0.5 / 3, 0.5 / 3, 0.5]

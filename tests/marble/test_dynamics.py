@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capture_cp import CaptureError
-from capture_cp.tasks.marble.dynamics import AT_GOAL, FELL, MODEL_GAIN, ROLLS, TRUE_GAIN
-from capture_cp.tasks.marble.maps import load_map
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble.dynamics import AT_GOAL, FELL, MODEL_GAIN, ROLLS, TRUE_GAIN
+from capture_lab.tasks.marble.maps import load_map
+from capture_lab.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, crosses, feasible_positions, positions_in, states, write_map
 
 MAX_SPEED, MAX_TILT, MAX_ACTION = 0.3, 0.175, 0.5

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
-from capture_cp.tasks.marble.cspace import CORNER, EDGE, FREE, MarbleStrata
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble.cspace import CORNER, EDGE, FREE, MarbleStrata
+from capture_lab.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, feasible_positions
 
 RADIUS = 6.4

@@ -10,9 +10,9 @@ import pytest
 
 from capture_cp import CaptureError
 from capture_cp.cli import main
-from capture_cp.tasks.marble import task as marble_task
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble import task as marble_task
+from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
+from capture_lab.tasks.marble.task import Marble
 from marble.boards import OWN, REAL, write_map
 
 NAN, INFINITE = float("nan"), float("inf")

@@ -9,9 +9,9 @@ import pytest
 
 from capture_cp import CaptureError
 from capture_cp.cli import main
-from capture_cp.studies.online import Changing
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.task import Task
+from capture_lab.studies.online import Changing
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.task import Task
 from commands import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")

@@ -8,8 +8,8 @@ import pytest
 from capture_cp import CaptureError
 from capture_cp.planning import RegionCost, TorchMPPICost
 from capture_cp.planning.episode import run_episode
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.rows import fit_row
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.rows import fit_row
 
 pytestmark = pytest.mark.peers
 torch = pytest.importorskip("torch")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.csv
 import pytest
 
-import capture_cp.gym
+import capture_lab.gym
 from capture_cp.cli import main
 
 sb3 = pytest.importorskip("stable_baselines3")
@@ -21,7 +21,7 @@ def learnt(env, steps=256):
     return sb3.PPO("MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=2, seed=0, device="cpu").learn(steps)
 
 
-@pytest.mark.parametrize("env_id", capture_cp.gym.env_ids())
+@pytest.mark.parametrize("env_id", capture_lab.gym.env_ids())
 def test_its_checker_finds_nothing_to_warn_of(env_id, recwarn):
     from stable_baselines3.common.env_checker import check_env
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from capture_cp import METHODS, Tree, method
 from capture_cp.spaces.grid import Grid
-from capture_cp.tasks.peg.cspace import PegStrata
-from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.cspace import PegStrata
+from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
+from capture_lab.tasks.peg.task import Peg
 
 NAMES = METHODS
 PARTICLES = 8

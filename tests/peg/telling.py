@@ -7,9 +7,9 @@ from numba import njit
 
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.sums import RegionSums
-from capture_cp.tasks.peg import planner
-from capture_cp.tasks.peg.planner import PegWeights
-from capture_cp.tasks.peg.settings import ACTION_UNIT
+from capture_lab.tasks.peg import planner
+from capture_lab.tasks.peg.planner import PegWeights
+from capture_lab.tasks.peg.settings import ACTION_UNIT
 
 
 @njit(cache=True)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, Tree, method
-from capture_cp.tasks.peg import planner
-from capture_cp.tasks.peg.corrected import NO_CORRECTION, CorrectedModel, CorrectedPeg, Correction, corrected
-from capture_cp.tasks.peg.model import PegModel
-from capture_cp.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
-from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg import planner
+from capture_lab.tasks.peg.corrected import NO_CORRECTION, CorrectedModel, CorrectedPeg, Correction, corrected
+from capture_lab.tasks.peg.model import PegModel
+from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
+from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
+from capture_lab.tasks.peg.task import Peg
 from peg.calibrated import PARTICLES, PLACES, TASK, calibrated, inputs, place, transitions
 
 GAIN = ((1.5, 0.0, 0.0, 0.0), (0.0, 1.5, 0.0, 0.0), (0.0, 0.0, 1.5, 0.0))

@@ -13,10 +13,10 @@ from shapely import Polygon, unary_union
 from capture_cp import CaptureError
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.tasks.peg import cspace
-from capture_cp.tasks.peg.cspace import FEATURES, PegStrata, peg_grid
-from capture_cp.tasks.peg.geometry import MAX_OVERLAP, TOUCH
-from capture_cp.tasks.peg.settings import PegSettings
+from capture_lab.tasks.peg import cspace
+from capture_lab.tasks.peg.cspace import FEATURES, PegStrata, peg_grid
+from capture_lab.tasks.peg.geometry import MAX_OVERLAP, TOUCH
+from capture_lab.tasks.peg.settings import PegSettings
 from peg.test_geometry import columns, corners, distances
 
 MIRROR = [1, 0, 3, 2, 4, 7, 6, 5]  # where each bit of a fingerprint goes

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.tasks.peg import data as module
-from capture_cp.tasks.peg.data import peg_data
-from capture_cp.tasks.peg.settings import PegSettings
-from capture_cp.tasks.peg.task import Peg
-from capture_cp.tasks.task import CALIBRATION, TEST
+from capture_lab.tasks.peg import data as module
+from capture_lab.tasks.peg.data import peg_data
+from capture_lab.tasks.peg.settings import PegSettings
+from capture_lab.tasks.peg.task import Peg
+from capture_lab.tasks.task import CALIBRATION, TEST
 
 pytest.importorskip("mujoco")
 

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from shapely import LineString, Point, Polygon, box, unary_union
 
-from capture_cp.tasks.peg import geometry
-from capture_cp.tasks.peg.cspace import FEATURES
-from capture_cp.tasks.peg.geometry import (
+from capture_lab.tasks.peg import geometry
+from capture_lab.tasks.peg.cspace import FEATURES
+from capture_lab.tasks.peg.geometry import (
     LEFT_BLOCK,
     RIGHT_BLOCK,
     TABLE,
@@ -27,7 +27,7 @@ from capture_cp.tasks.peg.geometry import (
     shape_of,
     way_out,
 )
-from capture_cp.tasks.peg.settings import PegSettings
+from capture_lab.tasks.peg.settings import PegSettings
 
 WIDE, NARROW = PegSettings(), PegSettings(block_width=20e-3)
 BOTTOM = -0.2  # of the oracle's columns, far below any peg here

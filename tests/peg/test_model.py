@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from capture_cp import CaptureError
 from capture_cp.conformal.gaussian import Mahalanobis
-from capture_cp.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
-from capture_cp.tasks.peg.model import PegModel, settle
-from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
+from capture_lab.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
+from capture_lab.tasks.peg.model import PegModel, settle
+from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
 
 MM = 1e-3
 EXACT = PegSettings(noise=0.0)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from capture_cp import CaptureError
 from capture_cp.spaces.grid import Grid
-from capture_cp.tasks.peg.objective import cell_costs, insertion_costs
-from capture_cp.tasks.peg.settings import PegSettings
+from capture_lab.tasks.peg.objective import cell_costs, insertion_costs
+from capture_lab.tasks.peg.settings import PegSettings
 
 SETTINGS = PegSettings()
 poses = st.tuples(st.floats(-0.1, 0.1), st.floats(-0.1, 0.1), st.floats(-math.pi, math.pi))

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from capture_cp import CaptureWarning
 from capture_cp.cli import main
-from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.montecarlo import Question, count
-from capture_cp.studies.paper import COVERAGE_METHODS, Paper
-from capture_cp.tasks.peg.cspace import REGIMES
-from capture_cp.tasks.peg.options import PegOptions
+from capture_lab.studies.coverage import CoverageStudy
+from capture_lab.studies.montecarlo import Question, count
+from capture_lab.studies.paper import COVERAGE_METHODS, Paper
+from capture_lab.tasks.peg.cspace import REGIMES
+from capture_lab.tasks.peg.options import PegOptions
 from commands import refused
 
 pytest.importorskip("mujoco")

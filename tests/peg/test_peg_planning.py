@@ -13,14 +13,14 @@ from rich.console import Console
 from capture_cp import CaptureError, Tree, clopper_pearson
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
-from capture_cp.studies.paper import PLANNING_METHODS, Paper
-from capture_cp.studies.planning import PlanningStudy
-from capture_cp.studies.sensitivity import SensitivityStudy, changed
-from capture_cp.tasks.peg.options import PegOptions
-from capture_cp.tasks.peg.planner import PegWeights
-from capture_cp.tasks.peg.task import Peg
-from capture_cp.tasks.recorded import recorded_task
-from capture_cp.tasks.rows import Setting, weight_options
+from capture_lab.studies.paper import PLANNING_METHODS, Paper
+from capture_lab.studies.planning import PlanningStudy
+from capture_lab.studies.sensitivity import SensitivityStudy, changed
+from capture_lab.tasks.peg.options import PegOptions
+from capture_lab.tasks.peg.planner import PegWeights
+from capture_lab.tasks.peg.task import Peg
+from capture_lab.tasks.recorded import recorded_task
+from capture_lab.tasks.rows import Setting, weight_options
 
 pytest.importorskip("mujoco")
 

@@ -13,13 +13,13 @@ from capture_cp import CaptureError, HorizonCapture, Rollouts
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import PerStratum
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.studies.planning import PlanningStudy
-from capture_cp.tasks.peg import task as peg_task
-from capture_cp.tasks.peg.options import PegOptions
-from capture_cp.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
-from capture_cp.tasks.peg.rows import OURS, ROWS
-from capture_cp.tasks.peg.task import Peg
-from capture_cp.tasks.rows import FittedRow
+from capture_lab.studies.planning import PlanningStudy
+from capture_lab.tasks.peg import task as peg_task
+from capture_lab.tasks.peg.options import PegOptions
+from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
+from capture_lab.tasks.peg.rows import OURS, ROWS
+from capture_lab.tasks.peg.task import Peg
+from capture_lab.tasks.rows import FittedRow
 from peg.calibrated import PARTICLES, TASK, calibrated, place
 from peg.telling import telling
 from reproduce.small import shorten_practice
@@ -101,7 +101,7 @@ def test_online_adaptation_widens_regions_after_misses(monkeypatch):
 @pytest.mark.filterwarnings("ignore:too few calibration points")
 def test_rows_of_our_own_run_in_the_study(monkeypatch, tmp_path):
     pytest.importorskip("mujoco")
-    monkeypatch.setattr("capture_cp.tasks.peg.data.cache_folder", lambda: tmp_path)  # compiled kernels stay where they are
+    monkeypatch.setattr("capture_lab.tasks.peg.data.cache_folder", lambda: tmp_path)  # compiled kernels stay where they are
     monkeypatch.setattr(Peg, "max_steps", 2)
     shorten_practice(monkeypatch, ROWS)
     monkeypatch.setattr(peg_task, "TRAINING", 200)

@@ -12,10 +12,10 @@ from numba import njit
 from capture_cp import Capture, CaptureError
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import Episode, run_episode
-from capture_cp.tasks.peg.objective import insertion_costs
-from capture_cp.tasks.peg.planner import PLANNER, SLACK, peg_planner, peg_rollout
-from capture_cp.tasks.peg.simulator import REACH
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.objective import insertion_costs
+from capture_lab.tasks.peg.planner import PLANNER, SLACK, peg_planner, peg_rollout
+from capture_lab.tasks.peg.simulator import REACH
+from capture_lab.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, place
 from peg.telling import telling
 from peg.test_regions import regions

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
-from capture_cp.tasks.peg.quality import NEAR, compare, contact_inputs, depths, free_inputs, measure
-from capture_cp.tasks.peg.settings import PegSettings
-from capture_cp.tasks.peg.systems import SYSTEMS, make_system
+from capture_lab.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
+from capture_lab.tasks.peg.quality import NEAR, compare, contact_inputs, depths, free_inputs, measure
+from capture_lab.tasks.peg.settings import PegSettings
+from capture_lab.tasks.peg.systems import SYSTEMS, make_system
 
 pytest.importorskip("mujoco")
 

@@ -9,10 +9,10 @@ from capture_cp import Capture, CaptureError, NearestParticles, OneGroup
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.records import Seen
 from capture_cp.spaces.poses import SE2
-from capture_cp.tasks.peg import planner
-from capture_cp.tasks.peg.objective import insertion_costs
-from capture_cp.tasks.peg.planner import PegWeights, peg_rollout
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg import planner
+from capture_lab.tasks.peg.objective import insertion_costs
+from capture_lab.tasks.peg.planner import PegWeights, peg_rollout
+from capture_lab.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
 from peg.telling import telling
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.tasks.peg.geometry import shape_of
-from capture_cp.tasks.peg.quality import contact_inputs, depths, free_inputs
-from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
-from capture_cp.tasks.peg.simulator import REACH
-from capture_cp.tasks.peg.systems import SYSTEMS, make_system
+from capture_lab.tasks.peg.geometry import shape_of
+from capture_lab.tasks.peg.quality import contact_inputs, depths, free_inputs
+from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
+from capture_lab.tasks.peg.simulator import REACH
+from capture_lab.tasks.peg.systems import SYSTEMS, make_system
 
 pytest.importorskip("mujoco")
 
@@ -190,5 +190,5 @@ def test_without_mujoco_one_sentence_says_what_to_install(monkeypatch):
 
 
 def test_mujoco_is_loaded_only_when_a_system_is_made():
-    code = "import sys, capture_cp.tasks.peg.systems, capture_cp.tasks.peg.quality; assert 'mujoco' not in sys.modules"
+    code = "import sys, capture_lab.tasks.peg.systems, capture_lab.tasks.peg.quality; assert 'mujoco' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

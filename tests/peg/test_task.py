@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from capture_cp import METHODS, CaptureError, Mahalanobis, NearestParticles, Tree
-from capture_cp.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
-from capture_cp.tasks.peg.settings import ACTION_UNIT, PegSettings
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
+from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
+from capture_lab.tasks.peg.task import Peg
 
 TASK = Peg()
 PARTICLE_METHODS = [name for name in METHODS if name != "lucca"]

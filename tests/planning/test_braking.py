@@ -12,10 +12,10 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.region import Region
 from capture_cp.planning import BrakingFilter, Episode, chosen_plans, chosen_rollouts
 from capture_cp.planning.each_row import predict_each
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.task import Task
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.task import Task
 from marble.boards import board
 from planning import sled
 from planning.sled import AXES, CENTRES, HAZARD, STRATA, capture, episode, episodes, tails, truth

@@ -16,7 +16,7 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.methods import METHODS
 from capture_cp.planning.episode import TIMED_OUT, Episode, run_episode
 from capture_cp.planning.mppi import MPPI
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 
 GOAL = np.array([1.0, -0.5])
 

@@ -11,14 +11,14 @@ from capture_cp import Capture, CaptureError, HorizonCapture, NearestParticles, 
 from capture_cp.planning import MPPI, PythonRollout, run_episode
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.planner import (
+from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.marble.planner import (
     marble_cost,
     marble_params,
     marble_planner,
     model_step,
 )
-from capture_cp.tasks.marble.task import POSITION, Marble
+from capture_lab.tasks.marble.task import POSITION, Marble
 from marble.boards import board
 from planning.plugins import noise_free
 

@@ -13,11 +13,11 @@ from capture_cp.planning.episode import run_episode
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout
-from capture_cp.tasks.marble import dynamics, planner
-from capture_cp.tasks.marble.contact import TOLERANCE
-from capture_cp.tasks.marble.maps import MAP_NAMES
-from capture_cp.tasks.marble.planner import PLANNER, StateCheck, marble_params, marble_planner, model_step
-from capture_cp.tasks.marble.task import Marble
+from capture_lab.tasks.marble import dynamics, planner
+from capture_lab.tasks.marble.contact import TOLERANCE
+from capture_lab.tasks.marble.maps import MAP_NAMES
+from capture_lab.tasks.marble.planner import PLANNER, StateCheck, marble_params, marble_planner, model_step
+from capture_lab.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, feasible_positions, model_step_of_rollouts, positions_in
 from planning.plugins import guarded, noise_free
 

@@ -13,19 +13,19 @@ from rich.console import Console
 from capture_cp import CaptureError, Tree
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.report.output import output_folder
-from capture_cp.studies.planning import PlanningStudy
-from capture_cp.studies.study import Study, study_of
-from capture_cp.tasks.box import GOAL, NEAR, Box, BoxWeights
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.marble.planner import MarbleWeights
-from capture_cp.tasks.marble.rows import ROWS
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.peg.corrected import Correction
-from capture_cp.tasks.peg.options import PegOptions
-from capture_cp.tasks.peg.task import Peg
-from capture_cp.tasks.recorded import recorded_info, recorded_task
-from capture_cp.tasks.registry import TASKS, register_task
-from capture_cp.tasks.rows import FittedRow, weight_options
+from capture_lab.studies.planning import PlanningStudy
+from capture_lab.studies.study import Study, study_of
+from capture_lab.tasks.box import GOAL, NEAR, Box, BoxWeights
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.marble.planner import MarbleWeights
+from capture_lab.tasks.marble.rows import ROWS
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.peg.corrected import Correction
+from capture_lab.tasks.peg.options import PegOptions
+from capture_lab.tasks.peg.task import Peg
+from capture_lab.tasks.recorded import recorded_info, recorded_task
+from capture_lab.tasks.registry import TASKS, register_task
+from capture_lab.tasks.rows import FittedRow, weight_options
 from commands import refused
 from marble.boards import write_map
 
@@ -199,9 +199,9 @@ def test_episodes_played_together_are_those_played_alone(tmp_path, monkeypatch):
         return [run_episode(planner(seed), system, start, max_steps, noise) for start, seed, noise in found]
 
     monkeypatch.setattr(FittedRow, "planner", lambda row, alpha, *_: lambda seed: plan(row, alpha, seed))
-    monkeypatch.setattr("capture_cp.tasks.rows.run_episodes", run_episodes)
-    monkeypatch.setattr("capture_cp.studies.planning.chosen_device", lambda device: device)
-    monkeypatch.setattr("capture_cp.studies.planning.TOGETHER", 2)
+    monkeypatch.setattr("capture_lab.tasks.rows.run_episodes", run_episodes)
+    monkeypatch.setattr("capture_lab.studies.planning.chosen_device", lambda device: device)
+    monkeypatch.setattr("capture_lab.studies.planning.TOGETHER", 2)
     together = replace(study, device="cuda", record=output_folder(tmp_path / "runs")).results(tasks, quiet())
     for key in ("outcome", "steps", "path", "landed"):
         ((first,), (second,)) = ([[run[key] for run in runs] for runs in found.values()] for found in (alone, together))

@@ -9,12 +9,12 @@ import pytest
 from capture_cp import CaptureError, OneGroup, PerStratum
 from capture_cp.capture.on_policy import on_policy_coverage
 from capture_cp.conformal.groups import Uncalibrated
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.peg.rows import ROWS as PEG_ROWS
-from capture_cp.tasks.practice import on_episodes, played, practised, ready_promise
-from capture_cp.tasks.rows import fit_row
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.peg.rows import ROWS as PEG_ROWS
+from capture_lab.tasks.practice import on_episodes, played, practised, ready_promise
+from capture_lab.tasks.rows import fit_row
 from marble.boards import board
 
 SEED, SIZES = 0, {"samples": 16, "horizon": 2}

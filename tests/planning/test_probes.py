@@ -30,7 +30,7 @@ from capture_cp.planning.point_test import PointTest, hazard_error
 from capture_cp.planning.probes import low_discrepancy
 from capture_cp.planning.rollout import PythonRollout
 from capture_cp.spaces.strata import GridStrata
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from planning import plugins
 from planning.plugins import DISC, RADIUS, WEIGHT, push, python_cost
 from planning.test_rollout import PARTICLES, SEED, START, calibrated, fused, masks, python, sequences

@@ -12,11 +12,11 @@ import pytest
 from capture_cp import Capture, CaptureError, HorizonCapture, OneGroup, PerStratum
 from capture_cp.cli import main
 from capture_cp.conformal.coverage import CoverageRow
-from capture_cp.studies.promises import Found, PromisesStudy
-from capture_cp.tasks.practice import play_from, played
-from capture_cp.tasks.promises import Played, Promise, Promises, can_branch, chosen_capture, share
-from capture_cp.tasks.rows import FittedRow
-from capture_cp.tasks.task import Task
+from capture_lab.studies.promises import Found, PromisesStudy
+from capture_lab.tasks.practice import play_from, played
+from capture_lab.tasks.promises import Played, Promise, Promises, can_branch, chosen_capture, share
+from capture_lab.tasks.rows import FittedRow
+from capture_lab.tasks.task import Task
 from commands import refused
 from planning import sled
 from planning.sled import capture, random_rollouts

@@ -11,8 +11,8 @@ from capture_cp import CaptureError, HorizonCapture, NearestParticles, ParticleB
 from capture_cp.planning import FusedRollout, PythonRollout, RegionCost
 from capture_cp.planning.hazard_count import HazardCount
 from capture_cp.planning.hazard_rows import HazardRows
-from capture_cp.tasks.marble.planner import marble_cost, marble_params, model_step
-from capture_cp.tasks.marble.task import POSITION, Marble
+from capture_lab.tasks.marble.planner import marble_cost, marble_params, model_step
+from capture_lab.tasks.marble.task import POSITION, Marble
 from marble.boards import board
 from planning.plugins import DISC, RADIUS, kernel_noise, noise_free
 from planning.test_rollout import (

@@ -11,16 +11,16 @@ from rich.console import Console
 
 from capture_cp.capture.methods import method
 from capture_cp.conformal.groups import Tree
-from capture_cp.studies.planning import PlanningStudy
-from capture_cp.studies.sensitivity import SensitivityStudy, changed
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.marble.rows import ROWS
-from capture_cp.tasks.marble.rows import SETTINGS as MARBLE
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.peg.options import PegOptions
-from capture_cp.tasks.peg.rows import SETTINGS as PEG
-from capture_cp.tasks.rows import Setting, fit_row, weight_options
+from capture_lab.studies.planning import PlanningStudy
+from capture_lab.studies.sensitivity import SensitivityStudy, changed
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.marble.rows import ROWS
+from capture_lab.tasks.marble.rows import SETTINGS as MARBLE
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.peg.options import PegOptions
+from capture_lab.tasks.peg.rows import SETTINGS as PEG
+from capture_lab.tasks.rows import Setting, fit_row, weight_options
 from commands import refused
 from marble.boards import write_map
 

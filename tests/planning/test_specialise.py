@@ -27,7 +27,7 @@ import numpy as np
 from capture_cp import Capture, NearestParticles, OneGroup
 from capture_cp.planning import plugin
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.tasks.box import Box
+from capture_lab.tasks.box import Box
 from planning.plugins import push
 
 box = Box(spacing=0.1)

@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 from capture_cp import CaptureError
-from capture_cp.studies import planning, worth
-from capture_cp.studies.planning import PlanningStudy
-from capture_cp.studies.worth import Point, WorthStudy
-from capture_cp.tasks.marble.maps import MAP_NAMES
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.marble.rows import ROWS, WORTH
-from capture_cp.tasks.marble.task import Marble
-from capture_cp.tasks.rows import Axis, Worth
+from capture_lab.studies import planning, worth
+from capture_lab.studies.planning import PlanningStudy
+from capture_lab.studies.worth import Point, WorthStudy
+from capture_lab.tasks.marble.maps import MAP_NAMES
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.marble.rows import ROWS, WORTH
+from capture_lab.tasks.marble.task import Marble
+from capture_lab.tasks.rows import Axis, Worth
 from commands import refused
 from marble.boards import write_map
 

@@ -10,8 +10,8 @@ import pytest
 from benchmarks.planning import calibrated
 from capture_cp.cli import main
 from capture_cp.cuda import device as device_module
-from capture_cp.tasks.marble import dynamics
-from capture_cp.tasks.marble.planner import PLANNER, marble_params, marble_planner
+from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.marble.planner import PLANNER, marble_params, marble_planner
 
 STATES = {
     "at rest": lambda task: np.array([*_xy(task.map.start, 0), *_xy(task.map.start, 1), 0.0, 0.0]),

@@ -6,11 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from capture_cp.tasks.marble import rows as marble_rows
-from capture_cp.tasks.marble import task as marble_task
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.peg.options import PegOptions
-from capture_cp.tasks.peg.task import Peg
+from capture_lab.tasks.marble import rows as marble_rows
+from capture_lab.tasks.marble import task as marble_task
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.peg.options import PegOptions
+from capture_lab.tasks.peg.task import Peg
 
 #: What the quick studies of each task are made with, by study.
 SIZES = {

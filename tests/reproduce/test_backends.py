@@ -13,10 +13,10 @@ from rich.console import Console
 
 from capture_cp import CaptureError
 from capture_cp.cli import main
-from capture_cp.studies import parts
-from capture_cp.studies.parts import run_parts, workers
-from capture_cp.studies.planning import PlanningStudy
-from capture_cp.tasks.marble.options import MarbleOptions
+from capture_cp.data.parts import run_parts, workers
+from capture_lab.studies import parts
+from capture_lab.studies.planning import PlanningStudy
+from capture_lab.tasks.marble.options import MarbleOptions
 from marble.boards import write_map
 from reproduce.small import shrink
 

@@ -16,10 +16,10 @@ import pytest
 from capture_cp import CaptureWarning
 from capture_cp.cli import main
 from capture_cp.report import html
-from capture_cp.studies import coverage, reproduce
-from capture_cp.studies.coverage import CoverageStudy
-from capture_cp.studies.reproduce import all_parts
-from capture_cp.tasks.marble.maps import MAP_NAMES
+from capture_lab.studies import coverage, reproduce
+from capture_lab.studies.coverage import CoverageStudy
+from capture_lab.studies.reproduce import all_parts
+from capture_lab.tasks.marble.maps import MAP_NAMES
 from marble.boards import write_map
 from pages import assert_self_contained, needs_browser, shown_by_browser
 from reproduce.small import shrink
@@ -44,7 +44,7 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)  # so few transitions leave strata almost empty
         cache = tmp_path_factory.mktemp("cache")
-        patch.setattr("capture_cp.tasks.peg.data.cache_folder", lambda: cache)  # compiled kernels stay where they are
+        patch.setattr("capture_lab.tasks.peg.data.cache_folder", lambda: cache)  # compiled kernels stay where they are
         shrink(patch, write_map(folder))
         main(["reproduce", "--jobs", "1", "--out", str(folder / "results")])
     return folder / "results"
@@ -118,7 +118,7 @@ from pathlib import Path
 import pytest
 from capture_cp import CaptureWarning
 from capture_cp.cli import main
-from capture_cp.studies import coverage
+from capture_lab.studies import coverage
 from reproduce.small import shrink
 count = coverage.count
 coverage.count = lambda *given: time.sleep(600) if given[-1].start == 4096 else count(*given)

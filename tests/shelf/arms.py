@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 
 from capture_cp import Tree
-from capture_cp.tasks.shelf.motions import GREATEST, LEAST, random_poses
-from capture_cp.tasks.shelf.shelves import load_shelf
-from capture_cp.tasks.shelf.task import ShelfTask
+from capture_lab.tasks.shelf.motions import GREATEST, LEAST, random_poses
+from capture_lab.tasks.shelf.shelves import load_shelf
+from capture_lab.tasks.shelf.task import ShelfTask
 
 #: A tree that a few hundred transitions are enough for.
 TREE = Tree(min_leaf=40, max_leaves=4, min_stratum=60)

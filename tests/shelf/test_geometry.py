@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from capture_cp import CaptureError
-from capture_cp.tasks.shelf import geometry
-from capture_cp.tasks.shelf.geometry import FAR, STRATA
-from capture_cp.tasks.shelf.mjcf import PARTS
-from capture_cp.tasks.shelf.model import LEVERS, STEEPNESS
-from capture_cp.tasks.shelf.motions import GREATEST, LEAST
+from capture_lab.tasks.shelf import geometry
+from capture_lab.tasks.shelf.geometry import FAR, STRATA
+from capture_lab.tasks.shelf.mjcf import PARTS
+from capture_lab.tasks.shelf.model import LEVERS, STEEPNESS
+from capture_lab.tasks.shelf.motions import GREATEST, LEAST
 from shelf import twin
 from shelf.arms import anywhere, task_at, touching
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from capture_cp.tasks.shelf.model import RATE, step
+from capture_lab.tasks.shelf.model import RATE, step
 from shelf import twin
 from shelf.arms import logged, task_at
 

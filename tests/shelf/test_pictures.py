@@ -11,10 +11,10 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra vie
 
 from capture_cp.planning.episode import Episode
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.tasks.scene import Snapshot
-from capture_cp.tasks.shelf import film, views
-from capture_cp.tasks.shelf.options import ShelfOptions
-from capture_cp.tasks.shelf.painting import Flat, as_high, stacked
+from capture_lab.tasks.scene import Snapshot
+from capture_lab.tasks.shelf import film, views
+from capture_lab.tasks.shelf.options import ShelfOptions
+from capture_lab.tasks.shelf.painting import Flat, as_high, stacked
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_the_touched_glass_is_found():
 
 
 def test_figures_are_written(task, caps, episode, tmp_path, monkeypatch):
-    from capture_cp.tasks.shelf import drawing
+    from capture_lab.tasks.shelf import drawing
 
     monkeypatch.setattr(drawing, "INPUTS", 60)
     monkeypatch.setattr(drawing, "OUTCOMES", 4)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.tasks.shelf.motions import random_poses
-from capture_cp.tasks.shelf.options import ShelfOptions
-from capture_cp.tasks.shelf.shelves import LARGEST_FILE, SHELF_NAMES, load_shelf, tuning_variant
-from capture_cp.tasks.shelf.task import ShelfTask
+from capture_lab.tasks.shelf.motions import random_poses
+from capture_lab.tasks.shelf.options import ShelfOptions
+from capture_lab.tasks.shelf.shelves import LARGEST_FILE, SHELF_NAMES, load_shelf, tuning_variant
+from capture_lab.tasks.shelf.task import ShelfTask
 from shelf.arms import anywhere, task_at
 
 pytest.importorskip("mujoco")
 
-PATTERN = json.loads(resources.files("capture_cp.tasks.shelf").joinpath("shelves/corner.json").read_text())
+PATTERN = json.loads(resources.files("capture_lab.tasks.shelf").joinpath("shelves/corner.json").read_text())
 HUGE = 10**400
 
 

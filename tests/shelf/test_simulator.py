@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.tasks.shelf.mjcf import Physics
-from capture_cp.tasks.shelf.simulator import LOOKS, ShelfSystem
+from capture_lab.tasks.shelf.mjcf import Physics
+from capture_lab.tasks.shelf.simulator import LOOKS, ShelfSystem
 from shelf.arms import logged, task_at
 
 pytest.importorskip("mujoco")

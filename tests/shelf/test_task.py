@@ -15,13 +15,13 @@ from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.rollout import PythonRollout
-from capture_cp.tasks.recorded import recorded_task
-from capture_cp.tasks.shelf import task as shelf_task
-from capture_cp.tasks.shelf.corrected import corrected
-from capture_cp.tasks.shelf.model import STEEPNESS, hazard, step, stratum
-from capture_cp.tasks.shelf.options import ShelfOptions
-from capture_cp.tasks.shelf.planner import PLANNER, POINTS, ShelfWeights, stage_cost
-from capture_cp.tasks.shelf.task import ShelfTask
+from capture_lab.tasks.recorded import recorded_task
+from capture_lab.tasks.shelf import task as shelf_task
+from capture_lab.tasks.shelf.corrected import corrected
+from capture_lab.tasks.shelf.model import STEEPNESS, hazard, step, stratum
+from capture_lab.tasks.shelf.options import ShelfOptions
+from capture_lab.tasks.shelf.planner import PLANNER, POINTS, ShelfWeights, stage_cost
+from capture_lab.tasks.shelf.task import ShelfTask
 from commands import refused
 from shelf.arms import calibrated, logged, task_at
 

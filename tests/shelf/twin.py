@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from capture_cp.tasks.shelf.geometry import STRATA
-from capture_cp.tasks.shelf.mjcf import FIXTURES, PARTS
-from capture_cp.tasks.shelf.model import PARTS_OF_STEP, RATE, ROUNDS
+from capture_lab.tasks.shelf.geometry import STRATA
+from capture_lab.tasks.shelf.mjcf import FIXTURES, PARTS
+from capture_lab.tasks.shelf.model import PARTS_OF_STEP, RATE, ROUNDS
 
 SEARCH = 48  # thirds and halves by which a nearest place is found
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.marble.planner import PLANNER
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.view import View
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.marble.planner import PLANNER
 
 VIEW = View.of(MarbleOptions(), place="bottom-right", planner=replace(PLANNER, samples=256), port=8731)
 

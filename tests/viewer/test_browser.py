@@ -263,12 +263,12 @@ def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
 
 def test_the_peg_has_its_page(browser, monkeypatch):
     pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
-    from capture_cp.tasks.peg.options import PegOptions
-    from capture_cp.tasks.peg.planner import PLANNER
-    from capture_cp.tasks.rows import acting_row
     from capture_cp.viewer.serve import open_page
     from capture_cp.viewer.session import Session
     from capture_cp.viewer.view import View
+    from capture_lab.tasks.peg.options import PegOptions
+    from capture_lab.tasks.peg.planner import PLANNER
+    from capture_lab.tasks.rows import acting_row
     from peg.calibrated import calibrated
 
     monkeypatch.setattr(

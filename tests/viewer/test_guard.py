@@ -14,13 +14,13 @@ from rich.console import Console
 
 from capture_cp import CaptureError
 from capture_cp.planning.episode import Episode
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.viewer import serve
 from capture_cp.viewer.controls import Choices, Control, Range
 from capture_cp.viewer.guard import guarded, is_allowed, is_sound, own_names
 from capture_cp.viewer.view import View, page_controls
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.peg.options import PegOptions
 from viewer.sessions import VIEW, ready
 
 pytest.importorskip("viser", reason="viser is not installed (extra view)")

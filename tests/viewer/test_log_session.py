@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from capture_cp import CaptureError, CaptureWarning
-from capture_cp.logs.runs import read_runs
+from capture_cp.commands.runs import read_runs
 from capture_cp.viewer.log_session import LogSession
 from capture_cp.viewer.log_texts import as_text, counts_table, facts, legend_parts, status, thresholds_table
 from capture_cp.viewer.log_view import LogView

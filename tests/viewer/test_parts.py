@@ -12,14 +12,14 @@ from capture_cp import CaptureError
 from capture_cp.report.canvas import Canvas, beside, rgb
 from capture_cp.spaces.marks import OUTSIDE
 from capture_cp.spaces.plotting import STRATA_COLOURS
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.peg.options import PegOptions
 from capture_cp.viewer.controls import Choices, Range, controls_of, replaced
 from capture_cp.viewer.serve import free_port
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.texts import counts_table, inside_line, regions_table, status_line, why_it_differs
 from capture_cp.viewer.view import FIXED, View
 from capture_cp.viewer.worker import Worker
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.peg.options import PegOptions
 from commands import refused
 from viewer.sessions import calibrated, ready
 

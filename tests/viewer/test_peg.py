@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.tasks.peg.options import PegOptions
-from capture_cp.tasks.peg.planner import PLANNER
-from capture_cp.tasks.rows import acting_row
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.view import View
+from capture_lab.tasks.peg.options import PegOptions
+from capture_lab.tasks.peg.planner import PLANNER
+from capture_lab.tasks.rows import acting_row
 from peg.calibrated import calibrated
 
 pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")

@@ -9,11 +9,11 @@ import pytest
 from capture_cp import CaptureError
 from capture_cp.planning.episode import Episode, episode_seeds, run_episode
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.tasks.box import Box
-from capture_cp.tasks.marble.options import MarbleOptions
-from capture_cp.tasks.marble.task import POSITION
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.view import View, page_controls
+from capture_lab.tasks.box import Box
+from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.marble.task import POSITION
 from viewer.sessions import VIEW, calibrated, played, ready
 
 SMALL = PlannerSettings(horizon=3, samples=8, temperature=0.1)

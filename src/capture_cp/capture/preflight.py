@@ -230,6 +230,6 @@ def warn_of_light_groups(groups: Mapping[int, tuple[str, float, float]], alpha: 
 def callers_level() -> int:
     """Stack level of the user's code, counted from the function that warns."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("capture_cp."):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("capture_cp.", "capture_lab.")):
         frame, level = frame.f_back, level + 1
     return level

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 from capture_cp.base.errors import CaptureError, CaptureWarning, known_name, shortened
 from capture_cp.base.terminal import Terminal
 from capture_cp.cli.interrupts import STATUS, end_quietly, interrupted, watch_interrupts
-from capture_cp.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, task_names
+from capture_lab.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, task_names
 
 
 class Command(NamedTuple):
@@ -39,47 +39,49 @@ class Command(NamedTuple):
 
 
 OWN = {
-    "size": Command("capture_cp.logs.size:Size", "Compute how many transitions to log before you start.", compiles=False),
-    "inspect": Command(
-        "capture_cp.logs.inspect:Inspect", "List what a log contains and which columns you can name.", compiles=False
+    "size": Command(
+        "capture_cp.commands.size:Size", "Compute how many transitions to log before you start.", compiles=False
     ),
-    "log": Command("capture_cp.logs.record_env:LogEnv", "Record transitions from a Gymnasium environment."),
-    "calibrate": Command("capture_cp.logs.calibrate:Calibrate", "Turn a log into calibrated regions and a report."),
-    "check": Command("capture_cp.logs.check:Check", "Test a calibration or certificate on new data."),
-    "extend": Command("capture_cp.logs.extend:Extend", "Add new logs to a calibration without the old logs."),
-    "merge": Command("capture_cp.logs.extend:Merge", "Combine the calibrations of several sites.", compiles=False),
+    "inspect": Command(
+        "capture_cp.commands.inspect:Inspect", "List what a log contains and which columns you can name.", compiles=False
+    ),
+    "log": Command("capture_cp.commands.record_env:LogEnv", "Record transitions from a Gymnasium environment."),
+    "calibrate": Command("capture_cp.commands.calibrate:Calibrate", "Turn a log into calibrated regions and a report."),
+    "check": Command("capture_cp.commands.check:Check", "Test a calibration or certificate on new data."),
+    "extend": Command("capture_cp.commands.extend:Extend", "Add new logs to a calibration without the old logs."),
+    "merge": Command("capture_cp.commands.extend:Merge", "Combine the calibrations of several sites.", compiles=False),
     "certify": Command(
-        "capture_cp.studies.certify:CertifyStudy", "Bound a planner's failure rate and write a certificate.", of_task=True
+        "capture_lab.studies.certify:CertifyStudy", "Bound a planner's failure rate and write a certificate.", of_task=True
     ),
 }
 SHOWN = {
-    "demo": Command("capture_cp.studies.demo:Demo", "Run a two-minute example and write a report.", of_task=True),
+    "demo": Command("capture_lab.studies.demo:Demo", "Run a two-minute example and write a report.", of_task=True),
     "view": Command("capture_cp.viewer.view:View", "Open a live page for a task or for your own calibration.", of_task=True),
-    "video": Command("capture_cp.studies.video:Video", "Make a video of a recorded episode, or of one in your log."),
-    "reproduce": Command("capture_cp.studies.reproduce:Reproduce", "Recompute every table and figure of the paper."),
+    "video": Command("capture_lab.studies.video:Video", "Make a video of a recorded episode, or of one in your log."),
+    "reproduce": Command("capture_lab.studies.reproduce:Reproduce", "Recompute every table and figure of the paper."),
 }
 STUDIES = {
     "coverage": Command(
-        "capture_cp.studies.coverage:CoverageStudy", "Measure coverage and region volume by stratum.", of_task=True
+        "capture_lab.studies.coverage:CoverageStudy", "Measure coverage and region volume by stratum.", of_task=True
     ),
     "horizon": Command(
-        "capture_cp.studies.horizon:HorizonStudy", "Measure coverage of regions several steps ahead.", of_task=True
+        "capture_lab.studies.horizon:HorizonStudy", "Measure coverage of regions several steps ahead.", of_task=True
     ),
     "plan": Command(
-        "capture_cp.studies.planning:PlanningStudy", "Plan in closed loop with the regions of each method.", of_task=True
+        "capture_lab.studies.planning:PlanningStudy", "Plan in closed loop with the regions of each method.", of_task=True
     ),
     "sensitivity": Command(
-        "capture_cp.studies.sensitivity:SensitivityStudy", "Plan again with one setting changed at a time.", of_task=True
+        "capture_lab.studies.sensitivity:SensitivityStudy", "Plan again with one setting changed at a time.", of_task=True
     ),
-    "worth": Command("capture_cp.studies.worth:WorthStudy", "Compare planning with and without regions.", of_task=True),
+    "worth": Command("capture_lab.studies.worth:WorthStudy", "Compare planning with and without regions.", of_task=True),
     "online": Command(
-        "capture_cp.studies.online:OnlineStudy", "Measure regions that adapt while the system changes.", of_task=True
+        "capture_lab.studies.online:OnlineStudy", "Measure regions that adapt while the system changes.", of_task=True
     ),
     "rounds": Command(
-        "capture_cp.studies.rounds:RoundsStudy", "Recalibrate on the planner's own episodes, in rounds.", of_task=True
+        "capture_lab.studies.rounds:RoundsStudy", "Recalibrate on the planner's own episodes, in rounds.", of_task=True
     ),
     "promises": Command(
-        "capture_cp.studies.promises:PromisesStudy",
+        "capture_lab.studies.promises:PromisesStudy",
         "Measure coverage guarantees on the planner's own episodes.",
         of_task=True,
     ),
@@ -175,12 +177,12 @@ def _tasks() -> str:
 
 #: What a command runs instead, depending on a file or an option: outcomes in place of a task, a certificate in place of a
 #: calibration, an environment in place of a log.
-OUTCOMES = Command("capture_cp.logs.certify:CertifyOutcomes", "Certify a planner from logged outcomes.", compiles=False)
+OUTCOMES = Command("capture_cp.commands.certify:CertifyOutcomes", "Certify a planner from logged outcomes.", compiles=False)
 ROBOT_VIEW = Command("capture_cp.viewer.log_view:LogView", "Open a live page for your own calibration and log.")
-ROBOT_VIDEO = Command("capture_cp.logs.video:LogVideo", "Make a video of an episode in your log.")
-ENVIRONMENT = Command("capture_cp.logs.calibrate_env:CalibrateEnv", "Calibrate on a Gymnasium environment.")
+ROBOT_VIDEO = Command("capture_cp.commands.video:LogVideo", "Make a video of an episode in your log.")
+ENVIRONMENT = Command("capture_cp.commands.calibrate_env:CalibrateEnv", "Calibrate on a Gymnasium environment.")
 CERTIFICATE = Command(
-    "capture_cp.logs.check_certificate:CheckCertificate", "Test whether a certificate still holds.", compiles=False
+    "capture_cp.commands.check_certificate:CheckCertificate", "Test whether a certificate still holds.", compiles=False
 )
 
 
@@ -248,7 +250,7 @@ def _must_compile() -> bool:
 
 def _study(name: str, command: Command, given: list[str]) -> Any:
     """The study of a task, as its own class: other processes can import that."""
-    from capture_cp.studies.study import study_of
+    from capture_lab.studies.study import study_of
 
     task, options, hints = _task(name, given)
     study = _loaded(command.where)
@@ -306,7 +308,7 @@ def _description(kind: Any, hints: Sequence[str]) -> str:
 def _expanded(name: str, given: list[str]) -> list[str]:
     if name not in OWN or name == "certify":
         return given
-    from capture_cp.logs.config import expanded
+    from capture_cp.commands.config import expanded
 
     return expanded([name, *given])[1:]
 

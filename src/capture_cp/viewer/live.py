@@ -14,10 +14,10 @@ from capture_cp.base.streams import stream
 from capture_cp.planning.episode import TIMED_OUT, episode_seeds
 from capture_cp.planning.mppi import MPPI
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.tasks.rows import FittedRow
-from capture_cp.tasks.scene import PlanStep, Scene, Snapshot
-from capture_cp.tasks.task import Task
 from capture_cp.viewer.view import View
+from capture_lab.tasks.rows import FittedRow
+from capture_lab.tasks.scene import PlanStep, Scene, Snapshot
+from capture_lab.tasks.task import Task
 
 
 @dataclass(frozen=True)

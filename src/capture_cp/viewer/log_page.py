@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import known_name, printable, shortened
-from capture_cp.logs.marks import marks_shown
-from capture_cp.logs.panels import Panels, panels_of
-from capture_cp.logs.replay import Replay
-from capture_cp.logs.space import Space
+from capture_cp.commands.marks import marks_shown
+from capture_cp.commands.panels import Panels, panels_of
+from capture_cp.commands.replay import Replay
+from capture_cp.commands.space import Space
 from capture_cp.report.canvas import Picture
 from capture_cp.report.movie import MovingFigure
-from capture_cp.tasks.scene import whole_steps
 from capture_cp.viewer.controls import number_between
 from capture_cp.viewer.log_scene import LogScene
 from capture_cp.viewer.log_session import LogFrame, LogSession
 from capture_cp.viewer.log_texts import counts_table, facts, legend_parts, status, thresholds_table
 from capture_cp.viewer.page import Page, set_new
 from capture_cp.viewer.texts import legend
+from capture_lab.tasks.scene import whole_steps
 
 BY_HAND = "none: by hand"
 #: Size of the pictures in inches of 100 pixels.

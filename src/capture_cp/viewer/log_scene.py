@@ -9,8 +9,8 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, printable, shortened
 from capture_cp.capture.region_plots import Members, members_of
-from capture_cp.logs.replay import Look
-from capture_cp.logs.space import Space, finite_region
+from capture_cp.commands.replay import Look
+from capture_cp.commands.space import Space, finite_region
 from capture_cp.report.canvas import Picture, rgb
 from capture_cp.spaces.marks import PARTICLES, PATH_COLOUR, outcome_look
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate, printable, shortened
-from capture_cp.logs.replay import Count, Look, Replay, look_by_hand
-from capture_cp.logs.robot import Robot
-from capture_cp.logs.runs import RATE, Runs
-from capture_cp.logs.space import Space
+from capture_cp.commands.replay import Count, Look, Replay, look_by_hand
+from capture_cp.commands.robot import Robot
+from capture_cp.commands.runs import RATE, Runs
+from capture_cp.commands.space import Space
 from capture_cp.viewer.controls import Choices, Control, Range, number_between
 
 #: Episodes that the page lists, letters of their names, and episodes whose predictions are kept.

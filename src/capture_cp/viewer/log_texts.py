@@ -8,9 +8,9 @@ import string
 from collections.abc import Sequence
 
 from capture_cp.base.checks import Floats, printable, shortened
+from capture_cp.commands.replay import Count
+from capture_cp.commands.robot import Robot
 from capture_cp.conformal.quantile import size_needed
-from capture_cp.logs.replay import Count
-from capture_cp.logs.robot import Robot
 from capture_cp.report.canvas import INFEASIBLE_LEGEND
 from capture_cp.spaces.plotting import colour_of
 from capture_cp.viewer.log_session import LISTED, LogFrame

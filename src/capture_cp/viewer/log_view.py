@@ -11,8 +11,8 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, CaptureWarning
-from capture_cp.logs.robot import RobotOptions
-from capture_cp.logs.runs import read_runs
+from capture_cp.commands.robot import RobotOptions
+from capture_cp.commands.runs import read_runs
 from capture_cp.spaces.plotting import pyplot
 from capture_cp.viewer.serve import check_port, serve
 

@@ -20,14 +20,14 @@ from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import Tree
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import Episode
-from capture_cp.tasks.practice import ready_promise
-from capture_cp.tasks.recorded import recorded_task
-from capture_cp.tasks.rows import FittedRow, acting_row
-from capture_cp.tasks.scene import PlanStep, Scene, plan_step
-from capture_cp.tasks.task import Task
 from capture_cp.viewer.controls import replaced
 from capture_cp.viewer.live import Frame, Landing, Moment, Run, Tally, regimes_of
 from capture_cp.viewer.view import ALONE, View
+from capture_lab.tasks.practice import ready_promise
+from capture_lab.tasks.recorded import recorded_task
+from capture_lab.tasks.rows import FittedRow, acting_row
+from capture_lab.tasks.scene import PlanStep, Scene, plan_step
+from capture_lab.tasks.task import Task
 
 #: The failure rate for which practice runs were played.
 PRACTICE_ALPHA = 0.1

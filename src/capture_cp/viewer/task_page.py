@@ -13,13 +13,13 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, known_name
 from capture_cp.planning.episode import Episode
 from capture_cp.report.canvas import beside
-from capture_cp.tasks.scene import Scene, Slider
 from capture_cp.viewer.controls import number_between
 from capture_cp.viewer.live import Frame
 from capture_cp.viewer.page import Page, set_new
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.texts import counts_table, inside_line, legend, regions_table, status_line
 from capture_cp.viewer.view import page_controls
+from capture_lab.tasks.scene import Scene, Slider
 
 #: How long (s) a finished episode stays in view at speed 1.
 OVER = 1.0

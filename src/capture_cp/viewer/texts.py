@@ -10,8 +10,8 @@ from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.planning.episode import TIMED_OUT
 from capture_cp.spaces.marks import Mark, mark_signs
-from capture_cp.tasks.scene import REGION_KEY
 from capture_cp.viewer.live import Frame, Tally
+from capture_lab.tasks.scene import REGION_KEY
 
 #: Colours and marks are made for a light ground, so legends have one on a dark page too.
 CARD = "font-size:0.8em;line-height:1.8;padding:0.2em 0.8em;background:#ffffff;color:#1d2329;border-radius:4px"

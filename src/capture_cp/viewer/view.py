@@ -14,10 +14,10 @@ from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole
 from capture_cp.capture.methods import METHODS
 from capture_cp.planning.episode import Episode
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.studies.study import Study
-from capture_cp.tasks.task import PLANNER
 from capture_cp.viewer.controls import Choices, Control, Range, controls_of
 from capture_cp.viewer.serve import check_port, serve
+from capture_lab.studies.study import Study
+from capture_lab.tasks.task import PLANNER
 
 if TYPE_CHECKING:
     from capture_cp.viewer.page import Page

@@ -1,0 +1,259 @@
+"""Does a new batch of transitions still satisfy a calibration? Four questions, whose false alarms together are limited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from capture_cp.base.arrays import digest, digest_of_chunks
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, some_rows
+from capture_cp.base.streams import stream
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.monitor import Monitor
+from capture_cp.commands.history import History
+from capture_cp.conformal.coverage import Coverage
+from capture_cp.conformal.drift import MOST_ROWS, Outcomes, column_p_values, holm
+from capture_cp.conformal.episodes import episode_numbers, one_of_each
+from capture_cp.conformal.quantile import conformal_rank
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.data.log_part import CHUNK, LogPart, Runner, Span, in_turn
+from capture_cp.data.transitions import TransitionLog, Transitions
+
+QUESTIONS = ("order", "scores", "coverage", "inputs")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An answer to one question about one thing: its p-value, corrected for the number of things (Holm), and in words."""
+
+    question: str
+    about: str
+    p: float
+    says: str
+    level: float  # an alarm is a p-value of at most this
+    alarm: bool
+
+
+@dataclass(frozen=True)
+class BatchCheck:
+    """The results for a batch: its coverage, and findings, each of which may be an alarm."""
+
+    coverage: Coverage
+    findings: tuple[Finding, ...]
+    level: float  # false-alarm rate of all of them together
+    outcomes: int  # independent ones that were tested: transitions, or one step of each episode
+    sha256: str  # digest of the batch
+
+    @property
+    def alarms(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.alarm)
+
+    @property
+    def alarms_about(self) -> str:
+        """What the alarms are about, in words; empty if there are none."""
+        return "; ".join(dict.fromkeys(f"{finding.question} ({finding.about})" for finding in self.alarms))
+
+
+def check_batch(
+    cap: Capture,
+    X: Any,
+    Y: Any,
+    alpha: float = 0.1,
+    confidence: float | None = None,
+    episodes: Any = None,
+    level: float = 0.01,
+    seed: int = 0,
+    inputs: tuple[str, ...] | None = None,
+    history: History | None = None,
+) -> BatchCheck:
+    """Check transitions X (n, dx), Y (n, dc), in the order of time, against a calibration.
+
+    If they are exchangeable with those of the calibration, there is any alarm with probability at most `level`. With a
+    `history` of earlier batches, its own level takes the place of `level`, and holds for all batches together; the batch is
+    then added to it. `episodes` (n,) is the episode of each row: then one random step of each episode is tested. `inputs`
+    names the columns of X.
+    """
+    X, Y = cap.pairs(X, Y)
+    some_rows("X", X)
+    named = None if episodes is None else episode_numbers(episodes, len(X))
+    names = tuple(f"x{i}" for i in range(X.shape[1])) if inputs is None else inputs
+    log = Transitions(X, np.empty((len(X), 0)), Y, names, (), tuple(f"y{i}" for i in range(Y.shape[1])), named)
+    return check_log(cap, log, alpha, confidence, level, seed, history)
+
+
+def check_log(
+    cap: Capture,
+    log: TransitionLog,
+    alpha: float = 0.1,
+    confidence: float | None = None,
+    level: float = 0.01,
+    seed: int = 0,
+    history: History | None = None,
+    run: Runner[Any] = in_turn,
+) -> BatchCheck:
+    """As `check_batch`, for a log that need not fit into memory; its episodes count where it has any.
+
+    `run` decides where its chunks are computed, by default in this process.
+    """
+    episodes = log.episodes()
+    if episodes is None and isinstance(cap.calibration_, EpisodeScores):
+        raise CaptureError(
+            "the calibration was made from episodes; give the episode of each new transition too (episodes=, or --episode)."
+        )
+    monitor = Monitor(cap, seed) if history is None else history.monitor  # which refuses what is not calibrated
+    n = len(log)
+    rows = np.arange(n) if episodes is None else one_of_each(episodes, monitor.rng)
+    asked = _asked(cap, log, rows, alpha, confidence, monitor, run)
+    if history is not None:
+        level = history.level
+        history.check_new(n, asked.digests, asked.beginning)
+    coverage = cap.tallied(asked.inside, asked.m, asked.groups, float(alpha), None, episodes)
+    R, group, here = asked.R[rows], asked.groups[rows].astype(np.int64), asked.inside[rows]
+    each = level / len(QUESTIONS)
+    part = each if history is None else each * history.share
+    together = cap.partition_.grown.components(cap.strata.names)
+    order = _order(monitor, R, group, rows, each)
+    found = [
+        order,
+        *_scores(monitor.p_values[-len(rows) :], group, together, part),
+        *_coverage(_outcomes(cap, R, group, here, alpha, confidence), together, part),
+        *_inputs(cap, asked.sampled, log.X_names, part),
+    ]
+    checked = BatchCheck(coverage, tuple(found), level, len(rows), digest_of_chunks(asked.digests))
+    if history is not None:
+        history.add(n, asked.digests, checked.alarms_about)
+    return checked
+
+
+class _Asked(NamedTuple):
+    """Scores, coverage, strata and groups of every transition of a log."""
+
+    R: Floats  # (n,)
+    inside: Bools  # (n,)
+    m: npt.NDArray[np.int32]  # (n,)
+    groups: npt.NDArray[np.int32]  # (n,)
+    sampled: Floats  # inputs of some, (r, dx)
+    digests: list[str]  # of the chunks
+    beginning: tuple[Floats, Floats]  # inputs and outcomes of the first chunk
+
+
+def _asked(
+    cap: Capture,
+    log: TransitionLog,
+    rows: Ints,
+    alpha: float,
+    confidence: float | None,
+    monitor: Monitor,
+    run: Runner[Any],
+) -> _Asked:
+    """Ask about every transition; `rows` are those that are tested, of which some evenly spaced ones are kept."""
+    n, at = len(log), 0
+    wanted = np.zeros(n, dtype=bool)
+    wanted[rows[:: -(-len(rows) // MOST_ROWS)]] = True
+    part = LogPart.whole(log)
+    # a log of one chunk draws from the monitor itself; in longer logs every chunk has its own random numbers
+    rng: Any = monitor.rng if n <= CHUNK else int(monitor.rng.integers(2**62))
+    cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
+    R, inside = np.empty(n), np.empty(n, dtype=bool)
+    m, groups = (np.empty(n, dtype=np.int32) for _ in range(2))
+    sampled, digests, beginning = [], [], None
+    here_only = isinstance(rng, np.random.Generator)  # it must go on from where it stands
+    for found in (in_turn if here_only else run)(partial(_ask, cap, alpha, confidence, rng), part.spans(wanted)):
+        here = slice(at, at := at + len(found.R))
+        R[here], inside[here], m[here], groups[here] = found.R, found.inside, found.m, found.groups
+        sampled.append(found.sampled)
+        digests += found.digests
+        beginning = beginning or found.beginning
+    assert beginning is not None
+    return _Asked(R, inside, m, groups, np.concatenate(sampled), digests, beginning)
+
+
+def _ask(cap: Capture, alpha: float, confidence: float | None, rng: Any, span: Span) -> _Asked:
+    found, sampled, digests, beginning = [], [], [], None
+    for chunk in span.chunks():
+        m = cap.feasible_index(chunk.Y, "Y" if chunk.first == 0 else f"Y from row {chunk.first} on")
+        again = rng if isinstance(rng, np.random.Generator) else stream(rng, "check", chunk.number)
+        prediction = cap.predict(chunk.X, again)
+        inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, prediction, m)
+        group = cap.partition_.grown.groups(chunk.X, m)
+        found.append((cap.scores(prediction, chunk.Y), inside, m.astype(np.int32), group.astype(np.int32)))
+        sampled.append(chunk.X[span.wanted_of(chunk)])
+        digests.append(digest(chunk.X, chunk.Y))
+        beginning = beginning or (chunk.X, chunk.Y)
+    R, held, labels, groups = (np.concatenate(column) for column in zip(*found))
+    first = beginning if span.number == 0 and beginning is not None else (np.empty((0, 0)), np.empty((0, 0)))
+    return _Asked(R, held, labels, groups, np.concatenate(sampled), digests, first)
+
+
+def outcomes_of(cap: Capture, R: Floats, X: Floats, m: Ints, alpha: float, confidence: float | None) -> Outcomes:
+    """Outcomes with scores R (n,) of inputs X (n, dx) that landed in strata m (n,)."""
+    held = cap.threshold_table(alpha, confidence).thresholds[cap.partition_.groups(X, m)] >= R
+    return _outcomes(cap, R, cap.partition_.grown.groups(X, m), held, alpha, confidence)
+
+
+def _outcomes(cap: Capture, R: Floats, group: Ints, held: Bools, alpha: float, confidence: float | None) -> Outcomes:
+    """Outcomes with scores R (n,), grown groups (n,), and whether they are in their regions (n,)."""
+    assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
+    single = cap.calibration_.single
+    ranks = np.array([conformal_rank(int(n), alpha, confidence) for n in single.sizes])
+    return Outcomes(alpha, group, held, single.at(alpha, confidence)[group] >= R, single.sizes, ranks)
+
+
+def _order(monitor: Monitor, R: Floats, group: Ints, rows: Ints, level: float) -> Finding:
+    """Is the batch, in its order, exchangeable with the calibration? A martingale bets that it is not."""
+    before = monitor.alarm(level)
+    first = monitor.first_alarm(R, group, level)
+    p = float(np.exp(-monitor.martingale.log_largest))
+    says = f"a bet of 1 grew to {monitor.capital:.3g}, at most to {1 / max(p, 1e-300):.3g}; alarm from {1 / level:g}"
+    if before:
+        says += ", reached in an earlier batch"
+    elif first is not None:
+        says += f", reached in data row {int(rows[first]) + 1}"
+    return Finding("order", "all, over time", p, says, level, before or first is not None)
+
+
+def _scores(p_values: Floats, group: Ints, together: dict[str, Ints], level: float) -> list[Finding]:
+    """Where do scores drift? Ranks among earlier scores should be uniform wherever groups are shared by some strata."""
+    from scipy import stats
+
+    of = {name: p_values[np.isin(group, groups)] for name, groups in together.items()}
+    of = {name: p for name, p in of.items() if len(p)}
+    corrected = holm([float(stats.kstest(p, "uniform").pvalue) for p in of.values()])
+    return [
+        Finding("scores", name, float(p), _direction(of[name]), level, bool(p <= level)) for name, p in zip(of, corrected)
+    ]
+
+
+def _direction(p_values: Floats) -> str:
+    mean = float(p_values.mean())
+    grown = "larger" if mean < 0.5 else "smaller"
+    return f"{grown} than {100 * max(mean, 1 - mean):.0f}% of earlier ones on average; 50 expected"
+
+
+def _coverage(outcomes: Outcomes, together: dict[str, Ints], level: float) -> list[Finding]:
+    """Is coverage below 1 - alpha by more than the chance of the batch, and of the calibration?"""
+    where = {name: np.isin(outcomes.group, groups) for name, groups in together.items()}
+    where = {name: here for name, here in where.items() if here.any()}
+    corrected = holm([outcomes.shortfall(here) for here in where.values()]).tolist()
+    found = []
+    for (name, here), p in zip(where.items(), corrected):
+        says = f"{outcomes.held[here].sum()} of {here.sum()} inside, {1 - outcomes.alpha:.0%} guaranteed"
+        found.append(Finding("coverage", name, p, says, level, p <= level))
+    return found
+
+
+def _inputs(cap: Capture, X: Floats, names: tuple[str, ...], level: float) -> list[Finding]:
+    """Which inputs are distributed otherwise than those of the calibration?"""
+    summary = cap.data_.get("inputs")
+    if summary is None:
+        return []
+    corrected = holm(column_p_values(summary, X))
+    middle = len(summary["ranks"]) // 2
+    return [
+        Finding("inputs", name, float(p), f"median {np.median(x):.4g}, it was {values[middle]:.4g}", level, bool(p <= level))
+        for name, p, x, values in zip(names, corrected, X.T, summary["values"])
+    ]

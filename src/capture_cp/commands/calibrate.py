@@ -1,0 +1,286 @@
+"""The command that turns a log of transitions into a saved calibration and a report."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+
+from capture_cp.base.arrays import digest_of_chunks
+from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
+from capture_cp.base.files import check_writable
+from capture_cp.base.progress import stage
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.log_fit import coverage_of_log, fit_log
+from capture_cp.capture.methods import METHODS, method
+from capture_cp.commands import options
+from capture_cp.commands.bundle import LinearModel, grid_around, grid_facts
+from capture_cp.commands.cautions import (
+    duplicate_cautions,
+    far_cautions,
+    group_cautions,
+    heard,
+    listen,
+    merge_cautions,
+    unit_cautions,
+)
+from capture_cp.commands.computing import Computing, ComputingOptions
+from capture_cp.commands.distances import Distances, turn_cautions, unwrapped
+from capture_cp.commands.options import CHECK, LINEAR, TRAIN, Shares
+from capture_cp.commands.reading import after, columns_of, opened
+from capture_cp.commands.report import coverage_by_stratum, group_table, write_report
+from capture_cp.commands.survey import Split, Survey, shared_rows, survey
+from capture_cp.commands.user_objects import in_options, tells_training, user_model, user_strata
+from capture_cp.conformal.coverage import Coverage
+from capture_cp.conformal.groups import Tree
+from capture_cp.conformal.scores import Model
+from capture_cp.data.log_part import Runner
+from capture_cp.data.logged import LoggedTransitions
+from capture_cp.data.transitions import TransitionLog, Transitions
+from capture_cp.report.html import report_trouble
+from capture_cp.report.output import write_rows
+from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
+
+MEASURED = 5_000  # transitions whose regions' cells are counted
+CALIBRATED = tuple(name for name in METHODS if name != "particles")
+
+
+@dataclass(frozen=True)
+class Calibrate:
+    """Calibrate regions on a log of transitions: fit, check on held-out data, save, and write a report.
+
+    Example: capture calibrate log.csv --state x y --action ux uy --next next_x next_y
+
+    DATA is a .csv, .npz or .parquet file with one transition per row, or a robot log with one step per row: a LeRobot
+    folder, an .mcap file, a rosbag2 folder or .db3 file, or a robomimic .hdf5 file. For a robot log, use --following in
+    place of --next. DATA can also be a folder or a "pattern*" of such files. `capture inspect DATA` lists the columns.
+
+    DATA can also be a .toml file that sets these options by name, such as data = "log.csv" and state = ["x", "y"]. Its paths
+    are relative to the file, and options on the command line override it.
+
+    Without --model, a linear model is trained on part of the log. Its regions are valid, but larger than those of a better
+    model. Without --strata, there is one stratum, "all". Steps of one episode are not independent: name the episode column
+    with --episode, so that whole episodes are split and counted.
+
+    To calibrate on a Gymnasium environment instead: capture calibrate --env ID, see its --help.
+    """
+
+    data: Annotated[
+        tyro.conf.Positional[Path], tyro.conf.arg(help="A log, or a .toml file with all options.", metavar="DATA")
+    ]
+    state: options.StateColumns
+    action: options.ActionColumns
+    next: options.NextColumns = ()
+    following: options.FollowingColumns = ()
+    clock: options.Clock = "received"
+    model: Annotated[
+        str, tyro.conf.arg(help="module:object, called as model(X, n_particles, rng) -> (n, L, dc); or linear.")
+    ] = LINEAR
+    strata: Annotated[
+        str | None, tyro.conf.arg(help="module:object with names and index(Y); by default one stratum, all.")
+    ] = None
+    episode: options.EpisodeColumn = None
+    time: options.TimeColumn = None
+    alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
+    confidence: options.Confidence = None
+    deterministic_model: Annotated[
+        bool, tyro.conf.arg(help="Accept a model without noise, which is otherwise rejected.")
+    ] = False
+    method: Annotated[str, tyro.conf.arg(help=f"One of {', '.join(CALIBRATED)}.")] = "capture"
+    particles: Annotated[int, tyro.conf.arg(help="Number of particles L from the model.")] = 16
+    k: Annotated[
+        int | None,
+        tyro.conf.arg(help="The score is the distance to the k-th nearest particle; by default half of the particles."),
+    ] = None
+    distances: Annotated[Distances, tyro.conf.arg(name="", help="How configurations are compared.")] = field(
+        default_factory=Distances
+    )
+    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions per leaf of the tree.")] = 300
+    min_stratum: options.MinStratum = None
+    farthest: options.Farthest = None
+    check_share: Annotated[float, tyro.conf.arg(help="Fraction of the log held out to check on.")] = CHECK
+    train_share: Annotated[float, tyro.conf.arg(help="Fraction of the log that trains the linear model.")] = TRAIN
+    out: Annotated[Path, tyro.conf.arg(help="File for the calibration.")] = Path("robot.capture")
+    report: Annotated[Path | None, tyro.conf.arg(help="File for the HTML report; by default OUT with the ending .html.")] = (
+        None
+    )
+    json: Annotated[Path | None, tyro.conf.arg(help="Also write the results to this JSON file.")] = None
+    folder: options.Folder = Path()
+    computing: ComputingOptions = field(default_factory=Computing)
+    seed: Annotated[int, tyro.conf.arg(help="Random seed; the same seed gives the same calibration.")] = 0
+
+    def run(self, console: Console) -> None:
+        """Calibrate, print what was found, save."""
+        self._check_settings()
+        log = self._log(console)
+        with warnings.catch_warnings(record=True) as caught:
+            listen()
+            with self.computing.running(console, self.folder) as running:
+                split = Split.of(log, self._shares.parts(), self.seed)
+                own = None if self.strata is None else user_strata(self.strata, self.folder)
+                given = None if self.linear else user_model(self.model, self.folder)
+                seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"))
+                strata = own if own is not None else self._one_stratum(seen)
+                model = given if given is not None else self._linear(seen)
+                cap = self._fit(model, strata, split, running("calibrating"))
+                cap.data_["robot"] = self._facts(log, seen, cap)
+                kept = seen.parts["to check"]
+                coverage = self._coverage(cap, split, kept, running("checking"))
+                few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
+                far = far_cautions(cap, kept, self.seed)
+        cautions = [
+            *unit_cautions(seen.sample),
+            *turn_cautions(seen.sample, self.distances.angular(log.next_names)),
+            *duplicate_cautions(shared_rows(seen, split), seen.stride > 1),
+            *merge_cautions(cap),
+            *few,
+            *far,
+            *heard(caught),
+        ]
+        self._print(console, cap, coverage, split, cautions)
+        cap.save(self.out)
+        console.print(f"Saved calibration: {self.out}", markup=False)
+        if self.json is not None:
+            rows = coverage.rows(data=str(self.data), method=self.method)
+            groups = self._group_rows(cap, coverage)
+            write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
+        self._write_report(console, cap, coverage, kept, cautions)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the built-in model is used."""
+        return self.model == LINEAR
+
+    def _log(self, console: Console) -> TransitionLog:
+        names = after(self.next, self.following)
+        more: dict[str, Any] = {"episode": self.episode, "time": self.time, "clock": self.clock}
+        logged = LoggedTransitions(self.data, self.state, self.action, **names, **more)
+        self.distances.of(logged.next_names)
+        return opened(logged, console)
+
+    def _one_stratum(self, seen: Survey) -> Strata:
+        """A single stratum; with a grid for pictures where distances are plain."""
+        return one_stratum(grid_around(seen.low, seen.high) if self.distances.of(seen.sample.next_names) is None else None)
+
+    @property
+    def _shares(self) -> Shares:
+        return Shares(self.train_share if self.linear else 0.0, self.check_share)
+
+    def _linear(self, seen: Survey) -> LinearModel:
+        rows = seen.parts.pop("to train")  # needed no longer, and in a long log large
+        return LinearModel.trained(rows.X, unwrapped(rows, self.distances.angular(rows.next_names)))
+
+    def _fit(self, model: Model, strata: Strata, split: Split, run: Runner[Any]) -> Capture:
+        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=self._min_stratum)
+        parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
+        cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
+        cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
+        with in_options():
+            return fit_log(cap, split.part("to calibrate"), run)
+
+    @property
+    def _min_stratum(self) -> int | None:
+        """Expected calibration transitions that a stratum needs for its own thresholds; None if no stratum is merged."""
+        if self.min_stratum is None:
+            return options.expected_to_suffice(self.alpha, self.confidence)
+        return self.min_stratum or None
+
+    def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any]) -> Coverage:
+        """Coverage on all held-out transitions; mean cells, which take far longer to count, on a few thousand at most.
+
+        `kept` is a sample of the held-out transitions.
+        """
+        settings = self.alpha, self.confidence
+        if split.sizes["to check"] <= MEASURED:
+            return cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, rng=self.seed)
+        found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run)
+        some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
+        all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings, rng=self.seed))
+        rows = tuple(replace(row, volume=volume) for row, volume in zip(found.strata, strata))
+        return replace(found, all=replace(found.all, volume=all), strata=rows)
+
+    def _facts(self, log: TransitionLog, seen: Survey, cap: Capture) -> dict[str, Any]:
+        """What `capture check` needs besides the calibration."""
+        facts: dict[str, Any] = {
+            "columns": columns_of(log, bool(self.following)),
+            "clock": self.clock,
+            "episode": self.episode,
+            "time": self.time,
+            "alpha": self.alpha,
+            "confidence": self.confidence,
+            "log_sha256": digest_of_chunks(seen.digests),
+            "model": None if self.linear else self.model,
+            "strata": self.strata,
+        }
+        if isinstance(cap.model, LinearModel):
+            facts["linear"] = cap.model.facts()
+        if self.strata is None and isinstance(cap.strata, GriddedStrata):
+            facts["grid"] = grid_facts(cap.strata.grid)
+        return facts
+
+    def _print(self, console: Console, cap: Capture, coverage: Coverage, split: Split, cautions: list[str]) -> None:
+        sizes = ", ".join(f"{size:,} {name}" for name, size in split.sizes.items())
+        unit = "transitions" if self.episode is None else "transitions of whole episodes"
+        console.print(f"{sizes} ({unit})", highlight=False)
+        if not tells_training(cap.model):
+            unknown = f"note: {self.model} has no method trained_on(X, Y), so its training data is unknown"
+            console.print(f"{unknown}; make sure that it was not this log.", highlight=False, markup=False)
+        console.print(coverage_by_stratum("what was held out", coverage, self.episode is not None))
+        console.print(group_table(self._group_rows(cap, coverage), self.alpha))
+        for caution in cautions:
+            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+
+    def _group_rows(self, cap: Capture, coverage: Coverage) -> list[dict[str, Any]]:
+        names = [name for part in ("state", "action") for name in cap.data_["robot"]["columns"][part]]
+        q = cap.threshold_table(self.alpha, self.confidence).thresholds
+        return [
+            {
+                "group": cap.describe_group(j, names if len(names) == cap.n_inputs_ else None),
+                "calibration": row.calibration,
+                "threshold": float(q[j]) if q[j] < math.inf else None,
+                "coverage": row.coverage if row.n else None,
+                "ci95": list(row.ci95),
+                "n": row.n,
+            }
+            for j, row in enumerate(coverage.groups)
+        ]
+
+    @property
+    def _report_file(self) -> Path:
+        return self.report if self.report is not None else self.out.with_suffix(".html")
+
+    def _write_report(
+        self, console: Console, cap: Capture, coverage: Coverage, kept: Transitions, cautions: list[str]
+    ) -> None:
+        trouble = report_trouble()
+        if trouble is not None:
+            console.print(f"No report: {trouble}", markup=False)
+            return
+        groups = self._group_rows(cap, coverage)
+        with stage("writing the report"):
+            write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
+        console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
+
+    def _check_settings(self) -> None:
+        failure_rate(self.alpha)
+        confidence_level(self.confidence)
+        known_name("method", self.method, CALIBRATED)
+        for name in ("particles", "min_leaf"):
+            whole_number(name.replace("_", "-"), getattr(self, name), 1)
+        whole_number("seed", self.seed, 0)
+        if self.min_stratum is not None:
+            whole_number("min-stratum", self.min_stratum, 0)
+        if self.farthest is not None:
+            positive_number("farthest", self.farthest)
+        parts = self._shares.parts()
+        for name, part in (("check_share", "to check"), ("train_share", "to train")):
+            if part not in parts and (name == "check_share" or self.linear):
+                raise CaptureError(f"{name.replace('_', '-')} is 0; expected a fraction above 0, such as 0.25.")
+        for file in (self.out, self._report_file, self.json):
+            check_writable(file)

@@ -1,0 +1,69 @@
+"""Mean volumes of regions without a grid, from few enough questions that a report does not wait for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.streams import derived_seed
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.region import Region
+from capture_cp.data.transitions import Transitions
+from capture_cp.spaces.strata import Strata
+
+if TYPE_CHECKING:
+    from capture_cp.commands.calibrate import Calibrate
+
+#: Configurations in all whose stratum may be asked for, those drawn for each part of a region, and fewest and most regions.
+QUESTIONS, DRAWS = 20_000, 256
+FEWEST, MOST = 4, 40
+
+
+class MeanVolume(NamedTuple):
+    """A mean over regions with its standard error; both infinite where a region takes in a whole stratum."""
+
+    mean: float
+    error: float
+
+
+class _Plain:
+    """Strata that are only asked where a configuration lies: to cover thin parts would take too long here."""
+
+    def __init__(self, strata: Strata) -> None:
+        self.names, self._index = strata.names, strata.index
+
+    def index(self, Y: Floats) -> Ints:
+        """Stratum of each configuration Y (n, dc), -1 where infeasible: (n,)."""
+        return np.asarray(self._index(Y))
+
+
+def mean_volumes(cap: Capture, kept: Transitions, command: Calibrate) -> dict[str, MeanVolume] | None:
+    """Mean volume of the regions of some transitions that were held out, by stratum and for "all"; None if unknown."""
+    names = cap.strata.names
+    count = int(np.clip(QUESTIONS // (DRAWS * len(names)), FEWEST, MOST))
+    rows = np.unique(np.linspace(0, len(kept) - 1, count).astype(int))
+    try:
+        found = np.array([_volumes(cap, kept, command, int(row)) for row in rows])  # (regions, M)
+    except CaptureError:
+        return None
+    columns = {"all": found.sum(axis=1)} | dict(zip(names, found.T))
+    return {name: _mean(column) for name, column in columns.items()}
+
+
+def _volumes(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> list[float]:
+    seed = derived_seed(command.seed, row)
+    drawn = cap.region(kept.X[row], command.alpha, command.confidence, rng=seed)
+    parts = drawn.score, drawn.prediction, drawn.thresholds, _Plain(drawn.strata), drawn.dims, drawn.alpha, False
+    region, infinite = Region(*parts), np.isinf(drawn.thresholds)
+    return [
+        np.inf if infinite[m] else region.volume(name, DRAWS, derived_seed(seed, name))
+        for m, name in enumerate(drawn.strata.names)
+    ]
+
+
+def _mean(column: Floats) -> MeanVolume:
+    if np.isinf(column).any():
+        return MeanVolume(np.inf, np.inf)
+    return MeanVolume(float(column.mean()), float(column.std(ddof=1) / np.sqrt(len(column))) if len(column) > 1 else 0.0)

@@ -1,0 +1,298 @@
+"""The coverage study of any task: how often the regions of each method contain the outcome, and how large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from capture_cp.base.checks import CaptureError, whole_number
+from capture_cp.base.progress import advancing, progress_bar, stage
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.methods import METHODS
+from capture_cp.capture.region_draws import has_grid
+from capture_cp.conformal.coverage import CoverageRow
+from capture_cp.conformal.groups import Tree
+from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.data.parts import run_parts
+from capture_cp.data.transitions import Transitions
+from capture_cp.report.output import cell_beside_paper, output_folder, write_rows
+from capture_lab.studies.montecarlo import REFERENCE, RESIDUAL, VOLUMES, Counts, Question, count, fit_methods, unit_of
+from capture_lab.studies.paper import COVERAGE_METHODS, Paper
+from capture_lab.studies.part_store import PartStore
+from capture_lab.studies.study import (
+    FigureFolder,
+    Jobs,
+    RowsFile,
+    Seed,
+    StateFolder,
+    Study,
+    check_settings,
+    drawing_of,
+)
+from capture_lab.tasks.task import Advance, Task, TestSet
+
+Found = Mapping[str, Mapping[str, Counts]]  # by place and method
+
+
+@dataclass(frozen=True)
+class CoverageStudy(Study):
+    """Measure the coverage of each method on a task, by regime of the next configuration, and the volume of its regions.
+
+    In each place, every method is calibrated on the same transitions with the same model. For each test input, next
+    configurations are drawn from the true system, and the study counts how many are inside the region. The paper's figures
+    are printed next to ours.
+    """
+
+    command = "coverage"
+    unimportant = Study.unimportant | {"sizes"}
+
+    methods: Annotated[
+        tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}, {RESIDUAL} (capture on a corrected model).")
+    ] = COVERAGE_METHODS
+    mc: Annotated[int, tyro.conf.arg(help="Monte-Carlo next configurations per test input.")] = 10
+    calibration: Annotated[
+        int | None, tyro.conf.arg(help="Calibration transitions per place, by default all that the task has.")
+    ] = None
+    test: Annotated[int | None, tyro.conf.arg(help="Test inputs per place, by default all that the task has.")] = None
+    volume: Annotated[
+        int | None,
+        tyro.conf.arg(
+            help="Count the region cells of this many test inputs: by default all, 0 for none. Without a grid, volumes are "
+            f"estimated, by default for {VOLUMES}."
+        ),
+    ] = None
+    tree: Annotated[
+        Literal["per-stratum", "label", "features"],
+        tyro.conf.arg(
+            help="One tree per stratum (coverage by theorem), or a single tree on the stratum's number (the paper's) or "
+            "on its features."
+        ),
+    ] = "per-stratum"
+    min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions in a leaf while the tree grows.")] = 300
+    max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves per tree.")] = 20
+    max_depth: Annotated[int | None, tyro.conf.arg(help="Largest depth of a tree.")] = None
+    particles: Annotated[int, tyro.conf.arg(help="Number of particles L; k is L/2, or 1 for capture-k1 and pcp.")] = 16
+    alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
+    device: Annotated[
+        Device, tyro.conf.arg(help="Where outcomes are counted: cuda is an NVIDIA GPU, auto uses one if there is one.")
+    ] = "cpu"
+    jobs: Jobs = 1
+    seed: Seed = 0
+    state: StateFolder = None
+    json: RowsFile = None
+    figures: FigureFolder = None
+    sizes: Annotated[
+        tuple[int, ...],
+        tyro.conf.arg(help="Instead, measure coverage and volume for these calibration sizes, and draw a figure."),
+    ] = ()
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(self, console: Console) -> None:
+        """Run the study and print its tables."""
+        tasks = self.checked_places()
+        tests = self.tests(tasks, console)
+        if self.sizes:
+            from capture_lab.studies.calibration_size import run_sizes
+
+            run_sizes(self, tasks, tests, console)
+            return
+        found, caps = self.measure(tasks, tests, console)
+        for name in found:
+            console.print(self._table(name, tasks, tests, found[name]))
+        if self.json is not None:
+            write_rows(self.json, self.rows(found, tasks), self)
+        if self.figures is not None:
+            with stage("drawing figures"):
+                caps |= {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
+                files = drawing_of(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
+            console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
+
+    def checked_places(self) -> dict[str, Task]:
+        """The tasks by place, all settings checked."""
+        chosen_device(self.device)
+        optional = [name for name in ("calibration", "test", "max_leaves", "max_depth") if getattr(self, name) is not None]
+        counts = ("mc", "jobs", "particles", "min_leaf", *optional)
+        check_settings(self, counts, (self.figures, self.state), (*METHODS, RESIDUAL))
+        for size in self.sizes:
+            whole_number("sizes", size, 1)
+        if self.volume is not None:
+            whole_number("volume", self.volume, 0)
+        tasks = dict(self.task.places())
+        for task in tasks.values():
+            if task.draws is not None and self.mc > task.draws:
+                raise CaptureError(
+                    f"mc is {self.mc}; test transitions of {task.name} are recorded, expected at most {task.draws}."
+                )
+            if RESIDUAL in self.methods and not task.correctable:
+                task.corrected(self.seed)  # explains why not
+        return tasks
+
+    def tests(self, tasks: Mapping[str, Task], console: Console) -> dict[str, TestSet]:
+        """The test inputs, by place."""
+        with progress_bar() as progress:
+            bars = {name: advancing(progress, f"{name}: test transitions", self.test) for name in tasks}
+            return {name: task.test(self.seed, self.test, bars[name]) for name, task in tasks.items()}
+
+    def calibrate(self, task: Task, advance: Advance | None = None) -> dict[str, Capture]:
+        """Every method, calibrated on transitions of one place."""
+        return self.fit(task, task.calibration(self.seed, self.calibration, advance))
+
+    def fit(self, task: Task, data: Transitions) -> dict[str, Capture]:
+        """Every method, fitted to the same transitions of one place."""
+        tree = Tree(
+            per_stratum=self.tree == "per-stratum",
+            min_leaf=self.min_leaf,
+            max_leaves=self.max_leaves,
+            max_depth=self.max_depth,
+            stratum_input="features" if self.tree == "features" else "label",
+        )
+        device: Device = "cpu" if _draws_on_cuda(task) else self.device
+        return fit_methods(task, self.methods, data, self.seed, self.particles, tree, device)
+
+    def count(
+        self, caps: Mapping[str, Capture], task: Task, test: TestSet, parts: Sequence[slice]
+    ) -> Iterator[dict[str, Counts]]:
+        """Counts of every part, some rows of the test inputs, in their order."""
+        gridded = has_grid(task.strata)
+        volume = VOLUMES if self.volume is None and not gridded else self.volume
+        question = Question(self.mc, self.alpha, volume, self.seed)
+        there = gridded and chosen_device(self.device) == "cuda" and test.draw is not None
+        on_cuda = task.outcomes_on_cuda() if there else None
+        if on_cuda is not None:
+            from capture_lab.studies.montecarlo_cuda import CounterOnCuda
+
+            return CounterOnCuda(caps, task, on_cuda, question).parts(test.X, parts)
+        work = partial(count, caps, task, test, question)
+        return (found for _, found in run_parts(work, parts, min(self.jobs, max(1, len(parts)))))
+
+    def measure(
+        self, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], console: Console
+    ) -> tuple[Found, dict[str, dict[str, Capture]]]:
+        """Counts by place and method, and the methods of the places that were not finished before."""
+        stores = {name: PartStore(self.state, f"coverage-{Path(name).stem}", self.identity(tasks[name])) for name in tasks}
+        done = {name: store.load() for name, store in stores.items()}
+        parts = {name: task.test_parts(len(tests[name].X)) for name, task in tasks.items()}
+        missing = {name: [part for part in range(len(parts[name])) if part not in done[name]] for name in tasks}
+        calibrated = {}
+        with progress_bar() as progress:
+            bar = progress.add_task("calibrating", total=sum(map(len, missing.values())))
+            unfinished = {name: task for name, task in tasks.items() if missing[name]}
+            for name, caps in self._calibrated(unfinished, advancing(progress, "calibration transitions", None)):
+                calibrated[name] = caps
+                progress.update(bar, description=f"{tasks[name].place}: counting")
+                rows = [parts[name][part] for part in missing[name]]
+                for part, counts in zip(missing[name], self.count(caps, tasks[name], tests[name], rows)):
+                    done[name][part] = {method: counted.to_json() for method, counted in counts.items()}
+                    stores[name].add(part, done[name][part])
+                    progress.advance(bar)
+                progress.update(bar, description="calibrating")
+        found = {name: self._total([done[name][part] for part in range(len(parts[name]))]) for name in tasks}
+        if len(tasks) > 1:
+            found[self.task.everywhere] = {name: _sum([counts[name] for counts in found.values()]) for name in self.methods}
+        return found, calibrated
+
+    def _calibrated(self, tasks: Mapping[str, Task], advance: Advance) -> Iterator[tuple[str, dict[str, Capture]]]:
+        """The calibrated methods of each place; the processes of `jobs` are for this where a GPU counts."""
+        if chosen_device(self.device) == "cuda" and all(map(_draws_on_cuda, tasks.values())):
+            work = partial(_calibrate_part, self, list(tasks.values()))
+            return zip(tasks, (caps for _, caps in run_parts(work, range(len(tasks)), self.jobs)))
+        return ((name, self.calibrate(task, advance)) for name, task in tasks.items())
+
+    def _total(self, parts: Sequence[Mapping[str, Any]]) -> dict[str, Counts]:
+        return {name: _sum([Counts.from_json(part[name]) for part in parts]) for name in self.methods}
+
+    # -- reporting ----------------------------------------------------------------------------------------------------
+
+    def rows(self, found: Found, tasks: Mapping[str, Task]) -> list[dict[str, Any]]:
+        """JSON rows of every place, method and reported regime, with the paper's figures where there are any."""
+        task, paper = next(iter(tasks.values())), Paper.of(self.task)
+        rows = []
+        for place, counts in found.items():
+            for name, counted in counts.items():
+                ratio, interval = counted.volume_ratio(counts.get(REFERENCE))
+                volumes = {"volume_inputs": counted.sized, "volume_ratio": ratio, "volume_ratio_ci95": interval}
+                for row in counted.coverage(self.alpha, task.regimes).rows(task=task.name, map=place, method=name):
+                    regime = row["stratum"]
+                    if regime in ("all", *task.reported):
+                        figures = {"paper": paper.coverage(place, name, regime)}
+                        figures["paper_volume_ratio"] = paper.volume_ratio(place, name)
+                        rows.append(row | figures | (volumes if regime == "all" else {}))
+        return rows
+
+    def figure_data(self, figure: str, console: Console) -> Any:
+        tasks = dict(self.task.places())
+        return drawing_of(tasks).figure_data(tasks, figure)
+
+    def _table(
+        self, place: str, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], counts: Mapping[str, Counts]
+    ) -> Table:
+        task, paper = next(iter(tasks.values())), Paper.of(self.task)
+        found = {name: counted.coverage(self.alpha, task.regimes) for name, counted in counts.items()}
+        first = next(iter(counts.values()))
+        title = tasks[place].place if place in tasks else place.capitalize()
+        outcomes = "" if self.mc == 1 else f" x {self.mc:,} outcomes"
+        table = Table(
+            title=f"{title}: {first.inputs:,} test inputs{outcomes}",
+            caption="\n".join(self._caption(place, task, tests, first)),
+            caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
+        )  # fmt: skip
+        table.add_column("stratum" if task.regimes == task.strata.names else "regime")
+        for name in found:
+            table.add_column(name, justify="right")
+        for regime in ("all", *task.reported):
+            rows: dict[str, CoverageRow] = {name: at.all if regime == "all" else at[regime] for name, at in found.items()}
+            cells = (cell_beside_paper(row, paper.coverage(place, name, regime)) for name, row in rows.items())
+            table.add_row(regime, *cells)
+        table.add_section()
+        unit = unit_of(task)
+        table.add_row("volume", *(_volume(name, counts, paper.volume_ratio(place, name), unit) for name in found))
+        return table
+
+    def _caption(self, place: str, task: Task, tests: Mapping[str, TestSet], counted: Counts) -> Iterator[str]:
+        theirs = "" if self.task.paper is None else " (the paper's in brackets)"
+        yield f"Coverage, %{theirs}, and below it the 95% interval over test inputs."
+        if counted.sized and REFERENCE in self.methods:
+            unit = unit_of(task)
+            yield f"Volume: mean {unit} of {counted.sized:,} regions as a ratio to {REFERENCE}{theirs}, 95% interval."
+        if others := set(task.regimes) - set(task.reported):
+            columns = [task.regimes.index(name) for name in others]
+            share = counted.sums[0, columns].sum() / counted.sums[0, -1]
+            yield f"{share:.0%} of the outcomes are in other regimes and count in the first row only."
+        if place in tests and tests[place].note:
+            yield tests[place].note
+
+
+def _draws_on_cuda(task: Task) -> bool:
+    """Whether outcomes of a task can be drawn on a GPU; there the CPU calibrates its methods."""
+    return type(task).outcomes_on_cuda is not Task.outcomes_on_cuda
+
+
+def _calibrate_part(study: CoverageStudy, tasks: Sequence[Task], number: int) -> dict[str, Capture]:
+    return study.calibrate(tasks[number])
+
+
+def _sum(parts: Sequence[Counts]) -> Counts:
+    return sum(parts[1:], start=parts[0])
+
+
+def _volume(name: str, counts: Mapping[str, Counts], figure: float | None, unit: str) -> str:
+    counted = counts[name]
+    if not counted.sized:
+        return "-"
+    ratio, interval = counted.volume_ratio(counts.get(REFERENCE))
+    if ratio is None or interval is None:
+        mean = counted.cells.sum() / counted.sized
+        return f"{mean:,.1f} cells" if unit == "cells" else f"{mean:.3g}" if np.isfinite(mean) else "infinite"
+    digits = ".2f" if ratio >= 0.095 else ".2g"
+    beside = "" if figure is None else f" ({figure:.2f})"
+    return f"{ratio:{digits}}{beside}\n[dim]{interval[0]:{digits}}-{interval[1]:{digits}}[/dim]"

@@ -1,0 +1,298 @@
+"""Rows of a planning table: how each row plans, fitted to a task and played in closed loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, make_dataclass, replace
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.streams import stream
+from capture_cp.capture.adaptive import AdaptiveScale
+from capture_cp.capture.capture import Capture
+from capture_cp.capture.fitted import Fitted
+from capture_cp.capture.horizon import HorizonCapture
+from capture_cp.capture.methods import METHODS
+from capture_cp.conformal.groups import Tree
+from capture_cp.conformal.scores import NearestParticles
+from capture_cp.cuda.device import Device
+from capture_cp.planning.adapting import Adapting
+from capture_cp.planning.batch import run_episodes
+from capture_cp.planning.braking import BrakingFilter
+from capture_cp.planning.episode import Episode, run_episode, with_regions
+from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.settings import PlannerSettings
+
+if TYPE_CHECKING:
+    from capture_lab.tasks.task import Task
+
+#: Step size of rows that adapt online: large, since an episode has a few dozen steps.
+RATE = 0.5
+#: Runs of practice: enough for a finite threshold in a stratum with one step in fifty.
+PRACTICE = 500
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a row of the planning table plans.
+
+    Attributes:
+        method: method of its one-step calibration.
+        planner: settings of MPPI.
+        weights: weights of the task's objective, a dataclass of the task; None if it has none.
+        horizon: whether regions are calibrated for each step of the horizon, instead of one-step regions applied along it.
+        online: whether thresholds adapt during the episode.
+        corrected: whether the model's bias is corrected by separate transitions.
+        oracle: whether the true system is the model, an upper limit for planning.
+        practice: closed-loop runs on which the regions of executed steps are calibrated, see `capture_lab.tasks.practice`;
+            0 uses the regions of the planner's cost.
+    """
+
+    method: str
+    planner: PlannerSettings
+    weights: Any = None
+    horizon: bool = False
+    online: bool = False
+    corrected: bool = False
+    oracle: bool = False
+    practice: int = 0
+
+    def changed(self, planner: dict[str, Any], weights: Any = None) -> Row:
+        """The row with other settings; a value of None, or a switch that is off, keeps the row's own."""
+        chosen = {} if weights is None else {entry.name: getattr(weights, entry.name) for entry in fields(weights)}
+        kept = {name: value for name, value in chosen.items() if value is not None and value is not False}
+        settings = {name: value for name, value in planner.items() if value is not None}
+        return replace(
+            self,
+            planner=replace(self.planner, **settings),
+            weights=replace(self.weights, **kept) if kept else self.weights,
+        )
+
+
+def method_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """The six methods."""
+    return {name: Row(name, planner, weights) for name in METHODS}
+
+
+def practice_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """CaPTURe with regions of executed steps calibrated in closed loop."""
+    return {"capture-on-policy": Row("capture", planner, weights, practice=PRACTICE)}
+
+
+def own_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """CaPTURe with regions for each step of the horizon, and with regions that adapt."""
+    capture = Row("capture", planner, weights)
+    return {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
+
+
+def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """The same and plain CaPTURe with a corrected model, and their baselines."""
+    names = "capture", "particles", "pcp", "no-strata"
+    plain = {name: Row(name, planner, weights) for name in names}
+    plain |= practice_rows(planner, weights) | own_rows(planner, weights)
+    return {f"{name}-residual": replace(row, corrected=True) for name, row in plain.items()}
+
+
+def oracle_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
+    """Uncalibrated particles of the true system."""
+    return {"particles-oracle": Row("particles", planner, weights, oracle=True)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that the sensitivity study varies while all others keep their values.
+
+    Attributes:
+        option: its name among the options of the planning study, of the task or of its weights.
+        label: its name in tables and figures.
+        values: its values, including that of the planning study.
+        own: the value of the planning study.
+        relative: whether the values are multiples of each row's own.
+        none: text for a value of None.
+    """
+
+    option: str
+    label: str
+    values: tuple[Any, ...]
+    own: Any
+    relative: bool = False
+    none: str = "no limit"
+
+    def shown(self, value: Any) -> str:
+        """A value as text."""
+        if value is None:
+            return self.none
+        return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Axis(Setting):
+    """A setting of the task along which the study of when regions help makes the model wrong.
+
+    Attributes, in addition to those of `Setting`:
+        corrected: whether the model is corrected along this axis.
+        as_is: the value at which a corrected model equals the uncorrected one.
+    """
+
+    corrected: bool = False
+    as_is: Any = None
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The axes and planners of the study of when regions help.
+
+    Attributes:
+        axes: by name.
+        planners: by name, rows whose planner and weights all compared rows share, so that only their regions differ.
+    """
+
+    axes: Mapping[str, Axis]
+    planners: Mapping[str, Row]
+
+
+def weight_options(weights: type[Any]) -> type[Any]:
+    """A dataclass of the weights' fields as options: None, or off, keeps each row's own."""
+    kinds = get_type_hints(weights, include_extras=True)
+    entries: list[Any] = [
+        (entry.name, bool, False) if kinds[entry.name] is bool else (entry.name, kinds[entry.name] | None, None)
+        for entry in fields(weights)
+    ]
+    about = {"__doc__": weights.__doc__, "__module__": weights.__module__}
+    return make_dataclass(f"{weights.__name__}Options", entries, frozen=True, namespace=about)
+
+
+@dataclass(frozen=True)
+class FittedRow:
+    """A row calibrated in one place.
+
+    Attributes:
+        row: how it plans.
+        task: the task, with the model that plans.
+        cap: the calibration of the regions in the planner's cost.
+        promise: the calibration of executed steps if the row has practised; None if it is the same.
+    """
+
+    row: Row
+    task: Task
+    cap: Fitted
+    promise: Capture | None = None
+
+    @property
+    def executed(self) -> Fitted:
+        """The calibration of the regions of executed steps."""
+        return self.cap if self.promise is None else self.promise
+
+    def planner(self, alpha: float = 0.1, seed: int = 0, device: Device = "cpu") -> MPPI:
+        """The row's planner."""
+        return self.task.planner(self.cap, self.row.planner, self.row.weights, alpha, seed, device)
+
+    def braking(
+        self, cap: HorizonCapture, alpha: float = 0.1, simultaneous: bool = True, steps: int | None = None
+    ) -> BrakingFilter:
+        """A filter of the row's plans by the regions of `cap`, all or the first `steps`, with its hazard and brake."""
+        if not self.task.has_brake:
+            self.task.brake(self.task.starts(1))  # raises an error that explains it
+        chosen: dict[str, Any] = {"alpha": alpha, "simultaneous": simultaneous, "steps": steps}
+        return BrakingFilter(cap, self.task.hazard, self.task.brake, **chosen, farthest=self.task.farthest)
+
+    def play(
+        self,
+        start: Floats,
+        alpha: float,
+        seeds: tuple[int, int],
+        info: dict[str, Any],
+        device: Device = "cpu",
+        braking: BrakingFilter | None = None,
+    ) -> Episode:
+        """One closed-loop run from a state (ds,), and the regions of its executed steps; see `episode_seeds`.
+
+        `braking` is a filter of the plans, see `run_episode`.
+        """
+        seed, noise_seed = seeds
+        planner, system, axes = self.planner(alpha, seed, device), self.task.closed_loop(start), self.task.axes
+        planner.plan(start)  # compile first, so that compilation is not timed
+        if not self.row.online:
+            run = run_episode(planner, system, start, self.task.max_steps, noise_seed, info, braking)
+            return run.with_regions(self.executed, axes, alpha, noise_seed)
+        cap = self._one_step()
+        adaptive = AdaptiveScale(cap, alpha, eta=RATE, floor=self.task.cell, never_smaller=True)
+        adapting = Adapting(system, cap, axes, stream(noise_seed, "adapting"), adaptive)
+        adapting.guide(planner.checked_rollout(), now=self.task.adapts_at_once)
+        run = run_episode(planner, adapting, start, self.task.max_steps, noise_seed, info, braking)
+        run = run.with_regions(cap, axes, alpha, noise_seed)
+        return replace(run, inside=np.array(adapting.held, dtype=bool), thresholds=np.array(adapting.thresholds))
+
+    def play_together(
+        self,
+        starts: Floats,
+        alpha: float,
+        seeds: Sequence[tuple[int, int]],
+        infos: Sequence[dict[str, Any]],
+    ) -> list[Episode]:
+        """Many closed-loop runs at once on a GPU from states (n, ds), and the regions of their executed steps.
+
+        Not for rows that adapt online, nor for tasks whose true systems cannot be batched.
+        """
+        systems = self.task.closed_loops()
+        if self.row.online or systems is None:
+            raise CaptureError(
+                f"episodes of {self.task.name} cannot be played together, because the row adapts online or the true systems "
+                "cannot be batched; play them one by one."
+            )
+        planner_seeds, noise_seeds = zip(*seeds)
+        planner = self.planner(alpha, 0, "cuda")
+        many = self.task.max_steps, planner_seeds, noise_seeds
+        runs = run_episodes(planner, systems, starts, *many)
+        runs = with_regions(runs, self.executed, self.task.axes, alpha, noise_seeds[0])
+        return [replace(run, info=info) for run, info in zip(runs, infos)]
+
+    def _one_step(self) -> Capture:
+        if isinstance(self.cap, Capture):
+            return self.cap
+        raise CaptureError("regions of a horizon cannot adapt online; use a row with one-step regions.")
+
+
+def fit_row(
+    row: Row,
+    task: Task,
+    seed: int,
+    particles: int | None = None,
+    tree: Tree | None = None,
+    k: int | None = None,
+    calibration: float = 1.0,
+) -> FittedRow:
+    """A row, fitted to calibration transitions or rollouts of a task.
+
+    `particles`, `tree` and `k` are by default the task's. `calibration` up to 1 is a fraction of the data, above 1 their
+    number.
+    """
+    planned = task.oracle() if row.oracle else task.corrected(seed) if row.corrected else task
+    particles, tree, here = particles or task.particles, tree or task.tree, task.seed_here(seed)
+    if not row.horizon:
+        data = task.calibration(seed, part_of(task.calibration_size, calibration))
+        return acting_row(row, planned, planned.method(row.method, particles, tree, here, k).fit(data.X, data.Y))
+    steps, n = task.region_steps or row.planner.horizon, part_of(task.calibration_rollouts, calibration)
+    rollouts = task.rollouts(seed, "rollouts", n, steps)
+    score = NearestParticles(k or max(1, particles // 2), task.metric)
+    trees = Tree(**(tree.get_params(deep=False) | {"per_stratum": True}))
+    ahead = HorizonCapture(planned.model_step, task.strata, task.axes, score, trees, particles, here)
+    ahead.fit(rollouts).step = planned.in_closed_loop.model_step
+    return FittedRow(row, planned.in_closed_loop, ahead)
+
+
+def acting_row(row: Row, task: Task, cap: Capture) -> FittedRow:
+    """A row with its calibration, whose model is used in closed loop from now on."""
+    cap.model = task.in_closed_loop
+    return FittedRow(row, task.in_closed_loop, cap)
+
+
+def part_of(size: int, calibration: float) -> int:
+    """How many of `size` calibration data are used: a fraction of them up to 1, or a number."""
+    if not calibration > 0 or (calibration > 1 and calibration != int(calibration)):
+        raise CaptureError(
+            f"calibration is {calibration:g}; expected a fraction of the data above 0 and up to 1, or a whole number."
+        )
+    return max(1, round(calibration * size)) if calibration <= 1 else int(calibration)

@@ -1,0 +1,76 @@
+"""Strata of the arm by contact of its parts, computed by the functions that planners compile."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_rows, whole_number
+from capture_cp.kernels.compiler import parallel_kernel
+from capture_cp.spaces.strata import FunctionStrata
+from capture_cp.spaces.swept_strata import SweptStrata
+from capture_lab.tasks.shelf.geometry import STRATA, Solids, contact_stratum, link_frames, solids_of
+from capture_lab.tasks.shelf.mjcf import FIXTURES, JOINTS, PARTS, Physics, scene_model
+from capture_lab.tasks.shelf.shelves import Shelf
+
+#: Largest gap that counts as touching, and deepest feasible overlap (m): the simulator's contacts are millimetres soft.
+TOLERANCE, DEPTH = 0.005, 0.01
+#: Contacts of `SweptStrata` that form one stratum of this task.
+_SINGLE = {"jar on board": ("jar-board",), "jar on wall": ("jar-wall",)} | {
+    f"hand on {fixture}": (f"palm-{fixture}", f"wrist-{fixture}") for fixture in FIXTURES
+}
+
+
+class ShelfStrata(FunctionStrata):
+    """Free space, jar or hand on a board or a wall, and other contacts; palm and wrist are the hand.
+
+    Attributes:
+        solids: the arm and the shelf, in the form compiled functions need.
+        swept: the same as a class of the library, which measures every part against every fixture.
+        rest: number of the stratum of other contacts.
+    """
+
+    rest = len(STRATA) - 1
+
+    def __init__(self, shelf: Shelf, physics: Physics) -> None:
+        pairs: Any = [(list(PARTS), list(FIXTURES))]
+        model = scene_model(shelf, physics)
+        self.swept = SweptStrata(model, pairs, list(JOINTS), tolerance=TOLERANCE, depth=DEPTH, at_most=1)
+        self.solids: Solids = solids_of(shelf, self.swept)
+        self.limits: Floats = np.ascontiguousarray(model.jnt_range.T)
+        super().__init__(self._numbers, STRATA)
+
+    def distances(self, Y: Any, within: float = np.inf) -> Floats:
+        """Signed distance of every part to boards and to walls at configurations Y (n, 7): (n, 8)."""
+        return self.swept.distances(Y, within)
+
+    def project(self, Y: Any, m: int) -> Floats:
+        """Configurations Y (n, 7) moved onto stratum m: (n, 7). Rows that do not reach it are returned unchanged."""
+        if whole_number("m", m, 0) >= len(STRATA):
+            raise CaptureError(f"m is {m}; expected the number of a stratum, 0 to {len(STRATA) - 1}.")
+        moved = finite_rows("Y", Y, 7, "(n, 7): angles").copy()
+        for name in _SINGLE.get(STRATA[m], ("free",) if m == 0 else ()):
+            away = np.flatnonzero(self.index(moved) != m)
+            found = self.swept.project(moved[away], self.swept.number(name))
+            arrived = self.index(found) == m
+            moved[away[arrived]] = found[arrived]
+        return moved
+
+    def fingerprint(self) -> str:
+        """Digest of the names and of all measured solids."""
+        return hashlib.sha256((super().fingerprint() + self.swept.fingerprint()).encode()).hexdigest()
+
+    def _numbers(self, Y: Floats) -> Ints:
+        return np.asarray(_strata_of(finite_rows("Y", Y, 7, "(n, 7): angles"), self.solids))
+
+
+@parallel_kernel(cache=True)
+def _strata_of(Y, solids):
+    found = np.empty(Y.shape[0], dtype=np.int64)
+    for i in prange(Y.shape[0]):
+        frames = link_frames(solids.fixed, (Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4], Y[i, 5], Y[i, 6]))
+        found[i] = contact_stratum(solids.capsules, solids.boxes, frames, solids.tolerance, solids.depth)
+    return found
