@@ -63,7 +63,6 @@ AFTER: dict[str, Command] = {
     "online-marble-rounds": "rounds marble --maps bottom-left --methods pcp capture --rounds 1 --episodes 12"
     " --test 6 --samples 128",
     "demo": "demo --episodes 1 --transitions 10000 --samples 256",
-    "simulator": "simulator peg --steps 300 --threads 2",
     "calibrate": f"calibrate {LOG}",
     "calibrate-strata": f"calibrate {LOG} --model robot:model --strata robot:strata --min-leaf 100 --alpha 0.2",
     "calibrate-episodes": f"calibrate {LOG} --episode run --method lucca --confidence 0.9",

@@ -170,7 +170,7 @@ def test_papers_table_is_whole():
 
 @pytest.mark.parametrize(
     ("words", "least"),
-    [(("coverage",), 100), (("coverage", "marble"), 500), (("coverage", "peg"), 500), (("simulator",), 500)],
+    [(("coverage",), 100), (("coverage", "marble"), 500), (("coverage", "peg"), 500)],
 )
 def test_help_teaches(capsys, words, least):
     with pytest.raises(SystemExit) as stop:
@@ -179,20 +179,6 @@ def test_help_teaches(capsys, words, least):
     assert stop.value.code == 0
     assert "peg" in said or "marble" in said
     assert len(said) > least
-
-
-# -- the simulator's check ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("system", "named"), [("planar", {"planar"}), ("both", {"planar", "arm", "planar - arm"})])
-def test_simulator_is_measured(capsys, tmp_path, system, named):
-    file = tmp_path / "measures.json"
-    main(["simulator", "--system", system, "--steps", "60", "--threads", "1", "--json", str(file)])
-    rows = json.loads(file.read_text())["rows"]
-    assert {row["system"] for row in rows} == named
-    assert set(rows[0]) == {"task", "system", "name", "value", "unit"}
-    said = capsys.readouterr().out
-    assert all(word in said for word in ("penetration", "off the plane", "rows that differ", "time a transition"))
 
 
 # -- bad input ------------------------------------------------------------------------------------------------------------
@@ -232,7 +218,6 @@ def test_transitions_of_another_configuration_are_refused(capsys, folder, run, t
     assert "another configuration" in refused(capsys, "coverage", "peg", *SMALL, "--data", tmp_path)
 
 
-@pytest.mark.parametrize("command", [("coverage", "peg"), ("simulator",)])
-def test_missing_mujoco_is_told_with_its_extra(capsys, monkeypatch, command):
+def test_missing_mujoco_is_told_with_its_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    assert 'pip install "capture-cp[sim]"' in refused(capsys, *command)
+    assert 'pip install "capture-cp[sim]"' in refused(capsys, "coverage", "peg")

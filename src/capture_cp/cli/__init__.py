@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 from capture_cp.base.errors import CaptureError, CaptureWarning, known_name, shortened
 from capture_cp.base.terminal import Terminal
 from capture_cp.cli.interrupts import STATUS, end_quietly, interrupted, watch_interrupts
-from capture_lab.tasks.registry import DEFAULT_TASK, TASK_COMMANDS, find_task, task_names
+from capture_lab.tasks.registry import DEFAULT_TASK, find_task, task_names
 
 
 class Command(NamedTuple):
@@ -89,7 +89,7 @@ STUDIES = {
 COMPUTER = {
     "bench": Command("capture_cp.cli.bench:Bench", "Measure speed as ratios to named alternatives."),
 }
-COMMANDS = OWN | SHOWN | STUDIES | COMPUTER | {name: Command(*brought[1:]) for name, brought in TASK_COMMANDS.items()}
+COMMANDS = OWN | SHOWN | STUDIES | COMPUTER
 
 #: Commands of a task that run on the default task where none is named.
 WITHOUT_TASK = ("demo", "view")
@@ -106,7 +106,6 @@ HEADINGS = {
     "Your own robot": OWN,
     "See it work": SHOWN,
     "Studies of a task": STUDIES,
-    "Studies of one task only": {name: COMMANDS[name] for name in TASK_COMMANDS},
     "This computer": COMPUTER,
 }
 OPTIONS = (("--help", "Show this page; after a command, its options."), ("--version", "Show the version."))
@@ -222,8 +221,6 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
     if command.of_task:
         job = _study(name, command, given)
     else:
-        if name in TASK_COMMANDS and given[:1] == [TASK_COMMANDS[name][0]]:
-            given = given[1:]
         kind = _loaded(command.where)
         job = _parsed(kind, f"capture {name}", given if _asks_for_help(given) else _expanded(name, given))
     if command.compiles and _must_compile():

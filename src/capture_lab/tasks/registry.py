@@ -23,15 +23,6 @@ TASKS: dict[str, Any] = {
 #: The task shown by default.
 DEFAULT_TASK = "marble"
 
-#: Commands of a task in addition to the studies of all tasks: the task, `module:class`, and a one-line description.
-TASK_COMMANDS: dict[str, tuple[str, str, str]] = {
-    "simulator": (
-        "peg",
-        "capture_lab.tasks.peg.simulator_study:SimulatorStudy",
-        "Measure the accuracy of the peg's simulator.",
-    ),
-}
-
 
 def register_task(task: Any) -> Any:
     """Register a task under its `name`; also a class decorator.
