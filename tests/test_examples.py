@@ -31,6 +31,7 @@ RUNS = {
     "16_pytorch_mppi": ("512", "success after"),
     "17_judo": ("2000", "with regions"),
     "18_region_cost": ("3000", "JAX, compiled: float32"),
+    "19_gymnasium": ("9000", "transitions of"),
 }
 FILES = {
     "06_save_load_control_loop": "box.capture",
@@ -40,6 +41,7 @@ FILES = {
     "11_block_among_walls": "block.png",
     "12_panda_peg": "peg.png",
     "13_horizon": "box.horizon",
+    "19_gymnasium": "box.csv",
 }
 #: Other people's planners: run by `make peers`, which has a separate environment for them.
 PEERS = {"16_pytorch_mppi", "17_judo", "18_region_cost"}

@@ -13,7 +13,7 @@ from capture_lab.tasks.registry import find_task, task_names
 from commands import refused
 
 #: Arguments that make a command run something else than its name does.
-VARIANTS = ("view robot.capture", "video robot.capture", "certify outcomes.csv", "calibrate --env CartPole-v1")
+VARIANTS = ("view robot.capture", "video robot.capture", "certify outcomes.csv")
 
 
 def commands() -> Iterator[str]:

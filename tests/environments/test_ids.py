@@ -100,16 +100,6 @@ def test_a_task_that_cannot_be_asked_for_its_places_has_one_id(monkeypatch):
     assert ids.places()["Shy"] == ids.Place("shy", None, 30)
 
 
-def test_models_of_environments_by_name():
-    from capture_lab.gym import models
-
-    assert isinstance(models.Box, Box)
-    assert models.Box is models.Box
-    assert "MarbleCenter" in dir(models)
-    with pytest.raises(AttributeError, match="Bx"):
-        _ = models.Bx
-
-
 def test_without_gymnasium_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(CaptureError, match=r'install it with: pip install "capture-cp\[gym\]"'):

@@ -1,24 +1,15 @@
-"""A learning library takes our environments as they are, and we take its policies."""
+"""A learning library takes our environments as they are."""
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
-
 import gymnasium
 import numpy as np
-import pyarrow.csv
 import pytest
 
 import capture_lab.gym
-from capture_cp.cli import main
 
 sb3 = pytest.importorskip("stable_baselines3")
 pytestmark = pytest.mark.peers
-
-
-def learnt(env, steps=256):
-    return sb3.PPO("MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=2, seed=0, device="cpu").learn(steps)
 
 
 @pytest.mark.parametrize("env_id", capture_lab.gym.env_ids())
@@ -30,17 +21,10 @@ def test_its_checker_finds_nothing_to_warn_of(env_id, recwarn):
 
 
 def test_ppo_learns_on_the_marble():
-    model = learnt(gymnasium.make("capture/MarbleCenter-v0"))
+    env = gymnasium.make("capture/MarbleCenter-v0")
+    model = sb3.PPO("MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=2, seed=0, device="cpu").learn(256)
     assert model.num_timesteps == 256
     before = sb3.PPO("MlpPolicy", model.env, n_steps=64, batch_size=64, seed=0, device="cpu")
     weights = [dict(each.policy.named_parameters())["action_net.weight"].detach().numpy() for each in (before, model)]
     assert np.isfinite(weights[1]).all()
     assert not np.array_equal(*weights)
-
-
-def test_its_policy_is_logged(tmp_path, monkeypatch):
-    model = learnt(gymnasium.make("capture/MarbleCenter-v0"))
-    monkeypatch.setitem(sys.modules, "my_policy", SimpleNamespace(model=model, __file__="my_policy.py"))
-    monkeypatch.chdir(tmp_path)
-    main(["log", "capture/MarbleCenter-v0", "--policy", "my_policy:model", "--steps", "50", "--out", "log.csv"])
-    assert len(pyarrow.csv.read_csv("log.csv")["omega1"]) == 50

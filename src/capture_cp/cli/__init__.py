@@ -45,7 +45,6 @@ OWN = {
     "inspect": Command(
         "capture_cp.commands.inspect:Inspect", "List what a log contains and which columns you can name.", compiles=False
     ),
-    "log": Command("capture_cp.commands.record_env:LogEnv", "Record transitions from a Gymnasium environment."),
     "calibrate": Command("capture_cp.commands.calibrate:Calibrate", "Turn a log into calibrated regions and a report."),
     "check": Command("capture_cp.commands.check:Check", "Test a calibration or certificate on new data."),
     "extend": Command("capture_cp.commands.extend:Extend", "Add new logs to a calibration without the old logs."),
@@ -175,11 +174,10 @@ def _tasks() -> str:
 
 
 #: What a command runs instead, depending on a file or an option: outcomes in place of a task, a certificate in place of a
-#: calibration, an environment in place of a log.
+#: calibration.
 OUTCOMES = Command("capture_cp.commands.certify:CertifyOutcomes", "Certify a planner from logged outcomes.", compiles=False)
 ROBOT_VIEW = Command("capture_cp.viewer.log_view:LogView", "Open a live page for your own calibration and log.")
 ROBOT_VIDEO = Command("capture_cp.commands.video:LogVideo", "Make a video of an episode in your log.")
-ENVIRONMENT = Command("capture_cp.commands.calibrate_env:CalibrateEnv", "Calibrate on a Gymnasium environment.")
 CERTIFICATE = Command(
     "capture_cp.commands.check_certificate:CheckCertificate", "Test whether a certificate still holds.", compiles=False
 )
@@ -192,10 +190,6 @@ def _command(name: str, given: list[str]) -> Command:
         if "." not in first and "/" not in first:
             known_name("task", first, task_names())  # raises an error that lists the tasks
         return OUTCOMES
-    if name == "calibrate" and any(word == "--env" or word.startswith("--env=") for word in given):
-        if first is not None:
-            raise CaptureError(f"both {first} and --env are given; calibrate on a log or on an environment, not both.")
-        return ENVIRONMENT
     if name == "check" and first is not None and Path(first).is_file():
         from capture_cp.certificates.certificate import read_certificate
 

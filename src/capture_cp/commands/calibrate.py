@@ -67,8 +67,6 @@ class Calibrate:
     Without --model, a linear model is trained on part of the log. Its regions are valid, but larger than those of a better
     model. Without --strata, there is one stratum, "all". Steps of one episode are not independent: name the episode column
     with --episode, so that whole episodes are split and counted.
-
-    To calibrate on a Gymnasium environment instead: capture calibrate --env ID, see its --help.
     """
 
     data: Annotated[

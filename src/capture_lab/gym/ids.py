@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from capture_cp.base.checks import CaptureError, known_name
+from capture_cp.base.checks import CaptureError
 from capture_lab.tasks.registry import TASKS, find_task, task_names
 
 NAMESPACE, VERSION = "capture", 0
@@ -77,13 +77,6 @@ def register_envs() -> None:
                 max_episode_steps=place.max_steps,
                 kwargs={"task": place.task, "place": place.place, "own_limit": place.max_steps is None},
             )
-
-
-def task_named(name: str) -> Any:
-    """The task of an environment, from a name such as "MarbleCenter", with default options."""
-    known = places()
-    place = known[known_name("environment", name, known)]
-    return task_at(place.task, place.place, {})
 
 
 def task_at(task: str, place: str | None, options: dict[str, Any]) -> Any:
