@@ -46,6 +46,15 @@ class Comparison:
         }
 
 
+def print_ratios(pairs: Iterable[Comparison], rounds: int) -> None:
+    """Time every pair and print its ratio, for benchmarks that run alone."""
+    for pair in pairs:
+        row = pair.time(rounds)
+        low, high = row["range"]
+        ratio = f"{row['speed_up']:.1f} times ({low:.1f} - {high:.1f}) as fast as {row['alternative']}"
+        print(f"{row['job']}: {ratio}; {1e3 * row['seconds']:.3g} ms per call", flush=True)
+
+
 def limited(job: str, value: float, limit: float | None) -> dict[str, Any]:
     """A row of the table of absolute times, with its limit on idle cores if there is one."""
     return {"job": job, "value": value, "limit": limit}
@@ -64,9 +73,9 @@ def as_ratios(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def seconds(job: Job, calls: int = 1, clock: Callable[[], float] = time.perf_counter) -> float:
+def seconds(job: Job, calls: int = 1) -> float:
     """How long so many calls of a job take together."""
-    start = clock()
+    start = time.perf_counter()
     for _ in range(calls):
         job()
-    return clock() - start
+    return time.perf_counter() - start

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from math import cos, radians, sin
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.comparison import Comparison
+from benchmarks.comparison import Comparison, print_ratios
 from capture_cp import ContactStrata, SweptStrata
-from capture_cp.base.checks import Floats, Ints, whole_number
-from capture_cp.report.output import write_rows
+from capture_cp.base.checks import Floats, Ints
 from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.spaces.pair_strata import PairStrata
 from capture_lab.tasks.peg.task import Peg
@@ -89,55 +84,25 @@ def labels_row_by_row(strata: PairStrata, Y: Any) -> Ints:
 # -- the comparisons ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ContactBench:
-    """Time labels and distances of contact strata against the loop over rows and pairs, in one interleaved run."""
-
-    rows: Annotated[int, tyro.conf.arg(help="Configurations per batch.")] = 20_000
-    rounds: Annotated[int, tyro.conf.arg(help="How often each pair of jobs is timed, alternating.")] = 7
-    seed: Annotated[int, tyro.conf.arg(help="Seed of the configurations.")] = 0
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
-
-    def run(self, console: Console) -> None:
-        """Time every pair and print the ratios."""
-        whole_number("rows", self.rows, 1)
-        rows = [pair.time(whole_number("rounds", self.rounds, 1)) for pair in self._comparisons()]
-        table = Table(title=f"Speed-up, median of {self.rounds} interleaved rounds (lowest - highest)")
-        for column in ("job", "alternative", "speed-up", "target", "ours, µs per row"):
-            table.add_column(column, justify="left" if column in ("job", "alternative") else "right")
-        for row in rows:
-            low, high = row["range"]
-            ratio, taken = f"{row['speed_up']:.1f} ({low:.1f} - {high:.1f})", f"{1e6 * row['seconds'] / self.rows:.2f}"
-            table.add_row(row["job"], row["alternative"], ratio, f"{row['wanted']:g}", taken)
-        console.print(table)
-        if self.json is not None:
-            write_rows(self.json, rows, self)
-
-    def _comparisons(self) -> Iterator[Comparison]:
-        rng, peg = np.random.default_rng(self.seed), Peg()
-        Y, poses = arm_configurations(self.rows, rng), peg.strata.sample_starts(self.rows, rng)
-        arm = ContactStrata(arm_scene(), PAIRS, tolerance=0.005)
-        swept = SweptStrata(arm_scene(), PAIRS, tolerance=0.005)
-        rails = ContactStrata(peg.true_system().model, PEG_PAIRS, tolerance=0.75e-3)
-        for name, strata, given in (("arm, 10 pairs", arm, Y), ("peg in contact, 3 pairs", rails, poses)):
-            yield Comparison(
-                f"labels: {name}", lambda s=strata, y=given: s.index(y),  # type: ignore[misc]
-                "MuJoCo row by row", lambda s=strata, y=given: labels_row_by_row(s, y), 10, rounds=3,  # type: ignore[misc]
-            )  # fmt: skip
-            yield Comparison(
-                f"all distances: {name}", lambda s=strata, y=given: s.distances(y),  # type: ignore[misc]
-                "MuJoCo row by row", lambda s=strata, y=given: row_by_row(s, y), 10, rounds=3,  # type: ignore[misc]
-            )  # fmt: skip
-        yield Comparison(
-            "labels: arm, swept",
-            lambda: swept.index(Y),
-            "MuJoCo row by row",
-            lambda: labels_row_by_row(arm, Y),
-            100,
-            rounds=3,
-        )
-        yield Comparison("labels: arm, swept", lambda: swept.index(Y), "ContactStrata", lambda: arm.index(Y), 1)
+def contact_comparisons(seed: int, rows: int = 20_000) -> Iterator[Comparison]:
+    """Labels and distances of contact strata, against the loop over rows and pairs."""
+    rng, peg = np.random.default_rng(seed), Peg()
+    Y, poses = arm_configurations(rows, rng), peg.strata.sample_starts(rows, rng)
+    arm = ContactStrata(arm_scene(), PAIRS, tolerance=0.005)
+    swept = SweptStrata(arm_scene(), PAIRS, tolerance=0.005)
+    rails = ContactStrata(peg.true_system().model, PEG_PAIRS, tolerance=0.75e-3)
+    alternative = "MuJoCo row by row"
+    for name, strata, given in (("arm, 10 pairs", arm, Y), ("peg in contact, 3 pairs", rails, poses)):
+        for job, ours, theirs in (
+            ("labels", strata.index, labels_row_by_row),
+            ("all distances", strata.distances, row_by_row),
+        ):
+            slow = partial(theirs, strata, given)
+            yield Comparison(f"{job}: {name}", partial(ours, given), alternative, slow, 10, rounds=3)
+    slow = partial(labels_row_by_row, arm, Y)
+    yield Comparison("labels: arm, swept", partial(swept.index, Y), alternative, slow, 100, rounds=3)
+    yield Comparison("labels: arm, swept", partial(swept.index, Y), "ContactStrata", partial(arm.index, Y), 1)
 
 
 if __name__ == "__main__":
-    tyro.cli(ContactBench, prog="python -m benchmarks.contact_strata").run(Console())
+    print_ratios(contact_comparisons(0), 7)

@@ -39,11 +39,11 @@ def write_log(file: Path, rows: int, seed: int = 0) -> None:
             writer.write_table(pyarrow.table(arrays, schema=schema), row_group_size=GROUP)
 
 
-def calibrate(log: Path, out: Path, *more: str) -> dict[str, Any]:
+def calibrate(log: Path, out: Path) -> dict[str, Any]:
     """One calibration in a separate process: seconds, and peak memory in bytes."""
     columns = [word for role, names in COLUMNS.items() for word in (f"--{role}", *names)]
-    report = ["--report", os.devnull] if not more else []
-    command = [sys.executable, "-m", "benchmarks.fleet", "--one", str(log), *columns, "--out", str(out), *report, *more]
+    given = [str(log), *columns, "--out", str(out), "--report", os.devnull]
+    command = [sys.executable, "-m", "benchmarks.fleet", "--one", *given]
     begun = time.perf_counter()
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from benchmarks.comparison import Comparison
+from benchmarks.comparison import Comparison, print_ratios
 
 #: Environment, number at once, and target speed-up. Simulators gain only from cores, of which there may be two.
 PAIRS = (
@@ -48,15 +48,5 @@ def _steps(env_id: str, n: int, mode: str, seed: int) -> Callable[[], None]:
     return job
 
 
-def main() -> None:
-    """Time every pair and print the ratios."""
-    for pair in gym_comparisons(0):
-        row = pair.time(5)
-        low, high = row["range"]
-        each = row["seconds"] / STEPS
-        print(f"{row['job']}: {row['speed_up']:.1f} times ({low:.1f} - {high:.1f}) as fast as {row['alternative']}; "
-              f"{1e3 * each:.3g} ms per step of all", flush=True)  # fmt: skip
-
-
 if __name__ == "__main__":
-    main()
+    print_ratios(gym_comparisons(0), 5)

@@ -1,12 +1,8 @@
-"""Times of the peg's parts: its geometry against a polygon library, its regions against one at a time, its plans.
-
-`python -m benchmarks.peg` prints where the time of a plan goes.
-"""
+"""Times of the peg: its geometry against a polygon library, its regions against one at a time, its plans."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import Any
@@ -14,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.comparison import Comparison, limited, seconds
-from benchmarks.parts import print_parts
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_lab.tasks.peg.cspace import codes_of_cells
@@ -61,23 +56,19 @@ def peg_measures(seed: int) -> list[dict[str, Any]]:
         job = partial(true.transitions, FRESH, np.random.default_rng(seed))
         taken = seconds(job) * TRANSITIONS / FRESH
         rows.append(limited(f"{TRANSITIONS:,} {name} transitions (s), from {FRESH:,}", taken, limit))
-    times = peg_plan_times(seed)
+    times = _plan_times(seed)
     rows.append(limited("plan of the peg, median (ms)", float(np.median(times)), 66))
     rows.append(limited("plan of the peg, 99th percentile (ms)", float(np.percentile(times, 99)), None))
     return rows
 
 
-def peg_plan_times(seed: int, clock: Callable[[], float] = time.perf_counter) -> Floats:
+def _plan_times(seed: int) -> Floats:
     """Milliseconds of plans from every Halton start and from poses in contact, compilation excluded."""
     task = Peg()
-    planner, poses = peg_planner(_calibrated(task, seed), task, seed=seed), _poses(task, seed)
+    planner = peg_planner(_calibrated(task, seed), task, seed=seed)
+    poses = np.vstack([task.strata.halton_starts(30), task.strata.sample_starts(30, np.random.default_rng(seed))])
     planner.plan(poses[0])
-    return np.array([1e3 * seconds(partial(planner.plan, pose), clock=clock) for pose in poses])
-
-
-def _poses(task: Peg, seed: int) -> Floats:
-    """Starts of episodes, and poses in every stratum: (60, 3)."""
-    return np.vstack([task.strata.halton_starts(30), task.strata.sample_starts(30, np.random.default_rng(seed))])
+    return np.array([1e3 * seconds(partial(planner.plan, pose)) for pose in poses])
 
 
 @lru_cache(maxsize=1)  # simulating the transitions takes longer than all plans
@@ -105,8 +96,3 @@ def _shapely_feasible(task: Peg, poses: Floats) -> Any:
     hole, depth = task.settings.hole_width / 2, task.settings.hole_depth
     blocks = [shapely.box(-1, -1, -hole, 0), shapely.box(hole, -1, 1, 0), shapely.box(-1, -1, 1, -depth)]
     return shapely.area(shapely.intersection(pegs, shapely.union_all(blocks))) <= 1e-8
-
-
-if __name__ == "__main__":
-    peg = Peg()
-    print_parts(peg_planner(_calibrated(peg, 0), peg), _poses(peg, 0))

@@ -1,14 +1,12 @@
-"""Time of the shelf's plan compared with the same in NumPy and in PyTorch, and the speed of its simulator.
+"""Time of the shelf's plan compared with the same in NumPy, and the speed of its simulator.
 
-`python -m benchmarks.shelf` runs only these, after a check that all give the same costs on the same noise, and prints where
-the time of a plan goes.
+`python -m benchmarks.shelf` runs only these, after a check that both give the same costs on the same noise.
 """
 
 from __future__ import annotations
 
 import copy
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -17,9 +15,8 @@ import numba
 import numpy as np
 from numba import njit
 
-from benchmarks.comparison import Comparison, limited, seconds
+from benchmarks.comparison import Comparison, limited, print_ratios, seconds
 from benchmarks.numpy_shelf import numpy_clearances, numpy_jars, numpy_shelf_step, numpy_strata
-from benchmarks.parts import print_parts
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.kernels.random import normal_pair, stream
@@ -38,7 +35,7 @@ AGREE = 0.97
 
 
 def shelf_comparisons(seed: int) -> Iterator[Comparison]:
-    """A plan of the task's size: fused, by NumPy, and by PyTorch if it is installed; nothing if MuJoCo is missing."""
+    """A plan of the task's size: fused, and by NumPy; nothing if MuJoCo is missing."""
     if find_spec("mujoco") is None:
         return
     task = ShelfTask(load_shelf("corner"))
@@ -50,22 +47,7 @@ def shelf_comparisons(seed: int) -> Iterator[Comparison]:
     for where, state in states.items():
         check_agreement(task, cap, state, sequences)
         name, ours = f"plan of the shelf {where}, {size}", partial(fused, state, sequences, SEED)
-        numpy = partial(slow, state, sequences, SEED)
-        yield Comparison(name, ours, "the same in NumPy", numpy, 20, rounds=2, warm_up=False)
-        if find_spec("torch") is not None:
-            rollout = _torch_rollout(cap, task)
-            threads = _faster_threads(rollout, state, sequences)
-            eager = partial(_in_torch, rollout, state, sequences, threads)
-            yield Comparison(name, ours, f"PyTorch eager, CPU, {threads} thread(s)", eager, 20, rounds=3)
-
-
-def shelf_plan_times(seed: int, clock: Callable[[], float] = time.perf_counter) -> Floats:
-    """Milliseconds of plans from ten starts and, ten times, near the glass, compilation excluded."""
-    task = ShelfTask(load_shelf("corner"))
-    planner = task.planner(_calibrated(task, seed), PLANNER, seed=seed)
-    states = [*task.starts(10), *[_near_glass(task, seed)] * 10]
-    planner.plan(states[0])
-    return np.array([1e3 * seconds(partial(planner.plan, state), clock=clock) for state in states])
+        yield Comparison(name, ours, "the same in NumPy", partial(slow, state, sequences, SEED), 20, rounds=2, warm_up=False)
 
 
 def shelf_measures(seed: int) -> list[dict[str, Any]]:
@@ -81,21 +63,17 @@ def shelf_measures(seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Floats) -> dict[str, float]:
-    """Fractions of costs on which NumPy, or PyTorch, and the fused kernel agree, given the same noise; error if too few."""
+def check_agreement(task: ShelfTask, cap: Capture, state: Floats, sequences: Floats) -> None:
+    """An error if NumPy and the fused kernel agree on too small a fraction of costs, given the same noise."""
     few = sequences[:32]
     noise = _kernel_noise(np.uint64(SEED), *few.shape[:2], cap.n_particles)
     found = task.planner(cap, PLANNER).rollout(state, few, SEED)
-    wanted = {"NumPy": _in_numpy(cap, task, _Drawn(task.params, noise))(state, few, SEED)}
-    if find_spec("torch") is not None:
-        wanted["PyTorch"] = _in_torch(_torch_rollout(cap, task), state, few, 1, noise)
-    shares = {by: float(np.isclose(found, costs, rtol=1e-5, atol=1e-5).mean()) for by, costs in wanted.items()}
-    for by, share in shares.items():
-        if share < AGREE:
-            raise CaptureError(
-                f"{by} and our kernel agree on {share:.0%} of the costs of a plan of the shelf; expected {AGREE:.0%}."
-            )
-    return shares
+    wanted = _in_numpy(cap, task, _Drawn(task.params, noise))(state, few, SEED)
+    share = float(np.isclose(found, wanted, rtol=1e-5, atol=1e-5).mean())
+    if share < AGREE:
+        raise CaptureError(
+            f"NumPy and our kernel agree on {share:.0%} of the costs of a plan of the shelf; expected {AGREE:.0%}."
+        )
 
 
 class _Drawn:
@@ -129,35 +107,6 @@ def _in_numpy(cap: Capture, task: ShelfTask, step: _Drawn) -> PythonRollout:
     return PythonRollout(plain, step, cost, lambda Y: numpy_clearances(Y, params), task.axes, points=POINTS)
 
 
-def _torch_rollout(cap: Capture, task: ShelfTask) -> Any:
-    from benchmarks.torch_shelf import TorchShelfRollout
-
-    return TorchShelfRollout(cap, task.params)
-
-
-def _in_torch(rollout: Any, state: Floats, sequences: Floats, threads: int, noise: Floats | None = None) -> Floats:
-    """Costs (N, H) of the plan in PyTorch with so many threads; PyTorch's setting is restored afterwards."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        return np.asarray(rollout(state, sequences, SEED, noise))
-    finally:
-        torch.set_num_threads(before)
-
-
-def _faster_threads(rollout: Any, state: Floats, sequences: Floats) -> int:
-    """As many threads as ours, or 1 where that is faster: on busy cores PyTorch's threads spin while they wait."""
-    taken = {}
-    for threads in (numba.get_num_threads(), 1):
-        _in_torch(rollout, state, sequences[:, :1], threads)
-        began = time.perf_counter()
-        _in_torch(rollout, state, sequences[:, :1], threads)
-        taken[threads] = time.perf_counter() - began
-    return min(taken, key=lambda threads: taken[threads])
-
-
 @njit
 def _kernel_noise(seed, samples, horizon, particles):  # type: ignore[no-untyped-def]
     """The standard normals (N, H, L, 7) of the fused rollout."""
@@ -186,8 +135,5 @@ def _near_glass(task: ShelfTask, seed: int) -> Floats:
 
 
 if __name__ == "__main__":
-    shelf = ShelfTask(load_shelf("corner"))
-    print_parts(shelf.planner(_calibrated(shelf, 0), PLANNER), np.vstack([shelf.starts(10), _near_glass(shelf, 0)]))
-    for pair in shelf_comparisons(0):
-        print(pair.time(3))
+    print_ratios(shelf_comparisons(0), 3)
     print(*shelf_measures(0), sep="\n")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.comparison import seconds
 from benchmarks.gpu.arguments import at_least_one, result_file
 from benchmarks.planning import ALPHA, calibrated
 from capture_cp.base.checks import CaptureError, Floats, known_name
@@ -195,13 +195,6 @@ def summary(times: Floats) -> dict[str, float]:
     """Median and 99th percentile of times (µs)."""
     median, high = np.percentile(times, [50, 99])
     return {"median_us": float(median), "p99_us": float(high)}
-
-
-def seconds(job: Callable[[], Any]) -> float:
-    """The duration of a job."""
-    began = time.perf_counter()
-    job()
-    return time.perf_counter() - began
 
 
 def table(report: dict[str, Any]) -> str:
