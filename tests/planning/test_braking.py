@@ -12,11 +12,6 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.region import Region
 from capture_cp.planning import BrakingFilter, Episode, chosen_plans, chosen_rollouts
 from capture_cp.planning.each_row import predict_each
-from capture_lab.tasks.box import Box
-from capture_lab.tasks.marble import dynamics
-from capture_lab.tasks.marble.task import Marble
-from capture_lab.tasks.task import Task
-from marble.boards import board
 from planning import sled
 from planning.sled import AXES, CENTRES, HAZARD, STRATA, capture, episode, episodes, tails, truth
 
@@ -166,41 +161,6 @@ def test_files_keep_what_braked_and_old_files_have_none(tmp_path):
     del arrays["braked"]
     np.savez(tmp_path / "old.npz", **arrays)
     assert Episode.load(tmp_path / "old.npz").braked.shape == (0,)
-
-
-# -- brakes -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("gain", [dynamics.MODEL_GAIN, dynamics.TRUE_GAIN])
-def test_the_marble_comes_to_rest_though_its_brake_believes_in_half_the_acceleration(gain):
-    task, rng = Marble(board(size=(2000, 2000)), true_gain=gain, noise=0.0), np.random.default_rng(8)
-    states = rng.uniform(-1, 1, (200, 6)) * [0, 0.3, 0, 0.3, 0.175, 0.175] + [1.0, 0, 1.0, 0, 0, 0]
-    for _ in range(25):
-        actions = task.brake(states)
-        assert (np.abs(actions) <= task.bounds).all()
-        states = task.true_step(states, actions, rng)
-    assert np.abs(states[:, [1, 3]]).max() < 0.01
-
-
-def test_the_marble_tilts_against_its_velocity():
-    task = Marble(board())
-    level = np.array([[0.05, 0.3, 0.05, -0.3, 0.0, 0.0], [0.05, 0.0, 0.05, 0.0, 0.0, 0.0]])
-    np.testing.assert_array_equal(task.brake(level), [[0.5, -0.5], [0.0, 0.0]])
-    np.testing.assert_array_equal(task.hazard, task.strata.pit_cells)
-
-
-def test_a_point_in_the_box_is_not_pushed():
-    assert Box().has_brake
-    np.testing.assert_array_equal(Box().brake(np.ones((3, 2))), np.zeros((3, 2)))
-
-
-def test_a_task_without_a_brake_says_so():
-    class Plain(Task):
-        name = "plain"
-
-    assert not Plain().has_brake
-    with pytest.raises(CaptureError, match="plain has no brake"):
-        Plain().brake(np.zeros((1, 2)))
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------

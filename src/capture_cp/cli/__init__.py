@@ -79,11 +79,6 @@ STUDIES = {
     "rounds": Command(
         "capture_lab.studies.rounds:RoundsStudy", "Recalibrate on the planner's own episodes, in rounds.", of_task=True
     ),
-    "promises": Command(
-        "capture_lab.studies.promises:PromisesStudy",
-        "Measure coverage guarantees on the planner's own episodes.",
-        of_task=True,
-    ),
 }
 COMPUTER = {
     "bench": Command("capture_cp.cli.bench:Bench", "Measure speed as ratios to named alternatives."),

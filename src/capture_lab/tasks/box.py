@@ -150,7 +150,7 @@ class Box(Task):
         return np.tile(START, (n, 1))
 
     def brake(self, states: Floats) -> Floats:
-        """No push: a point without speed then stays in place, apart from the noise."""
+        """No push, for a `BrakingFilter`: a point without speed then stays in place, apart from the noise."""
         return np.zeros((len(states), 2))
 
     def outcome(self, state: Floats) -> str | None:

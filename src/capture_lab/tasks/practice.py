@@ -16,7 +16,6 @@ from capture_cp.capture.on_policy import executed
 from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.cuda.device import Device
 from capture_cp.planning.batch import run_episodes
-from capture_cp.planning.braking import BrakingFilter
 from capture_cp.planning.episode import Episode, run_episode
 from capture_lab.tasks.rows import FittedRow
 from capture_lab.tasks.task import Advance, Task
@@ -101,8 +100,7 @@ def play_from(
     seed: int,
     alpha: float = 0.1,
     device: Device = "cpu",
-    braking: BrakingFilter | None = None,
 ) -> Episode:
     """One closed-loop run from a state (ds,)."""
     task, planner = fitted.task, fitted.planner(alpha, seed, device)
-    return run_episode(planner, task.closed_loop(start), start, task.max_steps, seed, braking=braking)
+    return run_episode(planner, task.closed_loop(start), start, task.max_steps, seed)

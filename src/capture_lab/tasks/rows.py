@@ -20,7 +20,6 @@ from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device
 from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import run_episodes
-from capture_cp.planning.braking import BrakingFilter
 from capture_cp.planning.episode import Episode, run_episode, with_regions
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
@@ -189,15 +188,6 @@ class FittedRow:
         """The row's planner."""
         return self.task.planner(self.cap, self.row.planner, self.row.weights, alpha, seed, device)
 
-    def braking(
-        self, cap: HorizonCapture, alpha: float = 0.1, simultaneous: bool = True, steps: int | None = None
-    ) -> BrakingFilter:
-        """A filter of the row's plans by the regions of `cap`, all or the first `steps`, with its hazard and brake."""
-        if not self.task.has_brake:
-            self.task.brake(self.task.starts(1))  # raises an error that explains it
-        chosen: dict[str, Any] = {"alpha": alpha, "simultaneous": simultaneous, "steps": steps}
-        return BrakingFilter(cap, self.task.hazard, self.task.brake, **chosen, farthest=self.task.farthest)
-
     def play(
         self,
         start: Floats,
@@ -205,23 +195,19 @@ class FittedRow:
         seeds: tuple[int, int],
         info: dict[str, Any],
         device: Device = "cpu",
-        braking: BrakingFilter | None = None,
     ) -> Episode:
-        """One closed-loop run from a state (ds,), and the regions of its executed steps; see `episode_seeds`.
-
-        `braking` is a filter of the plans, see `run_episode`.
-        """
+        """One closed-loop run from a state (ds,), and the regions of its executed steps; see `episode_seeds`."""
         seed, noise_seed = seeds
         planner, system, axes = self.planner(alpha, seed, device), self.task.closed_loop(start), self.task.axes
         planner.plan(start)  # compile first, so that compilation is not timed
         if not self.row.online:
-            run = run_episode(planner, system, start, self.task.max_steps, noise_seed, info, braking)
+            run = run_episode(planner, system, start, self.task.max_steps, noise_seed, info)
             return run.with_regions(self.executed, axes, alpha, noise_seed)
         cap = self._one_step()
         adaptive = AdaptiveScale(cap, alpha, eta=RATE, floor=self.task.cell, never_smaller=True)
         adapting = Adapting(system, cap, axes, stream(noise_seed, "adapting"), adaptive)
         adapting.guide(planner.checked_rollout(), now=self.task.adapts_at_once)
-        run = run_episode(planner, adapting, start, self.task.max_steps, noise_seed, info, braking)
+        run = run_episode(planner, adapting, start, self.task.max_steps, noise_seed, info)
         run = run.with_regions(cap, axes, alpha, noise_seed)
         return replace(run, inside=np.array(adapting.held, dtype=bool), thresholds=np.array(adapting.thresholds))
 

@@ -124,7 +124,6 @@ class Task(TaskOptions):
     #: LUCCa's ellipsoids have no Python rollout, which the default `planner` uses.
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "plan": {"methods": tuple(name for name in METHODS if name != "lucca")},
-        "promises": {"samples": PLANNER.samples},
     }
     axes: ClassVar[Sequence[int]]
     states: ClassVar[tuple[str, ...]]
@@ -419,15 +418,6 @@ class Task(TaskOptions):
             return after, self.outcome(after)
 
         return act
-
-    def brake(self, states: Floats) -> Floats:
-        """Actions (n, da) that stop the robot as quickly as it can from states (n, ds), for a `BrakingFilter`."""
-        raise CaptureError(f"{self.name} has no brake; give the task a method `brake`, or play without a filter.")
-
-    @property
-    def has_brake(self) -> bool:
-        """Whether there is a `brake`."""
-        return type(self).brake is not Task.brake
 
     def practice_file(self, row: Row) -> Path | None:
         """A saved calibration on practice runs of a row with seed 0 and this task's default settings, or None."""

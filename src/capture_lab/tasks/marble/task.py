@@ -50,9 +50,6 @@ LEAVES = 7
 TRAINING = 20_000
 #: A grid position in collision is moved out if the distance is at most this (m), about half a wall and the marble's radius.
 FARTHEST_MOVE = 11e-3
-#: Control steps in which the brake aims to remove the speed. One step is slightly faster where the model is right, and
-#: overshoots for seconds where the true marble accelerates twice as hard.
-BRAKING_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -305,24 +302,6 @@ class Marble(Task):
     @property
     def hazard(self) -> Bools:
         return self.strata.pit_cells
-
-    def brake(self, states: Floats) -> Floats:
-        """Motor speeds (n, 2) that tilt the board against the marble's velocity, and level it as the marble stops.
-
-        The target tilt removes, within two steps and as far as the board can tilt, the speed that remains after a step of
-        the present tilt, for each axis separately and by the model's acceleration.
-        """
-        given = finite_array("states", states, (None, 6), "(n, 6)")
-        speed, tilt, duration = given[:, [1, 3]], given[:, 4:], 1.0 / self.rate
-        change = -duration * self._acceleration  # change of speed in a step at one radian
-        wanted = np.clip(-(speed + change * tilt) / (BRAKING_STEPS * change), -dynamics.MAX_TILT, dynamics.MAX_TILT)
-        return np.clip((wanted - tilt) / duration, -self.bounds, self.bounds)
-
-    @property
-    def _acceleration(self) -> Floats:
-        """Acceleration of the model's marble against the tilt of either axis, per radian: (2,)."""
-        learnt = np.zeros(2) if self.correction is None else np.array([self.correction[0][4], self.correction[1][5]])
-        return self.model_gain * dynamics.ROLLING - learnt
 
     def practice_file(self, row: Row) -> Path | None:
         file = Path(__file__).with_name("practice") / f"{self.slug}.capture"

@@ -229,10 +229,6 @@ class ShelfTask(Task):
 
         return act
 
-    def brake(self, states: Floats) -> Floats:
-        """No action: the controller holds the joints where they are."""
-        return np.zeros((len(states), 7))
-
     def changed(self, gain: float, drag: float) -> ShelfTask:
         if drag:
             raise CaptureError(f"drag is {drag:g}; the arm is damped already, change only its gain.")
