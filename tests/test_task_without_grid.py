@@ -55,7 +55,7 @@ class Pair(Task):
     states, actions = ("x1", "y1", "x2", "y2"), ("u1", "v1", "u2", "v2")
     bounds = np.full(4, 0.15)
     max_steps = 4
-    defaults: ClassVar = {**Task.defaults, "online": {"samples": 8}, "rounds": {"samples": 8}, "demo": {"samples": 8}}
+    defaults: ClassVar = {**Task.defaults, "online": {"samples": 8}, "demo": {"samples": 8}}
 
     gain: float = 1.4
 
@@ -294,11 +294,9 @@ def test_certify(folder):
 
 
 @pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # so few episodes leave strata without data
-def test_online_rounds_and_sensitivity(folder):
+def test_online_and_sensitivity(folder):
     rows = run("online", "--steps", 20, "--calibration", 1000)
     assert {row["mode"] for row in rows} == {"fixed", "alpha", "scale", "scale-up"}
-    rows = run("rounds", "--rounds", 1, "--episodes", 12, "--test", 3, "--calibration", 1000)
-    assert rows
     small = "--episodes", 1, "--samples", 8, "--calibration", 1000, "--methods", "capture"
     rows = run("sensitivity", "--settings", "k", *small)
     assert {row["setting"] for row in rows} == {"k"}

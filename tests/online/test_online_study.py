@@ -50,24 +50,11 @@ def test_the_same_seed_gives_the_same_loop_and_a_state_folder_is_read_again(tmp_
     assert lines.read_text() == written
 
 
-def test_rounds_are_measured_by_stratum_and_step(tmp_path, capsys):
-    arguments = ("--maps", "top-left", "--rounds", 1, "--episodes", 12, "--test", 3, "--samples", 64)
-    rows = run(tmp_path, "rounds", "marble", *arguments, "--figures", tmp_path)
-    assert {row["round"] for row in rows} == {0, 1}
-    assert {(row["round"], row["kind"]) for row in rows} == {(0, "in use"), (1, "in use"), (1, "promised")}
-    whole = [row for row in rows if "step" not in row and row["stratum"] == "all" and row["kind"] == "in use"]
-    assert [row["n"] for row in whole] == [15, 15]
-    assert [row["n"] for row in rows if row.get("step") == 1 and row["stratum"] == "all"] == [15, 15]
-    assert (tmp_path / "on-policy-rounds.png").stat().st_size > 10_000
-
-
 def test_both_studies_run_on_the_box(tmp_path, capsys):
     small = ("box", "--spacing", "0.05", "--samples", 8, "--calibration", 1500)
     rows = run(tmp_path, "online", *small, "--steps", 30, "--modes", "fixed", "scale", "--alpha", 0.2)
     assert {row["task"] for row in rows} == {"box"}
     assert [row["n"] for row in rows if row["when"] == "after" and row["stratum"] == "all"] == [30, 30]
-    rows = run(tmp_path, "rounds", *small, "--rounds", 1, "--episodes", 6, "--test", 2)
-    assert [row["n"] for row in rows if row.get("step") == 1 and row["stratum"] == "all"] == [8, 8]
 
 
 def test_the_system_changes_at_its_step_and_stays_changed():
@@ -100,9 +87,6 @@ def test_a_task_that_cannot_change_is_refused():
         (("online", "marble", "--json", "/no/such/folder/rows.json"), "cannot write"),
         (("online", "box", "--drag", "0.5"), "has no speed to lose"),
         (("online", "marble", "--modes"), "no modes"),
-        (("rounds", "marble", "--rounds", "-1"), "rounds is -1"),
-        (("rounds", "marble", "--episodes", "0"), "episodes is 0"),
-        (("rounds", "marble", "--methods", "captur"), "Did you mean 'capture'?"),
     ],
 )
 def test_bad_settings_are_refused(capsys, tmp_path, monkeypatch, arguments, sentence):

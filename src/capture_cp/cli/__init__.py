@@ -76,9 +76,6 @@ STUDIES = {
     "online": Command(
         "capture_lab.studies.online:OnlineStudy", "Measure regions that adapt while the system changes.", of_task=True
     ),
-    "rounds": Command(
-        "capture_lab.studies.rounds:RoundsStudy", "Recalibrate on the planner's own episodes, in rounds.", of_task=True
-    ),
 }
 COMPUTER = {
     "bench": Command("capture_cp.cli.bench:Bench", "Measure speed as ratios to named alternatives."),

@@ -60,7 +60,6 @@ class Box(Task):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         **Task.defaults,
         "online": {"samples": 64},
-        "rounds": {"samples": 64},
     }
 
     true_gain: float = 1.5

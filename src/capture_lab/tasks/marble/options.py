@@ -45,7 +45,6 @@ class MarbleOptions(TaskOptions):
         "demo": {"maps": ("top-center",)},
         "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},
         "certify": {"risks": ("fell",)},
-        "rounds": {"maps": ("bottom-left", "center-right", "top-center")},
     }
 
     maps: Annotated[tuple[str, ...], tyro.conf.arg(help="Names of maps, or your own .json files.")] = MAP_NAMES
