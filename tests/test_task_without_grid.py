@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import gamma, pi
 from pathlib import Path
@@ -55,7 +55,7 @@ class Pair(Task):
     states, actions = ("x1", "y1", "x2", "y2"), ("u1", "v1", "u2", "v2")
     bounds = np.full(4, 0.15)
     max_steps = 4
-    defaults: ClassVar = {**Task.defaults, "online": {"samples": 8}, "demo": {"samples": 8}}
+    defaults: ClassVar = {**Task.defaults, "demo": {"samples": 8}}
 
     gain: float = 1.4
 
@@ -89,9 +89,6 @@ class Pair(Task):
     def outcome(self, state):
         fell = on_patch(state[None])[0] < 0
         return "fell" if fell else "success" if np.linalg.norm(state[:2] - GOAL) < 0.2 else None
-
-    def changed(self, gain, drag):
-        return replace(self, gain=gain * self.gain)
 
 
 def separated(Y):
@@ -294,9 +291,7 @@ def test_certify(folder):
 
 
 @pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # so few episodes leave strata without data
-def test_online_and_sensitivity(folder):
-    rows = run("online", "--steps", 20, "--calibration", 1000)
-    assert {row["mode"] for row in rows} == {"fixed", "alpha", "scale", "scale-up"}
+def test_sensitivity(folder):
     small = "--episodes", 1, "--samples", 8, "--calibration", 1000, "--methods", "capture"
     rows = run("sensitivity", "--settings", "k", *small)
     assert {row["setting"] for row in rows} == {"k"}

@@ -70,12 +70,6 @@ def test_a_corrected_model_has_smaller_errors():
         corrected(task, 10, np.random.default_rng(0))
 
 
-def test_a_changed_arm_is_softer():
-    assert task_at().changed(0.5, 0.0).physics.stiffness == 0.5
-    with pytest.raises(CaptureError, match="drag"):
-        task_at().changed(1.0, 0.1)
-
-
 # -- plans ----------------------------------------------------------------------------------------------------------------
 
 

@@ -73,9 +73,6 @@ STUDIES = {
         "capture_lab.studies.sensitivity:SensitivityStudy", "Plan again with one setting changed at a time.", of_task=True
     ),
     "worth": Command("capture_lab.studies.worth:WorthStudy", "Compare planning with and without regions.", of_task=True),
-    "online": Command(
-        "capture_lab.studies.online:OnlineStudy", "Measure regions that adapt while the system changes.", of_task=True
-    ),
 }
 COMPUTER = {
     "bench": Command("capture_cp.cli.bench:Bench", "Measure speed as ratios to named alternatives."),

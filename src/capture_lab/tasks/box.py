@@ -6,14 +6,12 @@ both have the same noise, and both slide along walls. It has the essentials of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats
+from capture_cp.base.checks import Bools, Floats
 from capture_cp.planning.rollout import Stage
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GridStrata
@@ -57,10 +55,6 @@ class Box(Task):
     actions = ("push_x", "push_y")
     max_steps = 30
     weights = BoxWeights
-    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        **Task.defaults,
-        "online": {"samples": 64},
-    }
 
     true_gain: float = 1.5
     noise: float = 0.02
@@ -156,11 +150,6 @@ class Box(Task):
         if _in_patch(state):
             return "fell"
         return "success" if np.linalg.norm(state - GOAL) < NEAR else None
-
-    def changed(self, gain: float, drag: float) -> Box:
-        if drag:
-            raise CaptureError(f"drag is {drag:g}; a point in the box has no speed to lose, change only its gain.")
-        return replace(self, true_gain=gain * self.true_gain)
 
 
 def _in_patch(positions: Floats) -> Bools:

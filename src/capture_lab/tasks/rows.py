@@ -205,7 +205,7 @@ class FittedRow:
             return run.with_regions(self.executed, axes, alpha, noise_seed)
         cap = self._one_step()
         adaptive = AdaptiveScale(cap, alpha, eta=RATE, floor=self.task.cell, never_smaller=True)
-        adapting = Adapting(system, cap, axes, stream(noise_seed, "adapting"), adaptive)
+        adapting = Adapting(system, axes, stream(noise_seed, "adapting"), adaptive)
         adapting.guide(planner.checked_rollout(), now=self.task.adapts_at_once)
         run = run_episode(planner, adapting, start, self.task.max_steps, noise_seed, info)
         run = run.with_regions(cap, axes, alpha, noise_seed)

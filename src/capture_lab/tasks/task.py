@@ -423,10 +423,6 @@ class Task(TaskOptions):
         """A saved calibration on practice runs of a row with seed 0 and this task's default settings, or None."""
         return None
 
-    def changed(self, gain: float, drag: float) -> Task:
-        """The task after a change of its true system: moves are `gain` times as large, and `drag` of its speed is lost."""
-        raise CaptureError(f"the true system of {self.name} cannot change; the online study needs a task with `changed`.")
-
     def closed_loops(self) -> Systems | None:
         """Many true systems at once, each with the noise of `closed_loop`; None if they cannot be batched."""
         return None

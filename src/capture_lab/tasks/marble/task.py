@@ -309,9 +309,6 @@ class Marble(Task):
             return None
         return file if self.design == "grid" and self == Marble(load_map(self.slug)) else None
 
-    def changed(self, gain: float, drag: float) -> Marble:
-        return replace(self, true_gain=gain * self.true_gain, drag=drag)
-
     def starts(self, n: int) -> Floats:
         """The marble at rest at the start of its map, the board level: (n, 6)."""
         x, y = (value * MILLIMETRE for value in self.map.start)

@@ -39,7 +39,6 @@ class PegOptions(TaskOptions):
         },
         "view": {"planner": PLANNER, "particles": PARTICLES, "k": PARTICLES // 2, "max_leaves": None, "calibration": 20_000},
         "sensitivity": {"episodes": 20},
-        "online": {"samples": PLANNER.samples},
     }
 
     system: Annotated[SystemName, tyro.conf.arg(help="The true system: the peg on rails, or in a Panda's hand.")] = "planar"

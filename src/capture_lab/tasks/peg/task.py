@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -237,11 +237,6 @@ class Peg(Task):
         if simultaneous:
             raise CaptureError("the peg's planner has no simultaneous regions; leave simultaneous out.")
         return peg_planner(cap, self, settings, alpha, seed, weights, device)
-
-    def changed(self, gain: float, drag: float) -> Peg:
-        if drag:
-            raise CaptureError(f"drag is {drag:g}; the peg moves too slowly to lose speed, change only its gain.")
-        return replace(self, settings=replace(self.settings, gain=gain * self.settings.gain))
 
     def starts(self, n: int) -> Floats:
         """The first feasible poses of a Halton sequence, (n, 3)."""

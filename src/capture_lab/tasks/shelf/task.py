@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -228,11 +228,6 @@ class ShelfTask(Task):
             return after, "touched the glass" if touched else self.outcome(after)
 
         return act
-
-    def changed(self, gain: float, drag: float) -> ShelfTask:
-        if drag:
-            raise CaptureError(f"drag is {drag:g}; the arm is damped already, change only its gain.")
-        return replace(self, physics=replace(self.physics, stiffness=gain * self.physics.stiffness))
 
     # -- pictures -----------------------------------------------------------------------------------------------------
 
