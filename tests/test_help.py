@@ -12,18 +12,14 @@ from capture_lab.studies.study import study_of
 from capture_lab.tasks.registry import find_task, task_names
 from commands import refused
 
-#: Arguments that make a command run something else than its name does.
-VARIANTS = ("view robot.capture", "video robot.capture", "certify outcomes.csv")
-
 
 def commands() -> Iterator[str]:
     """What can be asked for help."""
-    for name, command in cli.COMMANDS.items():
-        yield from (f"{name} {task}" for task in task_names()) if command.of_task else [name]
-    yield from VARIANTS
-
-
-OF_TASK = [name for name, command in cli.COMMANDS.items() if command.of_task]
+    for name, command in cli.EVERY.items():
+        if command.own:
+            yield name
+        if command.study:
+            yield from (f"{name} {task}" if command.named else f"{name} --task {task}" for task in task_names())
 
 
 def asked(capsys, *words):
@@ -62,7 +58,7 @@ def test_every_option_is_described_with_its_default(words, capsys, monkeypatch):
 
 def test_the_help_of_a_certificate_check_is_its_own(capsys):
     with pytest.raises(SystemExit):
-        cli._parsed(cli._loaded(cli.CERTIFICATE.where), "capture check", ["--help"])
+        cli._parsed(cli._loaded(cli.INSTEAD["check", "certificate"]), "capture check", ["--help"])
     assert "certificate" in capsys.readouterr().out
 
 
@@ -71,19 +67,34 @@ def test_the_overview_has_a_line_for_each_command(capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     page = asked(capsys, "--help")
     assert max(map(len, page.splitlines())) <= width
-    for name, command in cli.COMMANDS.items():
+    for name, command in cli.EVERY.items():
         assert re.search(rf"^  {name} +{re.escape(command.summary)}$", page, re.MULTILINE)
     for option in ("--help", "--version"):
         assert option in page.partition("\nOptions:\n")[2]
 
 
-@pytest.mark.parametrize("name", OF_TASK)
-def test_without_a_task_the_options_of_the_default_task_are_listed(capsys, name):
-    page = asked(capsys, name, "--help")
-    assert f"`capture {name} TASK --help`" in " ".join(page.split())
-    assert "--maps" in page
-    if name == "view":
-        assert "capture view robot.capture" in " ".join(page.split())
+@pytest.mark.parametrize("name", [name for name, command in cli.EVERY.items() if command.study])
+def test_the_help_says_how_a_task_is_named(capsys, name):
+    page = " ".join(asked(capsys, name, "--help").split())
+    command = cli.EVERY[name]
+    if command.own:
+        assert f"For a task: capture {name} --task NAME" in page
+    else:
+        assert f"`capture {name} {'TASK' if command.named else '--task TASK'} --help`" in page
+        assert "--maps" in page
+
+
+FORMER = [
+    *((word, sentence.split("`")[1]) for word, sentence in cli.FORMER.items() if word not in cli.EVERY),
+    ("view marble", "marble is a task: capture view --task marble."),
+    ("certify box", "box is a task: capture certify --task box."),
+    ("demo box", "box is a task: capture demo --task box."),
+]
+
+
+@pytest.mark.parametrize(("words", "answer"), FORMER)
+def test_former_words_are_answered_with_the_new_ones(capsys, words, answer):
+    assert answer in refused(capsys, *words.split())
 
 
 def test_an_unknown_command_is_answered_with_the_nearest_one(capsys):
@@ -99,6 +110,6 @@ def test_an_unknown_option_is_answered_with_the_nearest_one(capsys):
 
 @pytest.mark.parametrize(("word", "expected"), [("None", None), ("3", 3)])
 def test_an_optional_value_can_be_none(word, expected):
-    study = cli._loaded(cli.COMMANDS["coverage"].where)
+    study = cli._loaded(cli.EVERY["coverage"].study)
     found = cli._parsed(study_of(study, find_task("marble")), "capture coverage marble", ["--max-leaves", word])
     assert found.max_leaves == expected

@@ -56,7 +56,7 @@ def test_processes_are_stopped_without_their_tracebacks(tmp_path, after):
 @pytest.mark.parametrize("after", [0.5, 4.0])
 def test_compilation_is_announced_and_can_be_stopped(tmp_path, after):
     where = {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
-    lines = stopped(["demo", "box"], "compiling numerical code: first use only", tmp_path, after, **where)
+    lines = stopped(["demo", "--task", "box"], "compiling numerical code: first use only", tmp_path, after, **where)
     assert lines[0].startswith("compiling numerical code: first use only")
     assert lines[-1] == "stopped."
     assert not any("Traceback" in line or "ignored" in line for line in lines)
@@ -92,7 +92,7 @@ def test_an_interrupt_waits_for_the_interface_to_llvm_and_is_not_lost_in_a_final
 
 def test_the_live_page_is_stopped(tmp_path):
     pytest.importorskip("viser")
-    lines = stopped(["view", "box", "--port", "8471"], "(Ctrl+C stops)", tmp_path)
+    lines = stopped(["view", "--task", "box", "--port", "8471"], "(Ctrl+C stops)", tmp_path)
     assert lines == ["preparing the page", "stopped."]
     assert (tmp_path / "out").read_text().count("\n") == 1
 

@@ -22,7 +22,7 @@ STYLES = {
 
 
 def dial_picture() -> None:
-    """Rows of `capture certify marble` on five maps, added up; see docs/results/certificates.md."""
+    """Rows of `capture certify --task marble` on five maps, added up; see docs/results/certificates.md."""
     rows = json.loads((DOCS / "assets" / "certificate-dial.json").read_text())
     figure, (falls, steps) = plt.subplots(1, 2, figsize=(8.2, 3.1), layout="constrained")
     for number, (method, (colour, marker)) in enumerate(STYLES.items()):

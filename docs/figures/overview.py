@@ -14,7 +14,7 @@ from figures.idea import true_outcomes
 from figures.style import INK, arrow, bare, close_up, save
 
 AT_THE_PILLAR = np.array([0.36, 0.80, 0.20, -0.24])
-#: Coverage of 40,000 held-out transitions, as in the table of the README (capture demo box --transitions 40000).
+#: Coverage of 40,000 held-out transitions, as in the table of the README (capture demo --task box --transitions 40000).
 PANELS = {
     "particles": "Particles alone\ncover 17% of outcomes",
     "lucca": "One calibrated ellipsoid (LUCCa)\n90% overall: 87% free, 97% in corners",

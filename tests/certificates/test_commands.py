@@ -117,7 +117,9 @@ def test_what_cannot_be_used_is_one_sentence(tmp_path, capsys, content, argument
 
 def test_neither_task_nor_file(capsys):
     assert capture("certify", "marbel") == 2
-    assert "unknown task" in capsys.readouterr().err
+    assert "marbel does not exist" in capsys.readouterr().err
+    assert capture("certify") == 2
+    assert "needs a file of outcomes, or a task" in capsys.readouterr().err
 
 
 # -- tasks ----------------------------------------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ SMALL = ("--candidates", "samples=8,horizon=2", "samples=4,horizon=1", "--calibr
 
 def test_a_task_is_certified_and_its_planner_recognised(tmp_path, capsys):
     given = (*SMALL, "--episodes", 40, "--fresh", 10, "--risks", "fell=0.5", "--out", tmp_path, "--state", tmp_path / "s")
-    assert capture("certify", "box", *given) == 0
+    assert capture("certify", "--task", "box", *given) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "10 fresh episodes" in shown
     made = Certificate.load(tmp_path / "box-box.certificate.json")
@@ -140,7 +142,7 @@ def test_a_task_is_certified_and_its_planner_recognised(tmp_path, capsys):
             certified_row(made, Box(), calibration=2000, **other)
     with pytest.raises(CaptureError, match="made for another"):
         certified_row(made, Box(), calibration=1500)
-    assert capture("certify", "box", *given) == 0
+    assert capture("certify", "--task", "box", *given) == 0
     assert " ".join(capsys.readouterr().out.split()) == shown
 
 
@@ -158,14 +160,26 @@ def test_stopping_early_gives_the_same_on_several_processes(tmp_path):
             "--jobs",
             jobs,
         )
-        capture("certify", "box", *given)
+        capture("certify", "--task", "box", *given)
     one, two = (json.loads((tmp_path / f"{jobs}.json").read_text())["rows"] for jobs in (1, 2))
     assert one == two
 
 
 def test_plan_refuses_what_the_certificate_is_not_for(tmp_path, capsys):
     chosen = CandidateRow.of(Box(), parsed("samples=8,horizon=2"))
-    capture("certify", "box", "--candidates", "samples=8,horizon=2", "--episodes", 30, "--risks", "fell", "--out", tmp_path)
+    capture(
+        "certify",
+        "--task",
+        "box",
+        "--candidates",
+        "samples=8,horizon=2",
+        "--episodes",
+        30,
+        "--risks",
+        "fell",
+        "--out",
+        tmp_path,
+    )
     file = tmp_path / "box-box.certificate.json"
     same = "--methods", "capture", "--samples", 8, "--horizon", 2, "--episodes", 1, "--certificate", file
     assert chosen.settings == Certificate.load(file).settings

@@ -222,14 +222,14 @@ def test_sites_merge_what_they_extended_alone(here, capsys):
     calibrate("first.capture")
     write("there.parquet", log(2000, 2))
     main(["extend", "first.capture", "there.parquet", "--alone", "--out", "second.capture", "--alarm", "1e-6"])
-    main(["merge", "first.capture", "second.capture", "--out", "both.capture"])
+    main(["extend", "first.capture", "second.capture", "--out", "both.capture"])
     main(["extend", "first.capture", "there.parquet", "--out", "extended.capture", "--alarm", "1e-6"])
     both, grown = load_calibration("both.capture"), load_calibration("extended.capture")
     np.testing.assert_array_equal(both.calibration_.scores, grown.calibration_.scores)
     write("fresh.parquet", log(1000, 4))
     main(["check", "both.capture", "fresh.parquet"])
     calibrate("other.capture", data="there.parquet")
-    said = refused(capsys, "merge", "first.capture", "other.capture", "--out", "x.capture")
+    said = refused(capsys, "extend", "first.capture", "other.capture", "--out", "x.capture")
     assert "made for another model" in said or "than the first" in said
     assert not Path("x.capture").exists()
 

@@ -180,7 +180,7 @@ def run(tmp_path, monkeypatch):
 
     def rows(command, *options):
         output = tmp_path / "rows.json"
-        given = [command, "shelf", "--shelves", "corner", "--threads", 1, *options, "--json", output]
+        given = [command, "--task", "shelf", "--shelves", "corner", "--threads", 1, *options, "--json", output]
         with suppress(SystemExit):  # where nothing is certified
             main([str(word) for word in given])
         return json.loads(output.read_text())["rows"]

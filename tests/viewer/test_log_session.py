@@ -234,7 +234,7 @@ def test_a_model_that_fails_is_asked_once(robots, monkeypatch):
         (("arm.capture", "--axes", "0", "5"), "axis 5 is out of range"),
         (("arm.capture", "--port", "99999"), "port is 99999"),
         (("arm.capture", "--alpha", "0"), "alpha is 0"),
-        (("peggy",), "unknown task 'peggy'"),
+        (("peggy",), "peggy does not exist"),
     ],
 )
 def test_bad_input_is_one_sentence(robots, capsys, monkeypatch, arguments, sentence):

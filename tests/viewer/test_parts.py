@@ -160,13 +160,15 @@ def test_a_host_that_is_not_ours_is_refused():
 
 def test_a_missing_extra_is_one_sentence(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
-    assert "pip install 'capture-cp[view]'" in refused(capsys, "view", "marble")
+    assert "pip install 'capture-cp[view]'" in refused(capsys, "view", "--task", "marble")
 
 
 def test_an_unreadable_episode_is_one_sentence(capsys, tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"no episode")
-    assert "bad.npz is not a capture-cp episode" in refused(capsys, "view", "marble", "--replay", tmp_path / "bad.npz")
-    assert "no-such.npz" in refused(capsys, "view", "marble", "--replay", "no-such.npz")
+    assert "bad.npz is not a capture-cp episode" in refused(
+        capsys, "view", "--task", "marble", "--replay", tmp_path / "bad.npz"
+    )
+    assert "no-such.npz" in refused(capsys, "view", "--task", "marble", "--replay", "no-such.npz")
 
 
 @pytest.mark.parametrize(
@@ -180,4 +182,4 @@ def test_an_unreadable_episode_is_one_sentence(capsys, tmp_path):
     ],
 )
 def test_bad_flags_are_one_sentence(capsys, option, value, sentence):
-    assert sentence in refused(capsys, "view", "marble", option, value)
+    assert sentence in refused(capsys, "view", "--task", "marble", option, value)

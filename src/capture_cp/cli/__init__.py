@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import version
@@ -19,68 +19,94 @@ from typing import Any, NamedTuple, NoReturn
 from capture_cp.base.errors import CaptureError, CaptureWarning, known_name, shortened
 from capture_cp.base.terminal import Terminal
 from capture_cp.cli.interrupts import STATUS, end_quietly, interrupted, watch_interrupts
-from capture_lab.tasks.registry import DEFAULT_TASK, find_task, task_names
 
 
 class Command(NamedTuple):
-    """What a command runs.
+    """What a command runs; classes of options are named as `module:class`, and imported when the command is called.
 
     Attributes:
-        where: the class of its options, as `module:class`.
         summary: one line.
-        of_task: whether its first argument is a task.
+        own: the class for the user's own files.
+        study: the class for a task, which `--task` names.
+        named: whether the first argument is the name of the task.
         compiles: whether it calls kernels.
     """
 
-    where: str
     summary: str
-    of_task: bool = False
+    own: str = ""
+    study: str = ""
+    named: bool = False
     compiles: bool = True
 
 
-OWN = {
-    "size": Command(
-        "capture_cp.commands.size:Size", "Compute how many transitions to log before you start.", compiles=False
-    ),
-    "inspect": Command(
-        "capture_cp.commands.inspect:Inspect", "List what a log contains and which columns you can name.", compiles=False
-    ),
-    "calibrate": Command("capture_cp.commands.calibrate:Calibrate", "Turn a log into calibrated regions and a report."),
-    "check": Command("capture_cp.commands.check:Check", "Test a calibration or certificate on new data."),
-    "extend": Command("capture_cp.commands.extend:Extend", "Add new logs to a calibration without the old logs."),
-    "merge": Command("capture_cp.commands.extend:Merge", "Combine the calibrations of several sites.", compiles=False),
-    "certify": Command(
-        "capture_lab.studies.certify:CertifyStudy", "Bound a planner's failure rate and write a certificate.", of_task=True
-    ),
+LAB = "capture_lab.studies"
+REGISTRY = "capture_lab.tasks.registry"
+COMMANDS = {
+    "Your own robot": {
+        "inspect": Command(
+            "List what a log contains and which columns you can name.", "capture_cp.commands.inspect:Inspect", compiles=False
+        ),
+        "size": Command(
+            "Compute how many transitions to log before you start.", "capture_cp.commands.size:Size", compiles=False
+        ),
+        "calibrate": Command("Turn a log into calibrated regions and a report.", "capture_cp.commands.calibrate:Calibrate"),
+        "check": Command("Test a calibration or certificate on new data.", "capture_cp.commands.check:Check"),
+        "extend": Command("Add new logs, or calibrations of other sites.", "capture_cp.commands.extend:Extend"),
+        "certify": Command(
+            "Bound a planner's failure rate and write a certificate.",
+            "capture_cp.commands.certify:CertifyOutcomes",
+            f"{LAB}.certify:CertifyStudy",
+        ),
+        "view": Command(
+            "Open a live page of your calibration, or of a task.",
+            "capture_cp.viewer.log_view:LogView",
+            "capture_cp.viewer.view:View",
+        ),
+    },
+    "See it work": {
+        "demo": Command("Run a two-minute example and write a report.", study=f"{LAB}.demo:Demo"),
+        "video": Command("Make a video of a recorded episode, or of one in your log.", "capture_cp.commands.video:LogVideo"),
+        "reproduce": Command("Recompute every table and figure of the paper.", f"{LAB}.reproduce:Reproduce"),
+    },
+    "Studies of a task": {
+        "coverage": Command(
+            "Measure coverage and region volume by stratum.", study=f"{LAB}.coverage:CoverageStudy", named=True
+        ),
+        "horizon": Command(
+            "Measure coverage of regions several steps ahead.", study=f"{LAB}.horizon:HorizonStudy", named=True
+        ),
+        "plan": Command(
+            "Plan in closed loop with the regions of each method.", study=f"{LAB}.planning:PlanningStudy", named=True
+        ),
+        "sensitivity": Command(
+            "Plan again with one setting changed at a time.", study=f"{LAB}.sensitivity:SensitivityStudy", named=True
+        ),
+        "worth": Command("Compare planning with and without regions.", study=f"{LAB}.worth:WorthStudy", named=True),
+    },
+    "This computer": {
+        "bench": Command("Measure speed as ratios to named alternatives.", "capture_cp.cli.bench:Bench"),
+    },
 }
-SHOWN = {
-    "demo": Command("capture_lab.studies.demo:Demo", "Run a two-minute example and write a report.", of_task=True),
-    "view": Command("capture_cp.viewer.view:View", "Open a live page for a task or for your own calibration.", of_task=True),
-    "video": Command("capture_lab.studies.video:Video", "Make a video of a recorded episode, or of one in your log."),
-    "reproduce": Command("capture_lab.studies.reproduce:Reproduce", "Recompute every table and figure of the paper."),
+EVERY = {name: command for commands in COMMANDS.values() for name, command in commands.items()}
+#: What runs instead for a file of another kind than the usual one.
+INSTEAD = {
+    ("check", "certificate"): "capture_cp.commands.check_certificate:CheckCertificate",
+    ("video", "npz"): f"{LAB}.video:Video",
 }
-STUDIES = {
-    "coverage": Command(
-        "capture_lab.studies.coverage:CoverageStudy", "Measure coverage and region volume by stratum.", of_task=True
-    ),
-    "horizon": Command(
-        "capture_lab.studies.horizon:HorizonStudy", "Measure coverage of regions several steps ahead.", of_task=True
-    ),
-    "plan": Command(
-        "capture_lab.studies.planning:PlanningStudy", "Plan in closed loop with the regions of each method.", of_task=True
-    ),
-    "sensitivity": Command(
-        "capture_lab.studies.sensitivity:SensitivityStudy", "Plan again with one setting changed at a time.", of_task=True
-    ),
-    "worth": Command("capture_lab.studies.worth:WorthStudy", "Compare planning with and without regions.", of_task=True),
-}
-COMPUTER = {
-    "bench": Command("capture_cp.cli.bench:Bench", "Measure speed as ratios to named alternatives."),
-}
-COMMANDS = OWN | SHOWN | STUDIES | COMPUTER
 
-#: Commands of a task that run on the default task where none is named.
-WITHOUT_TASK = ("demo", "view")
+#: Former commands, and what to do instead.
+FORMER = {
+    "merge": "`capture extend A.capture B.capture --out ALL.capture` merges calibrations.",
+    "video": "`capture view ... --save FILE` makes videos.",
+    "log": "examples/19_gymnasium.py records transitions from a Gymnasium environment; give the file to `capture calibrate`.",
+    "sensitivity": "`capture plan TASK --vary NAME=v1,v2` plans again with one setting changed at a time.",
+    "worth": "`capture plan TASK` compares planning with and without regions.",
+    "online": "`capture_cp.Adaptive` makes regions that adapt while the system changes.",
+    "rounds": "`capture_cp.on_policy_rounds` recalibrates on the planner's own episodes.",
+    "promises": "`capture_cp.on_policy_coverage` measures coverage on the planner's own episodes.",
+    "simulator": "`capture coverage peg` measures the regions of the peg's simulator.",
+}
+
 HELP = {"-h", "--help"}
 WIDEST = 100  # columns of text
 
@@ -89,13 +115,7 @@ ABOUT = (
     "Calibrated prediction regions for robots in contact: sets that contain the configuration after the next action with a "
     "chosen probability, if the next transition is drawn like the logged ones."
 )
-START = "Start with `capture demo`, or with `capture inspect` and `capture calibrate` on your own log."
-HEADINGS = {
-    "Your own robot": OWN,
-    "See it work": SHOWN,
-    "Studies of a task": STUDIES,
-    "This computer": COMPUTER,
-}
+START = "Start with `capture inspect` and `capture calibrate` on your own log, or with `capture demo`."
 OPTIONS = (("--help", "Show this page; after a command, its options."), ("--version", "Show the version."))
 
 
@@ -145,67 +165,29 @@ def _overview(console: Terminal) -> None:
     console.print("usage: capture COMMAND [OPTIONS]", markup=False)
     for text in (ABOUT, START):
         console.print(f"\n{text}", highlight=False)
-    for heading, commands in HEADINGS.items():
-        lines = [(name, command.summary) for name, command in commands.items()]
-        _section(console, heading, lines)
-    _section(console, "Options", OPTIONS)
+    lines = {heading: [(name, one.summary) for name, one in commands.items()] for heading, commands in COMMANDS.items()}
+    for heading, entries in {**lines, "Options": OPTIONS}.items():
+        console.print(f"\n[bold]{heading}:[/bold]")
+        for name, text in entries:
+            console.print(f"  {name:13}{text}", highlight=False)
     console.print(f"\n{_tasks()}", highlight=False)
 
 
-def _section(console: Terminal, heading: str, lines: Iterable[tuple[str, str]]) -> None:
-    console.print(f"\n[bold]{heading}:[/bold]")
-    for name, text in lines:
-        console.print(f"  {name:13}{text}", highlight=False)
-
-
 def _tasks() -> str:
-    return f"Tasks: {', '.join(task_names())}, or your own with --task module:object."
+    return f"Tasks: {', '.join(_registry().task_names())}, or your own as module:object."
 
 
-#: What a command runs instead, depending on a file or an option: outcomes in place of a task, a certificate in place of a
-#: calibration.
-OUTCOMES = Command("capture_cp.commands.certify:CertifyOutcomes", "Certify a planner from logged outcomes.", compiles=False)
-ROBOT_VIEW = Command("capture_cp.viewer.log_view:LogView", "Open a live page for your own calibration and log.")
-ROBOT_VIDEO = Command("capture_cp.commands.video:LogVideo", "Make a video of an episode in your log.")
-CERTIFICATE = Command(
-    "capture_cp.commands.check_certificate:CheckCertificate", "Test whether a certificate still holds.", compiles=False
-)
-
-
-def _command(name: str, given: list[str]) -> Command:
-    """What a command runs; for some commands the first argument decides."""
-    first = given[0] if given and not given[0].startswith("-") else None
-    if name == "certify" and first is not None and first not in task_names():
-        if "." not in first and "/" not in first:
-            known_name("task", first, task_names())  # raises an error that lists the tasks
-        return OUTCOMES
-    if name == "check" and first is not None and Path(first).is_file():
-        from capture_cp.certificates.certificate import read_certificate
-
-        if read_certificate(first) is not None:
-            return CERTIFICATE
-    if name in ("view", "video") and first is not None and _is_own(name, first):
-        return ROBOT_VIEW if name == "view" else ROBOT_VIDEO
-    return COMMANDS[known_name("command", name, COMMANDS)]
-
-
-def _is_own(name: str, first: str) -> bool:
-    """Whether the first argument of `view` or `video` is a calibration, not a task or a recorded episode."""
-    if name == "view":
-        return first not in task_names() and ("." in first or "/" in first or Path(first).is_file())
-    if not Path(first).is_file():
-        return not first.lower().endswith(".npz")
-    with Path(first).open("rb") as file:
-        return file.read(2) != b"PK"  # episodes are zip archives, which begin like this
+def _registry() -> Any:
+    """The registry of tasks, which only commands of a task need."""
+    return import_module(REGISTRY)
 
 
 def _run(name: str, given: list[str], errors: Terminal) -> None:
-    command = _command(name, given)
-    if command.of_task:
-        job = _study(name, command, given)
-    else:
-        kind = _loaded(command.where)
-        job = _parsed(kind, f"capture {name}", given if _asks_for_help(given) else _expanded(name, given))
+    """Run a command on the user's own files, or on the task that is named."""
+    _refuse_former(name, given)
+    command = EVERY[known_name("command", name, EVERY)]
+    task, rest = _task(name, command, given)
+    job = _of_files(name, command, rest) if task is None else _of_task(name, command, task, rest)
     if command.compiles and _must_compile():
         errors.print(COMPILING, style="dim", highlight=False)
     with warnings.catch_warnings():
@@ -218,6 +200,60 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
         job.run(Terminal())
 
 
+def _refuse_former(name: str, given: list[str]) -> None:
+    """Answer the words of earlier versions with what replaces them."""
+    if name in FORMER and name not in EVERY:
+        raise CaptureError(f"there is no `capture {name}` any more: {FORMER[name]}")
+    if name == "calibrate" and any(word.partition("=")[0] == "--env" for word in given):
+        raise CaptureError(f"there is no `capture calibrate --env` any more: {FORMER['log']}")
+
+
+def _task(name: str, command: Command, given: list[str]) -> tuple[str | None, list[str]]:
+    """The task that a command is called for, None for the user's own files; and the remaining arguments."""
+    if not command.study:
+        return None, given
+    first = given[0] if given and not given[0].startswith("-") else None
+    if "--task" in given and (at := given.index("--task")) + 1 < len(given):
+        return given[at + 1], given[:at] + given[at + 2 :]
+    if command.named and first is not None:
+        return first, given[1:]
+    if first is not None and not Path(first).exists() and first in _registry().task_names():
+        raise CaptureError(f"{first} is a task: capture {name} --task {first}.")
+    if command.own and given:
+        return None, given
+    if command.named and HELP.isdisjoint(given):
+        raise CaptureError(f"capture {name} needs a task: capture {name} TASK. {_tasks()}")
+    if name == "certify":
+        raise CaptureError("capture certify needs a file of outcomes, or a task: capture certify --task NAME.")
+    return _registry().DEFAULT_TASK, given
+
+
+def _of_task(name: str, command: Command, task: str, given: list[str]) -> Any:
+    """The study of a task, as its own class: other processes can import that."""
+    study = _loaded(command.study)
+    called = f"{name} {task}" if command.named else f"{name} --task {task}"
+    asked = f"{name} TASK" if command.named else f"{name} --task TASK"
+    hints = (_tasks(), f"These are the options of {task}; `capture {asked} --help` shows those of another task.")
+    merged = _loaded(f"{LAB}.study:study_of")(study, _registry().find_task(task))
+    found = _parsed(merged, f"capture {called}", given, hints)
+    return study(**{one.name: getattr(found, one.name) for one in fields(study)})
+
+
+def _of_files(name: str, command: Command, given: list[str]) -> Any:
+    """A command for the user's own files; a file of settings stands for the options in it."""
+    where, asked = command.own, not HELP.isdisjoint(given)
+    if name in ("check", "video") and given and not asked:
+        from capture_cp.data.source import kind_of
+
+        where = INSTEAD.get((name, kind_of(given[0])), where)
+    if name in ("calibrate", "check") and not asked:
+        from capture_cp.commands.config import expanded
+
+        given = expanded(name, given)
+    hints = [f"For a task: capture {name} --task NAME. {_tasks()}"] if command.study else []
+    return _parsed(_loaded(where), f"capture {name}", given, hints)
+
+
 def _must_compile() -> bool:
     """Whether the folder with the compiled code of the most used kernels is empty: the next minute is spent compiling."""
     from capture_cp.kernels.compiler import require_compiler
@@ -228,69 +264,17 @@ def _must_compile() -> bool:
     return folder is None or not any(Path(folder).glob("*.nbi"))
 
 
-def _study(name: str, command: Command, given: list[str]) -> Any:
-    """The study of a task, as its own class: other processes can import that."""
-    from capture_lab.studies.study import study_of
-
-    task, options, hints = _task(name, given)
-    study = _loaded(command.where)
-    found = _parsed(study_of(study, find_task(task)), f"capture {name} {task}", options, hints)
-    return study(**{one.name: getattr(found, one.name) for one in fields(study)})
-
-
-def _task(name: str, given: list[str]) -> tuple[str, list[str], list[str]]:
-    """The task that a study is run on, the remaining options, and sentences for the help."""
-    found, hints = _named_task(given), [_tasks()]
-    if name == "certify":
-        hints += ["To certify from a file of logged episodes: capture certify OUTCOMES.csv, see its --help."]
-    if found is not None:
-        return *found, hints
-    if name in WITHOUT_TASK or _asks_for_help(given):
-        hints += [f"These are the options of {DEFAULT_TASK}; `capture {name} TASK --help` shows those of another task."]
-        return DEFAULT_TASK, given, hints
-    log = ", or a CSV file of outcomes" if name == "certify" else ""
-    raise CaptureError(
-        f"capture {name} needs a task; name one of {', '.join(task_names())}, or your own with --task module:object{log}."
-    )
-
-
-def _asks_for_help(given: list[str]) -> bool:
-    return not HELP.isdisjoint(given)
-
-
-def _named_task(given: list[str]) -> tuple[str, list[str]] | None:
-    """The task that is named, and the remaining options; None if none is."""
-    if given and not given[0].startswith("-"):
-        return known_name("task", given[0], task_names()), given[1:]
-    if "--task" in given:
-        at = given.index("--task")
-        if at + 1 < len(given):
-            return given[at + 1], given[:at] + given[at + 2 :]
-    return None
-
-
 def _parsed(kind: Any, program: str, given: Sequence[str], hints: Sequence[str] = ()) -> Any:
     """The options of a command. Where help is asked for, or an option is wrong, that is printed and the command ends."""
     import tyro
 
     # error messages then do not mention None, which is accepted all the same
     config = () if "None" in given else (tyro.conf.DisallowNone,)
-    return tyro.cli(kind, prog=program, args=given, config=config, description=_description(kind, hints))
-
-
-def _description(kind: Any, hints: Sequence[str]) -> str:
-    """What a command does, in lines as wide as the terminal; tyro keeps those that are indented."""
     width = min(get_terminal_size().columns, WIDEST)
+    # in lines as wide as the terminal; tyro keeps those that are indented
     paragraphs = [*cleandoc(kind.__doc__).split("\n\n"), *hints]
-    return "\n\n".join(fill(text, width, initial_indent=" ", subsequent_indent=" ") for text in paragraphs)
-
-
-def _expanded(name: str, given: list[str]) -> list[str]:
-    if name not in OWN or name == "certify":
-        return given
-    from capture_cp.commands.config import expanded
-
-    return expanded([name, *given])[1:]
+    about = "\n\n".join(fill(text, width, initial_indent=" ", subsequent_indent=" ") for text in paragraphs)
+    return tyro.cli(kind, prog=program, args=given, config=config, description=about)
 
 
 def _loaded(where: str) -> Any:

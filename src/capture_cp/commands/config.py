@@ -12,27 +12,28 @@ from capture_cp.base.checks import CaptureError, known_name, shortened
 from capture_cp.base.files import existing_file
 from capture_cp.commands.calibrate import Calibrate
 from capture_cp.commands.check import Check
+from capture_cp.data.source import kind_of
 
 NUMBERS = int | float
 LISTS_OF_NUMBERS = ("weights",)
 PATHS = ("data", "out", "report", "json", "folder")
 
 
-def expanded(arguments: Sequence[str]) -> list[str]:
-    """Arguments of the command line with a TOML file replaced by its options; options on the command line override it."""
+def expanded(command: str, arguments: Sequence[str]) -> list[str]:
+    """Arguments of a command with a TOML file replaced by its options; options on the command line override it."""
     given = list(arguments)
-    if len(given) < 2 or given[0] not in ("calibrate", "check") or not given[1].lower().endswith(".toml"):
+    if not given or kind_of(given[0]) != "settings":
         return given
-    settings = read_settings(Path(given[1]))
-    if given[0] == "calibrate":
+    settings = read_settings(Path(given[0]))
+    if command == "calibrate":
         if "data" not in settings:
-            raise CaptureError(f'{given[1]} names no data; add a line such as data = "log.csv".')
+            raise CaptureError(f'{given[0]} names no data; add a line such as data = "log.csv".')
         first, known = settings.pop("data"), set(_defaults())
     else:
         first, known = settings.pop("out"), {field.name for field in fields(Check)} - {"data", "json", "seed"}
     options = [word for name, value in settings.items() if name in known for word in _option(name, value)]
     later = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
-    return [given[0], first, *given[2:later], *options, *given[later:]]
+    return [first, *given[1:later], *options, *given[later:]]
 
 
 def read_settings(file: Path) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""The commands that add logs to a saved calibration, and that merge calibrations of several sites."""
+"""The command that adds logs, or calibrations of other sites, to a saved calibration."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,54 +24,75 @@ from capture_cp.commands.cautions import heard, listen
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.named import named_calibration
 from capture_cp.commands.reading import Remembered, check_fits, made_from, opened, remembered
+from capture_cp.data.source import kind_of
 
 
 @dataclass(frozen=True)
 class Extend(Remembered):
-    """Add a new log to a calibration: its scores join the existing ones, in the same groups.
+    """Add new logs to a calibration, or the calibrations of other sites: scores join the existing ones, in the same groups.
 
-    The old logs are not needed. All of the new log sets thresholds, because model and groups already exist. The log is first
-    tested as in `capture check`. A log that raises an alarm is not added, because mixed scores would weaken the guarantee
-    for the robot as it is now.
+    A log: the old logs are not needed. All of the new log sets thresholds, because model and groups already exist. It is
+    first tested as in `capture check`. A log that raises an alarm is not added, because mixed scores would weaken the
+    guarantee for the robot as it is now. With --alone the old scores are left out, which gives a calibration for one site.
 
-    With --alone the old scores are left out, which gives a calibration for one site. `capture merge` combines such sites.
+    A calibration: it must have the same groups, as when one site calibrates and the others extend its file with their logs
+    and --alone. The guarantee is then for a transition drawn from all sites together.
     """
 
     calibration: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration.", metavar="CALIBRATION")]
-    data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Log with new transitions.", metavar="DATA")]
+    data: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]],
+        tyro.conf.arg(help="Logs with new transitions, or further calibrations.", metavar="DATA ..."),
+    ]
     out: Annotated[Path, tyro.conf.arg(help="File for the extended calibration; may be CALIBRATION itself.")]
     alone: Annotated[
         bool, tyro.conf.arg(help="Leave the old scores out: calibrate on the new log alone, with the same groups.")
     ] = False
-    anyway: Annotated[bool, tyro.conf.arg(help="Add the log even if it raises an alarm.")] = False
+    anyway: Annotated[bool, tyro.conf.arg(help="Add a log even if it raises an alarm.")] = False
     episode: options.EpisodeColumn = None
     alarm: Annotated[float, tyro.conf.arg(help="Largest probability that a log like the old ones is rejected.")] = 0.01
     computing: ComputingOptions = field(default_factory=Computing)
     seed: Annotated[int, tyro.conf.arg(help="Random seed for the particles and ties of the check.")] = 0
 
     def run(self, console: Console) -> None:
-        """Check the new log, add it, save."""
-        if not 0.0 < self.alarm < 1.0:
-            raise CaptureError(f"alarm is {self.alarm:g}; expected a probability between 0 and 1, such as 0.01.")
-        whole_number("seed", self.seed, 0)
-        check_writable(self.out)
-        facts = robot_facts(self.calibration)
-        log = opened(remembered(self, self.calibration, facts, self.data, self.episode), console)
+        """Merge the calibrations, then check each log and add it; save."""
+        self._check_settings()
+        sites = [file for file in self.data if kind_of(file) == "calibration"]
+        facts = [robot_facts(file) for file in (self.calibration, *sites)]
+        alpha, confidence = failure_rate(facts[0].get("alpha", 0.1)), facts[0].get("confidence")
         with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
-            cap = named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust)
-            check_fits(cap, log, self.data)
-            alpha = failure_rate(facts.get("alpha", 0.1))
-            checked = check_log(cap, log, alpha, facts.get("confidence"), self.alarm, self.seed, None, running("checking"))
-            self._conclude(console, checked)
-            found = extend_calibration(cap, log, self.alone, running("extending"))
-            known = [] if self.alone else made_from(facts)
-            found.data_["robot"] = dict(facts) | {"log_sha256": checked.sha256, "extended_by": known}
-            console.print(_growth(cap, found, alpha, facts.get("confidence")))
+            found = before = self._named(self.calibration, facts[0])
+            if sites:
+                found = merge_calibrations([before, *(self._named(file, fact) for file, fact in zip(sites, facts[1:]))])
+            made = [one for fact in facts for one in made_from(fact)]
+            for file in (file for file in self.data if file not in sites):
+                log = opened(remembered(self, self.calibration, facts[0], file, self.episode), console)
+                check_fits(found, log, file)
+                check = check_log(found, log, alpha, confidence, self.alarm, self.seed, None, running("checking"))
+                self._conclude(console, check)
+                found = extend_calibration(found, log, self.alone, running("extending"))
+                made = [check.sha256, *([] if self.alone else made)]
+            if made:
+                found.data_["robot"] = dict(facts[0]) | {"log_sha256": made[0], "extended_by": made[1:]}
+            console.print(_growth(before, found, alpha, confidence))
         for caution in heard(caught):
             console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
         found.save(self.out)
         console.print(f"Saved calibration: {self.out}", markup=False)
+
+    def _named(self, file: Path, facts: Mapping[str, Any]) -> Capture:
+        return named_calibration(file, facts, self.model, self.strata, self.folder, self.trust)
+
+    def _check_settings(self) -> None:
+        if not self.data:
+            raise CaptureError("no logs or calibrations are given to add; name at least one.")
+        if self.alone and len(self.data) > 1:
+            raise CaptureError("--alone makes a calibration of one log; give one, or leave --alone out.")
+        if not 0.0 < self.alarm < 1.0:
+            raise CaptureError(f"alarm is {self.alarm:g}; expected a probability between 0 and 1, such as 0.01.")
+        whole_number("seed", self.seed, 0)
+        check_writable(self.out)
 
     def _conclude(self, console: Console, checked: BatchCheck) -> None:
         if not checked.alarms:
@@ -81,42 +103,6 @@ class Extend(Remembered):
                 "Nothing is saved. Calibrate again, or give --anyway if the guarantee is meant for both logs together."
             )
             raise SystemExit(1)
-
-
-@dataclass(frozen=True)
-class Merge:
-    """Combine the calibrations of several sites. The guarantee is then for a transition drawn from all sites together.
-
-    They must have the same groups: one site calibrates, and the others extend its file with their logs and --alone.
-    """
-
-    calibrations: Annotated[
-        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(help="Two or more calibrations.", metavar="CALIBRATION ...")
-    ]
-    out: Annotated[Path, tyro.conf.arg(help="File for the merged calibration.")]
-    model: options.RememberedModel = None
-    strata: options.RememberedStrata = None
-    trust: options.Trust = False
-    folder: options.Folder = Path()
-
-    def run(self, console: Console) -> None:
-        """Merge, print what there is now, save."""
-        check_writable(self.out)
-        facts = [robot_facts(file) for file in self.calibrations]
-        named = self.model, self.strata, self.folder, self.trust
-        with warnings.catch_warnings(record=True) as caught:
-            listen()
-            caps = [named_calibration(file, fact, *named) for file, fact in zip(self.calibrations, facts)]
-            found = merge_calibrations(caps)
-            if facts[0]:
-                every = [one for fact in facts for one in made_from(fact)]
-                found.data_["robot"] = dict(facts[0]) | {"log_sha256": every[0], "extended_by": every[1:]}
-            alpha = failure_rate(facts[0].get("alpha", 0.1))
-            console.print(_growth(caps[0], found, alpha, facts[0].get("confidence")))
-        for caution in heard(caught):
-            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
-        found.save(self.out)
-        console.print(f"Saved calibration: {self.out}", markup=False)
 
 
 def _growth(before: Capture, after: Capture, alpha: float, confidence: Any) -> Table:

@@ -13,7 +13,7 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import existing_file
 from capture_cp.data.bag_files import is_bag
-from capture_cp.data.source import FILES, LONGEST_LABEL, Column, LogSource, Table, limits, open_file
+from capture_cp.data.source import ENDINGS, LONGEST_LABEL, Column, LogSource, Table, limits, open_file
 
 #: Name of the column with the file name in the rows of a folder, unless a column already has that name.
 FILE = "file"
@@ -40,7 +40,7 @@ def open_folder(folder: Path, labels: str | None) -> LogSource | None:
     if is_bag(folder):
         return open_file(folder, labels)
     entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
-    files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in FILES]
+    files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in ENDINGS]
     files = sorted(files or filter(is_bag, entries), key=natural)
     return FolderSource(folder, files, labels) if files else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Ints, known_name, shortened
+from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import Pathlike, existing_file
 
 Table = dict[str, npt.NDArray[Any]]
@@ -23,17 +25,16 @@ PIECE = 65_536
 MOST_COLUMNS = 10_000
 LONGEST_LABEL = 100  # every row has space for the longest label
 
-#: Readers by ending, `module:class`; each is called with a file and the name of a column that may contain text.
-FILES = {
-    ".parquet": "parquet:ParquetSource",
-    ".npz": "tables:NpzSource",
-    ".csv": "csv_files:CsvSource",
-    ".mcap": "bags:BagSource",
-    ".db3": "bags:BagSource",
-    ".bag": "bags:BagSource",
-    ".hdf5": "hdf5:Hdf5Source",
-    ".h5": "hdf5:Hdf5Source",
+#: Readers by kind of file, `module:class`; each is called with a file and the name of a column that may contain text.
+READERS = {
+    "parquet": "parquet:ParquetSource",
+    "npz": "tables:NpzSource",
+    "csv": "csv_files:CsvSource",
+    "bag": "bags:BagSource",
+    "hdf5": "hdf5:Hdf5Source",
 }
+#: What the names of logs end in; other files of a folder are left out.
+ENDINGS = (".parquet", ".npz", ".csv", ".mcap", ".db3", ".bag", ".hdf5", ".h5")
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,38 @@ class LogSource(ABC):
         """Release cached data."""
 
 
+#: First bytes of files, by kind.
+SIGNATURES = {
+    b"PAR1": "parquet",
+    b"PK": "npz",
+    b"\x89HDF": "hdf5",
+    b"\x89MCAP": "bag",
+    b"SQLite format 3": "bag",
+    b"#ROSBAG": "bag",
+    b"{": "certificate",
+}
+SETTING = re.compile(rb"\s*(#[^\n]*\n\s*)*([\w-]+\s*=|\[[\w-]+\]\s*\n)")
+
+
+def kind_of(path: Pathlike) -> str:
+    """What a file is, by its content: a "calibration", "certificate", file of "settings" (TOML), or the format of a log.
+
+    Formats of logs are "parquet", "npz", "hdf5", "bag" and "csv"; a path that is no file is a "folder", or a pattern.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(1 << 12)
+    except (OSError, ValueError):
+        return "folder"
+    if head[8:9] == b"{" and head[:1] != b"{" and 0 < int.from_bytes(head[:8], "little") < 1 << 32:
+        return "calibration"
+    head = head.removeprefix(codecs.BOM_UTF8)
+    kind = next((kind for signature, kind in SIGNATURES.items() if head.startswith(signature)), None)
+    return kind or ("settings" if SETTING.match(head) else "csv")
+
+
 def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
-    """Open a log: a file, by its ending, a folder, or a pattern with * or ? for several files.
+    """Open a log: a file, a folder, or a pattern with * or ? for several files.
 
     `labels` is a column that may contain text; a CSV reader needs to know it in advance.
     """
@@ -124,15 +155,16 @@ def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
         found = open_folder(place, labels)
         if found is not None:
             return found
-        if place.suffix.lower() not in FILES:
-            raise CaptureError(f"folder {place} contains no log; expected files that end in {', '.join(FILES)}.")
+        raise CaptureError(f"folder {place} contains no log; expected files that end in {', '.join(ENDINGS)}.")
     return open_file(existing_file(place, "transition file"), labels)
 
 
 def open_file(file: Path, labels: str | None) -> LogSource:
     """The log in one file, or in the folder of one bag."""
-    ending = ".mcap" if file.is_dir() else known_name(f"ending of {file},", file.suffix.lower(), FILES)
-    module, _, name = FILES[ending].partition(":")
+    kind = "bag" if file.is_dir() else kind_of(file)
+    if kind not in READERS:
+        raise CaptureError(f"{file} is a {kind} file, not a log; expected a log as CSV, npz, Parquet, HDF5 or a bag.")
+    module, _, name = READERS[kind].partition(":")
     source: LogSource = getattr(import_module(f"capture_cp.data.{module}"), name)(file, labels)
     return source
 
