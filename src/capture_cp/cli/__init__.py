@@ -98,7 +98,7 @@ INSTEAD = {
 FORMER = {
     "merge": "`capture extend A.capture B.capture --out ALL.capture` merges calibrations.",
     "video": "`capture view ... --save FILE` makes videos.",
-    "log": "examples/19_gymnasium.py records transitions from a Gymnasium environment; give the file to `capture calibrate`.",
+    "log": "examples/19_gymnasium.py records transitions from a Gymnasium environment; calibrate on its file.",
     "sensitivity": "`capture plan TASK --vary NAME=v1,v2` plans again with one setting changed at a time.",
     "worth": "`capture plan TASK` compares planning with and without regions.",
     "online": "`capture_cp.Adaptive` makes regions that adapt while the system changes.",
