@@ -80,12 +80,7 @@ def test_intervals_hold_the_volume_that_the_grid_counts(name):
 
 
 def test_volumes_by_stratum_add_up():
-    x = next(
-        x
-        for x in BOX.inputs(200, np.random.default_rng(2))
-        if sum(v > 0 for v in pair("capture", x)[0].volumes().values()) > 1
-    )
-    with_grid, bare = pair("capture", x)
+    with_grid, bare = across_strata()
     for name in BOX.strata.names:
         found = bare.volume(name, draws=50_000, rng=0)
         slack = 4 * BOX.strata.grid.cell_volume + 4 * found.standard_error
@@ -105,12 +100,7 @@ def test_samples_are_inside_and_uniform(name):
 
 
 def test_a_sample_of_one_stratum_stays_there():
-    x = next(
-        x
-        for x in BOX.inputs(200, np.random.default_rng(2))
-        if sum(v > 0 for v in pair("capture", x)[0].volumes().values()) > 1
-    )
-    with_grid, bare = pair("capture", x)
+    with_grid, bare = across_strata()
     name = next(name for name in reversed(BOX.strata.names) if with_grid.volume(name))
     Y = bare.sample(50, rng=0, stratum=name)
     assert {BOX.strata.names[m] for m in BOX.strata.index(Y)} == {name}
@@ -157,6 +147,42 @@ def test_overlapping_particles_are_counted_once():
     assert found == pytest.approx(3 * np.pi - lens, abs=5 * found.standard_error)
     both = ball(Euclidean(), 2, 1.0, k=2, particles=particles).volume(draws=200_000, rng=0)
     assert both == pytest.approx(lens, abs=5 * both.standard_error)
+
+
+def layer(thickness):
+    """A ball of radius 0.5 in a room whose floor, at a height of -0.1, touches up to a thickness; infeasible below."""
+    strata = FunctionStrata(
+        lambda Y: np.where(Y[:, 0] < -0.1, -1, np.where(Y[:, 0] <= thickness - 0.1, 1, 0)), ["free", "floor"]
+    )
+    return Region(NearestParticles(1), np.zeros((1, 1, 2)), np.array([0.5, 0.5]), strata, 2, 0.1, False)
+
+
+def test_thin_parts_have_volumes_with_errors_and_samples():
+    region, wanted = layer(1e-3), 2 * np.sqrt(0.25 - 0.01) * 1e-3
+    found = region.volume("floor", draws=200_000, rng=0)
+    assert found == pytest.approx(wanted, abs=4 * found.standard_error)
+    assert found.standard_error < 0.1 * found
+    assert region.acceptance("floor", draws=200_000, rng=0) == pytest.approx(wanted / (np.pi * 0.25), rel=0.3)
+    Y = region.sample(100, rng=0, stratum="floor")
+    assert (region.strata.index(Y) == 1).all()
+
+
+def test_a_part_that_no_draw_finds_has_an_error_and_no_sample():
+    region = layer(1e-9)
+    found = region.volume("floor", draws=1000, rng=0)
+    assert found == 0
+    assert found.standard_error == pytest.approx(np.pi * 0.25 / 1000)
+    with pytest.raises(CaptureError, match="cannot be sampled: only 0 of the configurations"):
+        region.sample(1, rng=0, stratum="floor")
+
+
+def test_a_small_part_beside_a_wide_threshold_is_sampled_by_volume():
+    """The floor's threshold is so wide that draws from all parts together are nearly all outside the region."""
+    region = layer(0.0)
+    region.thresholds = np.array([0.05, 20.0])
+    Y = region.sample(200, rng=0)
+    assert region.contains(Y).all()
+    assert (np.linalg.norm(Y, axis=1) <= 0.05).all()
 
 
 def test_a_bounding_box_holds_the_region():

@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgba
 
 from capture_cp import CaptureError, FunctionStrata, NearestParticles, Torus
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_volumes import batch_volumes, part_volumes
+from capture_cp.capture.region_draws import batch_volumes, part_volumes
 from capture_cp.cli import main
 from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
 from capture_cp.planning import PythonRollout

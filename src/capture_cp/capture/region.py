@@ -16,7 +16,7 @@ from capture_cp.capture.region_plots import POINTS, members_of, plot_pairs, plot
 from capture_cp.capture.region_search import (
     checked_direction,
     metric_of,
-    nearest_distance,
+    nearest,
     searched_distance,
     searched_support,
     unwrapped,
@@ -88,9 +88,9 @@ class Region:
         """Volume of the region, in one stratum or in all, with its standard error.
 
         If the strata have a grid, it is the volume of the region's cells, without error. Otherwise it is an unbiased
-        estimate from `draws` random configurations per stratum. If the strata have a method `project(Y, m)` and fewer than
-        2% of plain draws are in a stratum's part, the draws are concentrated on that part; finding it takes about 5,000
-        additional stratum evaluations.
+        estimate from `draws` random configurations around the particles per stratum; a thin part, such as a contact, needs
+        more of them, see `acceptance`. Where none is inside, the estimate is 0, and its standard error is what a single
+        draw would have contributed at most.
         """
         if has_grid(self.strata):
             return Volume(len(self.cells(stratum)) * grid_of(self.strata).require_grid().cell_volume)
@@ -107,7 +107,7 @@ class Region:
         """Configurations (n, dc) drawn uniformly from the region, or from its part in one stratum; all are inside it.
 
         If the strata have a grid, they are drawn from the region's cells. Otherwise they are drawn around the particles
-        with rejection, see `acceptance`; thin parts are handled as in `volume`.
+        with rejection, see `acceptance`; if a part is too small to be found that way, an error says so.
         """
         n, rng = whole_number("n", n, 0), generator(rng)
         if not has_grid(self.strata):
@@ -115,9 +115,9 @@ class Region:
         return self._sample_cells(n, self.cells(stratum), rng)
 
     def acceptance(self, stratum: str | None = None, draws: int = DRAWS, rng: Randomness = None) -> float:
-        """Fraction of plain random configurations around the particles that a uniform sample keeps, without a grid.
+        """Fraction of random configurations around the particles that a uniform sample keeps, without a grid.
 
-        Thin parts have small fractions; `volume` and `sample` have a better way to draw them, see there.
+        The relative standard error of `volume` is about 1 / sqrt(draws · acceptance).
         """
         return acceptance(self, stratum, draws, generator(rng))
 
@@ -131,17 +131,16 @@ class Region:
         """Distance of each configuration Y (m, dc) to the region, by the score's metric: (m,), 0 inside.
 
         If the strata have a grid, it is the distance to the nearest cell centre of the region; infinite if it has no cells.
-        Otherwise it is the distance to the nearest member that a search finds, which is an upper bound. The search starts
-        at the nearest of n random members, at the nearest particles that are members, and, if the strata have a `project`,
-        at the configuration moved onto each stratum. Each is pulled towards the configuration as far as the path stays in
-        the region. Without strata and with k = 1 the result is exact for Euclidean distances. Scores without a metric use
-        the Euclidean one.
+        Otherwise it is an upper bound: the nearest of n random members, the nearest particle that is a member, and, if the
+        strata have a `project`, the configuration moved onto each stratum are pulled towards the configuration as far as
+        the path stays in the region. Without strata and with k = 1 it is exact for Euclidean distances. Scores without a
+        metric use the Euclidean one.
         """
         Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration per row")
         found, outside = np.zeros(len(Y)), np.flatnonzero(~self.contains(Y))
         if has_grid(self.strata):
             centres = grid_of(self.strata).require_grid().centre(self.cells())
-            found[outside] = nearest_distance(metric_of(self), Y[outside], centres)
+            found[outside] = nearest(metric_of(self), Y[outside], centres)[1]
         elif len(outside):
             found[outside] = searched_distance(self, Y[outside], self.sample(whole_number("n", n, 1), rng))
         return found
@@ -149,14 +148,14 @@ class Region:
     def support(self, direction: Any, n: int = 1000, rng: Randomness = None) -> float:
         """Support function: the largest value of direction · y over the region, for a direction (dc,).
 
-        If the strata have a grid, it is the maximum over the centres of the region's cells. Otherwise it is the maximum over
-        members that a search finds, a lower bound: the best of n random members climb by random steps. It never exceeds the
-        limit given by `bounding_box`. Angles are unwrapped to within half a turn of the particles' mean direction.
+        If the strata have a grid, it is the maximum over the centres of the region's cells. Otherwise it is a lower bound:
+        the best of n random members and the particles that are members, also moved onto each stratum if the strata have a
+        `project`, are pulled in the direction as far as they stay in the region. Angles are unwrapped to within half a
+        turn of the particles' mean direction.
         """
         wanted = checked_direction(direction, self.dims)
         if not has_grid(self.strata):
-            rng = generator(rng)
-            return searched_support(self, wanted, self.sample(whole_number("n", n, 1), rng), rng)
+            return searched_support(self, wanted, self.sample(whole_number("n", n, 1), rng))
         if len(self.cells()) == 0:
             raise CaptureError("the region has no cells, so it has no support: it is empty, or smaller than a cell.")
         return float((unwrapped(self, grid_of(self.strata).require_grid().centre(self.cells())) @ wanted).max())

@@ -7,31 +7,30 @@ each configuration with a probability proportional to its weight.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
-from capture_cp.capture.region_cover import Ellipsoids
-from capture_cp.capture.region_thin import thin_cover
 from capture_cp.conformal.scores import Proposed, Score
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
 DRAWS = 4096  # random configurations per stratum
-#: Random configurations tried per requested sample before giving up.
-PATIENCE = 20_000
-#: Smallest acceptance at which all strata are drawn together, and the number of draws to estimate it.
-WORTH, TRIAL = 0.02, 16 * DRAWS
-#: Random configurations per stratum that otherwise determine how much of a sample is in each.
-SHARES = 4 * DRAWS
+#: Random configurations that determine whether a part can be sampled, or how much of a sample is in each part.
+TRIAL, SHARES = 16 * DRAWS, 4 * DRAWS
+#: Random configurations tried per requested sample: from all parts together, and from a single one.
+TOGETHER, ALONE = 50, 20_000
+#: Random configurations per region where many are measured at once, and how many strata are evaluated at once.
+FEW, BLOCK = 1024, 250_000
+_OUTSIDE = INFEASIBLE - 1  # outside a region
 
 
-class Drawable(Protocol):
-    """The interface of a region that is used here."""
+class Searchable(Protocol):
+    """The interface of a region that its draws and searches use."""
 
     score: Score
-    prediction: object
+    prediction: Any
     thresholds: Floats
     strata: Strata
     dims: int
@@ -40,9 +39,15 @@ class Drawable(Protocol):
     def limits(self, labels: Ints) -> Floats:
         """Threshold of each label (n,), negative where nothing belongs to the region."""
 
+    def contains(self, Y: Any) -> Bools:
+        """Whether each configuration Y (m, dc) is in the region: bool (m,)."""
+
 
 class Volume(float):
-    """A volume, with the standard error of its estimate; 0 where it was counted on a grid, or where no draw was inside."""
+    """A volume with the standard error of its estimate, which is 0 where it was counted on a grid.
+
+    Where no draw was inside, the volume is 0 and its standard error is what a single draw would have contributed at most.
+    """
 
     standard_error: float
 
@@ -50,15 +55,6 @@ class Volume(float):
         found = super().__new__(cls, value)
         found.standard_error = standard_error
         return found
-
-
-class Source(NamedTuple):
-    """Random configurations for one piece of a part: the mean of their weights over the part is the piece's volume."""
-
-    part: int  # stratum number, or INFEASIBLE
-    propose: Callable[[int, np.random.Generator], Proposed]
-    share: float = 1.0  # of the draws
-    leftover: bool = False  # the (tiny) remainder outside the ellipsoids of a thin part
 
 
 def has_grid(strata: Strata) -> bool:
@@ -71,89 +67,38 @@ def number_of(strata: Strata, name: str) -> int:
     return strata.names.index(known_name("stratum", name, strata.names))
 
 
-def estimated_volume(region: Drawable, stratum: str | None, draws: int, rng: np.random.Generator) -> Volume:
+# -- one region -----------------------------------------------------------------------------------------------------------
+
+
+def estimated_volume(region: Searchable, stratum: str | None, draws: int, rng: np.random.Generator) -> Volume:
     """Volume of a region, or of its part in one stratum, from `draws` random configurations per stratum."""
     n = whole_number("draws", draws, 8)
-    pieces = [_piece(region, source, n, rng) for part in _parts(region, stratum) for source in _sources(region, part, rng)]
-    errors = [piece.standard_error for piece in pieces]
-    return Volume(float(sum(pieces)), float(np.hypot.reduce(errors) if errors else 0.0))
+    parts = [_measured(region, part, n, rng) for part in _parts(region, stratum)]
+    return Volume(float(sum(parts)), float(np.hypot.reduce([part.standard_error for part in parts])))
 
 
-def acceptance(region: Drawable, stratum: str | None, draws: int, rng: np.random.Generator) -> float:
-    """Fraction of plain random configurations that a uniform sample keeps."""
+def acceptance(region: Searchable, stratum: str | None, draws: int, rng: np.random.Generator) -> float:
+    """Fraction of random configurations that a uniform sample keeps."""
     n, shares = whole_number("draws", draws, 2), []
     for part in _parts(region, stratum):
-        proposed = _plain(region, part).propose(n, rng)
+        proposed = _propose(region, part, n, rng)
         shares.append(float(_weights(region, part, proposed).mean() / proposed.largest) if proposed.largest > 0 else 0.0)
     return float(np.mean(shares)) if shares else 0.0
 
 
-def uniform_sample(region: Drawable, n: int, stratum: str | None, rng: np.random.Generator) -> Floats:
+def uniform_sample(region: Searchable, n: int, stratum: str | None, rng: np.random.Generator) -> Floats:
     """n configurations (n, dc), uniform over a region or over its part in one stratum.
 
-    Exactly uniform by rejection if at least a fraction `WORTH` of the configurations is kept. Otherwise each stratum, and
-    the remainder outside the ellipsoids of thin parts, gets a number of samples proportional to its volume, estimated from
-    `SHARES` draws each, for thin parts `DRAWS`.
+    Exactly uniform if at least one in `TOGETHER` random configurations is kept. Otherwise each stratum gets a number of
+    samples proportional to its volume, estimated from `SHARES` draws.
     """
-    if not n:
-        return np.empty((0, region.dims))
-    sources = [source for part in _parts(region, stratum) for source in _sources(region, part, rng)]
-    together = [source for source in sources if not source.leftover]
-    if len(together) == len(sources):
-        found = _uniform(region, sources, n, rng, TRIAL)
-        if len(found) == n:
-            return found
-    if len(sources) == 1:
-        return _all(_uniform(region, sources, n, rng, PATIENCE * n), n)
-    # thin parts are small compared with the others, so their larger relative error hardly matters
-    volumes = np.array([_piece(region, source, SHARES if source.share == 1 else DRAWS, rng) for source in sources])
-    if not volumes.sum() > 0:
-        return _all(np.empty((0, region.dims)), n)
-    counts = rng.multinomial(n, volumes / volumes.sum())
-    each = [
-        _uniform(region, [source], int(count), rng, PATIENCE * int(count)) for source, count in zip(sources, counts) if count
-    ]
-    return _all(rng.permutation(np.concatenate(each)), n)
-
-
-def members(region: Drawable, part: int, Y: Floats) -> Bools:
-    """Which of Y (n, dc), all within the part's threshold, are in its stratum: (n,)."""
-    names = region.strata.names
-    return checked_index(region.strata.index(Y), len(Y), len(names), "strata.index") == part if len(Y) else np.zeros(0, bool)
-
-
-def _piece(region: Drawable, source: Source, draws: int, rng: np.random.Generator) -> Volume:
-    n = max(2, int(draws * source.share))
-    weights = _weights(region, source.part, source.propose(n, rng))
-    return Volume(float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(n)))
-
-
-def _weights(region: Drawable, part: int, proposed: Proposed) -> Floats:
-    """The weights of configurations, 0 outside the part: (n,)."""
-    weights, near = np.zeros(len(proposed.Y)), np.flatnonzero(proposed.weights > 0)
-    kept = near[members(region, part, proposed.Y[near])]
-    weights[kept] = proposed.weights[kept]
-    return weights
-
-
-def _uniform(region: Drawable, sources: list[Source], n: int, rng: np.random.Generator, most: int) -> Floats:
-    """n configurations (n, dc), uniform over the pieces of all sources together; fewer if `most` draws do not suffice.
-
-    Each source is drawn from in proportion to its largest possible weight, so no volume needs to be known.
-    """
-    found: list[Floats] = [np.empty((0, region.dims))]
-    largest = np.array([source.propose(1, rng).largest for source in sources])
-    tried, kept, batch = 0, 0, min(max(DRAWS, n), TRIAL)
-    while kept < n and largest.sum() > 0 and (tried < TRIAL or kept >= WORTH * tried or (kept and tried < most)):
-        counts = rng.multinomial(batch, largest / largest.sum())
-        drawn = [_kept(region, source, int(count), rng) for source, count in zip(sources, counts) if count]
-        found.append(rng.permutation(np.concatenate(drawn)))
-        tried, kept = tried + batch, kept + len(found[-1])
-    return np.concatenate(found)[:n]
-
-
-def _all(found: Floats, n: int) -> Floats:
-    """`found` (m, dc), or an error if they are fewer than n."""
+    parts = _parts(region, stratum)
+    found = _uniform(region, parts, n, TOGETHER if len(parts) > 1 else ALONE, rng)
+    if len(found) < n and len(parts) > 1:
+        volumes = np.array([_measured(region, part, SHARES, rng) for part in parts])
+        counts = rng.multinomial(n, volumes / volumes.sum()) if volumes.any() else np.zeros(len(parts), dtype=np.int64)
+        each = [_uniform(region, [part], int(count), ALONE, rng) for part, count in zip(parts, counts)]
+        found = rng.permutation(np.concatenate(each))
     if len(found) < n:
         raise CaptureError(
             f"the region cannot be sampled: only {len(found)} of the configurations drawn near the particles are in it. It "
@@ -162,14 +107,45 @@ def _all(found: Floats, n: int) -> Floats:
     return found
 
 
-def _kept(region: Drawable, source: Source, n: int, rng: np.random.Generator) -> Floats:
+def _uniform(region: Searchable, parts: Sequence[int], n: int, patience: int, rng: np.random.Generator) -> Floats:
+    """n configurations (n, dc), uniform over some parts together; fewer if `patience` draws for each do not suffice.
+
+    Each part is drawn from in proportion to its largest possible weight, so no volume needs to be known.
+    """
+    found = np.empty((0, region.dims))
+    largest = np.array([_propose(region, part, 1, rng).largest for part in parts])
+    tried, batch = 0, min(max(DRAWS, n), TRIAL)
+    while len(found) < n and largest.any() and (tried < TRIAL or (len(found) and tried < patience * n)):
+        counts = rng.multinomial(batch, largest / largest.sum())
+        kept = [_kept(region, part, int(count), rng) for part, count in zip(parts, counts) if count]
+        found = np.concatenate([found, rng.permutation(np.concatenate(kept))])
+        tried += batch
+    return found[:n]
+
+
+def _kept(region: Searchable, part: int, n: int, rng: np.random.Generator) -> Floats:
     """Those of n configurations that are kept: first by weight, then by stratum, which may be slow to evaluate."""
-    proposed = source.propose(n, rng)
+    proposed = _propose(region, part, n, rng)
     Y = proposed.Y[rng.random(n) * proposed.largest < proposed.weights]
-    return Y[members(region, source.part, Y)]
+    return Y[_labels(region.strata, Y) == part]
 
 
-def _parts(region: Drawable, stratum: str | None) -> list[int]:
+def _measured(region: Searchable, part: int, n: int, rng: np.random.Generator) -> Volume:
+    proposed = _propose(region, part, n, rng)
+    weights = _weights(region, part, proposed)
+    if not weights.any():
+        return Volume(0.0, proposed.largest / n)
+    return Volume(float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(n)))
+
+
+def _weights(region: Searchable, part: int, proposed: Proposed) -> Floats:
+    """The weights of configurations, 0 outside the part: (n,)."""
+    weights, near = proposed.weights.copy(), np.flatnonzero(proposed.weights > 0)
+    weights[near[_labels(region.strata, proposed.Y[near]) != part]] = 0.0
+    return weights
+
+
+def _parts(region: Searchable, stratum: str | None) -> list[int]:
     """Numbers of the strata in which the region has a part, INFEASIBLE last."""
     if stratum is not None:
         everything = [number_of(region.strata, stratum)]
@@ -178,50 +154,76 @@ def _parts(region: Drawable, stratum: str | None) -> list[int]:
     return [part for part in everything if region.limits(np.array([part]))[0] >= 0]
 
 
-def _sources(region: Drawable, part: int, rng: np.random.Generator) -> list[Source]:
-    """Sources of a part: plain draws around the particles; for a thin part ellipsoids, and plain draws for the rest."""
-    plain = _plain(region, part)
-    q = float(region.limits(np.array([part]))[0])
-
-    def inside(Y: Floats) -> Bools:
-        found = np.asarray(region.score.within(region.prediction, Y, np.full(len(Y), q)))
-        found[found] = members(region, part, Y[found])
-        return found
-
-    cover = thin_cover(region.score, region.strata, region.dims, part, plain.propose, inside, rng)
-    if cover is None:
-        return [plain]
-
-    def covered(n: int, rng: np.random.Generator) -> Proposed:
-        proposed = cover.propose(n, rng)
-        near = region.score.within(region.prediction, proposed.Y, np.full(n, q))
-        return proposed._replace(weights=np.where(near, proposed.weights, 0.0))
-
-    return [Source(part, covered, 0.75), Source(part, _beyond(plain, cover), 0.25, leftover=True)]
-
-
-def _beyond(plain: Source, cover: Ellipsoids) -> Callable[[int, np.random.Generator], Proposed]:
-    def propose(n: int, rng: np.random.Generator) -> Proposed:
-        proposed = plain.propose(n, rng)
-        return proposed._replace(weights=np.where(cover.layers(proposed.Y) == 0, proposed.weights, 0.0))
-
-    return propose
-
-
-def _plain(region: Drawable, part: int) -> Source:
-    """Plain draws around the prediction, within the part's threshold."""
+def _propose(region: Searchable, part: int, n: int, rng: np.random.Generator) -> Proposed:
+    """Weighted random configurations around the prediction, within the threshold of a part."""
     q = float(region.limits(np.array([part]))[0])
     if np.isinf(q):
+        name = "infeasible space" if part == INFEASIBLE else region.strata.names[part]
         raise CaptureError(
-            f"the region includes all of {_name(region, part)}, for lack of calibration points there, and without a grid it "
-            "is unbounded; calibrate on more transitions, or choose another stratum."
+            f"the region includes all of {name}, for lack of calibration points there, and without a grid it is unbounded; "
+            "calibrate on more transitions, or choose another stratum."
         )
-
-    def propose(n: int, rng: np.random.Generator) -> Proposed:
-        return region.score.propose(region.prediction, q, n, region.dims, rng)
-
-    return Source(part, propose)
+    return region.score.propose(region.prediction, q, n, region.dims, rng)
 
 
-def _name(region: Drawable, part: int) -> str:
-    return "infeasible space" if part == INFEASIBLE else region.strata.names[part]
+def _labels(strata: Strata, Y: Floats) -> Ints:
+    """Stratum of each of Y (n, dc): (n,)."""
+    if not len(Y):
+        return np.empty(0, dtype=np.int64)
+    return checked_index(strata.index(Y), len(Y), len(strata.names), "strata.index")
+
+
+# -- many regions ---------------------------------------------------------------------------------------------------------
+
+
+def batch_volumes(
+    score: Score, prediction: Any, q: Floats, strata: Strata, dims: int, rng: np.random.Generator, draws: int = FEW
+) -> Floats:
+    """Estimated volumes of regions by stratum, infeasible space last: (n, M + 1).
+
+    Infinite where a threshold is: without a grid a whole stratum has no known bound. Each volume is a rough estimate, but
+    means over many regions are precise: the estimates are unbiased and independent.
+
+    Args:
+        score: the score that defines the regions.
+        prediction: prediction for n inputs.
+        q: thresholds by stratum, infeasible space last, (n, M + 1); negative where a region is empty.
+        strata: evaluated at every configuration that is near enough.
+        dims: number of coordinates of a configuration.
+        rng: draws the configurations.
+        draws: configurations per region and threshold; strata with the same thresholds share them.
+    """
+    draws = whole_number("draws", draws, 1)
+    volumes, size = np.where(np.isposinf(q), np.inf, 0.0), max(1, BLOCK // draws)
+    for columns in _alike(q):
+        limits = q[:, columns[0]]
+        finite = np.flatnonzero((limits >= 0) & np.isfinite(limits))
+        for first in range(0, len(finite), size):
+            rows = finite[first : first + size]
+            drawn = [score.propose(prediction[i : i + 1], float(limits[i]), draws, dims, rng) for i in rows]
+            volumes[np.ix_(rows, columns)] = _means(drawn, columns, strata)
+    return volumes
+
+
+def part_volumes(region: Searchable, rng: np.random.Generator, draws: int = DRAWS) -> Floats:
+    """Estimated volumes of one region by stratum, infeasible space last, infinite where a threshold is: (M + 1,)."""
+    q = region.limits(np.append(np.arange(len(region.strata.names)), INFEASIBLE))
+    found = batch_volumes(region.score, region.prediction, q[None], region.strata, region.dims, rng, draws)
+    return np.asarray(found[0])
+
+
+def _means(drawn: list[Proposed], columns: Ints, strata: Strata) -> Floats:
+    """Mean weights of each region's configurations in the strata of some columns: (regions, columns)."""
+    weights = np.concatenate([one.weights for one in drawn])
+    near, labels = np.flatnonzero(weights > 0), np.full(len(weights), _OUTSIDE)
+    labels[near] = _labels(strata, np.concatenate([one.Y for one in drawn])[near])
+    wanted = np.where(columns < len(strata.names), columns, INFEASIBLE)
+    parts = [np.where(labels == label, weights, 0.0).reshape(len(drawn), -1).mean(axis=1) for label in wanted]
+    return np.stack(parts, axis=1)
+
+
+def _alike(q: Floats) -> Iterator[Ints]:
+    """Groups of columns of q (n, M + 1) that are equal in every row."""
+    _, which = np.unique(q, axis=1, return_inverse=True)
+    for number in range(int(which.max()) + 1):
+        yield np.flatnonzero(which.ravel() == number)

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capture_cp.base.checks import Floats, finite_array
-from capture_cp.capture.region_search import Searchable, angles_of, particles_of, unwrapped
+from capture_cp.capture.region_draws import Searchable
+from capture_cp.capture.region_search import angles_of, particles_of, unwrapped
 from capture_cp.spaces.marks import PARTICLES, START, draw_action, mark, outcome_look
 from capture_cp.spaces.metrics import wrap_angle
 

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.region import Region
 from capture_cp.data.transitions import Transitions
-from capture_cp.spaces.strata import Strata
 
 if TYPE_CHECKING:
     from capture_cp.commands.calibrate import Calibrate
@@ -26,17 +24,6 @@ class MeanVolume(NamedTuple):
 
     mean: float
     error: float
-
-
-class _Plain:
-    """Strata that are only asked where a configuration lies: to cover thin parts would take too long here."""
-
-    def __init__(self, strata: Strata) -> None:
-        self.names, self._index = strata.names, strata.index
-
-    def index(self, Y: Floats) -> Ints:
-        """Stratum of each configuration Y (n, dc), -1 where infeasible: (n,)."""
-        return np.asarray(self._index(Y))
 
 
 def mean_volumes(cap: Capture, kept: Transitions, command: Calibrate) -> dict[str, MeanVolume] | None:
@@ -54,13 +41,9 @@ def mean_volumes(cap: Capture, kept: Transitions, command: Calibrate) -> dict[st
 
 def _volumes(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> list[float]:
     seed = derived_seed(command.seed, row)
-    drawn = cap.region(kept.X[row], command.alpha, command.confidence, rng=seed)
-    parts = drawn.score, drawn.prediction, drawn.thresholds, _Plain(drawn.strata), drawn.dims, drawn.alpha, False
-    region, infinite = Region(*parts), np.isinf(drawn.thresholds)
-    return [
-        np.inf if infinite[m] else region.volume(name, DRAWS, derived_seed(seed, name))
-        for m, name in enumerate(drawn.strata.names)
-    ]
+    region = cap.region(kept.X[row], command.alpha, command.confidence, rng=seed)
+    parts = zip(region.strata.names, region.thresholds)
+    return [np.inf if np.isinf(q) else region.volume(name, DRAWS, derived_seed(seed, name)) for name, q in parts]
 
 
 def _mean(column: Floats) -> MeanVolume:

@@ -23,8 +23,7 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.horizon_particles import Cloud, count_cells, within
-from capture_cp.capture.region_draws import has_grid
-from capture_cp.capture.region_volumes import batch_volumes
+from capture_cp.capture.region_draws import batch_volumes, has_grid
 from capture_cp.conformal.coverage import CoverageRow, HorizonCoverage, horizon_coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles

@@ -10,8 +10,8 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.region import Region
+from capture_cp.capture.region_draws import part_volumes
 from capture_cp.capture.region_search import unwrapped
-from capture_cp.capture.region_volumes import part_volumes
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR
 from capture_lab.tasks.slices import OUTSIDE, PALE, SLICES, STRONG, WALL_COLOUR, Layer, Slices, usual_colours
 from capture_lab.tasks.task import Task

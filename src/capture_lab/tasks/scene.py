@@ -16,8 +16,7 @@ from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_draws import has_grid
-from capture_cp.capture.region_volumes import part_volumes
+from capture_cp.capture.region_draws import has_grid, part_volumes
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.report.canvas import INFEASIBLE_LEGEND, Canvas, Picture, rgb
 from capture_cp.spaces.marks import ACTION, OUTSIDE, PARTICLES, PATH_COLOUR, START, Mark
