@@ -126,7 +126,7 @@ def _uniform(region: Searchable, parts: Sequence[int], n: int, patience: int, rn
 def _kept(region: Searchable, part: int, n: int, rng: np.random.Generator) -> Floats:
     """Those of n configurations that are kept: first by weight, then by stratum, which may be slow to evaluate."""
     proposed = _propose(region, part, n, rng)
-    Y = proposed.Y[rng.random(n) * proposed.largest < proposed.weights]
+    Y: Floats = proposed.Y[rng.random(n) * proposed.largest < proposed.weights]
     return Y[_labels(region.strata, Y) == part]
 
 
