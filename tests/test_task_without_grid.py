@@ -290,13 +290,6 @@ def test_certify(folder):
     assert any(row["certified"] for row in rows)
 
 
-@pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # so few episodes leave strata without data
-def test_sensitivity(folder):
-    small = "--episodes", 1, "--samples", 8, "--calibration", 1000, "--methods", "capture"
-    rows = run("sensitivity", "--settings", "k", *small)
-    assert {row["setting"] for row in rows} == {"k"}
-
-
 # -- pictures ---------------------------------------------------------------------------------------------------------
 
 

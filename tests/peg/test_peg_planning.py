@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,12 +14,9 @@ from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
 from capture_lab.studies.paper import PLANNING_METHODS, Paper
 from capture_lab.studies.planning import PlanningStudy
-from capture_lab.studies.sensitivity import SensitivityStudy, changed
 from capture_lab.tasks.peg.options import PegOptions
-from capture_lab.tasks.peg.planner import PegWeights
 from capture_lab.tasks.peg.task import Peg
 from capture_lab.tasks.recorded import recorded_task
-from capture_lab.tasks.rows import Setting, weight_options
 
 pytest.importorskip("mujoco")
 
@@ -106,31 +102,6 @@ def test_all_methods_meet_the_same_start_and_noise():
 def test_paper_figures_are_those_of_table_4():
     printed = Paper.of(PegOptions())
     assert [printed.planning("arm", name)[0] for name in PLANNING_METHODS] == [14, 48, 48, 48, 20, 78]
-
-
-def test_sensitivity_has_a_row_for_every_choice_and_method(tmp_path, monkeypatch):
-    few = {
-        "bound": Setting("bound", "largest action", (3.0, 4.0), 3.0),
-        "frequency": Setting("frequency", "controller", (60.0, None), None, none="its own"),
-        "bonuses": Setting("bonuses", "bonuses", (False, True), False),
-    }
-    monkeypatch.setattr(PegOptions, "varied", few)
-    study = SensitivityStudy.of(PegOptions(), methods=("particles",), episodes=1, calibration=100)
-    text = run(replace(study, samples=4, json=tmp_path / "rows.json"))
-    rows = [row for row in json.loads((tmp_path / "rows.json").read_text())["rows"] if row["map"] == "planar"]
-    assert [(row["setting"], row["value"]) for row in rows] == [(name, v) for name in few for v in few[name].values]
-    own = [row | {"setting": 0, "value": 0} for row in rows if row["value"] == few[row["setting"]].own]
-    assert own == [own[0]] * 3  # played once
-    assert all(setting.label in text for setting in few.values())
-
-
-@pytest.mark.parametrize("setting", PegOptions.varied.values())
-def test_every_choice_is_a_setting_of_the_study(setting):
-    for value in setting.values:
-        study = changed(planning(weights=weight_options(PegWeights)()), setting, value)
-        (task,) = study.tasks().values()
-        assert task.settings.bound == (value if setting.option == "bound" else 3.0)
-        assert study.planned_row(task, "lucca").weights.bonuses == (setting.option == "bonuses" and value)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from capture_cp import CaptureError, Tree
+from capture_cp.capture.methods import method
 from capture_cp.planning.episode import Episode, run_episode
 from capture_cp.report.output import output_folder
 from capture_lab.studies.planning import PlanningStudy
@@ -25,7 +26,7 @@ from capture_lab.tasks.peg.options import PegOptions
 from capture_lab.tasks.peg.task import Peg
 from capture_lab.tasks.recorded import recorded_info, recorded_task
 from capture_lab.tasks.registry import TASKS, register_task
-from capture_lab.tasks.rows import FittedRow, weight_options
+from capture_lab.tasks.rows import FittedRow, fit_row, weight_options
 from commands import refused
 from marble.boards import write_map
 
@@ -280,3 +281,96 @@ def test_a_box_has_no_correction():
 
 def test_every_row_of_the_marble_has_the_papers_budget():
     assert all((row.planner.samples, row.planner.horizon) == (4096, 6) for row in ROWS.values())
+
+
+# -- k, the share of the data, and the model --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def room(tmp_path, monkeypatch):
+    """A small map with little data."""
+    monkeypatch.setattr(Marble, "calibration_rollouts", 2000)
+    return MarbleOptions(maps=(str(write_map(tmp_path)),))
+
+
+def test_all_of_the_data_are_the_data_as_they_were(room):
+    (task,) = room.places().values()
+    data, tree = task.calibration(0), Tree(per_stratum=False, max_leaves=7)
+    plain = method("capture", task, task.strata, n_particles=4, tree=tree, seed=task.seed_here(0)).fit(data.X, data.Y)
+    found = fit_row(ROWS["capture"], task, 0, 4).cap
+    np.testing.assert_array_equal(found.thresholds(data.X), plain.thresholds(data.X))
+
+
+@pytest.mark.parametrize("name", ["capture", "capture-horizon"])
+def test_share_number_and_k_reach_the_calibration(name, room):
+    (task,) = room.places().values()
+    row = ROWS[name].changed({"horizon": 2})
+    whole, half, some = (fit_row(row, task, 0, 4, k=3, calibration=share).cap for share in (1.0, 0.5, 700))
+    sizes = [sum(v for key, v in cap.data_.items() if key in ("rows", "rollouts")) for cap in (whole, half, some)]
+    assert sizes[0] > 0
+    assert sizes[1:] == [round(sizes[0] / 2), 700]
+    assert whole.score.k == 3
+
+
+@pytest.mark.parametrize("gain", [1.0, 3.0])
+def test_the_oracle_has_the_true_gain_and_the_others_the_models(room, gain):
+    study = PlanningStudy.of(replace(room, true_gain=gain), calibration=700)
+    for name in ("particles", "particles-oracle"):
+        (task,) = study.tasks().values()
+        fitted = study.fit(task, name)
+        assert (fitted.task.true_gain, fitted.task.model_gain) == (gain, gain if name == "particles-oracle" else 1.0)
+        assert fitted.task.correction is None
+
+
+def test_training_corrects_the_model(room):
+    corrections = []
+    for training, name in ((0, "particles"), (50, "particles-residual"), (200, "particles-residual")):
+        study = PlanningStudy.of(replace(room, training=training), calibration=700)
+        (task,) = study.tasks().values()
+        corrections.append(study.fit(task, name).task.correction)
+    assert corrections[0] is None
+    assert None not in corrections[1:]
+    assert corrections[1] != corrections[2]
+
+
+def test_places_played_apart_are_put_together_from_their_state_folder(tmp_path, monkeypatch):
+    """As on a machine with a GPU, one process per place, and then on one without."""
+    won = {"outcome": "success", "steps": 3, "plan_ms": [1.0], "landed": {"free": 3}, "held": {"free": 2}, "path": []}
+
+    def episodes(study, _, place, name, wanted):
+        return ((n, won | {"outcome": "fell" if place == "center" else "success"}) for n in wanted)
+
+    def no_gpu(device):
+        if device == "cuda":
+            raise CaptureError('device "cuda" cannot be used')
+        return "cpu"
+
+    monkeypatch.setattr("capture_lab.studies.planning.chosen_device", lambda device: "cuda")
+    monkeypatch.setattr(PlanningStudy, "fit", lambda *_: None)
+    monkeypatch.setattr(PlanningStudy, "_episodes", episodes)
+    few = {"methods": ("pcp",), "episodes": 3, "state": tmp_path, "device": "cuda"}
+    for place in ("center", "top-left"):
+        study = PlanningStudy.of(MarbleOptions(maps=(place,)), **few)
+        study.results(study.tasks(), quiet())
+    monkeypatch.setattr("capture_lab.studies.planning.chosen_device", no_gpu)
+    both = PlanningStudy.of(MarbleOptions(maps=("center", "top-left")), **few)
+    found = both.results(both.tasks(), quiet())
+    assert [[run["outcome"] for run in runs] for runs in found.values()] == [["fell"] * 3, ["success"] * 3]
+    more = replace(both, episodes=4)
+    with pytest.raises(CaptureError, match="cannot be used"):  # an episode is missing
+        more.results(more.tasks(), quiet())
+    with pytest.raises(CaptureError, match="cannot be used"):  # nothing is there
+        replace(both, state=None).tasks()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [(["--k", "17"], "k is 17"), (["--k", "0"], "k"), (["--calibration", "0"], "calibration is 0"),
+     (["--calibration", "2.5"], "calibration is 2.5"), (["--calibration", "nan"], "calibration is nan"),
+     (["--noise", "-1"], "noise"), (["--noise", "nan"], "noise"), (["--true-gain", "0"], "true gain"),
+     (["--training", "-1"], "training is -1"), (["--training-drag", "1"], "training drag"),
+     (["--pit-radius", "200"], "lies over the start"), (["--pit-radius", "-1"], "pit_radius is -1"),
+     (["--pit-radius", "nan"], "pit_radius is nan")],
+)  # fmt: skip
+def test_impossible_settings_are_refused(wrong, said, capsys):
+    assert said in refused(capsys, "plan", "marble", "--maps", "center", *wrong)

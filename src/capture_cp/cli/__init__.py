@@ -78,10 +78,6 @@ COMMANDS = {
         "plan": Command(
             "Plan in closed loop with the regions of each method.", study=f"{LAB}.planning:PlanningStudy", named=True
         ),
-        "sensitivity": Command(
-            "Plan again with one setting changed at a time.", study=f"{LAB}.sensitivity:SensitivityStudy", named=True
-        ),
-        "worth": Command("Compare planning with and without regions.", study=f"{LAB}.worth:WorthStudy", named=True),
     },
     "This computer": {
         "bench": Command("Measure speed as ratios to named alternatives.", "capture_cp.cli.bench:Bench"),

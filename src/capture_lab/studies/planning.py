@@ -56,7 +56,7 @@ class PlanningStudy(Study):
     """
 
     command: ClassVar[str] = "plan"
-    unimportant = Study.unimportant | {"methods", "episodes", "certificate"}
+    unimportant = Study.unimportant | {"methods", "episodes", "certificate", "vary"}
 
     methods: Annotated[
         tuple[str, ...],
@@ -78,6 +78,10 @@ class PlanningStudy(Study):
     ] = None
     calibration: Calibration = 1.0
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
+    vary: Annotated[
+        str | None,
+        tyro.conf.arg(metavar="NAME=V1,V2", help="Plan again for each of these values of an option of this page."),
+    ] = None
     certificate: Annotated[Path | None, tyro.conf.arg(help="Only run the planner that this certificate was issued for.")] = (
         None
     )
@@ -93,6 +97,11 @@ class PlanningStudy(Study):
 
     def run(self, console: Console) -> None:
         """Play the episodes and print their tables."""
+        if self.vary is not None:
+            from capture_lab.studies.vary import run_varied
+
+            run_varied(self, console)
+            return
         tasks = self.tasks()
         results = self.results(tasks, console)
         rows = [self.row(place, name, found) for (place, name), found in results.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -97,59 +97,6 @@ def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, R
 def oracle_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
     """Uncalibrated particles of the true system."""
     return {"particles-oracle": Row("particles", planner, weights, oracle=True)}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting that the sensitivity study varies while all others keep their values.
-
-    Attributes:
-        option: its name among the options of the planning study, of the task or of its weights.
-        label: its name in tables and figures.
-        values: its values, including that of the planning study.
-        own: the value of the planning study.
-        relative: whether the values are multiples of each row's own.
-        none: text for a value of None.
-    """
-
-    option: str
-    label: str
-    values: tuple[Any, ...]
-    own: Any
-    relative: bool = False
-    none: str = "no limit"
-
-    def shown(self, value: Any) -> str:
-        """A value as text."""
-        if value is None:
-            return self.none
-        return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-@dataclass(frozen=True)
-class Axis(Setting):
-    """A setting of the task along which the study of when regions help makes the model wrong.
-
-    Attributes, in addition to those of `Setting`:
-        corrected: whether the model is corrected along this axis.
-        as_is: the value at which a corrected model equals the uncorrected one.
-    """
-
-    corrected: bool = False
-    as_is: Any = None
-
-
-@dataclass(frozen=True)
-class Worth:
-    """The axes and planners of the study of when regions help.
-
-    Attributes:
-        axes: by name.
-        planners: by name, rows whose planner and weights all compared rows share, so that only their regions differ.
-    """
-
-    axes: Mapping[str, Axis]
-    planners: Mapping[str, Row]
 
 
 def weight_options(weights: type[Any]) -> type[Any]:

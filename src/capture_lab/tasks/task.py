@@ -29,7 +29,7 @@ from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
 from capture_cp.spaces.strata import Strata, grid_of
 from capture_lab.tasks.extent import Extent, nowhere
-from capture_lab.tasks.rows import Row, Setting, Worth, method_rows, own_rows, practice_rows
+from capture_lab.tasks.rows import Row, method_rows, own_rows, practice_rows
 
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
@@ -46,15 +46,6 @@ STARTS = 1000  # size of the set that random starts are drawn from
 
 #: For a task without its own settings; rolled out in Python, so few samples. The temperature is in the unit of its cost.
 PLANNER = PlannerSettings(horizon=4, samples=64, temperature=0.02)
-#: Settings that the sensitivity study varies for any task.
-VARIED = {
-    "k": Setting("k", "neighbour k, of 16 particles", (1, 2, 4, 8, 12), 8),
-    "particles": Setting("particles", "particles L, with k = L/2", (4, 8, 16, 32), 16),
-    "leaves": Setting("max_leaves", "maximum leaves per tree", (5, 20, 80, None), 20),
-    "calibration": Setting("calibration", "fraction of the calibration data", (1 / 64, 1 / 16, 1 / 4, 1), 1),
-    "alpha": Setting("alpha", "alpha", (0.02, 0.1, 0.3, 0.5), 0.1),
-    "temperature": Setting("temperature", "temperature, relative to the row's own", (0.25, 1, 4), 1, relative=True),
-}
 
 
 class TaskOptions:
@@ -66,8 +57,6 @@ class TaskOptions:
         paper: file with the paper's figures for this task, see `capture_lab.studies.paper`.
         everywhere: name of the rows that add up all places.
         weights: class of the weights of the planner's objective, a dataclass; its fields become options.
-        varied: settings that the sensitivity study varies, by name.
-        worth: axes and planners of the study of when regions help; None if the task has none.
         ladder: settings of the planner to certify, by name, from the safest; see `capture_lab.tasks.candidates`.
     """
 
@@ -76,8 +65,6 @@ class TaskOptions:
     paper: ClassVar[Path | None] = None
     everywhere: ClassVar[str] = "all places"
     weights: ClassVar[type[Any] | None] = None
-    varied: ClassVar[Mapping[str, Setting]] = VARIED
-    worth: ClassVar[Worth | None] = None
     ladder: ClassVar[Mapping[str, Mapping[str, Any]]] = {name: {"method": name} for name in ("capture", "particles")}
 
     def places(self) -> Mapping[str, Task]:

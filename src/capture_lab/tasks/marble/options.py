@@ -15,7 +15,7 @@ from capture_cp.capture.methods import METHODS
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant, with_pits
 from capture_lab.tasks.marble.planner import PLANNER, MarbleWeights
-from capture_lab.tasks.marble.rows import LADDER, SETTINGS, WORTH
+from capture_lab.tasks.marble.rows import LADDER
 from capture_lab.tasks.marble.task import LEAVES, TRAINING, Design, Marble
 from capture_lab.tasks.task import TaskOptions
 
@@ -29,8 +29,6 @@ class MarbleOptions(TaskOptions):
     paper = Path(__file__).with_name("paper.json")
     everywhere = "all maps"
     weights = MarbleWeights
-    varied = SETTINGS
-    worth = WORTH
     ladder = LADDER
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 10, "tree": "label", "min_leaf": 700, "max_leaves": None, "particles": 16},
@@ -43,7 +41,6 @@ class MarbleOptions(TaskOptions):
         },
         "view": {"planner": PLANNER, "max_leaves": LEAVES},
         "demo": {"maps": ("top-center",)},
-        "sensitivity": {"maps": ("bottom-left", "center", "top-center"), "methods": ("capture", "capture-horizon-residual")},
         "certify": {"risks": ("fell",)},
     }
 

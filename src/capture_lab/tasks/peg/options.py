@@ -12,7 +12,6 @@ import tyro
 
 from capture_cp.base.checks import known_name
 from capture_lab.tasks.peg.planner import PLANNER, PegWeights
-from capture_lab.tasks.peg.rows import SETTINGS
 from capture_lab.tasks.peg.settings import PegSettings
 from capture_lab.tasks.peg.task import PARTICLES, Peg, SystemName
 from capture_lab.tasks.task import TaskOptions
@@ -26,7 +25,6 @@ class PegOptions(TaskOptions):
     task: ClassVar[type[Peg]] = Peg
     paper = Path(__file__).with_name("paper.json")
     weights = PegWeights
-    varied = SETTINGS
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "coverage": {"mc": 1, "tree": "per-stratum", "min_leaf": 1000, "max_leaves": None, "particles": 8, "volume": 3_000},
         "horizon": {"calibration": 10_000, "test": 5_000, "volume": 50, "particles": 8},
@@ -38,7 +36,6 @@ class PegOptions(TaskOptions):
             "particles": PARTICLES,
         },
         "view": {"planner": PLANNER, "particles": PARTICLES, "k": PARTICLES // 2, "max_leaves": None, "calibration": 20_000},
-        "sensitivity": {"episodes": 20},
     }
 
     system: Annotated[SystemName, tyro.conf.arg(help="The true system: the peg on rails, or in a Panda's hand.")] = "planar"
