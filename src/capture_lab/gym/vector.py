@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, ClassVar
 
+import numba
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, failure_rate, finite_array, whole_number
 from capture_cp.base.streams import fresh, stream
-from capture_lab.gym.setup import STATE, Setup
-from capture_lab.gym.systems import Fleet, fleet_of
-from capture_lab.gym.threads import threads_for
-from capture_lab.tasks.task import Task
-
-Step = tuple[Floats, Floats, Bools, Bools, dict[str, Any]]
+from capture_cp.planning.episode import System
+from capture_cp.spaces.strata import INFEASIBLE
+from capture_lab.gym import task_at
+from capture_lab.gym.setup import action_space, costs, observation_space, regions_for
+from capture_lab.tasks.task import STARTS, Task
 
 
 class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
@@ -29,15 +33,21 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
 
     Args:
         num_envs: number of environments, n.
-        task, place, dense, own_units, regions, alpha, options: as in `TaskEnv`.
+        task: a task, or its registered name.
+        place: one of its places, such as a map.
         max_episode_steps: steps after which an episode is truncated, by default `task.max_steps`; -1 for never.
-        own_limit: whether that default applies.
+        own_limit: whether that default applies; False where Gymnasium truncates.
+        dense: whether the decrease of the planner's cost is added to the reward, for tasks that have `cost`.
+        own_units: whether actions are in the task's own units instead of fractions of its bounds.
+        regions: calibration, or its file, for the reported regions; costs one prediction per step.
+        alpha: failure rate of these regions.
         render_mode: None; only a single environment can be rendered.
+        options: options of the task, by name.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # type: ignore[misc]
 
-    _fleet: Fleet | None = None  # on the class too: close() also runs when __init__ failed
+    _pool: ThreadPoolExecutor | None = None  # on the class too: close() also runs when __init__ failed
 
     def __init__(
         self,
@@ -56,22 +66,25 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
     ) -> None:
         if render_mode is not None:
             raise CaptureError(f"render_mode is {render_mode!r}; a vector environment cannot be rendered, expected None.")
+        if isinstance(task, Task) and (place is not None or options):
+            raise CaptureError("place and options need a task given by name; this one is an object, made already.")
+        self.task = task = task if isinstance(task, Task) else task_at(str(task), place, options)
+        if dense and type(task).cost is Task.cost:
+            raise CaptureError(f"{task.name} has no stage cost in Python; leave dense out, or give its class `cost`.")
         self.num_envs = n = whole_number("num_envs", num_envs, 1)
-        self.setup = Setup.of(task, place, options, regions, alpha, dense=dense, own_units=own_units)
-        limit = self.task.max_steps if max_episode_steps is None and own_limit else max_episode_steps
+        self._dense, self._own_units, self._alpha = dense, own_units, failure_rate(alpha)
+        self._regions = None if regions is None else regions_for(task, regions)
+        limit = task.max_steps if max_episode_steps is None and own_limit else max_episode_steps
         self._limit = np.inf if limit is None or limit == -1 else whole_number("max_episode_steps", limit, 1)
-        self.single_observation_space, self.single_action_space = self.setup.observation_space, self.setup.action_space
+        self.single_observation_space, self.single_action_space = observation_space(task), action_space(task, own_units)
         self.observation_space = batch_space(self.single_observation_space, n)
         self.action_space = batch_space(self.single_action_space, n)
-        self._rngs: list[np.random.Generator] = [fresh() for _ in range(n)]
-        self._shared, self._particles = fresh(), fresh()
-        self._states = np.zeros((n, len(self.task.states)))
-        self._steps, self._over = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
-
-    @property
-    def task(self) -> Task:
-        """The task in its place."""
-        return self.setup.task
+        self._rngs, self._shared, self._particles = [fresh() for _ in range(n)], fresh(), fresh()
+        self._axes, self._states = list(task.axes), np.zeros((n, len(task.states)))
+        self._steps = np.zeros(n, dtype=np.int64)
+        self._over: Bools | None = None  # which episodes have ended; None before the first reset
+        self._together = task.closed_loops() if n > 1 else None
+        self._loops: list[System] = []  # one per environment, where each is stepped by itself, as simulators need
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -81,110 +94,152 @@ class TaskVectorEnv(VectorEnv[Floats, Any, Any]):
         The option `state` may be one state (ds,) or one per environment, (n, ds).
         """
         self._check_open()
-        self._seed(seed)
-        if self._fleet is not None:
-            self._fleet.close()
-        self._fleet = fleet_of(self.task, self.num_envs, self._shared)
-        for row, chosen in enumerate(self._options(options)):
-            self._begin(row, chosen)
-        self._over[:] = False
-        return self._states.copy(), self._infos([None] * self.num_envs)
+        if seed is not None:
+            self._seed([seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else list(seed))
+        given = {"state": None, "anywhere": False} | (options or {})
+        if unknown := sorted(given.keys() - {"state", "anywhere"}):
+            raise CaptureError(f"reset has no options {unknown}; known: 'state' (ds,) and 'anywhere', true or false.")
+        states = given["state"] if np.ndim(given["state"]) == 2 else [given["state"]] * self.num_envs
+        if len(states) != self.num_envs:
+            raise CaptureError(f"the option 'state' has {len(states)} rows; expected one state, or {self.num_envs}.")
+        with threads_for(self.num_envs):
+            for row, state in enumerate(states):
+                self._begin(row, state, given["anywhere"])
+            self._over = np.zeros(self.num_envs, dtype=bool)
+            return self._states.copy(), self._infos(np.full(self.num_envs, None))
 
-    def step(self, actions: Any) -> Step:
+    def step(self, actions: Any) -> tuple[Floats, Floats, Bools, Bools, dict[str, Any]]:
         """Advance every environment by one control step; where an episode has ended, start a new one instead."""
         self._check_open()
-        if self._fleet is None:
-            raise CaptureError("the episodes have not begun; call reset() before step(actions).")
-        with threads_for(self.num_envs):
-            return self._step(self.setup.own_actions(actions, self.num_envs), self._fleet)
-
-    def _step(self, own: Floats, fleet: Fleet) -> Step:
-        rows = np.flatnonzero(~self._over)
-        before = self._states[rows]
-        outcomes: list[str | None] = [None] * self.num_envs
-        rewards, truncated = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
-        for row in np.flatnonzero(self._over):
-            self._begin(int(row), None)
-        if len(rows):
-            after, ends = fleet.step(rows, before, own[rows], [self._rngs[row] for row in rows])
-            self._states[rows] = after
-            self._steps[rows] += 1
-            rewards[rows] = self.setup.rewards(before, own[rows], after, ends)
-            for row, end in zip(rows, ends):
-                outcomes[row] = end
+        if self._over is None:
+            raise CaptureError("no episode has begun; call reset() before step().")
+        n, bounds = self.num_envs, np.asarray(self.task.bounds, dtype=np.float64)
+        given = finite_array("actions", actions, (n, len(bounds)), "(n, da): one action per environment")
+        rows, over = np.flatnonzero(~self._over), np.flatnonzero(self._over)
+        own = np.clip(given if self._own_units else given * bounds, -bounds, bounds)[rows]
+        before, outcomes, rewards = self._states[rows], np.full(n, None), np.zeros(n)
+        with threads_for(n):
+            for row in over:
+                self._begin(int(row))
+            if len(rows):
+                self._states[rows], outcomes[rows] = self._advance(rows, before, own)
+                self._steps[rows] += 1
+                rewards[rows] = self._rewards(before, own, self._states[rows], outcomes[rows])
+            infos = self._infos(outcomes) | (self._executed(rows, before, own) if len(rows) else {})
         terminated = np.array([outcome is not None for outcome in outcomes])
-        truncated[rows] = ~terminated[rows] & (self._steps[rows] >= self._limit)
-        infos = self._infos(outcomes) | self._executed(rows, before, own)
+        truncated = ~terminated & (self._steps >= self._limit)
         self._over = terminated | truncated
         return self._states.copy(), rewards, terminated, truncated, infos
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the simulators and stop their threads."""
-        if self._fleet is not None:
-            self._fleet.close()
-            self._fleet = None
+        self._loops = []
+        if self._pool is not None:
+            self._pool.shutdown()
 
-    def _seed(self, seed: int | Sequence[int | None] | None) -> None:
-        if seed is None:
-            return
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else list(seed)
+    def _check_open(self) -> None:
+        if self.closed:
+            raise CaptureError("the environment is closed; make a new one.")
+
+    def _seed(self, seeds: Sequence[int | None]) -> None:
         if len(seeds) != self.num_envs:
             raise CaptureError(f"there are {len(seeds)} seeds for {self.num_envs} environments; give one each, or just one.")
+        # separate streams, so that a policy's default_rng(seed) draws other numbers
         self._rngs = [rng if s is None else stream(s, "gym") for rng, s in zip(self._rngs, seeds)]
         if seeds[0] is not None:
             self._shared, self._particles = stream(seeds[0], "gym", "shared"), stream(seeds[0], "gym", "regions")
             self._np_random, self._np_random_seed = self._shared, int(seeds[0])
 
-    def _options(self, options: dict[str, Any] | None) -> list[dict[str, Any] | None]:
-        """The options of every environment."""
-        given: Any = (options or {}).get(STATE)
-        if given is None or np.ndim(given) != 2:
-            return [options] * self.num_envs
-        if len(given) != self.num_envs:
-            raise CaptureError(f"the option {STATE!r} has {len(given)} rows; expected one state, or {self.num_envs}.")
-        return [{**(options or {}), STATE: state} for state in given]
+    @cached_property
+    def _starts(self) -> Floats | None:
+        """States (STARTS, ds) that episodes start from; None for a task without start states."""
+        if type(self.task).starts is Task.starts:
+            return None
+        return finite_array("starts", self.task.starts(STARTS), (None, len(self.task.states)), "(n, ds)")
 
-    def _begin(self, row: int, options: dict[str, Any] | None) -> None:
-        assert self._fleet is not None  # made by reset
-        self._states[row] = self.setup.start(options, self._rngs[row])
-        self._steps[row] = 0
-        self._fleet.place(row, self._states[row].copy())
+    def _begin(self, row: int, state: Any = None, anywhere: bool = False) -> None:
+        """Start an episode from a given state (ds,), a random feasible one, or one of the starts."""
+        rng, task, ds = self._rngs[row], self.task, len(self.task.states)
+        if state is not None:
+            start = finite_array("the state to start from", state, (ds,), "(ds,): one state")
+            if self._strata_of(start[None])[0] == INFEASIBLE:
+                raise CaptureError(f"the state to start from, {start.tolist()}, lies in no stratum; give a feasible one.")
+        elif anywhere or self._starts is None:
+            start = task.inputs(1, rng)[0, :ds]
+        else:
+            start = self._starts[int(rng.integers(len(self._starts)))]
+        self._states[row], self._steps[row] = start, 0
+        if self.num_envs == 1 or (self._together is None and type(task).closed_loop is not Task.closed_loop):
+            self._loops[row : row + 1] = [task.closed_loop(self._states[row].copy())]
 
-    def _infos(self, outcomes: Sequence[str | None]) -> dict[str, Any]:
-        """Info of every environment, with Gymnasium's masks."""
-        everywhere = np.ones(self.num_envs, dtype=bool)
-        found = {
-            "outcome": np.array(outcomes, dtype=object),
-            "stratum": np.array(self.setup.stratum_names(self._states), dtype=object),
-            "configuration": self._states[:, self.setup.axes],
-            "steps": self._steps.copy(),
-        }
-        return found | {f"_{name}": everywhere.copy() for name in found}
+    def _advance(self, rows: Ints, before: Floats, own: Floats) -> Any:
+        """Next states (m, ds) and outcomes of the environments `rows` (m,), in a batch, in one call, or one by one.
+
+        The task's batch has separate noise per environment. One call of `true_step` draws the noise of all from one stream.
+        """
+        rngs = [self._rngs[row] for row in rows]
+        if self._together is not None:
+            return self._together(before, own, rngs)
+        if not self._loops:
+            after = np.asarray(self.task.true_step(before, own, self._shared), dtype=np.float64)
+            return after, [self.task.outcome(state) for state in after]
+
+        def one(number: int) -> tuple[Floats, str | None]:
+            loop = self._loops[int(rows[number])]
+            return loop(before[number].copy(), own[number].copy(), rngs[number])
+
+        if self._pool is None and self.num_envs > 1:  # simulators release Python's lock while they step
+            threads = min(self.num_envs, os.cpu_count() or 1)
+            self._pool = ThreadPoolExecutor(threads, initializer=numba.set_num_threads, initargs=(1,))
+        return tuple(zip(*(self._pool.map if self._pool else map)(one, range(len(rows)))))
+
+    def _rewards(self, before: Floats, own: Floats, after: Floats, outcomes: Any) -> Floats:
+        """Rewards (m,): 1 for success, -1 for any other end, else 0; if dense, plus the decrease of the cost.
+
+        The negative cost itself would reward every way to end early, including a fall.
+        """
+        found = np.array([0.0 if end is None else 1.0 if end == "success" else -1.0 for end in outcomes])
+        return found + costs(self.task, before, own) - costs(self.task, after, own) if self._dense else found
+
+    def _strata_of(self, states: Floats) -> Ints:
+        """The strata (n,) of states (n, ds), -1 for none."""
+        return np.asarray(self.task.strata.index(np.ascontiguousarray(states[:, self._axes])))
+
+    def _infos(self, outcomes: Any) -> dict[str, Any]:
+        names = np.array([*self.task.strata.names, "infeasible"], dtype=object)  # the last one is -1
+        strata, configuration = names[self._strata_of(self._states)], self._states[:, self._axes]
+        found = {"outcome": outcomes, "stratum": strata, "configuration": configuration, "steps": self._steps}
+        return self._placed(np.arange(self.num_envs), found)
 
     def _executed(self, rows: Ints, before: Floats, own: Floats) -> dict[str, Any]:
-        """Info of the environments `rows` (m,) that made a step from states `before` (m, ds)."""
-        if not len(rows):
-            return {}
-        found: dict[str, Any] = {"action": self._spread(rows, own[rows])}
-        if self.setup.regions is not None:
-            facts = self.setup.region_facts(before, own[rows], self._states[rows], self._particles)
-            thresholds = {name: self._spread(rows, q) for name, q in facts["thresholds"].items()}
-            region = {"held": self._spread(rows, facts["held"]), "particles": self._spread(rows, facts["particles"])}
-            found["region"] = self._masked(rows, region | {"thresholds": self._masked(rows, thresholds)})
-        return self._masked(rows, found)
+        """Info of the environments `rows` (m,) that made a step from states `before` (m, ds) with actions `own` (m, da)."""
+        found: dict[str, Any] = {"action": own}
+        if self._regions is not None:
+            Y = self._states[rows][:, self._axes]
+            regions = self._regions.executed_regions(before, own, Y, self._alpha, self._particles)
+            q = {name: regions.thresholds[:, m] for m, name in enumerate(self._regions.strata.names)}
+            found["region"] = {"held": np.asarray(regions.inside), "thresholds": q, "particles": regions.particles}
+        return self._placed(rows, found)
 
-    def _spread(self, rows: Ints, values: Any) -> Any:
-        """Values (m, ...) of some environments, placed among all: (n, ...)."""
-        every = np.zeros((self.num_envs, *values.shape[1:]), dtype=values.dtype)
-        every[rows] = values
+    def _placed(self, rows: Ints, found: dict[str, Any]) -> dict[str, Any]:
+        """Values (m, ...) of some environments among zeros for all, (n, ...), each with Gymnasium's mask of those."""
+        every: dict[str, Any] = {}
+        for name, values in found.items():
+            if isinstance(values, dict):
+                every[name] = self._placed(rows, values)
+            else:
+                every[name] = np.zeros((self.num_envs, *values.shape[1:]), dtype=values.dtype)
+                every[name][rows] = values
+            every[f"_{name}"] = np.isin(np.arange(self.num_envs), rows)
         return every
 
-    def _masked(self, rows: Ints, found: dict[str, Any]) -> dict[str, Any]:
-        """The entries, each with a mask of the environments it applies to."""
-        mask = np.zeros(self.num_envs, dtype=bool)
-        mask[rows] = True
-        return found | {f"_{name}": mask.copy() for name in found}
 
-    def _check_open(self) -> None:
-        if self.closed:
-            raise CaptureError("the environments are closed; make new ones.")
+@contextmanager
+def threads_for(rows: int) -> Iterator[None]:
+    """Limit compiled loops to one thread per 256 rows: waking a thread takes longer than a step of one robot."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(before, max(1, rows // 256)))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
