@@ -59,8 +59,8 @@ COMMANDS = {
         ),
         "view": Command(
             "Open a live page of your calibration, or of a task.",
-            "capture_cp.viewer.log_view:LogView",
-            "capture_cp.viewer.view:View",
+            "capture_cp.commands.view:View",
+            f"{LAB}.view:TaskView",
         ),
     },
     "See it work": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from capture_cp.base.streams import derived_seed
 from capture_cp.capture.region import Region
 from capture_cp.capture.region_search import particles_of
 from capture_cp.commands.robot import Robot
-from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.conformal.coverage import Count
 from capture_cp.data.transitions import Transitions
 from capture_cp.spaces.strata import INFEASIBLE
 
@@ -48,19 +48,6 @@ class Look:
         if self.went is not None:
             return self.went
         return np.asarray(self.cloud[np.argmin(((self.cloud - self.cloud.mean(axis=0)) ** 2).sum(axis=1))])
-
-
-class Count(NamedTuple):
-    """Steps that ended in one stratum, or in any, and how many of them ended in their region."""
-
-    name: str
-    held: int
-    steps: int
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Exact 95% interval of the fraction, for independent steps."""
-        return clopper_pearson(self.held, self.steps) if self.steps else (0.0, 1.0)
 
 
 def look_by_hand(robot: Robot, x: Floats, alpha: float, seed: int) -> Look:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -27,6 +27,19 @@ def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tup
     low = 0.0 if successes == 0 else float(scipy.special.betaincinv(successes, trials - successes + 1, tail))
     high = 1.0 if successes == trials else float(scipy.special.betaincinv(successes + 1, trials - successes, 1 - tail))
     return low, high
+
+
+class Count(NamedTuple):
+    """Steps that ended in one stratum, or in any, and how many of them ended in their region."""
+
+    name: str
+    held: int
+    steps: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Exact 95% interval of the fraction, for independent steps."""
+        return clopper_pearson(self.held, self.steps) if self.steps else (0.0, 1.0)
 
 
 @dataclass(frozen=True)

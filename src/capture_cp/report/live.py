@@ -55,6 +55,8 @@ class LiveScene:
     # -- bodies -------------------------------------------------------------------------------------------------------
 
     def _solid(self, name: str, body: Body, scale: float) -> None:
+        before: Body | None
+        handle: Any
         before, handle = self._solids.get(name, (None, None))
         if before is None or not _alike(before, body):
             if handle is not None:

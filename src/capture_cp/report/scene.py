@@ -1,4 +1,4 @@
-"""A scene in three dimensions as plain arrays: solid bodies, points, a flat picture and a handle, made by a task or a log."""
+"""A scene in three dimensions as plain arrays, made by a task or from a log: bodies, points, a flat picture, a handle."""
 
 from __future__ import annotations
 

@@ -1,19 +1,16 @@
-"""Controls from a dataclass: flags of the command line as sliders, menus and checkboxes of the page."""
+"""Controls of settings: sliders, menus and checkboxes of the page."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from types import MappingProxyType
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from capture_cp.base.checks import CaptureError, known_name
 
 #: Called with the path of a field, such as "alpha" or "planner.horizon", and its new value.
 Change = Callable[[str, Any], None]
 
-T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 
 
@@ -77,34 +74,6 @@ def number_between(name: str, value: Any, low: Number, high: Number) -> Number:
     return kind(value)
 
 
-def controls_of(
-    settings: Any, skip: Collection[str] = (), prefix: str = "", bounds: Mapping[str, Range] = MappingProxyType({})
-) -> Iterator[Control]:
-    """The numbers, switches and choices of a dataclass, nested ones included; text without choices is left out.
-
-    `bounds` are for numbers without bounds in their annotation, by path.
-    """
-    hints, described = get_type_hints(type(settings), include_extras=True), _described(type(settings))
-    for entry in fields(settings):
-        path, value = prefix + entry.name, getattr(settings, entry.name)
-        extras = get_args(hints[entry.name])[1:] if get_origin(hints[entry.name]) is Annotated else ()
-        marks = next((extra for extra in extras if isinstance(extra, Range | Choices)), bounds.get(path))
-        help = next((extra.help for extra in extras if getattr(extra, "help", None)), described.get(entry.name, ""))
-        if path in skip:
-            continue
-        if is_dataclass(value):
-            yield from controls_of(value, skip, f"{path}.", bounds)
-        elif marks is not None or isinstance(value, int | float):
-            yield Control(path, value, marks, help)
-
-
-def replaced(settings: T, path: str, value: Any) -> T:
-    """A copy of a dataclass with the field at `path` changed."""
-    name, _, rest = path.partition(".")
-    inner = replaced(getattr(settings, name), rest, value) if rest else value
-    return replace(settings, **{name: inner})  # type: ignore[type-var]
-
-
 def add_control(gui: Any, control: Control, change: Change) -> Any:
     """Add one control to a viser page; `change` is called when the user moves it, not when the page sets it."""
     label, hint = control.label, control.help
@@ -125,10 +94,3 @@ def add_control(gui: Any, control: Control, change: Change) -> Any:
 
     handle.on_update(moved)
     return handle
-
-
-def _described(kind: type) -> dict[str, str]:
-    """The first sentences of the docstring's `Attributes:`, by name."""
-    _, _, section = (kind.__doc__ or "").partition("Attributes:")
-    found = re.findall(r"^\s+(\w+): (.+(?:\n(?!\s+\w+: ).+)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()).split(". ")[0].rstrip(".") + "." for name, text in found}

@@ -7,61 +7,59 @@ import io
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.base.progress import stage
 from capture_cp.viewer.guard import guarded, holds
-
-if TYPE_CHECKING:
-    from capture_cp.viewer.page import Page
+from capture_cp.viewer.session import Session
 
 HIGHEST_PORT = 65535
 
 
-class Served(Protocol):
-    """Settings that can be served: an address, and a function that makes a page."""
+@dataclass(frozen=True)
+class Served:
+    """Settings of a page that is served."""
 
-    @property
-    def host(self) -> str: ...
-
-    @property
-    def port(self) -> int: ...
-
-    @property
-    def open(self) -> bool: ...
+    host: Annotated[str, tyro.conf.arg(help="Address to bind to; other machines cannot reach the default.")] = "127.0.0.1"
+    port: Annotated[int, tyro.conf.arg(help="Port; the next free one if it is taken.")] = 8080
+    open: Annotated[bool, tyro.conf.arg(help="Also open the page in the default browser.")] = False
 
     @property
     def label(self) -> str:
         """Title of the browser's tab."""
+        raise NotImplementedError
 
-    def prepared(self) -> Callable[[Any], Page]:
-        """The function that makes the page on a server. Bad settings raise an error now."""
+    def session(self) -> Session:
+        """The subject of the page. Bad settings raise an error now."""
+        raise NotImplementedError
 
-
-def serve(settings: Served, console: Console) -> None:
-    """Serve the page until the program is stopped."""
-    page = open_page(settings, console)
-    console.print(f"The page is at {page.address} (Ctrl+C stops).", highlight=False)
-    if settings.open:
-        webbrowser.open(page.address)
-    try:
-        threading.Event().wait()
-    finally:
-        with redirect_stdout(io.StringIO()):  # without viser's farewell
-            page.stop()
+    def run(self, console: Console) -> None:
+        """Serve the page until the program is stopped."""
+        page = open_page(self, console)
+        console.print(f"The page is at {page.address} (Ctrl+C stops).", highlight=False)
+        if self.open:
+            webbrowser.open(page.address)
+        try:
+            threading.Event().wait()
+        finally:
+            with redirect_stdout(io.StringIO()):  # without viser's farewell
+                page.stop()
 
 
 def open_page(settings: Served, console: Console) -> Any:
     """A page that is being served; `stop()` ends it."""
     with stage("preparing the page"):
-        viser = _viser()
-        make = settings.prepared()  # errors in the settings are raised before a port is taken
-    port = free_port(settings.host, settings.port)
+        viser, port = _viser(), check_port(settings.port)
+        session = settings.session()  # errors in the settings are raised before a port is taken
+    from capture_cp.viewer.page import Page
+
+    port = free_port(settings.host, port)
     if port != settings.port:
         console.print(f"Port {settings.port} is taken; the page uses {port}.", highlight=False)
 
@@ -79,13 +77,14 @@ def open_page(settings: Served, console: Console) -> Any:
             f"the page is not served: requests of other websites could not be rejected with viser {viser.__version__}; "
             "install the version that is known to work: pip install viser==1.1.1."
         )
-    return make(server)
+    return Page(server, session)
 
 
-def check_port(port: int) -> None:
-    """Reject an invalid port."""
+def check_port(port: int) -> int:
+    """A valid port."""
     if not 1 <= whole_number("port", port, 1) <= HIGHEST_PORT:
         raise CaptureError(f"port is {port}; expected a whole number from 1 to {HIGHEST_PORT}.")
+    return port
 
 
 def loopback(host: str) -> str:

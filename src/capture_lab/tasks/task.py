@@ -34,7 +34,7 @@ from capture_lab.tasks.rows import Row, method_rows, own_rows, practice_rows
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
     from capture_lab.tasks.drawing import Drawing
-    from capture_lab.tasks.scene import Scene
+    from capture_lab.tasks.scene import TaskScene
 
 #: What must be avoided: cells of a grid, bool (cells,), or a function of configurations (n, dc), see `PythonRollout`.
 Hazard = Bools | Callable[[Floats], Any]
@@ -434,11 +434,11 @@ class Task(TaskOptions):
 
         return Drawing(self)
 
-    def scene(self) -> Scene:
+    def scene(self) -> TaskScene:
         """The scene of this task on the live page."""
-        from capture_lab.tasks.scene import Scene
+        from capture_lab.tasks.scene import TaskScene
 
-        return Scene(self)
+        return TaskScene(self)
 
 
 class OutcomesOnCuda(Protocol):

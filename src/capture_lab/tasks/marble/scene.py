@@ -1,8 +1,9 @@
-"""The labyrinth on the live page: the tilting board in 3D, and its configuration space seen from above."""
+"""The labyrinth on the live page: the tilting board, and its configuration space seen from above."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,15 @@ import numpy as np
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.conformal.gaussian import Mahalanobis
-from capture_cp.report.canvas import Canvas, Picture, rgb
+from capture_cp.report.canvas import Canvas, Picture
+from capture_cp.report.scene import Body, Handle, Points, Scene
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.board import Shape, board_scene, marble_shape, plate_rotation
 from capture_lab.tasks.marble.maps import MILLIMETRE
 from capture_lab.tasks.marble.task import POSITION, Marble
-from capture_lab.tasks.scene import GOAL, PARTICLE, PlanStep, Scene, Slider, Snapshot, plan_step
-from capture_lab.tasks.task import Task
+from capture_lab.tasks.scene import GOAL_COLOUR, PlanStep, Snapshot, TaskScene, plan_step
 
-#: The scene is drawn in decimetres, the scale that cameras and gizmos are made for.
+#: The scene is drawn in decimetres, the scale that cameras and handles are made for.
 UNIT, MM = 10.0, 1 / MILLIMETRE
 #: Heights (m) above the plate at which flat things are drawn, in order.
 LIFT = 6e-4
@@ -29,17 +30,25 @@ TILE = 3
 STATE_BOUNDS: Floats = np.array([np.inf, dynamics.MAX_SPEED, np.inf, dynamics.MAX_SPEED, *2 * [dynamics.MAX_TILT]])
 
 
-class MarbleScene(Scene):
+class MarbleScene(TaskScene):
     """A board with its walls, pits, goal and marble."""
 
     task: Marble
-    #: Everything on the plate turns with it.
-    plate = "/task/plate"
-    handle = f"{plate}/handle"
+    entries = (
+        ("x (mm)", MM, "Or drag the marble."),
+        ("velocity x (m/s)", 1.0, ""),
+        ("y (mm)", MM, "Or drag the marble."),
+        ("velocity y (m/s)", 1.0, ""),
+        ("tilt x (rad)", 1.0, "Positive lowers the left side."),
+        ("tilt y (rad)", 1.0, "Positive lowers the near side."),
+        ("action x (rad/s)", 1.0, "Speed of the motor that tilts along x."),
+        ("action y (rad/s)", 1.0, "Speed of the motor that tilts along y."),
+    )
 
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self.size: Floats = np.array(self.task.map.size) * MILLIMETRE
+    @cached_property
+    def size(self) -> Floats:
+        """Width and height (m) of the board."""
+        return np.array(self.task.map.size) * MILLIMETRE
 
     # -- states and plans ---------------------------------------------------------------------------------------------
 
@@ -76,25 +85,11 @@ class MarbleScene(Scene):
             steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, prediction=prediction), count=h == 0))
         return steps
 
-    # -- controls of the page -----------------------------------------------------------------------------------------
+    # -- legend, text ------- ----------------------------------------------------------------------------------------
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        return (*super().legend, ("pit", PIT), ("goal", GOAL))
-
-    def sliders(self) -> list[Slider]:
-        width, height = self.task.map.size
-        speed, tilt, action = dynamics.MAX_SPEED, dynamics.MAX_TILT, dynamics.MAX_ACTION
-        return [
-            Slider("x (mm)", "state", 0, 0.0, width, 0.5, MM, "Or drag the marble."),
-            Slider("y (mm)", "state", 2, 0.0, height, 0.5, MM, "Or drag the marble."),
-            Slider("velocity x (m/s)", "state", 1, -speed, speed, 0.01),
-            Slider("velocity y (m/s)", "state", 3, -speed, speed, 0.01),
-            Slider("tilt x (rad)", "state", 4, -tilt, tilt, 0.005, 1.0, "Positive lowers the left side."),
-            Slider("tilt y (rad)", "state", 5, -tilt, tilt, 0.005, 1.0, "Positive lowers the near side."),
-            Slider("action x (rad/s)", "action", 0, -action, action, 0.02, 1.0, "Speed of the motor that tilts along x."),
-            Slider("action y (rad/s)", "action", 1, -action, action, 0.02, 1.0, "Speed of the motor that tilts along y."),
-        ]
+        return (*super().legend, ("pit", PIT), ("goal", GOAL_COLOUR))
 
     def reading(self, snapshot: Snapshot) -> str:
         x, vx, y, vy, alpha, beta = snapshot.state
@@ -102,40 +97,34 @@ class MarbleScene(Scene):
         tilt = ", ".join(f"{np.degrees(part):.1f}°" for part in (alpha, beta))
         return f"marble at ({x * MM:.1f}, {y * MM:.1f}) mm, {stratum}; {100 * np.hypot(vx, vy):.1f} cm/s; tilt {tilt}"
 
-    # -- 3D -----------------------------------------------------------------------------------------------------------
+    # -- three dimensions ---------------------------------------------------------------------------------------------
 
-    def build_solids(self, snapshot: Snapshot) -> None:
-        self._plate = self.server.scene.add_frame(self.plate, show_axes=False)
-        for shape in board_scene(self.task.map):
-            self._solid(shape, self.plate if shape.tilts else "/task")
-        self._marble = self._solid(marble_shape(self.task.map, snapshot.state), self.plate)
+    def scene(self, snapshot: Snapshot, picture: Picture) -> Scene:
+        turn, marble = plate_rotation(snapshot.state), marble_shape(self.task.map, snapshot.state)
 
-    def _solid(self, shape: Shape, parent: str) -> Any:
-        name, colour = f"{parent}/{shape.name.replace(' ', '-')}", tuple(int(part) for part in rgb(shape.colour))
-        place = {"position": np.array(shape.centre) * UNIT, "color": colour}
-        size = np.array(shape.size) * UNIT
-        if shape.kind == "box":
-            return self.server.scene.add_box(name, dimensions=tuple(size), **place)
-        if shape.kind == "cylinder":
-            return self.server.scene.add_cylinder(name, radius=size[0], height=size[2], **place)
-        return self.server.scene.add_icosphere(name, radius=size[0], subdivisions=4, **place)
+        def on_board(points: Floats, lift: float) -> Floats:
+            """Points (n, 2) of the board, at a height above it: (n, 3)."""
+            return np.column_stack([points - self.size / 2, np.full(len(points), lift)]) @ turn.T
 
-    def dragged_to(self, place: Floats) -> tuple[Sequence[int], Floats]:
-        return POSITION, place[:2] / UNIT + self.size / 2
+        tiles, paint = self._tiles(snapshot)
+        return Scene(
+            {shape.name.replace(" ", "-"): _body(shape, turn) for shape in (*self._shapes, marble)},
+            {
+                "region": Points(on_board(tiles, LIFT), paint, TILE * self.canvas.pitch, "square"),
+                **snapshot.points(9e-4, lambda Y: on_board(Y[:, POSITION] if Y.shape[1] > 2 else Y, 2 * LIFT)),
+            },
+            handle=Handle(turn @ np.array(marble.centre), (True, True, False), turn),
+            scale=UNIT,
+        )
 
-    def draw(self, snapshot: Snapshot) -> None:
-        import viser.transforms as transforms
+    def dragged(self, state: Floats, place: Floats) -> Floats:
+        after = state.copy()
+        after[POSITION] = (plate_rotation(state).T @ place)[:2] + self.size / 2
+        return after
 
-        steps = snapshot.first_plan
-        place = np.array(marble_shape(self.task.map, snapshot.state).centre) * UNIT
-        self._plate.wxyz = transforms.SO3.from_matrix(plate_rotation(snapshot.state)).wxyz
-        self._marble.position = place
-        self.put_handle(place)
-        points, colours = self._tiles(snapshot)
-        self._on_board("region", points, colours, TILE * self.canvas.pitch, LIFT, "square")
-        particles = np.concatenate([step.cloud for step in steps]) if steps else np.empty((0, 2))
-        self._on_board("particles", particles, PARTICLE, 9e-4, 2 * LIFT)
-        self._on_board("trail", snapshot.trail[:, POSITION], snapshot.trail_paint, 1.2e-3, 3 * LIFT)
+    @cached_property
+    def _shapes(self) -> list[Shape]:
+        return board_scene(self.task.map)
 
     def _tiles(self, snapshot: Snapshot) -> tuple[Floats, Floats]:
         """Centres (n, 2) and colours (n, 3) of the pixels that regions cover, thinned out."""
@@ -145,20 +134,24 @@ class MarbleScene(Scene):
         covered = (picture != ground).any(axis=2)
         return self.canvas.points(some, some, rest)[covered.ravel()], picture[covered].astype(np.float64)
 
-    def _on_board(self, name: str, points: Floats, colours: Any, size: float, lift: float, shape: str = "circle") -> None:
-        """Draw points (n, 2) of the board, at a height above it."""
-        high = np.column_stack([points - self.size / 2, np.full(len(points), lift)]) * UNIT
-        self.point_cloud(f"plate/{name}", high, colours, size * UNIT, shape)
-
     # -- pictures -----------------------------------------------------------------------------------------------------
 
     def corners(self) -> tuple[Floats, Floats]:
         """Corners of the board."""
         return np.zeros(2), self.size
 
-    def furnish_space(self, canvas: Canvas, picture: Picture) -> None:
+    def furnish(self, canvas: Canvas, picture: Picture) -> None:
         """Draw pits and goal."""
         map = self.task.map
         for pit in map.pits:
             canvas.circle(picture, np.array(pit) * MILLIMETRE, map.pit_radius * MILLIMETRE, PIT, inside=0.25)
-        canvas.circle(picture, np.array(map.goal) * MILLIMETRE, map.goal_radius * MILLIMETRE, GOAL, line=2.5)
+        canvas.circle(picture, np.array(map.goal) * MILLIMETRE, map.goal_radius * MILLIMETRE, GOAL_COLOUR, line=2.5)
+
+
+def _body(shape: Shape, turn: Floats) -> Body:
+    """A shape of the board whose plate is turned by `turn` (3, 3)."""
+    x, y, z = shape.size
+    size = np.array({"box": (x / 2, y / 2, z / 2), "cylinder": (x, z / 2, 0), "sphere": (x, 0, 0)}[shape.kind])
+    turned = turn if shape.tilts else np.eye(3)
+    up = np.eye(3) if shape.kind == "sphere" else turned
+    return Body(shape.kind, size, turned @ np.array(shape.centre), shape.colour, up)

@@ -7,51 +7,61 @@ from collections.abc import Sequence
 import numpy as np
 
 from capture_cp.base.checks import Floats
-from capture_cp.report.canvas import Picture, arrow, mark_pixels, rgb, stamp
-from capture_cp.spaces.marks import ACTION, Mark
-from capture_lab.tasks.scene import GOAL
-from capture_lab.tasks.shelf.shelves import Shelf
-from capture_lab.tasks.shelf.views import GLASS_COLOUR, WOOD_COLOUR, View, faces, glass_capsules
+from capture_cp.report.canvas import Canvas, Picture, rgb, stamp
+from capture_lab.tasks.scene import GOAL_COLOUR
+from capture_lab.tasks.shelf.task import ShelfTask
+from capture_lab.tasks.shelf.views import GLASS_COLOUR, JAR_COLOUR, WOOD_COLOUR, View, faces, glass_capsules, nearest_last
 
 #: Opacity of boards and walls seen from their broad side, and width of outlines (pixels).
 BROAD, RIM = 0.14, 1.2
-OUTLINE = "#55585f"
+OUTLINE, ARM = "#55585f", "#dcdde2"
 
 
-class Flat:
-    """A view of the shelf, painted; row 0 is at the top.
+class Flat(Canvas):
+    """A view of the shelf with its glasses, the goal of the jar and the arm; configurations are where their jar is.
 
     Args:
-        shelf: its boards, walls, glasses and the goal of the jar are painted at once.
+        task: the shelf and its arm.
         view: direction of view.
         low, high: corners (2,) of the window (m).
         pixels: width of the picture.
+        arm: capsules (p, 7) of the arm, of which number `jar` is the jar.
 
     Attributes:
-        picture: (rows, columns, 3).
+        picture: (rows, columns, 3), to be copied.
     """
 
-    def __init__(self, shelf: Shelf, view: View, low: Floats, high: Floats, pixels: int) -> None:
-        self.view, self.low, self.pitch = view, np.asarray(low), float(high[0] - low[0]) / pixels
-        rows = max(1, round(float(high[1] - low[1]) / self.pitch))
-        self.picture: Picture = np.full((rows, pixels, 3), 255, np.uint8)
-        for face in faces(shelf, view):
-            self._box(face.low, face.high, WOOD_COLOUR, BROAD if face.broad else 1.0)
-        for capsule in glass_capsules(shelf):
+    def __init__(self, task: ShelfTask, view: View, low: Floats, high: Floats, pixels: int, arm: Floats, jar: int) -> None:
+        self.task, self.view, self.low = task, view, np.asarray(low)
+        self.pitch = float(high[0] - low[0]) / pixels
+        self.shape = max(1, round(float(high[1] - low[1]) / self.pitch)), pixels
+        self.picture: Picture = np.full((*self.shape, 3), 255, np.uint8)
+        for face in faces(task.shelf, view):
+            self._plank(face.low, face.high, WOOD_COLOUR, BROAD if face.broad else 1.0)
+        for capsule in glass_capsules(task.shelf):
             self.capsule(capsule, GLASS_COLOUR, 0.75)
-        goal = np.concatenate([shelf.goal, shelf.goal, [shelf.within]])
-        self.capsule(goal, GOAL, 0.2, GOAL)
+        self.capsule(np.concatenate([task.shelf.goal, task.shelf.goal, [task.shelf.within]]), GOAL_COLOUR, 0.2, GOAL_COLOUR)
+        for number in nearest_last(arm, view):
+            self.capsule(arm[number], JAR_COLOUR if number == jar else ARM, 0.75)
 
-    def pixel(self, points: Floats) -> Floats:
+    def pixel(self, Y: Floats) -> Floats:
+        """Row and column of the jar at configurations Y (n, 7), not rounded: (n, 2)."""
+        return self.pixel_of_points(self.task.jars(np.ascontiguousarray(Y))[:, :3])
+
+    def pixel_of_points(self, points: Floats) -> Floats:
         """Row and column of points (n, 3) of the world, not rounded: (n, 2)."""
         along = (self.view.flat(points) - self.low) / self.pitch
-        return np.stack([len(self.picture) - along[:, 1], along[:, 0]], axis=1) - 0.5
+        return np.stack([self.shape[0] - along[:, 1], along[:, 0]], axis=1) - 0.5
+
+    def places(self, picture: Picture, points: Floats, colour: str) -> None:
+        """Small dots at points (n, 3) of the world."""
+        stamp(picture, self.pixel_of_points(points), "o", colour, 1)
 
     def capsule(self, capsule: Floats, colour: str, opacity: float, outline: str = OUTLINE) -> None:
         """A capsule (7,) with its outline."""
-        (a, b), radius = self.pixel(capsule[:6].reshape(2, 3)), float(capsule[6]) / self.pitch
-        first = np.clip(np.floor(np.minimum(a, b) - radius - 2), 0, self.picture.shape[:2]).astype(int)
-        last = np.clip(np.ceil(np.maximum(a, b) + radius + 3), 0, self.picture.shape[:2]).astype(int)
+        (a, b), radius = self.pixel_of_points(capsule[:6].reshape(2, 3)), float(capsule[6]) / self.pitch
+        first = np.clip(np.floor(np.minimum(a, b) - radius - 2), 0, self.shape).astype(int)
+        last = np.clip(np.ceil(np.maximum(a, b) + radius + 3), 0, self.shape).astype(int)
         patch = self.picture[first[0] : last[0], first[1] : last[1]]
         if not patch.size:
             return
@@ -62,20 +72,8 @@ class Flat:
         _mix(patch, np.clip(0.5 - away, 0.0, 1.0) * opacity, colour)
         _mix(patch, np.clip(RIM - np.abs(away), 0.0, 1.0), outline)
 
-    def dots(self, points: Floats, colour: str, radius: int) -> None:
-        """Round dots at points (n, 3) of the world."""
-        stamp(self.picture, self.pixel(points), "o", colour, radius)
-
-    def mark(self, points: Floats, look: Mark, radius: int = 5) -> None:
-        """Mark points (n, 3) of the world."""
-        mark_pixels(self.picture, self.pixel(points), look, radius)
-
-    def action(self, start: Floats, points: Floats) -> None:
-        """An arrow from a point (3,) to the mean of points (n, 3)."""
-        arrow(self.picture, self.pixel(start[None])[0], self.pixel(points).mean(axis=0), ACTION.colour)
-
-    def _box(self, low: Floats, high: Floats, colour: str, opacity: float) -> None:
-        rows, _ = self.picture.shape[:2]
+    def _plank(self, low: Floats, high: Floats, colour: str, opacity: float) -> None:
+        rows, _ = self.shape
         left, right = (int(round((side - self.low[0]) / self.pitch)) for side in (low[0], high[0]))
         top, bottom = (int(round(rows - (side - self.low[1]) / self.pitch)) for side in (high[1], low[1]))
         patch = self.picture[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]

@@ -1,8 +1,10 @@
-"""The shelf on the live page: the arm in 3D with the region around its jar, and flat pictures from two sides."""
+"""The shelf on the live page: the arm with the region around its jar, and flat pictures from two sides."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,29 +12,17 @@ import numpy as np
 from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
 from capture_cp.report.canvas import Picture, beside, rgb
-from capture_cp.spaces.marks import OUTSIDE, START
+from capture_cp.report.scene import Body, Handle, Points, Scene, mujoco_bodies
+from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, colour_of
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_lab.tasks.scene import GOAL, PARTICLE, TRAIL, PlanStep, Scene, Slider, Snapshot
+from capture_lab.tasks.scene import GOAL_COLOUR, PlanStep, Snapshot, TaskScene
 from capture_lab.tasks.shelf.painting import Flat, as_high, stacked
 from capture_lab.tasks.shelf.task import ShelfTask
-from capture_lab.tasks.shelf.views import (
-    GLASS_COLOUR,
-    JAR_COLOUR,
-    SIDE,
-    TOP,
-    WOOD_COLOUR,
-    Arm,
-    Cloud,
-    glass_capsules,
-    jar_cloud,
-    nearest_last,
-    pushed,
-    window,
-)
+from capture_lab.tasks.shelf.views import GLASS_COLOUR, JAR_COLOUR, SIDE, TOP, Arm, Cloud, View, jar_cloud, pushed, window
 from capture_lab.tasks.task import Task
 
-#: Scene units per metre: cameras and gizmos are made for things of about that size.
+#: Scene units per metre: cameras and handles are made for things of about that size.
 UNIT, DEGREE = 2.0, 180 / np.pi
 #: Members of a region per stratum, for the next step and for each later one.
 MEMBERS, LATER = 250, 60
@@ -40,20 +30,26 @@ MEMBERS, LATER = 250, 60
 PIXELS, ENLARGED, LEAST = 380, 300, 0.16
 #: Iterations and damping (m²) of the inverse kinematics for the jar, and the largest rotation per iteration (rad).
 ROUNDS, DAMPING, TURN = 12, 2e-3, 0.2
-#: Opacity of a wall.
-CLEAR = 0.15
+#: Opacity of a wall and of the goal.
+CLEAR, GOAL_CLEAR = 0.15, 0.45
+REACH = "The commanded rotation; the true arm is disturbed, and sags under the jar."
 
 
-class ShelfScene(Scene):
+class ShelfScene(TaskScene):
     """The shelf, the arm and the jar."""
 
     task: ShelfTask
     key = "Coloured dots: places of the jar in the regions, by stratum."
-    drag_axes = (True, True, True)
+    camera = np.array([0.0, -1.2, 0.85]) * UNIT, np.array([0.42, 0.0, 0.45]) * UNIT
+    entries = (
+        *((f"joint {i} (°)", DEGREE, "Or drag the jar.") for i in range(1, 8)),
+        *(None for _ in range(7)),
+        *((f"turn {i} (°)", DEGREE, REACH) for i in range(1, 8)),
+    )
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self.arm = Arm(self.task)
+        self._data: Any = None
         self._here: Floats = np.array(self.task.shelf.start)
         self._clouds: list[tuple[PlanStep, Cloud]] = []
 
@@ -69,50 +65,29 @@ class ShelfScene(Scene):
 
     def placed(self, state: Floats) -> Floats:
         """Within the limits, and moved off boards and walls; unchanged if that fails."""
-        state = state.copy()
+        state, strata = state.copy(), self.task.strata
         y = np.clip(state[:7], *self.corners())[None]
-        if self.task.strata.index(y)[0] == INFEASIBLE:
+        if strata.index(y)[0] == INFEASIBLE:
             y = pushed(self.task, y)
-        state[:7] = y[0] if self.task.strata.index(y)[0] != INFEASIBLE else self._here
+        state[:7] = y[0] if strata.index(y)[0] != INFEASIBLE else self._here
         return state
 
-    def dragged_to(self, place: Floats) -> tuple[Sequence[int], Floats]:
-        """Angles (7,) that bring the jar to a position, or near it, starting from the present ones."""
-        y, wanted = self._here.copy(), np.asarray(place) / UNIT
+    def dragged(self, state: Floats, place: Floats) -> Floats:
+        """The arm with its jar at a place, or near it, starting from its present angles."""
+        y = state[:7].copy()
         for _ in range(ROUNDS):
-            missing = wanted - self.task.jars(y[None])[0, :3]
+            missing = place - self.task.jars(y[None])[0, :3]
             jacobian = self.task.jar_jacobians(y[None])[0]
             turn = jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + DAMPING * np.eye(3), missing)
             y = np.clip(y + np.clip(turn, -TURN, TURN), *self.corners())
-        return list(range(7)), y
+        return np.concatenate([y, state[7:]])
 
-    # -- controls of the page -----------------------------------------------------------------------------------------
+    # -- legend, text -------------------------------------------------------------------------------------------------
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        things = (
-            ("infeasible, in a region", INFEASIBLE_COLOUR),
-            ("glass", GLASS_COLOUR),
-            ("jar", JAR_COLOUR),
-            ("goal", GOAL),
-        )
-        return (*zip(self.task.strata.names, STRATA_COLOURS), *things)
-
-    @property
-    def camera(self) -> tuple[Floats, Floats]:
-        return np.array([0.0, -1.2, 0.85]) * UNIT, np.array([0.42, 0.0, 0.45]) * UNIT
-
-    def sliders(self) -> list[Slider]:
-        low, high = np.array(self.corners()) * DEGREE
-        bound = round(self.task.bound * DEGREE, 1)
-        hint = "The commanded rotation; the true arm is disturbed, and sags under the jar."
-        found = [
-            Slider(f"joint {i + 1} (°)", "state", i, float(np.ceil(low[i])), float(np.floor(high[i])), 0.5, DEGREE,
-                   "Or drag the jar.")
-            for i in range(7)
-        ]  # fmt: skip
-        turns = [Slider(f"turn {i + 1} (°)", "action", i, -bound, bound, 0.1, DEGREE, hint) for i in range(7)]
-        return found + turns
+        things = ("infeasible, in a region", INFEASIBLE_COLOUR), ("glass", GLASS_COLOUR), ("jar", JAR_COLOUR)
+        return (*zip(self.task.strata.names, STRATA_COLOURS), *things, ("goal", GOAL_COLOUR))
 
     def reading(self, snapshot: Snapshot) -> str:
         y = np.ascontiguousarray(snapshot.state[None, :7])
@@ -123,67 +98,34 @@ class ShelfScene(Scene):
         leaning = np.degrees(np.arccos(min(upright, 1.0)))
         return f"jar at ({x:.3f}, {across:.3f}, {z:.3f}) m, leaning {leaning:.0f}°; **{contact}**; {glass}"
 
-    # -- 3D -----------------------------------------------------------------------------------------------------------
+    # -- three dimensions ---------------------------------------------------------------------------------------------
 
-    def build_solids(self, snapshot: Snapshot) -> None:
-        shelf = self.task.shelf
-        for kind, boxes in (("board", shelf.boards), ("wall", shelf.walls)):
-            for number, corners in enumerate(boxes.values()):
-                low, high = np.array(corners) * UNIT
-                look: dict[str, Any] = {"color": _bytes(WOOD_COLOUR), "opacity": CLEAR if kind == "wall" else None}
-                self.server.scene.add_box(
-                    f"/task/{kind}-{number}", dimensions=tuple(high - low), position=(low + high) / 2, **look
-                )
-        for number, capsule in enumerate(glass_capsules(shelf)):
-            self._capsule(f"glass-{number}", capsule[:3], capsule[3:6], capsule[6], GLASS_COLOUR, 0.7)
-        goal: dict[str, Any] = {"color": _bytes(GOAL), "opacity": 0.45, "position": np.array(shelf.goal) * UNIT}
-        self.server.scene.add_icosphere("/task/goal", radius=shelf.within * UNIT, **goal)
-        self.server.scene.add_grid("/task/ground", width=3 * UNIT, height=3 * UNIT, cell_size=0.1 * UNIT)
-        self._links = [self.server.scene.add_frame(f"/task/link-{i}", show_axes=False) for i in range(8)]
-        for number, ((a, b), link) in enumerate(zip(self.arm.ends, self.arm.links)):
-            paint = JAR_COLOUR if number == self.arm.jar else tuple((255 * self.arm.colours[number]).astype(int))
-            self._capsule(f"link-{link % 8}/part-{number}", a, b, self.arm.radii[number], paint)
+    def scene(self, snapshot: Snapshot, picture: Picture) -> Scene:
+        mujoco, model, shelf = mujoco_module(), self.task.system.model, self.task.shelf
+        self._data, self._here = self._data or mujoco.MjData(model), snapshot.state[:7].copy()
+        self._data.qpos[:] = snapshot.state[:7]
+        mujoco.mj_kinematics(model, self._data)
+        bodies = mujoco_bodies(model, self._data)
+        bodies |= {name: replace(bodies[name], opacity=CLEAR) for name in bodies if name.startswith("wall")}
+        goal = Body("sphere", np.array([shelf.within, 0, 0]), np.array(shelf.goal), GOAL_COLOUR, opacity=GOAL_CLEAR)
+        clouds = [self.cloud(step, h == 0) for h, step in enumerate(snapshot.first_plan) if step.region is not None]
+        paint = [rgb(colour_of(int(m))) for cloud in clouds for m in cloud.labels]
+        places = np.concatenate([np.empty((0, 3)), *(cloud.points for cloud in clouds)])
+        region = Points(places, np.array(paint).reshape(-1, 3), 0.005)
+        points = {"region": region, **snapshot.points(0.006, self.jars)}
+        return Scene(bodies | {"goal": goal}, points, handle=Handle(self.jars(snapshot.state[None])[0]), scale=UNIT)
 
-    def _capsule(self, name: str, a: Floats, b: Floats, radius: float, colour: Any, opacity: float | None = None) -> None:
-        """A capsule between two points (3,) of its parent's frame."""
-        import trimesh
+    def jars(self, Y: Floats) -> Floats:
+        """Centres (n, 3) of the jar at configurations or states Y (n, 7 or 14)."""
+        return self.task.jars(np.ascontiguousarray(Y[:, :7]))[:, :3]
 
-        mesh = trimesh.creation.capsule(height=float(np.linalg.norm(b - a)), radius=float(radius), count=(16, 16))
-        mesh.apply_translation(-mesh.bounds.mean(axis=0))
-        turn: Any = trimesh.geometry.align_vectors([0.0, 0.0, 1.0], b - a)  # type: ignore[no-untyped-call]
-        mesh.apply_transform(turn)
-        mesh.apply_translation((a + b) / 2)
-        paint = _bytes(colour) if isinstance(colour, str) else tuple(int(part) for part in colour)
-        self.server.scene.add_mesh_simple(f"/task/{name}", mesh.vertices * UNIT, mesh.faces, color=paint, opacity=opacity)
-
-    def draw(self, snapshot: Snapshot) -> None:
-        import viser.transforms as transforms
-
-        self._here, steps = snapshot.state[:7].copy(), snapshot.first_plan
-        places, turns = self.arm.frames(self._here)
-        for frame, place, turn in zip(self._links, places, turns):
-            frame.position, frame.wxyz = place * UNIT, transforms.SO3.from_matrix(turn).wxyz
-        self.put_handle(self._jars(self._here[None])[0] * UNIT)
-        clouds = [self._cloud(step, MEMBERS if h == 0 else LATER) for h, step in enumerate(steps) if step.region is not None]
-        points = np.concatenate([np.empty((0, 3)), *(cloud.points for cloud in clouds)])
-        labels = np.concatenate([np.empty(0, dtype=np.int64), *(cloud.labels for cloud in clouds)])
-        paint = np.array([rgb(colour_of(int(m))) for m in labels]).reshape(-1, 3)
-        self.point_cloud("region", points * UNIT, paint, 0.005 * UNIT)
-        particles = self._jars(np.concatenate([step.cloud for step in steps])) if steps else np.empty((0, 3))
-        self.point_cloud("particles", particles * UNIT, PARTICLE, 0.006 * UNIT)
-        self.point_cloud("trail", self._jars(snapshot.trail[:, :7]) * UNIT, snapshot.trail_paint, 0.008 * UNIT)
-
-    def _jars(self, Y: Floats) -> Floats:
-        """Centres (n, 3) of the jar at configurations Y (n, 7)."""
-        return self.task.jars(np.ascontiguousarray(Y))[:, :3]
-
-    def _cloud(self, step: PlanStep, n: int) -> Cloud:
+    def cloud(self, step: PlanStep, first: bool) -> Cloud:
         """Positions of the jar in the region of a step, computed once: the same step is drawn in several pictures."""
         for known, cloud in self._clouds:
             if known is step:
                 return cloud
         assert step.region is not None
-        cloud = jar_cloud(self.task, step.region, n, stream(0, "picture"))
+        cloud = jar_cloud(self.task, step.region, MEMBERS if first else LATER, stream(0, "picture"))
         self._clouds = [(step, cloud), *self._clouds[:31]]
         return cloud
 
@@ -194,10 +136,8 @@ class ShelfScene(Scene):
 
         Side by side; one above the other if another method is shown next to it.
         """
-        pictures = []
-        for view in (SIDE, TOP):
-            low, high = window(self.task.shelf, view)
-            pictures.append(self._furnished(Flat(self.task.shelf, view, low, high, PIXELS), snapshot, steps))
+        flats = [self._flat(snapshot, view, *window(self.task.shelf, view), PIXELS) for view in (SIDE, TOP)]
+        pictures = [self._painted_flat(flat, snapshot, steps) for flat in flats]
         rows = max(map(len, pictures))
         return stacked(pictures) if len(snapshot.plans) > 1 else beside([as_high(picture, rows) for picture in pictures])
 
@@ -206,37 +146,24 @@ class ShelfScene(Scene):
         plans = [steps for steps in snapshot.plans.values() if steps]
         if not plans:
             return []
-        jars = [self._jars(np.concatenate([steps[0].cloud for steps in plans]))]
-        jars += [self._cloud(steps[0], MEMBERS).points for steps in plans if steps[0].region is not None]
+        jars = [self.jars(np.concatenate([steps[0].cloud for steps in plans]))]
+        jars += [self.cloud(steps[0], True).points for steps in plans if steps[0].region is not None]
         seen = SIDE.flat(np.concatenate(jars))
         middle, half = (seen.min(axis=0) + seen.max(axis=0)) / 2, max(LEAST, 1.15 * float(np.ptp(seen, axis=0).max())) / 2
-        return [
-            self._furnished(Flat(self.task.shelf, SIDE, middle - half, middle + half, ENLARGED), snapshot, steps)
-            for steps in snapshot.plans.values()
-        ]
+        flat = self._flat(snapshot, SIDE, middle - half, middle + half, ENLARGED)
+        return [self._painted_flat(flat, snapshot, steps) for steps in snapshot.plans.values()]
 
-    def _furnished(self, flat: Flat, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
-        """A flat picture with the arm, regions, particles, the jar's path and its present position."""
-        capsules = self.arm.at(snapshot.state[:7])
-        for number in nearest_last(capsules, flat.view):
-            grey = JAR_COLOUR if number == self.arm.jar else "#dcdde2"
-            flat.capsule(capsules[number], grey, 0.75)
+    def _flat(self, snapshot: Snapshot, view: View, low: Floats, high: Floats, pixels: int) -> Flat:
+        return Flat(self.task, view, low, high, pixels, self._arm.at(snapshot.state[:7]), self._arm.jar)
+
+    def _painted_flat(self, flat: Flat, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
+        picture = flat.picture.copy()
         for h, step in reversed(list(enumerate(steps))):
             if step.region is not None:
-                for m, points in self._cloud(step, MEMBERS if h == 0 else LATER).parts():
-                    flat.dots(points, colour_of(m), 1)
-        trail, here = self._jars(snapshot.trail[:, :7]), self._jars(snapshot.state[None, :7])
-        flat.dots(trail, TRAIL, 2)
-        if snapshot.missed.any():
-            flat.mark(trail[snapshot.missed], OUTSIDE, 4)
-        for step in reversed(steps):
-            flat.dots(self._jars(step.cloud), PARTICLE, 1)
-        if steps:
-            flat.action(here[0], self._jars(steps[0].cloud))
-        flat.mark(here, START)
-        return flat.picture
+                for m, points in self.cloud(step, h == 0).parts():
+                    flat.places(picture, points, colour_of(m))
+        return self.furnished(flat, picture, snapshot, steps)
 
-
-def _bytes(colour: str) -> tuple[int, int, int]:
-    red, green, blue = (int(part) for part in rgb(colour))
-    return red, green, blue
+    @cached_property
+    def _arm(self) -> Arm:
+        return Arm(self.task)

@@ -1,37 +1,37 @@
-"""Settings of the live page: flags of `capture view`, and controls in the browser."""
+"""`capture view --task NAME`: the live page of a task. Its settings are flags, and controls in the browser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, fields, replace
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
-from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.capture.methods import METHODS
 from capture_cp.planning.episode import Episode
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.viewer.controls import Choices, Control, Range, controls_of
-from capture_cp.viewer.serve import check_port, serve
+from capture_cp.viewer.controls import Choices, Control, Range
+from capture_cp.viewer.serve import Served
 from capture_lab.studies.study import Study
 from capture_lab.tasks.task import PLANNER
 
 if TYPE_CHECKING:
-    from capture_cp.viewer.page import Page
+    from capture_lab.studies.live import TaskSession
+
+T = TypeVar("T")
 
 #: No second method.
 ALONE = "none"
 
 
 @dataclass(frozen=True)
-class View(Study):
-    """A live page in the browser: a task in 3D, its configuration space, regions of any method, planning and replay.
-
-    For your own calibration: capture view robot.capture [LOG], see capture view robot.capture --help.
-    """
+class TaskView(Served, Study):
+    """A live page in the browser: a task in 3D, its configuration space, regions of any method, planning and replay."""
 
     command = "view"
 
@@ -42,15 +42,13 @@ class View(Study):
     ] = ALONE
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions."), Range(0.01, 0.5, 0.01)] = 0.1
     k: Annotated[int, tyro.conf.arg(help="Which nearest particle gives the score, for capture and no-strata.")] = 8
+    from_here: Annotated[bool, tyro.conf.arg(help="Start episodes from the state shown, not from the task's start.")] = False
     particles: Annotated[int, tyro.conf.arg(help="Number of particles L.")] = 16
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves of the calibration's tree.")] = 20
     calibration: Annotated[int | None, tyro.conf.arg(help="Calibration transitions; by default the task's number.")] = None
     seed: Annotated[int, tyro.conf.arg(help="The same seed gives the same episodes as capture plan.")] = 0
     planner: Annotated[PlannerSettings, tyro.conf.arg(name="", help="The planner.")] = PLANNER
     weights: Annotated[Any, tyro.conf.Suppress] = None
-    host: Annotated[str, tyro.conf.arg(help="Address to bind to; other machines cannot reach the default.")] = "127.0.0.1"
-    port: Annotated[int, tyro.conf.arg(help="Port; the next free one if it is taken.")] = 8080
-    open: Annotated[bool, tyro.conf.arg(help="Also open the page in the default browser.")] = False
     replay: Annotated[tuple[Path, ...], tyro.conf.arg(help="Episodes to replay: files of capture plan --record.")] = ()
 
     def resolved(self) -> Self:
@@ -62,7 +60,6 @@ class View(Study):
 
     def check(self) -> None:
         """Raise an error for invalid settings."""
-        check_port(self.port)
         failure_rate(self.alpha)
         known_name("method", self.method, METHODS)
         known_name("method beside", self.beside, (ALONE, *METHODS))
@@ -77,34 +74,24 @@ class View(Study):
             raise CaptureError(f"temperature is {self.planner.temperature}; expected a positive number.")
         whole_number("seed", self.seed, 0)
 
-    def episodes(self) -> dict[str, Episode]:
-        """The episodes to replay, by the names of their files."""
-        return {file.name: Episode.load(file) for file in self.replay}
-
     @property
     def label(self) -> str:
         return f"capture view {self.task.name}"
 
-    def prepared(self) -> Callable[[Any], Page]:
-        """The function that makes the page on a server. Bad settings raise an error now."""
-        self.check()
-        episodes = self.episodes()
-        from capture_cp.viewer.session import Session
-        from capture_cp.viewer.task_page import TaskPage
+    def session(self) -> TaskSession:
+        from capture_lab.studies.live import TaskSession
 
-        session = Session(self)
-        for episode in episodes.values():
-            session.open(episode)
-        return lambda server: TaskPage(server, session, episodes)
+        episodes = {file.name: Episode.load(file) for file in self.replay}
+        session = TaskSession(self)
+        for name, episode in episodes.items():
+            session.show(name, episode)
+        return session
 
-    def run(self, console: Console) -> None:
-        """Serve the page until stopped."""
-        serve(self, console)
 
+# -- controls ------------------------------------------------------------------------------------------------------------
 
 #: Settings without a control on the page.
 FIXED = ("task", "place", "particles", "max_leaves", "calibration", "seed", "host", "port", "open", "replay")
-
 #: Bounds of the planner's numbers on the page; the command line accepts others.
 PLANNER_BOUNDS = {
     "planner.horizon": Range(1, 60),
@@ -117,7 +104,7 @@ PLANNER_BOUNDS = {
 WEIGHT_BOUNDS = Range(0, 1000)
 
 
-def page_controls(view: View, places: Collection[str] = ()) -> dict[str, Control]:
+def page_controls(view: TaskView, places: Collection[str] = ()) -> dict[str, Control]:
     """The controls of the page, by path; the place has one if there are several."""
     weights = () if view.weights is None else asdict(view.weights).items()
     of_weights = {f"weights.{name}": WEIGHT_BOUNDS for name, value in weights if isinstance(value, int | float)}
@@ -126,3 +113,38 @@ def page_controls(view: View, places: Collection[str] = ()) -> dict[str, Control
     if len(places) > 1:
         found = {"place": Control("place", view.place, Choices(tuple(places)), "Place of the task.")} | found
     return found
+
+
+def controls_of(
+    settings: Any, skip: Collection[str] = (), prefix: str = "", bounds: Mapping[str, Range] = MappingProxyType({})
+) -> Iterator[Control]:
+    """The numbers, switches and choices of a dataclass, nested ones included; text without choices is left out.
+
+    `bounds` are for numbers without bounds in their annotation, by path.
+    """
+    hints, described = get_type_hints(type(settings), include_extras=True), _described(type(settings))
+    for entry in fields(settings):
+        path, value = prefix + entry.name, getattr(settings, entry.name)
+        extras = get_args(hints[entry.name])[1:] if get_origin(hints[entry.name]) is Annotated else ()
+        marks = next((extra for extra in extras if isinstance(extra, Range | Choices)), bounds.get(path))
+        help = next((extra.help for extra in extras if getattr(extra, "help", None)), described.get(entry.name, ""))
+        if path in skip:
+            continue
+        if is_dataclass(value):
+            yield from controls_of(value, skip, f"{path}.", bounds)
+        elif marks is not None or isinstance(value, int | float):
+            yield Control(path, value, marks, help)
+
+
+def replaced(settings: T, path: str, value: Any) -> T:
+    """A copy of a dataclass with the field at `path` changed."""
+    name, _, rest = path.partition(".")
+    inner = replaced(getattr(settings, name), rest, value) if rest else value
+    return replace(settings, **{name: inner})  # type: ignore[type-var]
+
+
+def _described(kind: type) -> dict[str, str]:
+    """The first sentences of the docstring's `Attributes:`, by name."""
+    _, _, section = (kind.__doc__ or "").partition("Attributes:")
+    found = re.findall(r"^\s+(\w+): (.+(?:\n(?!\s+\w+: ).+)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()).split(". ")[0].rstrip(".") + "." for name, text in found}

@@ -1,0 +1,267 @@
+"""`capture view CALIBRATION [LOG]`: the live page of a user's own calibration, step by step through a log or by hand."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+
+from capture_cp.base.checks import CaptureError, CaptureWarning, Floats, failure_rate, printable, shortened
+from capture_cp.commands.replay import Look, Replay, look_by_hand
+from capture_cp.commands.robot import Robot, RobotOptions
+from capture_cp.commands.runs import RATE, Runs, read_runs
+from capture_cp.commands.space import Space
+from capture_cp.commands.view_frame import (
+    LISTED,
+    Moment,
+    Pictures,
+    counts_table,
+    facts,
+    legend_of,
+    scene_of,
+    status,
+    thresholds_table,
+)
+from capture_cp.conformal.coverage import Count
+from capture_cp.spaces.plotting import pyplot
+from capture_cp.viewer.controls import Choices, Control, Range
+from capture_cp.viewer.serve import Served
+from capture_cp.viewer.session import Frame, Session, Slider
+
+#: Letters of an episode's name in the menu, and of an input's, and episodes whose predictions are kept.
+LETTERS, INPUT, KEPT = 60, 24, 16
+#: Fraction of a log's inputs beyond either end of a slider, where the calibration keeps no quantiles.
+TAIL = 0.05
+
+
+@dataclass(frozen=True)
+class View(Served, RobotOptions):
+    """A live page of your calibration: its regions in the configuration space, step by step through a log.
+
+    LOG is any log that `capture calibrate` accepts, with the same columns as the calibration's log. Choose an episode and
+    step through it: the page shows the region of each step, the model's particles, the true outcome, and coverage so far.
+    Without LOG, choose an input by hand. With more than two axes the page shows a slice along two; with one axis, a strip
+    over time.
+    """
+
+    episode: Annotated[
+        str | None, tyro.conf.arg(help="The episode that is shown first: a value of the episode column.", metavar="NAME")
+    ] = None
+    alpha: Annotated[
+        float | None, tyro.conf.arg(help="Failure rate of the regions; by default that of the calibration, or 0.1.")
+    ] = None
+
+    @property
+    def label(self) -> str:
+        return f"capture view {self.calibration.name}"
+
+    def session(self) -> LogSession:
+        pyplot()  # missing matplotlib is reported now
+        robot = self.robot(self.alpha)
+        shown, runs = robot.shown(self.axes), read_runs(self, robot)
+        if runs is None and self.episode is not None:
+            raise CaptureError("--episode names an episode of a log; give the log too: capture view robot.capture log.csv.")
+        return LogSession(robot, runs, shown, self.episode, self.seed)
+
+    def run(self, console: Console) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CaptureWarning)  # the page lists infinite thresholds
+            super().run(console)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What people can change: the failure rate, and the axes of pictures by name ("" if there is only one)."""
+
+    alpha: float
+    across: str
+    up: str = ""
+
+
+class LogSession(Session):
+    """A user's calibration at the steps of a log, or at inputs chosen by hand.
+
+    Attributes:
+        x: the input (dx,) chosen by hand.
+        listed: names of the log's parts on the page, each with its name in the log.
+    """
+
+    first = 1
+    settings: Chosen
+
+    def __init__(
+        self, robot: Robot, runs: Runs | None, shown: Sequence[int], episode: str | None = None, seed: int = 0
+    ) -> None:
+        super().__init__(Chosen(robot.alpha, *(robot.axes[axis] for axis in shown)))
+        self.robot, self.runs, self._seed = robot, runs, seed
+        self.space = Space(robot, runs, shown)
+        self.x = np.median(self._bounds, axis=1)
+        self._replays: dict[str, Replay] = {}
+        self._pictures = Pictures(self.space, None)
+        first = episode if runs is None or episode is not None else runs.names[0]
+        self.listed = self._listed(first)
+        if first is not None:
+            self.open(next((shown for shown, name in self.listed.items() if name == first), first))
+
+    # -- the subject --------------------------------------------------------------------------------------------------
+
+    @property
+    def controls(self) -> Mapping[str, Control]:
+        found = {"alpha": Control("alpha", self.settings.alpha, Range(0.01, 0.5, 0.01), "Failure rate of the regions.")}
+        if len(self.robot.axes) > 2:
+            for side in ("across", "up"):
+                menu = Choices(self.robot.axes)
+                found[side] = Control(side, getattr(self.settings, side), menu, "An axis of the configuration.")
+        return found
+
+    @cached_property
+    def sliders(self) -> Sequence[Slider]:
+        names = [shortened(printable(name), INPUT) for name in self.robot.inputs]
+        return [Slider.between(name, i, ends) for i, (name, ends) in enumerate(zip(names, self._bounds))]
+
+    @property
+    def recordings(self) -> Sequence[str]:
+        return list(self.listed)
+
+    @property
+    def last(self) -> int:
+        return 0 if self._replay is None else len(self._replay) - 1
+
+    @property
+    def rest(self) -> float:
+        return 1 / (RATE if self.runs is None else self.runs.rate)
+
+    @property
+    def camera(self) -> tuple[Floats, Floats]:
+        if len(self.robot.axes) == 3:
+            return np.array([1.5, -1.9, 1.3]), np.array([0.0, 0.0, -0.05])
+        return super().camera
+
+    @property
+    def legend(self) -> str:
+        return legend_of(self.robot, self.runs is not None)
+
+    @property
+    def facts(self) -> str:
+        return facts(self.robot, len(self.listed), 0 if self.runs is None else len(self.runs.names))
+
+    # -- changes by people --------------------------------------------------------------------------------------------
+
+    def change(self, path: str, value: Any) -> None:
+        """Change the failure rate or an axis; the two axes swap if they would be the same."""
+        with self._lock:
+            before, chosen = self.settings, replace(self.settings, **{path: value})
+            failure_rate(chosen.alpha)
+            if chosen.across == chosen.up:
+                chosen = replace(chosen, across=before.up, up=before.across)
+            if (chosen.across, chosen.up) != (before.across, before.up):
+                self.space = self.space.showing([self.robot.axis(name) for name in (chosen.across, chosen.up)])
+            self.settings = chosen
+
+    def open(self, name: str) -> None:
+        if self.runs is None:
+            raise CaptureError("there is no log; give it to the command: capture view robot.capture log.csv.")
+        logged = self.listed.get(name, name)
+        rows = self.runs.named(logged)
+        with self._lock:
+            if name not in self._replays:
+                if len(self._replays) >= KEPT:
+                    self._replays.clear()
+                self._replays[name] = Replay(self.robot, self.runs.log, rows, self.runs.episodes, self._seed)
+            self.name, self.time, self.playing = name, 0, False
+
+    def close(self) -> None:
+        """Leave the log, and keep the input of the current step."""
+        with self._lock:
+            replay = self._replay
+            if replay is not None:
+                self.x = replay.X[self.time].copy()
+            self.name, self.playing = None, False
+
+    def aim(self, entry: int, value: float) -> None:
+        """Set one number of the input by hand, within its bounds; leaves the log."""
+        with self._lock:
+            self.close()
+            self.x = self.x.copy()
+            self.x[entry] = np.clip(value, *self._bounds[entry])  # the ends of a slider are rounded
+
+    def play(self) -> None:
+        if self.name is None:
+            raise CaptureError("there is nothing to play by hand; choose an episode of a log.")
+        super().play()
+
+    # -- slow work and frames -----------------------------------------------------------------------------------------
+
+    def prepare(self) -> bool:
+        """Predict the episode that is shown, if that is not done yet."""
+        with self._lock:
+            replay = self._replay
+        if replay is None or replay.ready:
+            return False
+        try:
+            assert replay.prediction is not None
+        except CaptureError:
+            self.close()  # otherwise the model would be called again and again
+            raise
+        return True
+
+    def moment(self) -> Moment:
+        """What is shown now, not drawn yet."""
+        with self._lock:
+            alpha, space, name, replay, step, x = (
+                self.settings.alpha, self.space, self.name, self._replay, self.time, self.x
+            )  # fmt: skip
+        look: Look | None = None
+        counts = list[Count]()
+        if replay is None:
+            look = look_by_hand(self.robot, x, alpha, self._seed)
+        else:
+            x = replay.X[step]
+            if replay.ready:
+                look, counts = replay.look(step, alpha), replay.counts(alpha, step + 1)
+        logged = None if name is None else self.listed.get(name, name)
+        sizes = self.robot.sizes_at(x)
+        return Moment(self.robot, self.runs, alpha, space, logged, replay, x, look, step, counts, sizes)
+
+    def frame(self) -> Frame:
+        moment = self.moment()
+        if moment.look is None:
+            return Frame(status(moment), "", None, (), moment.x, True)
+        if self._pictures.subject != (moment.space, moment.replay):
+            self._pictures = Pictures(moment.space, moment.replay)
+        whole, near = self._pictures.draw(moment.look, moment.step)
+        tables = "\n\n".join(part for part in (counts_table(moment), thresholds_table(moment)) if part)
+        return Frame(
+            status(moment), tables, scene_of(moment.space, moment.look, whole), (("", whole), ("", near)), moment.x, False
+        )
+
+    @property
+    def _replay(self) -> Replay | None:
+        return None if self.name is None else self._replays[self.name]
+
+    @cached_property
+    def _bounds(self) -> Floats:
+        """Bounds of each input, (dx, 2): the outer quantiles that the calibration keeps."""
+        try:
+            values = self.robot.input_quantiles()
+        except CaptureError:
+            if self.runs is None:
+                raise
+            values = np.quantile(self.runs.log.X, [TAIL, 1 - TAIL], axis=0).T
+        return values[:, [0, -1]]
+
+    def _listed(self, first: str | None) -> dict[str, str]:
+        """The first parts of the log by their names on the page, and the one that is shown first."""
+        if self.runs is None:
+            return {}
+        found: dict[str, str] = {}
+        for name in dict.fromkeys([*self.runs.names[:LISTED], *([first] if first is not None else [])]):
+            shown = shortened(printable(name), LETTERS) or "(no name)"
+            found[shown if shown not in found else f"{shown} ({len(found) + 1})"] = name
+        return found
