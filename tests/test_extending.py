@@ -5,8 +5,7 @@ import pytest
 
 from capture_cp import Capture, CaptureError, CaptureWarning, OneGroup, PerStratum, Tree
 from capture_cp.capture.extending import extend_calibration, merge_calibrations, sources_of
-from capture_cp.data.log_part import LogPart
-from capture_cp.data.transitions import Transitions
+from capture_cp.data.transitions import LogPart, Transitions
 from capture_lab.tasks.box import Box
 
 BOX = Box()

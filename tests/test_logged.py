@@ -69,7 +69,7 @@ def test_what_follows_is_the_next_row_of_the_episode(tmp_path_factory, lengths, 
     path = write(tmp_path_factory.getbasetemp() / f"follow{ending}", columns, group)
     named = {"state": "q", "action": "u", "following": "q[0:2]", "episode": "run", "time": "t"}
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("source", "parquet", "tables"):
+        for module in ("arrays", "tables"):
             patch.setattr(f"capture_cp.data.{module}.PIECE", size)
         logged = LoggedTransitions(path, **named)
         state, action, after, run = followed(columns)
@@ -170,7 +170,7 @@ def test_time_is_checked_across_pieces(tmp_path, monkeypatch):
     columns = table([6, 6])
     columns["t"][8] = 1.0
     path = write(tmp_path / "log.npz", columns)
-    monkeypatch.setattr("capture_cp.data.tables.PIECE", 4)
+    monkeypatch.setattr("capture_cp.data.arrays.PIECE", 4)
     with pytest.raises(CaptureError, match=r"t goes backwards within an episode in data row 9: 1 after 7 in data row 8"):
         LoggedTransitions(path, "q", "u", following="q", episode="run", time="t")
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, read_transitions
-from capture_cp.data.bag_files import Bag
-from capture_cp.data.bags import BagSource
+from capture_cp.data.bags import Bag, BagSource
 from capture_cp.data.logged import LoggedTransitions
 from logs.recordings import START, STEP, Runs, bag
 

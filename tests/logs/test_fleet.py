@@ -17,9 +17,9 @@ from capture_cp.capture.log_fit import coverage_of_log, fit_log
 from capture_cp.cli import main
 from capture_cp.commands import batch, reading, survey
 from capture_cp.conformal.groups import Groups
-from capture_cp.data import log_part
-from capture_cp.data.log_part import LogPart
+from capture_cp.data import transitions as log_part
 from capture_cp.data.logged import LoggedTransitions
+from capture_cp.data.transitions import LogPart
 from capture_lab.tasks.box import Box
 from commands import refused
 

@@ -35,8 +35,7 @@ from capture_cp.conformal.shift import Shift, ShiftClaim, checked_shift
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
 from capture_cp.conformal.weighted import WeightedScores
 from capture_cp.cuda.device import Device, require_cuda
-from capture_cp.data.log_part import CHUNK, chunks_of
-from capture_cp.data.transitions import provenance, rows_to_remember
+from capture_cp.data.transitions import CHUNK, chunks_of, provenance, rows_to_remember
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
 
 if TYPE_CHECKING:

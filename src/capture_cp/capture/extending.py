@@ -16,8 +16,7 @@ from capture_cp.capture.preflight import check_unseen
 from capture_cp.conformal.groups import met, scores_of_groups
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
-from capture_cp.data.log_part import LogPart, Runner, Span, in_turn
-from capture_cp.data.transitions import TransitionLog
+from capture_cp.data.transitions import LogPart, Runner, Span, TransitionLog, in_turn
 
 Scores = GroupScores | EpisodeScores
 

@@ -17,8 +17,7 @@ from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Examples, Groups, met, scores_of_groups
 from capture_cp.conformal.merging import without_borrowers
 from capture_cp.conformal.partition import Partition
-from capture_cp.data.log_part import Chunk, LogPart, Runner, Span, in_turn
-from capture_cp.data.transitions import TransitionLog, provenance, rows_to_remember
+from capture_cp.data.transitions import Chunk, LogPart, Runner, Span, TransitionLog, in_turn, provenance, rows_to_remember
 
 BLOCK = 1 << 20  # rows moved at a time
 SmallInts = npt.NDArray[np.int32]

@@ -20,8 +20,7 @@ from capture_cp.conformal.drift import MOST_ROWS, Outcomes, column_p_values, hol
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
 from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
-from capture_cp.data.log_part import CHUNK, LogPart, Runner, Span, in_turn
-from capture_cp.data.transitions import TransitionLog, Transitions
+from capture_cp.data.transitions import CHUNK, LogPart, Runner, Span, TransitionLog, Transitions, in_turn
 
 QUESTIONS = ("order", "scores", "coverage", "inputs")
 

@@ -40,9 +40,8 @@ from capture_cp.commands.user_objects import in_options, tells_training, user_mo
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import Model
-from capture_cp.data.log_part import Runner
 from capture_cp.data.logged import LoggedTransitions
-from capture_cp.data.transitions import TransitionLog, Transitions
+from capture_cp.data.transitions import Runner, TransitionLog, Transitions
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum

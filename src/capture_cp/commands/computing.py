@@ -18,8 +18,8 @@ from rich.progress import Progress
 from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.base.progress import progress_bar
 from capture_cp.commands.user_objects import importable
-from capture_cp.data.log_part import Runner
 from capture_cp.data.parts import BackendName, run_parts, workers
+from capture_cp.data.transitions import Runner
 
 Running = Callable[[str], Runner[Any]]
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.files import check_writable, written_whole
 from capture_cp.commands.proposals import Proposal, proposed, proposed_topics
-from capture_cp.data.episode_runs import runs_of
+from capture_cp.data.logged import runs_of
 from capture_cp.data.source import Column, LogSource, open_log
 
 MOST_SHOWN = 200
@@ -81,7 +81,7 @@ class Inspect:
 
     def _topics(self, console: Console, source: LogSource) -> Proposal | None:
         """A table of topics and their fields; what is proposed."""
-        from capture_cp.data.bag_files import Bag
+        from capture_cp.data.bags import Bag
 
         several = getattr(source, "files", ())
         bag, columns = Bag(several[0] if several else source.path), source.columns()

@@ -13,9 +13,8 @@ from capture_cp.base.checks import CaptureError
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.commands import options
-from capture_cp.data.log_part import joined
 from capture_cp.data.logged import LoggedTransitions
-from capture_cp.data.transitions import TransitionLog, Transitions
+from capture_cp.data.transitions import TransitionLog, Transitions, joined
 
 IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
 BEGINNING = 200_000  # transitions of a longer one that stand for it

@@ -23,8 +23,7 @@ from capture_cp.commands.report_volumes import MeanVolume, mean_volumes
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.drift import holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
-from capture_cp.data.log_part import CHUNK
-from capture_cp.data.transitions import Transitions
+from capture_cp.data.transitions import CHUNK, Transitions
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import DASH, Cell, PageTable
 

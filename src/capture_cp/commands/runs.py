@@ -14,8 +14,7 @@ from capture_cp.base.checks import CaptureError, Ints, printable, shortened
 from capture_cp.commands.reading import check_fits, made_from, remembered
 from capture_cp.commands.robot import Robot, RobotOptions
 from capture_cp.conformal.episodes import episode_numbers
-from capture_cp.data.log_part import chunks_of
-from capture_cp.data.transitions import Transitions
+from capture_cp.data.transitions import Transitions, chunks_of
 
 #: Rows of a block, where a log has no episodes; and how many names a message lists.
 BLOCK, LISTED = 500, 12

@@ -17,8 +17,7 @@ from capture_cp.capture.preflight import check_unseen
 from capture_cp.commands.user_objects import labels_of_user, refuse_infeasible
 from capture_cp.conformal.episodes import part_of_rows
 from capture_cp.conformal.scores import Model
-from capture_cp.data.log_part import Chunk, LogPart, Runner, Span
-from capture_cp.data.transitions import TransitionLog, Transitions
+from capture_cp.data.transitions import Chunk, LogPart, Runner, Span, TransitionLog, Transitions
 from capture_cp.spaces.strata import INFEASIBLE, Strata
 
 #: Rows of a log, or of a part of it, that stand for all of them where that suffices.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import glob
-import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,18 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import existing_file
-from capture_cp.data.bag_files import is_bag
-from capture_cp.data.source import ENDINGS, LONGEST_LABEL, Column, LogSource, Table, limits, open_file
+from capture_cp.data.source import (
+    ENDINGS,
+    LONGEST_LABEL,
+    PIECE,
+    Column,
+    LogSource,
+    Table,
+    is_bag,
+    limits,
+    natural,
+    open_file,
+)
 
 #: Name of the column with the file name in the rows of a folder, unless a column already has that name.
 FILE = "file"
@@ -29,25 +39,20 @@ def open_files(pattern: Path, labels: str | None) -> LogSource:
     return FolderSource(pattern, files, labels)
 
 
-def open_folder(folder: Path, labels: str | None) -> LogSource | None:
-    """The log in a folder, or None if there is none: a LeRobot data set, or files of one format."""
+def open_folder(folder: Path, labels: str | None) -> LogSource:
+    """The log in a folder: a LeRobot data set, or files of one format."""
     if (folder / "meta" / "info.json").is_file():
         # only its tables are opened; there may be videos of any size
         files = sorted((folder / "data").glob("**/*.parquet"), key=natural)
         if not files:
             raise CaptureError(f"LeRobot data set {folder} has no Parquet file below {folder / 'data'}; copy it there.")
         return FolderSource(folder, files, labels)
-    if is_bag(folder):
-        return open_file(folder, labels)
     entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
     files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in ENDINGS]
     files = sorted(files or filter(is_bag, entries), key=natural)
-    return FolderSource(folder, files, labels) if files else None
-
-
-def natural(file: Path) -> list[tuple[int, str]]:
-    """Sort key for natural order: run 9 before run 10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", str(file)) if part]
+    if not files:
+        raise CaptureError(f"folder {folder} contains no log; expected files that end in {', '.join(ENDINGS)}.")
+    return FolderSource(folder, files, labels)
 
 
 class FolderSource(LogSource):
@@ -65,44 +70,41 @@ class FolderSource(LogSource):
                     f"{path} mixes formats: {file.name} and {self.files[0].name}; keep one format per folder."
                 )
         first = self._open(0)
-        self.messages = first.messages
-        self._columns = () if self.messages else first.columns()  # a log of messages has many, which are not needed here
+        self.messages, self._columns = first.messages, first.columns()
         self._own = FILE not in {column.name for column in self._columns}
-        self._breaks, self._notes, self._ends = np.empty(0, dtype=np.int64), list[str](), np.zeros(1, dtype=np.int64)
-        if not self.messages:
-            self._index(first)
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"files": tuple(file.absolute() for file in self.files)}
 
-    def _index(self, first: LogSource) -> None:
-        """Read the columns, the number of rows and the rows without a successor of every file, once."""
-        rows, breaks = [0], []
+    @cached_property
+    def _index(self) -> tuple[Ints, Ints, list[str]]:
+        """Ends of the files, rows without a successor and notes: every file is read once."""
+        rows, breaks, notes = [0], [], list[str]()
         for number, file in enumerate(self.files):
-            source = first if number == 0 else self._open(number)
-            if number:
-                self._check_columns(file, source)
+            source = self._open(number)
+            self._check_columns(file, source)
             breaks.append(source.breaks() + sum(rows))
-            self._notes += [f"{file.name}: {note}" for note in source.notes()]
+            notes += [f"{file.name}: {note}" for note in source.notes()]
             rows.append(source.rows)
             source.release()
-        self._ends, self._breaks = np.cumsum(rows, dtype=np.int64), np.concatenate(breaks)
+        return np.cumsum(rows, dtype=np.int64), np.concatenate(breaks), notes
 
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
-        if not self.messages:
-            return self
-        return FolderSource(self.path, self.files, self.labels, (names, rows_of, after, clock))
+        inner = [name for name in names if name != FILE or not self._own]
+        return FolderSource(self.path, self.files, self.labels, (inner, rows_of, after, clock))
 
     def breaks(self) -> Ints:
-        return self._breaks
+        return self._index[1]
 
     def notes(self) -> list[str]:
-        return self._notes
+        return self._index[2]
 
     def columns(self) -> tuple[Column, ...]:
-        if self.messages:
-            return (*self._open(0).columns(), Column(FILE, "text"))
         return (*self._columns, *([Column(FILE, "text")] if self._own else []))
+
+    @property
+    def _ends(self) -> Ints:
+        return self._index[0]
 
     @property
     def rows(self) -> int:
@@ -126,24 +128,25 @@ class FolderSource(LogSource):
             begins, ends = int(self._ends[number]), int(self._ends[number + 1])
             if begins >= last:
                 return
-            source = self._open(number)
-            known = {name for column in source.columns() for name in column.entries}
-            for name in inner:
-                if name not in known:
-                    raise CaptureError(
-                        f"{self.files[number]} has no value {shortened(name)!r}, although other files of {self.path} do; "
-                        "give all files the same columns."
-                    )
-            low, high = max(first, begins) - begins, min(last, ends) - begins
-            yield from self._named(source.pieces(inner or [next(iter(known))], low, high), number, names)
-
-    def _named(self, tables: Iterator[Table], number: int, names: Sequence[str]) -> Iterator[Table]:
-        """Rows of one file, with its name if requested."""
-        for table in tables:
-            if FILE in names and self._own:
+            for table in self._inside(number, inner, max(first, begins) - begins, min(last, ends) - begins):
                 n = len(next(iter(table.values())))
-                table = table | {FILE: np.full(n, self._label(number))}
-            yield {name: table[name] for name in names}
+                file = {FILE: np.full(n, self._label(number))} if len(inner) < len(names) else {}
+                yield {name: (table | file)[name] for name in names}
+
+    def _inside(self, number: int, names: Sequence[str], low: int, high: int) -> Iterator[Table]:
+        """Rows of one file; without columns, tables of so many rows that have only a column of their numbers."""
+        if not names:
+            yield from ({"": np.arange(row, min(row + PIECE, high))} for row in range(low, high, PIECE))
+            return
+        source = self._open(number)
+        known = {name for column in source.columns() for name in column.entries}
+        for name in names:
+            if name not in known:
+                raise CaptureError(
+                    f"{self.files[number]} has no value {shortened(name)!r}, although other files of {self.path} do; "
+                    "give all files the same columns."
+                )
+        yield from source.pieces(names, low, high)
 
     def _label(self, number: int) -> str:
         file = self.files[number]

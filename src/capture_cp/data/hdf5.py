@@ -12,8 +12,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import check_unpacked
-from capture_cp.data.folders import natural
-from capture_cp.data.source import LONGEST_LABEL, MOST_COLUMNS, PIECE, Column, LogSource, Table, entries_of, limits
+from capture_cp.data.source import LONGEST_LABEL, MOST_COLUMNS, PIECE, Column, LogSource, Table, entries_of, limits, natural
 
 ROOT, DEMO = "data", "demo"
 MOST_DEMOS, DEEPEST, LARGEST_CHUNK = 100_000, 4, 1 << 28

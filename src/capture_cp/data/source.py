@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Ints, shortened
+from capture_cp.base.checks import CaptureError, Ints, known_name, shortened
 from capture_cp.base.files import Pathlike, existing_file
 
 Table = dict[str, npt.NDArray[Any]]
+Columns = str | Sequence[str]
 
 #: Largest number of rows in a piece.
 PIECE = 65_536
@@ -27,14 +28,47 @@ LONGEST_LABEL = 100  # every row has space for the longest label
 
 #: Readers by kind of file, `module:class`; each is called with a file and the name of a column that may contain text.
 READERS = {
-    "parquet": "parquet:ParquetSource",
-    "npz": "tables:NpzSource",
-    "csv": "csv_files:CsvSource",
+    "parquet": "tables:ParquetSource",
+    "npz": "arrays:NpzSource",
+    "csv": "tables:CsvSource",
     "bag": "bags:BagSource",
     "hdf5": "hdf5:Hdf5Source",
 }
 #: What the names of logs end in; other files of a folder are left out.
 ENDINGS = (".parquet", ".npz", ".csv", ".mcap", ".db3", ".bag", ".hdf5", ".h5")
+
+#: First bytes of files, by kind.
+SIGNATURES = {
+    b"PAR1": "parquet",
+    b"PK": "npz",
+    b"\x89HDF": "hdf5",
+    b"\x89MCAP": "bag",
+    b"SQLite format 3": "bag",
+    b"#ROSBAG": "bag",
+    b"{": "certificate",
+}
+#: The first line of a TOML file that is no comment.
+SETTING = re.compile(rb"\s*(#[^\n]*\n\s*)*([\w-]+\s*=|\[[\w-]+\]\s*\n)")
+#: One entry of a column, name[3], or a slice, name[0:7].
+INDEXED = re.compile(r"(?P<name>.+)\[(?:(?P<entry>\d{1,9})|(?P<start>\d{0,9}):(?P<stop>\d{0,9}))\]", re.DOTALL)
+
+
+def kind_of(path: Pathlike) -> str:
+    """What a file is, by its content: a "calibration", "certificate", file of "settings" (TOML), or the format of a log.
+
+    Formats of logs are "parquet", "npz", "hdf5", "bag" and "csv"; a path that is no file is a "folder", or a pattern.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(1 << 12)
+    except (OSError, ValueError):
+        return "folder"
+    if head[8:9] == b"{" and head[:1] != b"{" and int.from_bytes(head[:8], "little") < 1 << 32:
+        return "calibration"  # the length of a header, and the header
+    head = head.removeprefix(codecs.BOM_UTF8)
+    known = (kind for signature, kind in SIGNATURES.items() if head and head.startswith(signature[: len(head)]))
+    kind = next(known, None)
+    return kind or ("settings" if SETTING.match(head) else "csv")
 
 
 @dataclass(frozen=True)
@@ -93,10 +127,10 @@ class LogSource(ABC):
         return []
 
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
-        """The log as a table of rows for these columns.
+        """The log as a table of rows for these columns; other columns need not be read.
 
         The rows of a log of messages are those that contain the column `rows_of`, in the order of `clock`; `after` are the
-        columns that are read from the following row, if any. Other logs need not read other columns than `names`.
+        columns that are read from the following row, if any.
         """
         return self
 
@@ -111,52 +145,18 @@ class LogSource(ABC):
         """Release cached data."""
 
 
-#: First bytes of files, by kind.
-SIGNATURES = {
-    b"PAR1": "parquet",
-    b"PK": "npz",
-    b"\x89HDF": "hdf5",
-    b"\x89MCAP": "bag",
-    b"SQLite format 3": "bag",
-    b"#ROSBAG": "bag",
-    b"{": "certificate",
-}
-SETTING = re.compile(rb"\s*(#[^\n]*\n\s*)*([\w-]+\s*=|\[[\w-]+\]\s*\n)")
-
-
-def kind_of(path: Pathlike) -> str:
-    """What a file is, by its content: a "calibration", "certificate", file of "settings" (TOML), or the format of a log.
-
-    Formats of logs are "parquet", "npz", "hdf5", "bag" and "csv"; a path that is no file is a "folder", or a pattern.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            head = file.read(1 << 12)
-    except (OSError, ValueError):
-        return "folder"
-    if head[8:9] == b"{" and head[:1] != b"{" and 0 < int.from_bytes(head[:8], "little") < 1 << 32:
-        return "calibration"
-    head = head.removeprefix(codecs.BOM_UTF8)
-    kind = next((kind for signature, kind in SIGNATURES.items() if head.startswith(signature)), None)
-    return kind or ("settings" if SETTING.match(head) else "csv")
-
-
 def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
     """Open a log: a file, a folder, or a pattern with * or ? for several files.
 
     `labels` is a column that may contain text; a CSV reader needs to know it in advance.
     """
-    from capture_cp.data.folders import open_files, open_folder
-
     place = Path(path)
-    if any(sign in str(path) for sign in "*?") and not place.exists():
-        return open_files(place, labels)
-    if place.is_dir():
-        found = open_folder(place, labels)
-        if found is not None:
-            return found
-        raise CaptureError(f"folder {place} contains no log; expected files that end in {', '.join(ENDINGS)}.")
-    return open_file(existing_file(place, "transition file"), labels)
+    pattern = any(sign in str(path) for sign in "*?") and not place.exists()
+    if pattern or (place.is_dir() and not is_bag(place)):
+        from capture_cp.data.folders import open_files, open_folder
+
+        return open_files(place, labels) if pattern else open_folder(place, labels)
+    return open_file(place if place.is_dir() else existing_file(place, "transition file"), labels)
 
 
 def open_file(file: Path, labels: str | None) -> LogSource:
@@ -167,6 +167,16 @@ def open_file(file: Path, labels: str | None) -> LogSource:
     module, _, name = READERS[kind].partition(":")
     source: LogSource = getattr(import_module(f"capture_cp.data.{module}"), name)(file, labels)
     return source
+
+
+def is_bag(folder: Path) -> bool:
+    """Whether a folder was written by rosbag2."""
+    return folder.is_dir() and (folder / "metadata.yaml").is_file()
+
+
+def natural(file: Path) -> list[tuple[int, str]]:
+    """Sort key for natural order: run 9 before run 10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", str(file)) if part]
 
 
 def check_names(file: Path, names: Sequence[str]) -> None:
@@ -184,6 +194,42 @@ def no_rows(file: Path) -> CaptureError:
     return CaptureError(f"transition file {file} holds no transitions; expected named columns with at least one row.")
 
 
+def limits(rows: int, start: int, stop: int | None) -> tuple[int, int]:
+    """First row and one past the last row of a requested range, checked."""
+    last = rows if stop is None else min(stop, rows)
+    if start < 0 or last < 0:
+        raise CaptureError(f"rows {start} to {stop} do not exist; expected numbers from 0 to {rows}.")
+    return min(start, last), last
+
+
+# -- names of columns, as users write them ----------------------------------------------------------------------------------
+
+
+def expanded(path: Pathlike, role: str, given: Columns, columns: Sequence[Column]) -> tuple[str, ...]:
+    """Names of the values of one part of a transition, in the order of `given`.
+
+    A name is a whole column, one entry, name[3], or a slice, name[0:7]. A name that is not a column may also refer to all
+    columns name_0, name_1, ... of a flat table.
+    """
+    wanted = [given] if isinstance(given, str) else list(given)
+    if not wanted:
+        raise CaptureError(f"no {role} columns are named; {path} has {', '.join(column.name for column in columns)}.")
+    known, whole = entries_of(path, columns), {column.name: column for column in columns}
+    names: list[str] = []
+    for name in wanted:
+        found = None if name in known or name in whole else INDEXED.fullmatch(name)
+        names += _entries(path, name, whole, known) if found is None else _indexed(path, found, whole, known)
+    for name in names:
+        check_numbers(path, known[name])
+    return tuple(names)
+
+
+def base_name(name: str) -> str:
+    """A name without its entry or slice."""
+    found = INDEXED.fullmatch(name)
+    return name if found is None else found["name"]
+
+
 def entries_of(path: Pathlike, columns: Sequence[Column]) -> dict[str, Column]:
     """The column that each name of a value belongs to."""
     found: dict[str, Column] = {}
@@ -195,9 +241,46 @@ def entries_of(path: Pathlike, columns: Sequence[Column]) -> dict[str, Column]:
     return found
 
 
-def limits(rows: int, start: int, stop: int | None) -> tuple[int, int]:
-    """First row and one past the last row of a requested range, checked."""
-    last = rows if stop is None else min(stop, rows)
-    if start < 0 or last < 0:
-        raise CaptureError(f"rows {start} to {stop} do not exist; expected numbers from 0 to {rows}.")
-    return min(start, last), last
+def check_numbers(path: Pathlike, column: Column) -> None:
+    """Raise an error if a column does not contain numbers."""
+    if column.kind != "number":
+        raise CaptureError(f"column {shortened(column.name)!r} of {path} contains {column.kind}, not numbers.")
+
+
+def known_column(path: Pathlike, name: str, columns: Sequence[Column]) -> Column:
+    """The column with one value per row under this name."""
+    known = entries_of(path, columns)
+    return known[known_name(f"column in {path}", name, known)]
+
+
+def _entries(path: Pathlike, name: str, whole: dict[str, Column], known: dict[str, Column]) -> list[str]:
+    """Names of all values of a column."""
+    if name in known:
+        return [name]
+    if name in whole:
+        check_numbers(path, whole[name])
+        return list(whole[name].entries)
+    numbered = [entry for entry in known if entry.rpartition("_")[0] == name and entry.rpartition("_")[2].isdecimal()]
+    if not numbered:
+        known_name(f"column in {path}", name, whole)
+    return numbered
+
+
+def _indexed(path: Pathlike, found: re.Match[str], whole: dict[str, Column], known: dict[str, Column]) -> list[str]:
+    """Names of one value of a column, or of the values of a slice."""
+    every = _entries(path, found["name"], whole, known)
+    entries = [f"{found['name']}_{i}" for i in range(len(every))]
+    if set(entries) != set(every):
+        raise CaptureError(
+            f"column {shortened(found['name'])!r} of {path} is not a list of numbers; name it without brackets."
+        )
+    if found["entry"] is not None:
+        start, stop = int(found["entry"]), int(found["entry"]) + 1
+    else:
+        start, stop = int(found["start"] or 0), int(found["stop"] or len(entries))
+    if not start < stop <= len(entries):
+        raise CaptureError(
+            f"{shortened(found[0])!r} does not exist: column {shortened(found['name'])!r} of {path} has entries 0 to "
+            f"{len(entries) - 1}; name some of those."
+        )
+    return entries[start:stop]
