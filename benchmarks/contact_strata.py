@@ -13,7 +13,6 @@ from benchmarks.comparison import Comparison, print_ratios
 from capture_cp import ContactStrata, SweptStrata
 from capture_cp.base.checks import Floats, Ints
 from capture_cp.spaces.mujoco_model import mujoco_module
-from capture_cp.spaces.pair_strata import PairStrata
 from capture_lab.tasks.peg.task import Peg
 
 #: Links of an arm about as large as a Panda: position of each joint on the one before (m), its tilt (degrees), its capsule.
@@ -59,9 +58,9 @@ def arm_configurations(n: int, rng: np.random.Generator) -> Floats:
 # -- the alternative ----------------------------------------------------------------------------------------------------
 
 
-def row_by_row(strata: PairStrata, Y: Any, within: float = np.inf) -> Floats:
+def row_by_row(strata: ContactStrata, Y: Any, within: float = np.inf) -> Floats:
     """Signed distances (n, pairs) at Y (n, dc) as a loop over rows and pairs, all measured by MuJoCo."""
-    mujoco, model, qpos = mujoco_module(), strata.model, strata._qpos(Y)
+    mujoco, model, qpos = mujoco_module(), strata.model, strata._rows(Y)
     data, limit = mujoco.MjData(model), min(within, 1e10)
     geoms = [pair for pairs in strata._geoms.values() for pair in pairs]
     distances = np.empty((len(qpos), len(geoms)))
@@ -73,7 +72,7 @@ def row_by_row(strata: PairStrata, Y: Any, within: float = np.inf) -> Floats:
     return np.asarray(np.minimum.reduceat(distances, starts, axis=1))
 
 
-def labels_row_by_row(strata: PairStrata, Y: Any) -> Ints:
+def labels_row_by_row(strata: ContactStrata, Y: Any) -> Ints:
     """Strata (n,) at Y (n, dc), -1 where infeasible, by the loop."""
     distances = row_by_row(strata, Y, within=2 * strata.tolerance + 1e-9)
     known = {tuple(bits): m for m, bits in enumerate(np.asarray(strata.features).tolist()) if m != strata.rest}

@@ -57,7 +57,7 @@ def test_segment_and_segment(rounded):
 
 def box_distance(places, turns, sizes, within=np.inf):
     frames = np.array([[*place, *turn.as_matrix().ravel()] for place, turn in zip(places, turns)])
-    return box_box(0, 1, frames, np.array(sizes), within)
+    return box_box(tuple(frames[0]), tuple(frames[1]), *np.ravel(sizes), within)
 
 
 def poses(kind, n, rng):

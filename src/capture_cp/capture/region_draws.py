@@ -127,7 +127,7 @@ def _kept(region: Searchable, part: int, n: int, rng: np.random.Generator) -> Fl
     """Those of n configurations that are kept: first by weight, then by stratum, which may be slow to evaluate."""
     proposed = _propose(region, part, n, rng)
     Y: Floats = proposed.Y[rng.random(n) * proposed.largest < proposed.weights]
-    return Y[_labels(region.strata, Y) == part]
+    return np.asarray(Y[_labels(region.strata, Y) == part])
 
 
 def _measured(region: Searchable, part: int, n: int, rng: np.random.Generator) -> Volume:

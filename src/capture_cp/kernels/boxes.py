@@ -11,7 +11,7 @@ import math
 
 from numba import njit
 
-from capture_cp.kernels.solids import CLOSE, PARALLEL, frame_at, rotated_back, seen_from, squared_from_box, squared_outside
+from capture_cp.kernels.solids import CLOSE, PARALLEL, rotated_back, seen_from, squared_from_box, squared_outside
 
 
 @njit(cache=True, error_model="numpy")
@@ -90,14 +90,12 @@ def _squared_from_edges(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, z
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def box_box(i, j, frames, sizes, within):
-    """Signed distance of the boxes in frames i and j, half sizes in those rows; beyond `within`, a lower bound above it."""
-    a, b, c, p, q, s = sizes[i, 0], sizes[i, 1], sizes[i, 2], sizes[j, 0], sizes[j, 1], sizes[j, 2]
-    frame = frame_at(frames, i)
-    x, y, z = seen_from(frame, frames[j, 0], frames[j, 1], frames[j, 2])
-    xx, yx, zx = rotated_back(frame, frames[j, 3], frames[j, 6], frames[j, 9])
-    xy, yy, zy = rotated_back(frame, frames[j, 4], frames[j, 7], frames[j, 10])
-    xz, yz, zz = rotated_back(frame, frames[j, 5], frames[j, 8], frames[j, 11])
+def box_box(one, other, a, b, c, p, q, s, within):
+    """Signed distance of boxes in frames `one` and `other`; beyond `within`, a lower bound above it."""
+    x, y, z = seen_from(one, other[0], other[1], other[2])
+    xx, yx, zx = rotated_back(one, other[3], other[6], other[9])
+    xy, yy, zy = rotated_back(one, other[4], other[7], other[10])
+    xz, yz, zz = rotated_back(one, other[5], other[8], other[11])
     gap = _along_faces(a, b, c, p, q, s, x, y, z, xx, xy, xz, yx, yy, yz, zx, zy, zz)
     if gap > within:
         return gap

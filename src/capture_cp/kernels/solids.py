@@ -62,22 +62,6 @@ def seen_from(frame, x, y, z):
     return rotated_back(frame, x - frame[0], y - frame[1], z - frame[2])
 
 
-# -- planes -----------------------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def height(frame, x, y, z):
-    """Signed distance of a point to a plane, whose normal is the z axis of its frame."""
-    return frame[5] * (x - frame[0]) + frame[8] * (y - frame[1]) + frame[11] * (z - frame[2])
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def box_reach(frame, a, b, c, x, y, z):
-    """How far a box of half sizes (a, b, c) extends from its centre along a unit vector."""
-    u, v, w = rotated_back(frame, x, y, z)
-    return a * abs(u) + b * abs(v) + c * abs(w)
-
-
 # -- segments ---------------------------------------------------------------------------------------------------------------
 
 

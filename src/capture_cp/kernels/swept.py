@@ -48,7 +48,7 @@ class Swept(NamedTuple):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _frame_of(f, frames, still):
+def frame_of(f, frames, still):
     """The frame of link f, or a frame that does not move."""
     return frame_at(frames, f) if f >= 0 else frame_at(still, -1 - f)
 
@@ -108,11 +108,14 @@ def _from_cover(cover, other, swept, seen):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _item_distance(number, x, y, z, frames, swept, best):
-    """Signed distance of an item whose cover's ball is at (x, y, z); beyond `best`, any number above `best`."""
+def item_distance(number, x, y, z, frames, swept, best):
+    """Signed distance of an item whose cover's ball is at (x, y, z); beyond `best`, a lower bound above `best`.
+
+    Infinite if the distance is at most `best` as far as the balls can tell, and a cover has no segments.
+    """
     cover, kind, other = swept.items[number, 0], swept.items[number, 1], swept.items[number, 2]
     a, b, c = swept.size[number, 0], swept.size[number, 1], swept.size[number, 2]
-    place = _frame_of(swept.frame[other] if kind == COVER else other, frames, swept.still)
+    place = frame_of(swept.frame[other] if kind == COVER else other, frames, swept.still)
     x, y, z = seen_from(place, x, y, z)
     if kind == PLANE:
         bound = z
@@ -124,7 +127,7 @@ def _item_distance(number, x, y, z, frames, swept, best):
     bound -= swept.ball[cover, 3]
     if bound > best:
         return bound
-    seen = _relative(_frame_of(swept.frame[cover], frames, swept.still), place)
+    seen = _relative(frame_of(swept.frame[cover], frames, swept.still), place)
     if kind == PLANE:
         return _from_plane(cover, swept, seen)
     if kind == BOX:
@@ -147,10 +150,10 @@ def swept_distances(swept, y, frames, within, out):
     for number in range(swept.items.shape[0]):
         cover, pair = swept.items[number, 0], swept.items[number, 3]
         if cover != last:
-            row = _frame_of(swept.frame[cover], frames, swept.still)
+            row = frame_of(swept.frame[cover], frames, swept.still)
             last = cover
             bx, by, bz = shifted(row, swept.ball[cover, 0], swept.ball[cover, 1], swept.ball[cover, 2])
-        apart = _item_distance(number, bx, by, bz, frames, swept, min(out[pair], within))
+        apart = item_distance(number, bx, by, bz, frames, swept, min(out[pair], within))
         out[pair] = min(out[pair], apart)
 
 

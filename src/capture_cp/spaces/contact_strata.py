@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, Floats
-from capture_cp.kernels.geoms import geom_distances
-from capture_cp.spaces.geoms import compiled_geoms
-from capture_cp.spaces.mujoco_model import mujoco_module
-from capture_cp.spaces.pair_strata import PairStrata
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.kernels.swept_batch import Boxes, item_distances
+from capture_cp.spaces.grid import Grid
+from capture_cp.spaces.mujoco_model import (
+    BOX,
+    Coordinates,
+    Side,
+    geom_pairs,
+    mujoco_module,
+    qpos_entries,
+    read_model,
+    reference_qpos,
+    unit_quaternions,
+)
+from capture_cp.spaces.projection import project_rows
+from capture_cp.spaces.strata import INFEASIBLE, FunctionStrata
+from capture_cp.spaces.swept_parts import Parts
+
+FREE, OTHER = "free", "other contact"
+MOST_STRATA = 512  # with more, no log would have rows for every stratum
+#: Model fields that distances depend on; rounded in the fingerprint, so that another build of MuJoCo does not change it.
+_GEOMETRY = (
+    *("body_parentid", "body_pos", "body_quat", "jnt_type", "jnt_bodyid", "jnt_qposadr", "jnt_pos", "jnt_axis", "qpos0"),
+    *("geom_type", "geom_bodyid", "geom_dataid", "geom_pos", "geom_quat", "geom_size"),
+    *("mesh_vertadr", "mesh_vert", "hfield_size", "hfield_data"),
+)
 
 
-class ContactStrata(PairStrata):
+class ContactStrata(FunctionStrata):
     """Contact strata of a MuJoCo model, such as "free", "peg-wall" and "peg-wall + peg-floor".
 
     A pair touches where its signed distance is at most `tolerance`. A configuration is infeasible where a pair overlaps by
@@ -44,31 +69,81 @@ class ContactStrata(PairStrata):
         rest: number of the stratum "other contact", None if every combination has its own stratum.
     """
 
+    def __init__(
+        self,
+        model: Any,
+        pairs: Sequence[tuple[Side, Side]],
+        coordinates: Coordinates | Callable[[Floats], Any] | None = None,
+        reference: Any = None,
+        tolerance: float = 1e-3,
+        depth: float | None = None,
+        at_most: int | None = None,
+        seen: Any = None,
+        at_least: int = 1,
+        grid: Grid | None = None,
+    ) -> None:
+        self.model = read_model(model)
+        self.tolerance = _length("tolerance", tolerance)
+        self.depth = self.tolerance if depth is None else _length("depth", depth)
+        self._geoms = geom_pairs(self.model, pairs)
+        self.pairs = tuple(self._geoms)
+        self.coordinates: Any = coordinates
+        self._entries = None if callable(coordinates) else qpos_entries(self.model, coordinates)
+        self._reference = reference_qpos(self.model, reference)
+        if grid is not None and self._entries is not None and grid.dims != len(self._entries):
+            raise CaptureError(
+                f"the grid has {grid.dims} axes, but a configuration has {len(self._entries)} coordinates; list the grid's "
+                "coordinates with coordinates=[...]."
+            )
+        limit = None if at_most is None else whole_number("at_most", at_most, 1)
+        whole_number("at_least", at_least, 1)
+        self._prepare()
+        codes = _combinations(len(self.pairs), limit or 2) if seen is None else self._found(seen, limit, at_least)
+        self.rest = len(codes) if len(codes) < 2 ** len(self.pairs) else None
+        bits = [[code >> i & 1 for i in range(len(self.pairs))] for code in codes]
+        names = [" + ".join(np.array(self.pairs)[np.flatnonzero(row)]) or FREE for row in bits]
+        if self.rest is not None:
+            names, bits = [*names, OTHER], [*bits, [1] * len(self.pairs)]
+        self._order = np.argsort(codes)
+        self._codes = np.array(codes, dtype=np.int64)[self._order]
+        super().__init__(self._numbers, names, grid, bits)
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_spare": []}
 
     def _prepare(self) -> None:
+        """Prepare to measure distances; called once the model and its pairs are known."""
         self._spare: list[Any] = []
         # with its native collision detection off, MuJoCo measures only overlaps
         self.model.opt.disableflags &= ~int(mujoco_module().mjtDisableBit.mjDSBL_NATIVECCD)
         self._starts = np.cumsum([0, *map(len, self._geoms.values())])[:-1]
-        self._compiled = compiled_geoms(self.model, list(self._geoms.values()))
+        self._flat = [pair for pairs in self._geoms.values() for pair in pairs]
+        body, size, kind = self.model.geom_bodyid.tolist(), self.model.geom_size, self.model.geom_type
+        parts = Parts(self.model, sorted({body[geom] for pair in self._flat for geom in pair}), exact=True)
+        frame, half = np.zeros(len(self._flat), dtype=np.int64), np.zeros((len(self._flat), 3))
+        for i, (one, other) in enumerate(self._flat):
+            parts.add(one, other, (body[one], body[other]), i)
+            if kind[one] == kind[other] == BOX:
+                frame[i], half[i] = parts.frame(one), size[one]
+        self._swept = parts.compiled(self._entries, self._reference, self.tolerance, self.depth)
+        self._boxes = Boxes(frame, half)
 
     def distances(self, Y: Any, within: float = np.inf) -> Floats:
         """Signed distance of every pair at configurations Y (n, dc), negative where they overlap: (n, pairs).
 
         Beyond `within` any larger distance may be returned.
         """
-        qpos, limit = self._qpos(Y), min(float(within), 1e10)
-        distances, known = geom_distances(qpos, *self._compiled, limit)
+        rows, limit = self._rows(Y), min(float(within), 1e10)
+        distances, known = item_distances(rows, self._swept, self._boxes, limit)
         if not known.all():
-            self._complete(distances, known, qpos, limit)
+            self._complete(distances, known, rows, limit)
         return np.asarray(np.minimum.reduceat(distances, self._starts, axis=1))
 
-    def _complete(self, distances: Floats, known: Bools, qpos: Floats, limit: float) -> None:
+    def _complete(self, distances: Floats, known: Bools, rows: Floats, limit: float) -> None:
         """Measure with MuJoCo the entries of `distances` (n, geom pairs) without a formula, which are not `known`."""
         mujoco, model = mujoco_module(), self.model
-        geoms = [pair for pairs in self._geoms.values() for pair in pairs]
+        qpos = np.tile(self._reference, (len(rows), 1))
+        qpos[:, slice(None) if self._entries is None else self._entries] = rows
         group = np.repeat(np.arange(len(self.pairs)), [len(pairs) for pairs in self._geoms.values()])
         best = np.minimum.reduceat(np.where(known, distances, limit), self._starts, axis=1)
         # one MjData per thread is kept: creating one takes longer than measuring hundreds of rows
@@ -80,6 +155,98 @@ class ContactStrata(PairStrata):
                 # a pair farther away than another pair of the same contact does not matter; still, MuJoCo gets the
                 # original limit, on which its results for height fields depend
                 if distances[i, j] <= best[i, group[j]]:
-                    distances[i, j] = mujoco.mj_geomDistance(model, data, *geoms[j], limit, None)
+                    distances[i, j] = mujoco.mj_geomDistance(model, data, *self._flat[j], limit, None)
                     best[i, group[j]] = min(best[i, group[j]], distances[i, j])
         self._spare.append(data)
+
+    def project(self, Y: Any, m: int) -> Floats:
+        """Configurations Y (n, dc) moved onto stratum number m: (n, dc). Rows that do not reach it are returned unchanged.
+
+        The pairs that touch in stratum m are brought to the middle of -depth..tolerance by Newton steps, each the shortest
+        in coordinates, and other pairs that are too near are moved apart. Rows already in stratum m stay unchanged, and so
+        do all rows for "other contact", which is not a single combination.
+        """
+        if whole_number("m", m, 0) >= len(self.names):
+            raise CaptureError(f"m is {m}; expected the number of a stratum, 0 to {len(self.names) - 1}.")
+        moved = self._checked(Y).copy()
+        if m == self.rest or not len(moved):
+            return moved
+        away = np.flatnonzero(self.index(moved) != m)
+        touching = np.asarray(self.features)[m] > 0
+        found = project_rows(self.distances, moved[away], touching, self.tolerance, self.depth)
+        if self._entries is not None:
+            found = unit_quaternions(self.model, found, self._entries)
+        arrived = self.index(found) == m
+        moved[away[arrived]] = found[arrived]
+        return moved
+
+    def fingerprint(self) -> str:
+        """Digest of the names, the pairs, the model's geometry, the tolerances and the grid's labels."""
+        digest = hashlib.sha256(super().fingerprint().encode())
+        digest.update(repr((self._geoms, self.tolerance, self.depth)).encode())
+        for part in (
+            () if self._entries is None else self._entries,
+            self._reference,
+            *(getattr(self.model, name) for name in _GEOMETRY),
+        ):
+            digest.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
+        return digest.hexdigest()
+
+    def _numbers(self, Y: Floats) -> Ints:
+        """Stratum of each configuration (n, dc): (n,)."""
+        codes = self._contact_codes(Y)
+        place = np.searchsorted(self._codes, codes).clip(max=len(self._codes) - 1)
+        number = self._order[place]
+        if self.rest is not None:
+            number = np.where(self._codes[place] == codes, number, self.rest)
+        return np.where(codes == INFEASIBLE, INFEASIBLE, number)
+
+    def _contact_codes(self, Y: Floats) -> Ints:
+        """Contacts of each configuration (n, dc) as a number, bit i for pair i, -1 where infeasible: (n,)."""
+        distances = self.distances(Y, 2 * self.tolerance + 1e-9)
+        codes = (distances <= self.tolerance) @ (1 << np.arange(len(self.pairs)))
+        return np.where((distances < -self.depth).any(axis=1), INFEASIBLE, codes)
+
+    def _found(self, seen: Any, at_most: int | None, at_least: int) -> list[int]:
+        codes, counts = np.unique(self._contact_codes(seen), return_counts=True)
+        kept = codes[(counts >= at_least) & (codes > 0)].tolist()
+        if at_most is not None:
+            kept = [code for code in kept if code.bit_count() <= at_most]
+        return _limited([0, *sorted(kept, key=lambda code: (code.bit_count(), code))])
+
+    def _checked(self, Y: Any) -> Floats:
+        """Configurations (n, dc) as an array."""
+        width = None if self._entries is None else len(self._entries)
+        return finite_array("Y", Y, (None, width), "(n, dc): one configuration per row")
+
+    def _rows(self, Y: Any) -> Floats:
+        """Configurations Y (n, dc), or qpos (n, nq) if `coordinates` is a function."""
+        if self._entries is not None:
+            return self._checked(Y)
+        given = self.coordinates(self._checked(Y))
+        return finite_array("what coordinates(Y) returned", given, (len(Y), self.model.nq), "(n, nq): one qpos per row")
+
+
+def _length(name: str, value: Any) -> float:
+    """`value` as a length of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= float(value) < np.inf:
+        raise CaptureError(f"{name} is {value!r}; expected a length of at least 0 in the model's unit.")
+    return float(value)
+
+
+def _combinations(pairs: int, at_most: int) -> list[int]:
+    """Codes of all combinations of up to `at_most` contacts, ordered by number of contacts."""
+    sizes = range(min(at_most, pairs) + 1)
+    total = sum(comb(pairs, size) for size in sizes)
+    if total > MOST_STRATA:
+        return _limited(range(total))
+    return [sum(1 << i for i in chosen) for size in sizes for chosen in combinations(range(pairs), size)]
+
+
+def _limited(codes: Sequence[int]) -> list[int]:
+    if len(codes) > MOST_STRATA:
+        raise CaptureError(
+            f"the contacts make {len(codes)} strata, more than {MOST_STRATA}; lower at_most, list fewer pairs, or pass "
+            "configurations as seen= and raise at_least."
+        )
+    return list(codes)

@@ -1,4 +1,4 @@
-"""Reading of MuJoCo models: a file, MJCF text or a compiled model (needs MuJoCo, extra `sim`)."""
+"""MuJoCo models: from a file, MJCF text or a compiled model; names of coordinates and pairs of geoms (extra `sim`)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from copy import copy
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,12 @@ OLDEST = (3, 12)
 
 #: Names of joints, or positions in qpos.
 Coordinates = Sequence[str | int]
+#: A geom or a body by name, or several names, each of which makes its own pairs.
+Side = str | Sequence[str]
+#: A contact is a bit of a code.
+MOST_PAIRS = 62
+#: MuJoCo's types of geoms.
+PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
 
 
 def mujoco_module() -> Any:
@@ -59,8 +66,10 @@ def named(model: Any, kind: str) -> list[str]:
     return [name for i in range(count[kind]) if (name := look_up(i).name)]
 
 
-def qpos_entries(model: Any, coordinates: Coordinates) -> Ints:
-    """Positions of the coordinates in qpos: a joint name refers to all its entries, a number to itself."""
+def qpos_entries(model: Any, coordinates: Coordinates | None) -> Ints:
+    """Positions of the coordinates in qpos, all for None: a joint name refers to all its entries, a number to itself."""
+    if coordinates is None:
+        return np.arange(model.nq)
     if isinstance(coordinates, str) or not isinstance(coordinates, Iterable):
         raise CaptureError(f"coordinates are {coordinates!r}; expected a list of joint names or of positions in qpos.")
     entries: list[int] = []
@@ -97,3 +106,52 @@ def unit_quaternions(model: Any, Y: Floats, entries: Ints) -> Floats:
             lengths = np.linalg.norm(unit[:, columns], axis=1, keepdims=True)
             unit[:, columns] /= np.where(lengths > 0, lengths, 1.0)
     return unit
+
+
+# -- pairs of geoms --------------------------------------------------------------------------------------------------------
+
+
+def geom_pairs(model: Any, pairs: Any) -> dict[str, list[tuple[int, int]]]:
+    """Numbers of the geoms in each pair, by the pair's name."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for one, other in named_pairs(pairs):
+        name, geoms = f"{one}-{other}", list(product(geoms_of(model, one), geoms_of(model, other)))
+        if name in found or f"{other}-{one}" in found or any(a == b for a, b in geoms):
+            raise CaptureError(f"the pair {name} is listed twice, or is one geom with itself; list each contact once.")
+        if any({int(model.geom_type[a]), int(model.geom_type[b])} <= {PLANE, HFIELD} for a, b in geoms):
+            raise CaptureError(
+                f"the pair {name} consists of planes or height fields only, whose distance MuJoCo does not measure."
+            )
+        found[name] = geoms
+    if len(found) > MOST_PAIRS:
+        raise CaptureError(f"{len(found)} pairs are listed; at most {MOST_PAIRS} are supported, so name bodies instead.")
+    return found
+
+
+def named_pairs(pairs: Any) -> list[tuple[Any, Any]]:
+    """Pairs of two names each, with lists on either side expanded into one pair per name."""
+    return [
+        pair
+        for sides in _listed(pairs)
+        for pair in product(*(list(side) if isinstance(side, list | tuple) else [side] for side in sides))
+    ]
+
+
+def geoms_of(model: Any, name: Any) -> list[int]:
+    """The geom with that name, or the colliding geoms of the body with that name."""
+    if name in named(model, "geom"):
+        return [model.geom(name).id]
+    bodies = named(model, "body")
+    body = model.body(known_name("geom or body", name, [*named(model, "geom"), *bodies]))
+    first, count = body.geomadr[0], body.geomnum[0]
+    geoms = [g for g in range(first, first + count) if model.geom_contype[g] or model.geom_conaffinity[g]]
+    if not geoms:
+        raise CaptureError(f"body {name} has no colliding geom; name a geom, or a body that has one.")
+    return geoms
+
+
+def _listed(pairs: Any) -> Sequence[Any]:
+    sound = isinstance(pairs, list | tuple) and len(pairs) > 0
+    if not sound or any(not isinstance(pair, list | tuple) or len(pair) != 2 or [] in pair for pair in pairs):
+        raise CaptureError(f'pairs are {pairs!r}; expected a list of two names each, such as [("peg", ["wall", "floor"])].')
+    return list(pairs)

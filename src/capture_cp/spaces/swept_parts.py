@@ -1,4 +1,9 @@
-"""The pairs of a sphere-swept robot as covers and objects they may touch, in the form that compiled code uses."""
+"""Geoms of a MuJoCo model as covers and the objects they may touch, in the form that compiled code uses.
+
+A cover is a set of segments (b, 7): the start of each, the vector to its end (0 for a ball), and a radius. Spheres and
+capsules are their own covers. Boxes, cylinders and meshes are divided into cells, and each cell that intersects them gets a
+ball.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,16 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array
 from capture_cp.kernels import swept as kernel
-from capture_cp.kernels.geoms import BOX, CAPSULE, MESH, PLANE, SPHERE
-from capture_cp.spaces.covers import cover_of, holding_ball, points
-from capture_cp.spaces.geoms import frame_row, hull_corners
 from capture_cp.spaces.links import WORLD, Place, Tree
+from capture_cp.spaces.mujoco_model import BOX, CAPSULE, CYLINDER, HFIELD, MESH, PLANE, SPHERE
 
 ROUND = (SPHERE, CAPSULE)
 #: All corners of a box of half sizes 1.
 CUBE = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
+#: Radius of the ball of a height field, which is not bounded here.
+ANYWHERE = 1e10
+#: Largest number of balls per geom; with more, MuJoCo is as fast.
+MOST_BALLS = 4096
 
 
 class Parts:
@@ -25,12 +32,14 @@ class Parts:
         model: an `mujoco.MjModel`.
         bodies: numbers of the bodies involved.
         spacing: largest width of the cells that covers are made from, or None.
+        exact: whether to leave covers without segments where they would protrude, so that distances to them are unknown.
     """
 
-    def __init__(self, model: Any, bodies: list[int], spacing: float | None) -> None:
-        self.model, self.spacing, self.tree = model, spacing, Tree(model, bodies)
-        self.still = [frame_row(WORLD)]
-        self.covers: list[tuple[int, Floats]] = []
+    def __init__(self, model: Any, bodies: list[int], spacing: float | None = None, exact: bool = False) -> None:
+        self.model, self.spacing, self.exact, self.tree = model, spacing, exact, Tree(model, bodies)
+        self.still = [_frame_row(WORLD)]
+        #: frame, segments and a ball that contains them, of each cover
+        self.covers: list[tuple[int, Floats, Floats]] = []
         self.items: list[tuple[int, int, int, int]] = []
         self.sizes: list[Floats] = []
         self._known: dict[Any, tuple[int, float]] = {}
@@ -44,7 +53,7 @@ class Parts:
         cover, excess = self._cover(one, bodies[0], corners=kinds[1] == PLANE)
         half, more = np.zeros(3), 0.0
         if isinstance(other, int) and kinds[1] in (BOX, PLANE):
-            target = self._frame(other)
+            target = self.frame(other)
             half = np.array(self.model.geom_size[other])
         else:
             target, more = self._cover(other, bodies[1], corners=False)
@@ -53,46 +62,51 @@ class Parts:
         self.sizes.append(half)
         return excess + more
 
-    def compiled(
-        self, entries: Ints | None, held: Floats, codes: Ints, numbers: Ints, rest: int, tolerance: float, depth: float
-    ) -> kernel.Swept:
-        """All parts as arrays, for configurations of these entries of qpos."""
+    def compiled(self, entries: Ints | None, held: Floats, tolerance: float, depth: float) -> kernel.Swept:
+        """All parts as arrays, for configurations of these entries of qpos and without strata."""
         frame = np.array([cover[0] for cover in self.covers], dtype=np.int64)
-        ball = np.array([holding_ball(cover[1]) for cover in self.covers])
+        ball = np.array([cover[2] for cover in self.covers])
         start = np.cumsum([0, *(len(cover[1]) for cover in self.covers)])
         segments = np.concatenate([cover[1] for cover in self.covers])
         order = sorted(range(len(self.items)), key=self.items.__getitem__)  # the items of a cover consecutively
         items, size = np.array(self.items, dtype=np.int64)[order], np.array(self.sizes)[order]
         links, still = self.tree.links(entries, held), np.array(self.still)
-        return kernel.Swept(*links, still, frame, ball, start, segments, items, size, codes, numbers, rest, tolerance, depth)
+        none = np.zeros(0, dtype=np.int64)
+        return kernel.Swept(*links, still, frame, ball, start, segments, items, size, none, none, -1, tolerance, depth)
 
     def _cover(self, side: int | Floats, body: int, corners: bool) -> tuple[int, float]:
         """Number of the cover of a geom or of user spheres, and how far it protrudes; `corners` suffice against a plane."""
         key = (side, corners) if isinstance(side, int) else (side.tobytes(), body)
         if key not in self._known:
-            excess, place = 0.0, self.tree.places[body]
+            excess, reach, place = 0.0, 0.0, self.tree.places[body]
             if not isinstance(side, int):
-                segments = points(side[:, :3], side[:, 3])
+                segments = _balls(side[:, :3], side[:, 3])
             else:
                 place, kind = self.tree.place_of_geom(side), int(self.model.geom_type[side])
+                reach = ANYWHERE if kind == HFIELD else float(self.model.geom_rbound[side])
                 if corners and kind == BOX:
-                    segments = points(CUBE * self.model.geom_size[side], 0.0)
+                    segments = _balls(CUBE * self.model.geom_size[side], 0.0)
                 elif corners and kind == MESH:
-                    segments = points(hull_corners(self.model, side), 0.0)
+                    segments = _balls(hull_corners(self.model, side), 0.0)
+                elif self.exact and kind not in ROUND:
+                    segments = np.empty((0, 7))
                 else:
                     segments, excess = cover_of(self.model, side, self.spacing)
-            self.covers.append(_on_link(place, segments))
+            link, origin, turn = place
+            moved = np.column_stack([origin + segments[:, :3] @ turn.T, segments[:, 3:6] @ turn.T, segments[:, 6]])
+            ball = _holding_ball(moved) if len(moved) else np.append(origin, reach)
+            self.covers.append((max(link, -1), moved, ball))
             self._known[key] = len(self.covers) - 1, excess
         return self._known[key]
 
-    def _frame(self, geom: int) -> int:
+    def frame(self, geom: int) -> int:
         """Identifier of the frame of a box or a plane."""
         if geom not in self._frames:
             place = self.tree.place_of_geom(geom)
             if place[0] >= 0:
                 self._frames[geom] = self.tree.attach(place)
             else:
-                self.still.append(frame_row(place))
+                self.still.append(_frame_row(place))
                 self._frames[geom] = -len(self.still)
         return self._frames[geom]
 
@@ -121,9 +135,96 @@ def given_spheres(spheres: Any, names: set[str]) -> dict[str, Floats]:
     return found
 
 
-def _on_link(place: Place, segments: Floats) -> tuple[int, Floats]:
-    """The identifier of a frame, and the segments (b, 7) of a pose, in that frame."""
-    link, origin, turn = place
-    moved = segments.copy()
-    moved[:, :3], moved[:, 3:6] = origin + segments[:, :3] @ turn.T, segments[:, 3:6] @ turn.T
-    return (link if link >= 0 else -1), moved
+# -- covers ---------------------------------------------------------------------------------------------------------------
+
+
+def cover_of(model: Any, geom: int, spacing: float | None) -> tuple[Floats, float]:
+    """Segments (b, 7) in the geom's frame that cover it, and how far they protrude from it at most.
+
+    `spacing` is the largest width of a cell, the thinnest width of the geom by default.
+    """
+    kind, size = int(model.geom_type[geom]), np.array(model.geom_size[geom])
+    if kind == SPHERE:
+        return np.array([[0, 0, 0, 0, 0, 0, size[0]]]), 0.0
+    if kind == CAPSULE:
+        return np.array([[0, 0, -size[1], 0, 0, 2 * size[1], size[0]]]), 0.0
+    if kind == BOX:
+        middles, cell = _cells(-size, size, spacing)
+        least = most = np.zeros(len(middles))
+    elif kind == CYLINDER:
+        half = np.array([size[0], size[0], size[1]])
+        middles, cell = _cells(-half, half, spacing)
+        outside = np.stack([np.hypot(middles[:, 0], middles[:, 1]) - size[0], np.abs(middles[:, 2]) - size[1]])
+        least = most = np.linalg.norm(np.maximum(outside, 0), axis=0)
+    elif kind == MESH:
+        corners = hull_corners(model, geom)
+        middles, cell = _cells(corners.min(axis=0), corners.max(axis=0), spacing)
+        least, most = np.array([_from_hull(corners, middle) for middle in middles]).T
+    else:
+        raise CaptureError(
+            f"geom {model.geom(geom).name or geom} is not a sphere, capsule, box, cylinder or mesh, so it has no automatic "
+            "cover; pass its spheres as spheres={name: (k, 4)}."
+        )
+    radius = float(np.linalg.norm(cell))
+    kept = least <= radius
+    sticks_out = radius - cell.min() if kind == BOX else most[kept].max() + radius
+    return _balls(middles[kept], radius), float(sticks_out)
+
+
+def _balls(middles: Floats, radius: Any) -> Floats:
+    """Balls around centres (b, 3) as segments (b, 7)."""
+    return np.column_stack([middles, np.zeros((len(middles), 3)), np.broadcast_to(radius, len(middles))])
+
+
+def _holding_ball(segments: Floats) -> Floats:
+    """A ball that contains all segments (b, 7): its centre and radius (4,)."""
+    ends = np.concatenate([segments[:, :3], segments[:, :3] + segments[:, 3:6]])
+    radii = np.tile(segments[:, 6], 2)
+    middle = ((ends - radii[:, None]).min(axis=0) + (ends + radii[:, None]).max(axis=0)) / 2
+    return np.append(middle, (np.linalg.norm(ends - middle, axis=1) + radii).max())
+
+
+def _cells(low: Floats, high: Floats, spacing: float | None) -> tuple[Floats, Floats]:
+    """Centres (c, 3) of the cells that a box is divided into, and their half sizes (3,)."""
+    width = np.maximum(high - low, 1e-9)
+    counts = np.ceil(width / (width.min() if spacing is None else spacing) - 1e-9).astype(int)
+    if (total := int(counts.astype(float).prod())) > MOST_BALLS:
+        raise CaptureError(f"a geom would need {total:,} spheres, more than {MOST_BALLS:,}; use a larger spacing.")
+    cell = width / counts / 2
+    axes = [low[k] + cell[k] * (2 * np.arange(counts[k]) + 1) for k in range(3)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3), cell
+
+
+def _from_hull(corners: Floats, point: Floats, steps: int = 200) -> tuple[float, float]:
+    """Lower and upper bound of the distance of a point to the convex hull of corners (v, 3).
+
+    Gilbert's algorithm: step from the nearest point so far towards the corner that lies farthest ahead.
+    """
+    near = corners[np.argmin(np.linalg.norm(corners - point, axis=1))] - point
+    enough, least = 1e-3 * float(np.ptp(corners, axis=0).max()), 0.0
+    for _ in range(steps):
+        most, ahead = float(np.linalg.norm(near)), corners[np.argmin(corners @ near)] - point
+        way = near - ahead
+        gap = float(near @ way)
+        least = max(least, most - gap / most) if most > 0 else 0.0
+        if most - least <= enough:
+            break
+        near = near - min(1.0, gap / float(way @ way)) * way
+    return least, float(np.linalg.norm(near))
+
+
+def hull_corners(model: Any, geom: int) -> Floats:
+    """Corners of a mesh's convex hull, which MuJoCo uses for collisions, in the geom's frame: (v, 3)."""
+    mesh = int(model.geom_dataid[geom])
+    first, graph = int(model.mesh_vertadr[mesh]), int(model.mesh_graphadr[mesh])
+    vertices = np.array(model.mesh_vert[first : first + int(model.mesh_vertnum[mesh])], dtype=np.float64)
+    if graph < 0:  # the model has no hull: use every vertex
+        return vertices
+    count = int(model.mesh_graph[graph])
+    # the graph holds the numbers of vertices and faces, then a list of edges for each vertex, then the vertices
+    return np.asarray(vertices[model.mesh_graph[graph + 2 + count : graph + 2 + 2 * count]])
+
+
+def _frame_row(place: Place) -> Floats:
+    """A place in the world as a row of frames: (12,)."""
+    return np.concatenate([place[1], place[2].ravel()])
