@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from capture_lab.studies.horizon import HorizonStudy, coverage_figure
+from capture_lab.studies.horizon import HorizonStudy, coverage_curves
+from capture_lab.studies.results import curves_figure
 from capture_lab.tasks.marble.options import MarbleOptions
 from figures.style import save
 
@@ -10,4 +11,5 @@ from figures.style import save
 def horizon_picture() -> None:
     """Coverage against the step on the six maps of the marble, for three kinds of regions."""
     study = HorizonStudy.of(MarbleOptions(), volume=0)
-    save("horizon", coverage_figure({name: study.measure(task) for name, task in study.checked_places().items()}))
+    found = {name: study.measure(task) for name, task in study.checked_places().items()}
+    save("horizon", curves_figure(*coverage_curves(found)))

@@ -9,7 +9,7 @@ import pytest
 
 from capture_cp.cli import main
 from capture_lab.studies.planning import PlanningStudy
-from capture_lab.studies.vary import varied
+from capture_lab.studies.varied import varied
 from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.peg.options import PegOptions
@@ -35,7 +35,7 @@ def test_rows_table_and_figure(tmp_path, monkeypatch, capsys):
     ]
     assert all(row["episodes"] == 1 and 0 <= row["success"] <= 1 for row in rows)
     assert (tmp_path / "figures" / "box-true_gain.png").stat().st_size > 5000
-    assert "true_gain: 1 episodes per value and method" in capsys.readouterr().out
+    assert "true_gain: 1 episodes per value, method and place" in capsys.readouterr().out
 
     monkeypatch.setattr(PlanningStudy, "_episode", None)  # nothing is played again, also not for other values
     main([*words[:-1], "true_gain=2,1", "--json", str(file), "--state", str(state)])

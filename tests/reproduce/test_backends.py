@@ -13,8 +13,8 @@ from rich.console import Console
 
 from capture_cp import CaptureError
 from capture_cp.cli import main
+from capture_cp.data import parts
 from capture_cp.data.parts import run_parts, workers
-from capture_lab.studies import parts
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.tasks.marble.options import MarbleOptions
 from marble.boards import write_map

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, whole_number
-from capture_cp.base.progress import advancing, progress_bar, stage
+from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
 from capture_cp.capture.region_draws import has_grid
-from capture_cp.conformal.coverage import CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.parts import run_parts
 from capture_cp.data.transitions import Transitions
-from capture_cp.report.output import cell_beside_paper, output_folder, write_rows
+from capture_cp.report.output import cell_beside_paper
 from capture_lab.studies.montecarlo import REFERENCE, RESIDUAL, VOLUMES, Counts, Question, count, fit_methods, unit_of
 from capture_lab.studies.paper import COVERAGE_METHODS, Paper
 from capture_lab.studies.part_store import PartStore
-from capture_lab.studies.study import (
-    FigureFolder,
-    Jobs,
-    RowsFile,
-    Seed,
-    StateFolder,
-    Study,
-    check_settings,
-    drawing_of,
-)
+from capture_lab.studies.results import plain_table, write_results
+from capture_lab.studies.study import FigureFolder, Jobs, RowsFile, Seed, StateFolder, Study, check_settings, drawing_of
 from capture_lab.tasks.task import Advance, Task, TestSet
 
 Found = Mapping[str, Mapping[str, Counts]]  # by place and method
@@ -102,20 +93,19 @@ class CoverageStudy(Study):
         tasks = self.checked_places()
         tests = self.tests(tasks, console)
         if self.sizes:
-            from capture_lab.studies.calibration_size import run_sizes
+            from capture_lab.studies.varied import run_sizes
 
             run_sizes(self, tasks, tests, console)
             return
         found, caps = self.measure(tasks, tests, console)
         for name in found:
             console.print(self._table(name, tasks, tests, found[name]))
-        if self.json is not None:
-            write_rows(self.json, self.rows(found, tasks), self)
-        if self.figures is not None:
-            with stage("drawing figures"):
-                caps |= {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
-                files = drawing_of(tasks).coverage_figures(self, tasks, caps, output_folder(self.figures))
-            console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
+
+        def draw(folder: Path) -> Iterable[Path]:
+            every = caps | {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
+            return drawing_of(tasks).coverage_figures(self, tasks, every, folder)
+
+        write_results(self, self.rows(found, tasks), console, draw)
 
     def checked_places(self) -> dict[str, Task]:
         """The tasks by place, all settings checked."""
@@ -179,37 +169,44 @@ class CoverageStudy(Study):
         self, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], console: Console
     ) -> tuple[Found, dict[str, dict[str, Capture]]]:
         """Counts by place and method, and the methods of the places that were not finished before."""
-        stores = {name: PartStore(self.state, f"coverage-{Path(name).stem}", self.identity(tasks[name])) for name in tasks}
-        done = {name: store.load() for name, store in stores.items()}
         parts = {name: task.test_parts(len(tests[name].X)) for name, task in tasks.items()}
-        missing = {name: [part for part in range(len(parts[name])) if part not in done[name]] for name in tasks}
-        calibrated = {}
+        stores = {name: PartStore(self.state, f"coverage-{Path(name).stem}", self.identity(tasks[name])) for name in tasks}
+        unfinished = [tasks[name] for name, store in stores.items() if len(store.load()) < len(parts[name])]
+        caps: dict[str, dict[str, Capture]] = {}
         with progress_bar() as progress:
-            bar = progress.add_task("calibrating", total=sum(map(len, missing.values())))
-            unfinished = {name: task for name, task in tasks.items() if missing[name]}
-            for name, caps in self._calibrated(unfinished, advancing(progress, "calibration transitions", None)):
-                calibrated[name] = caps
+            bar = progress.add_task("calibrating", total=sum(map(len, parts.values())))
+            calibrated = self._calibrated(unfinished, advancing(progress, "calibration transitions", None))
+
+            def work(name: str, missing: list[int]) -> Iterable[tuple[int, Any]]:
+                caps[name] = next(calibrated)
                 progress.update(bar, description=f"{tasks[name].place}: counting")
-                rows = [parts[name][part] for part in missing[name]]
-                for part, counts in zip(missing[name], self.count(caps, tasks[name], tests[name], rows)):
-                    done[name][part] = {method: counted.to_json() for method, counted in counts.items()}
-                    stores[name].add(part, done[name][part])
-                    progress.advance(bar)
-                progress.update(bar, description="calibrating")
-        found = {name: self._total([done[name][part] for part in range(len(parts[name]))]) for name in tasks}
+                found = self.count(caps[name], tasks[name], tests[name], [parts[name][part] for part in missing])
+                return zip(missing, ({method: one.to_json() for method, one in counts.items()} for counts in found))
+
+            done = {
+                name: store.finished(range(len(parts[name])), partial(work, name), partial(progress.advance, bar))
+                for name, store in stores.items()
+            }
+        found = {
+            name: self._total([map(Counts.from_json, (part[m] for m in self.methods)) for part in some])
+            for name, some in done.items()
+        }
         if len(tasks) > 1:
-            found[self.task.everywhere] = {name: _sum([counts[name] for counts in found.values()]) for name in self.methods}
-        return found, calibrated
+            found[self.task.everywhere] = self._total([counts.values() for counts in found.values()])
+        return found, caps
 
-    def _calibrated(self, tasks: Mapping[str, Task], advance: Advance) -> Iterator[tuple[str, dict[str, Capture]]]:
-        """The calibrated methods of each place; the processes of `jobs` are for this where a GPU counts."""
-        if chosen_device(self.device) == "cuda" and all(map(_draws_on_cuda, tasks.values())):
-            work = partial(_calibrate_part, self, list(tasks.values()))
-            return zip(tasks, (caps for _, caps in run_parts(work, range(len(tasks)), self.jobs)))
-        return ((name, self.calibrate(task, advance)) for name, task in tasks.items())
+    def _calibrated(self, tasks: Sequence[Task], advance: Advance) -> Iterator[dict[str, Capture]]:
+        """The calibrated methods of each task; the processes of `jobs` are for this where a GPU counts."""
+        if chosen_device(self.device) == "cuda" and all(map(_draws_on_cuda, tasks)):
+            return (caps for _, caps in run_parts(self.calibrate, tasks, self.jobs))
+        return (self.calibrate(task, advance) for task in tasks)
 
-    def _total(self, parts: Sequence[Mapping[str, Any]]) -> dict[str, Counts]:
-        return {name: _sum([Counts.from_json(part[name]) for part in parts]) for name in self.methods}
+    def _counts(self, part: Mapping[str, Any]) -> Iterable[Counts]:
+        return (Counts.from_json(part[name]) for name in self.methods)
+
+    def _total(self, parts: Iterable[Iterable[Counts]]) -> dict[str, Counts]:
+        """The counts of several parts or places together, by method."""
+        return {name: reduce(add, counts) for name, counts in zip(self.methods, zip(*parts))}
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
@@ -240,17 +237,11 @@ class CoverageStudy(Study):
         found = {name: counted.coverage(self.alpha, task.regimes) for name, counted in counts.items()}
         first = next(iter(counts.values()))
         title = tasks[place].place if place in tasks else place.capitalize()
-        outcomes = "" if self.mc == 1 else f" x {self.mc:,} outcomes"
-        table = Table(
-            title=f"{title}: {first.inputs:,} test inputs{outcomes}",
-            caption="\n".join(self._caption(place, task, tests, first)),
-            caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0),
-        )  # fmt: skip
-        table.add_column("stratum" if task.regimes == task.strata.names else "regime")
-        for name in found:
-            table.add_column(name, justify="right")
+        title += f": {first.inputs:,} test inputs" + ("" if self.mc == 1 else f" x {self.mc:,} outcomes")
+        caption = "\n".join(self._caption(place, task, tests, first))
+        table = plain_table(title, ["stratum" if task.regimes == task.strata.names else "regime"], found, caption)
         for regime in ("all", *task.reported):
-            rows: dict[str, CoverageRow] = {name: at.all if regime == "all" else at[regime] for name, at in found.items()}
+            rows = {name: at.all if regime == "all" else at[regime] for name, at in found.items()}
             cells = (cell_beside_paper(row, paper.coverage(place, name, regime)) for name, row in rows.items())
             table.add_row(regime, *cells)
         table.add_section()
@@ -275,14 +266,6 @@ class CoverageStudy(Study):
 def _draws_on_cuda(task: Task) -> bool:
     """Whether outcomes of a task can be drawn on a GPU; there the CPU calibrates its methods."""
     return type(task).outcomes_on_cuda is not Task.outcomes_on_cuda
-
-
-def _calibrate_part(study: CoverageStudy, tasks: Sequence[Task], number: int) -> dict[str, Capture]:
-    return study.calibrate(tasks[number])
-
-
-def _sum(parts: Sequence[Counts]) -> Counts:
-    return sum(parts[1:], start=parts[0])
 
 
 def _volume(name: str, counts: Mapping[str, Counts], figure: float | None, unit: str) -> str:

@@ -6,14 +6,14 @@ calibrated for all steps at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import tyro
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -24,20 +24,21 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.horizon_particles import Cloud, count_cells, within
 from capture_cp.capture.region_draws import batch_volumes, has_grid
-from capture_cp.conformal.coverage import CoverageRow, HorizonCoverage, horizon_coverage
+from capture_cp.conformal.coverage import HorizonCoverage, horizon_coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.data.parts import run_parts
 from capture_cp.data.rollouts import Rollouts
-from capture_cp.report.output import output_folder, share_with_interval, write_rows
-from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
+from capture_cp.report.output import share_with_interval
 from capture_lab.studies.montecarlo import unit_of
+from capture_lab.studies.results import Panel, Rows, percentages, plain_table, save_curves, write_results
 from capture_lab.studies.study import FigureFolder, Jobs, RowsFile, Seed, Study, check_settings
 from capture_lab.tasks.task import CALIBRATION, TEST, Advance, Task
 
 Found = Mapping[str, Mapping[str, HorizonCoverage]]  # by place and kind of regions
 
 RECURSION, EACH, ALL = "recursion", "each step", "all steps"
+LABELS = {RECURSION: "recursion, as in the paper", EACH: "for each step", ALL: "for all steps at once"}
 
 CAPTION = (
     "Percentage of {test:,} test rollouts inside their regions, target {target:g};\n"
@@ -87,19 +88,16 @@ class HorizonStudy(Study):
             # a bar of the simulated steps cannot be advanced from other processes
             advance = advancing(progress, "simulated steps", None) if self.jobs == 1 else None
             found = {}
-            work = partial(self._measure_part, list(tasks.values()), advance)
-            for name, (_, coverage) in zip(tasks, run_parts(work, range(len(tasks)), self.jobs)):
+            work = partial(self.measure, advance=advance)
+            for name, (_, coverage) in zip(tasks, run_parts(work, list(tasks.values()), self.jobs)):
                 found[name] = coverage
                 progress.advance(bar)
         console.print(self._table(found, unit_of(next(iter(tasks.values())))))
-        if self.json is not None:
-            write_rows(self.json, self._rows(found), self)
-        if self.figures is not None:
-            file = output_folder(self.figures) / f"horizon-{self.task.name}.png"
-            figure = coverage_figure(found)
-            figure.savefig(file, dpi=130)
-            pyplot().close(figure)
-            console.print(f"Figure: {file}", markup=False)
+
+        def draw(folder: Path) -> Iterator[Path]:
+            yield save_curves(folder / f"horizon-{self.task.name}.png", *coverage_curves(found))
+
+        write_results(self, self._rows(found), console, draw)
 
     def checked_places(self) -> Mapping[str, Task]:
         """The tasks by place, all settings checked."""
@@ -124,17 +122,10 @@ class HorizonStudy(Study):
         one = Capture(task, task.strata, *parts).fit(*single)
         return compare(one, cap, test, self.alpha, self.confidence, self.volume, stream(seed, "predictions"))
 
-    def _measure_part(self, tasks: Sequence[Task], advance: Advance | None, number: int) -> dict[str, HorizonCoverage]:
-        return self.measure(tasks[number], advance)
-
-    def _rows(self, found: Found) -> list[dict[str, Any]]:
+    def _rows(self, found: Found) -> Rows:
         """JSON rows of every place, kind of regions, step and stratum."""
-        return [
-            row
-            for place, kinds in found.items()
-            for kind, coverage in kinds.items()
-            for row in coverage.rows(task=self.task.name, map=place, method=kind)
-        ]
+        every = [(place, kind, coverage) for place, kinds in found.items() for kind, coverage in kinds.items()]
+        return [row for place, kind, at in every for row in at.rows(task=self.task.name, map=place, method=kind)]
 
     def _table(self, found: Found, unit: str) -> Table:
         """Coverage of all steps at once and of each, and mean cells or volume of a region, by place and kind of regions."""
@@ -147,10 +138,8 @@ class HorizonStudy(Study):
             calibration=self.calibration,
         )
         title = f"{self.task.name}: regions over {self.horizon} steps"
-        table = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("regions", no_wrap=True)
-        for column in ("all steps", *(f"h={h}" for h in range(1, self.horizon + 1)), unit):
-            table.add_column(column, justify="right", no_wrap=True)
+        steps = [f"h={h}" for h in range(1, self.horizon + 1)]
+        table = plain_table(title, ["regions"], ["all steps", *steps, unit], caption)
         for place, kinds in found.items():
             table.add_section()
             table.add_row(place)
@@ -218,52 +207,14 @@ def _sizes(cap: HorizonCapture, clouds: Sequence[Cloud], q: Floats, rng: np.rand
     return np.stack([found[:, :-1].mean(axis=0) for found in means])
 
 
-_LOOKS = {
-    RECURSION: (STRATA_COLOURS[2], "^", "recursion, as in the paper"),
-    EACH: (STRATA_COLOURS[0], "o", "for each step"),
-    ALL: (STRATA_COLOURS[1], "s", "for all steps at once"),
-}
-
-
-def coverage_figure(found: Found) -> Any:
-    """Coverage against the step, and of all steps at once, one panel per place; whiskers are 95% intervals."""
-    plt = pyplot()
-    columns = min(3, len(found))
-    lines = -(-len(found) // columns)
-    size = (max(3.2 * columns, 6.0), 2.4 * lines + 0.5)
-    figure, panels = plt.subplots(
-        lines, columns, figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
-    )
-    for panel, (name, methods) in zip(panels.ravel(), found.items()):
-        _panel(panel, name, methods)
-    for panel in panels.ravel()[len(found) :]:
-        panel.set_visible(False)
-    for panel in panels[:, 0]:
-        panel.set_ylabel("coverage, %")
-    for panel in panels[-1]:
-        panel.set_xlabel("step")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
-    return figure
-
-
-def _panel(panel: Any, name: str, methods: Mapping[str, HorizonCoverage]) -> None:
-    for method, coverage in methods.items():
-        colour, marker, label = _LOOKS[method]
-        looks = {"color": colour, "marker": marker, "ms": 4, "lw": 1.4}
-        steps, rows = list(coverage.steps), [at.all for _, at in coverage]
-        panel.errorbar(steps, [100 * row.coverage for row in rows], _whiskers(rows), label=label, **looks)
-        together = coverage.together
-        panel.errorbar([steps[-1] + 1], [100 * together.coverage], _whiskers([together]), **looks)
-    panel.axhline(100 * (1 - coverage.alpha), color="#222222", lw=0.8, ls="--")
-    panel.axvline(steps[-1] + 0.5, color="#cccccc", lw=0.8)
-    panel.set_title(name, fontsize=9)
-    panel.set(ylim=(0, 103), xticks=[*steps, steps[-1] + 1], xticklabels=[*steps, "all"])
-    for side in ("top", "right"):
-        panel.spines[side].set_visible(False)
-
-
-def _whiskers(rows: Sequence[CoverageRow]) -> Floats:
-    """How far the 95% intervals reach below and above, in percentage points: (2, rows)."""
-    ends = np.array([row.ci95 for row in rows]).T
-    return np.asarray(100 * np.abs(ends - [row.coverage for row in rows]))
+def coverage_curves(found: Found) -> tuple[list[Panel], list[Any], str]:
+    """Panels of coverage against the step, and of all steps at once, one per place; the steps, and what they are."""
+    panels, steps = [], list[int]()
+    for place, kinds in found.items():
+        curves = {}
+        for kind, coverage in kinds.items():
+            steps, rows = list(coverage.steps), [at.all for _, at in coverage]
+            counts = [(row.covered, row.n) for row in (*rows, coverage.together)]
+            curves[LABELS[kind]] = percentages([*counts[:-1], (0, 0), counts[-1]])
+        panels.append(Panel(f"{place}: coverage, %", curves, 100 * (1 - coverage.alpha)))
+    return panels, [*steps, "", "all"], "step"

@@ -6,9 +6,9 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from capture_cp.base.checks import CaptureError, CaptureWarning
 from capture_cp.base.files import written_whole
@@ -27,6 +27,22 @@ class PartStore:
         self.name = f"{name}-{digest}"
         self.file = None if folder is None else output_folder(folder) / f"{self.name}.jsonl"
 
+    def finished(
+        self,
+        wanted: Sequence[int],
+        work: Callable[[list[int]], Iterable[tuple[int, Any]]],
+        advance: Callable[[int], object],
+    ) -> list[Any]:
+        """The results of the wanted parts: `work` makes the missing ones, which are kept one by one."""
+        done = self.load()
+        missing = [part for part in wanted if part not in done]
+        advance(len(wanted) - len(missing))
+        for part, result in work(missing) if missing else ():
+            done[part] = result
+            self.add(part, result)
+            advance(1)
+        return [done[part] for part in wanted]
+
     def load(self) -> dict[int, Any]:
         """Finished parts by number."""
         if self.file is None or not self.file.exists():
@@ -37,7 +53,7 @@ class PartStore:
             raise CaptureError(f"cannot read {self.file}: {error.strerror}; check its permissions.") from None
         found = [self._record(line) for line in lines]
         if None in found:
-            self._set_aside(lines, found)
+            self._set_aside(self.file, lines, found)
         return dict(record for record in (*found, self._record(last)) if record is not None)
 
     def add(self, part: int, result: Any) -> None:
@@ -47,23 +63,13 @@ class PartStore:
         line = json.dumps({"part": part, "result": result, "sha256": self._checksum(part, result)})
         try:
             with self.file.open("a+b") as lines:
-                self._end_last_line(lines)
+                lines.seek(max(0, lines.seek(0, os.SEEK_END) - 1))
+                if lines.read() not in (b"", b"\n"):  # a killed run has left the beginning of a line
+                    lines.seek(0)
+                    lines.truncate(lines.read().rfind(b"\n") + 1)
                 lines.write(line.encode() + b"\n")
         except OSError as error:
             raise CaptureError(f"cannot write {self.file}: {error.strerror}.") from None
-
-    def _end_last_line(self, lines: BinaryIO) -> None:
-        """Finish the last line of a file open for appending, or drop it if a killed run has left only its beginning."""
-        lines.seek(max(0, lines.seek(0, os.SEEK_END) - 1))
-        if lines.read() in (b"", b"\n"):
-            return
-        lines.seek(0)
-        content = lines.read()
-        start = content.rfind(b"\n") + 1
-        if self._record(content[start:]) is None:
-            lines.truncate(start)
-        else:
-            lines.write(b"\n")
 
     def _record(self, line: bytes) -> tuple[int, Any] | None:
         """Number and result of a part; None if the line is not one that `add` has written."""
@@ -78,18 +84,17 @@ class PartStore:
         """Of the part and the job it belongs to, so that a line of another job's file is noticed as well."""
         return hashlib.sha256(json.dumps([self.name, part, result]).encode()).hexdigest()
 
-    def _set_aside(self, lines: list[bytes], found: list[Any]) -> None:
+    def _set_aside(self, file: Path, lines: list[bytes], found: list[Any]) -> None:
         """Keep the damaged file under another name, and go on with its sound lines."""
-        assert self.file is not None
-        damaged = self.file.with_name(f"{self.file.name}.damaged")
+        damaged = file.with_name(f"{file.name}.damaged")
         try:
-            self.file.replace(damaged)
+            file.replace(damaged)
         except OSError as error:
-            raise CaptureError(f"cannot set the damaged {self.file} aside: {error.strerror}; delete it.") from None
-        with written_whole(self.file) as temporary:
+            raise CaptureError(f"cannot set the damaged {file} aside: {error.strerror}; delete it.") from None
+        with written_whole(file) as temporary:
             temporary.write_bytes(b"".join(line + b"\n" for line, record in zip(lines, found) if record is not None))
         warnings.warn(
-            f"{self.file} is damaged: {found.count(None)} of {len(lines)} finished parts do not match their checksums "
+            f"{file} is damaged: {found.count(None)} of {len(lines)} finished parts do not match their checksums "
             f"and are computed again; the damaged file is kept as {damaged.name}.",
             CaptureWarning,
             stacklevel=3,

@@ -12,18 +12,17 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, Floats, whole_number
-from capture_cp.base.progress import advancing, progress_bar, stage
+from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.capture.methods import METHODS
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.parts import run_parts
 from capture_cp.planning.episode import Episode, episode_seeds
-from capture_cp.report.output import output_folder, write_rows
 from capture_lab.studies.paper import Paper
 from capture_lab.studies.part_store import PartStore
-from capture_lab.studies.planning_report import mean_table, on_policy_table, planning_table
-from capture_lab.studies.planning_rows import planning_row, summary
+from capture_lab.studies.planning_rows import mean_table, on_policy_table, planning_row, planning_table, summary
+from capture_lab.studies.results import write_results
 from capture_lab.studies.study import (
     Calibration,
     FigureFolder,
@@ -98,7 +97,7 @@ class PlanningStudy(Study):
     def run(self, console: Console) -> None:
         """Play the episodes and print their tables."""
         if self.vary is not None:
-            from capture_lab.studies.vary import run_varied
+            from capture_lab.studies.varied import run_varied
 
             run_varied(self, console)
             return
@@ -110,12 +109,7 @@ class PlanningStudy(Study):
         if len(tasks) > 1:
             console.print(mean_table(rows))
         console.print(on_policy_table(rows))
-        if self.json is not None:
-            write_rows(self.json, rows, self)
-        if self.figures is not None:
-            with stage("drawing figures"):
-                files = drawing_of(tasks).planning_figures(self, tasks, results, output_folder(self.figures))
-            console.print(f"Figures: {', '.join(map(str, files))}", markup=False)
+        write_results(self, rows, console, partial(drawing_of(tasks).planning_figures, self, tasks, results))
 
     def tasks(self) -> dict[str, Task]:
         """The tasks by the names of their places, all settings checked."""
@@ -187,16 +181,12 @@ class PlanningStudy(Study):
         self, task: Task, place: str, name: str, advance: Callable[[int], object], practising: Advance | None = None
     ) -> list[Any]:
         store = PartStore(self.state, f"plan-{task.slug}-{name}", self._identity(task, name))
-        done = store.load()
-        missing = [episode for episode in range(self.episodes) if episode not in done]
-        advance(self.episodes - len(missing))
-        if missing:
+
+        def play(missing: list[int]) -> Iterator[tuple[int, Any]]:
             chosen_device(self.device)  # a missing GPU is reported before the row is calibrated
-            for episode, result in self._episodes(self.fit(task, name, practising), place, name, missing):
-                done[episode] = result
-                store.add(episode, result)
-                advance(1)
-        return [done[episode] for episode in range(self.episodes)]
+            return self._episodes(self.fit(task, name, practising), place, name, missing)
+
+        return store.finished(range(self.episodes), play, advance)
 
     def _identity(self, task: Task, name: str) -> dict[str, Any]:
         device = "cuda" if self.device == "cuda" else chosen_device(self.device)  # which have different random numbers
