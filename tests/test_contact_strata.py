@@ -236,7 +236,7 @@ def test_an_empty_other_contact_is_taken_in_wholly_and_warned_of_never(groups, t
 
 
 def test_the_panda_is_measured_like_the_peg_on_rails():
-    from capture_lab.tasks.peg.arm import inverse_kinematics
+    from capture_lab.tasks.peg.systems import inverse_kinematics
     from capture_lab.tasks.peg.task import Peg
 
     peg = Peg(system="arm")

@@ -11,7 +11,7 @@ import pytest
 from capture_cp import CaptureError, as_step
 from capture_cp.cli import main
 from capture_lab.tasks.marble import dynamics
-from capture_lab.tasks.peg.rollouts import peg_rollouts
+from capture_lab.tasks.peg.data import rolled_out
 from capture_lab.tasks.peg.task import Peg
 from commands import refused
 from marble.boards import REAL, write_map
@@ -91,7 +91,7 @@ def test_marble_actions_are_held(tmp_path):
 def test_peg_roll_outs_are_closed_loop_steps_without_feedback():
     """One at a time through reset and step, with the same noise: the same poses."""
     task = Peg()
-    rollouts = peg_rollouts(task, 4, 3, np.random.default_rng(0))
+    rollouts = rolled_out(task, 4, 3, np.random.default_rng(0))
     system = task.true_system(threads=1)
     rng = np.random.default_rng(0)
     task.strata.sample_starts(4, rng)
@@ -104,7 +104,7 @@ def test_peg_roll_outs_are_closed_loop_steps_without_feedback():
         for h in range(3):
             system._advance(system.data, system._read(system.data)[0] + moves[i, h])
             np.testing.assert_allclose(rollouts.configurations[i, h], system._read(system.data)[0], atol=2e-4)
-    again = peg_rollouts(task, 4, 3, np.random.default_rng(0), task.true_system(threads=2))
+    again = rolled_out(task, 4, 3, np.random.default_rng(0), task.true_system(threads=2))
     np.testing.assert_array_equal(again.configurations, rollouts.configurations)
 
 
@@ -112,7 +112,7 @@ def test_peg_roll_outs_are_closed_loop_steps_without_feedback():
 def test_peg_study_runs(tmp_path):
     output = tmp_path / "rows.json"
     sizes = ["--calibration", "300", "--test", "100", "--horizon", "2", "--min-leaf", "50", "--volume", "2"]
-    main(["horizon", "peg", *sizes, "--data", str(tmp_path), "--json", str(output), "--figures", str(tmp_path)])
+    main(["horizon", "peg", *sizes, "--json", str(output), "--figures", str(tmp_path)])
     rows = json.loads(output.read_text())["rows"]
     share = {row["method"]: row["coverage"] for row in rows if row["step"] == "all"}
     assert share["all steps"] > 0.8 > share["recursion"]

@@ -1,4 +1,4 @@
-"""The peg's strata: the grid against brute force, strata against hand-picked poses, starts, and what is kept on disk."""
+"""The peg's strata: the grid against brute force, strata against hand-picked poses, and starts."""
 
 from __future__ import annotations
 
@@ -13,23 +13,12 @@ from shapely import Polygon, unary_union
 from capture_cp import CaptureError
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_lab.tasks.peg import cspace
 from capture_lab.tasks.peg.cspace import FEATURES, PegStrata, peg_grid
 from capture_lab.tasks.peg.geometry import MAX_OVERLAP, TOUCH
-from capture_lab.tasks.peg.settings import PegSettings
 from peg.test_geometry import columns, corners, distances
 
 MIRROR = [1, 0, 3, 2, 4, 7, 6, 5]  # where each bit of a fingerprint goes
 SMALL = Grid.between((-0.03, -0.01, -0.6), (0.03, 0.05, 0.6), (2e-3, 2e-3, 0.1))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    """A cache folder of our own."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield folder / "capture-cp"
 
 
 @pytest.fixture(scope="module")
@@ -218,52 +207,6 @@ def test_halton_starts_are_feasible_fixed_and_apart(strata):
     assert np.array_equal(strata.halton_starts(50), poses)
     assert np.array_equal(strata.halton_starts(20), poses[:20])
     assert not strata.success(poses).any()
-
-
-# -- what is kept on disk -------------------------------------------------------------------------------------------------
-
-
-def refuse(*_):
-    raise AssertionError("computed again")
-
-
-def test_strata_are_computed_once(small, monkeypatch):
-    monkeypatch.setattr(cspace, "codes_of_cells", refuse)
-    again = PegStrata(grid=SMALL)
-    assert again.names == small.names
-    assert np.array_equal(again.labels, small.labels)
-
-
-@pytest.mark.parametrize("other", [{"trim": 1e-3}, {"settings": PegSettings(hole_width=9.5e-3)}])
-def test_other_settings_are_computed_anew(small, other, monkeypatch):
-    monkeypatch.setattr(cspace, "codes_of_cells", refuse)
-    with pytest.raises(AssertionError, match="computed again"):
-        PegStrata(grid=SMALL, **other)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda raw: raw[:-1],
-        lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]),
-        lambda raw: b"not a cache",
-        lambda raw: b"",
-    ],
-)
-def test_damaged_file_is_replaced(damage, small, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    PegStrata(grid=SMALL)
-    (file,) = (tmp_path / "capture-cp").iterdir()
-    whole = file.read_bytes()
-    file.write_bytes(damage(whole))
-    assert np.array_equal(PegStrata(grid=SMALL).labels, small.labels)
-    assert file.read_bytes() == whole
-
-
-def test_without_a_cache_folder_it_works_as_well(small, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert np.array_equal(PegStrata(grid=SMALL).labels, small.labels)
 
 
 # -- bad input ------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from capture_cp.cli import main
 from capture_lab.studies.coverage import CoverageStudy
 from capture_lab.studies.montecarlo import Question, count
 from capture_lab.studies.paper import COVERAGE_METHODS, Paper
+from capture_lab.tasks.peg import data
 from capture_lab.tasks.peg.cspace import REGIMES
 from capture_lab.tasks.peg.options import PegOptions
 from commands import refused
@@ -28,19 +29,13 @@ SMALL = ["--calibration=3000", "--test=300", "--volume=20", "--tree=label", "--m
 CALIBRATION, TEST = 9000, 4000
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Keeps the transitions that the tests of this file share."""
-    return tmp_path_factory.mktemp("transitions")
-
-
 @pytest.fixture
-def run(folder, tmp_path, capsys):
+def run(tmp_path, capsys):
     """Runs the command on few transitions: its JSON and what it printed."""
 
     def command(*options):
         file = tmp_path / "rows.json"
-        main(["coverage", "peg", *SMALL, "--data", str(folder), "--json", str(file), *map(str, options)])
+        main(["coverage", "peg", *SMALL, "--json", str(file), *map(str, options)])
         return json.loads(file.read_text()), capsys.readouterr().out
 
     return command
@@ -50,8 +45,8 @@ def run(folder, tmp_path, capsys):
 
 
 @pytest.fixture(scope="module", params=["planar", "arm"])
-def shown(request, folder):
-    options = PegOptions(request.param, data=folder)
+def shown(request):
+    options = PegOptions(request.param)
     study = CoverageStudy.of(options, calibration=CALIBRATION, test=TEST, volume=60)
     quiet, tasks = Console(quiet=True), study.checked_places()
     with warnings.catch_warnings():
@@ -111,10 +106,10 @@ def test_rows_follow_the_schema(run):
     assert "landings overlapped" in " ".join(printed.split())
 
 
-def test_rows_do_not_depend_on_threads_or_on_where_transitions_come_from(run, tmp_path):
+def test_rows_do_not_depend_on_threads(run):
     rows = run("--methods", "capture")[0]["rows"]
+    data._simulated.cache_clear()
     assert run("--methods", "capture", "--threads", 3)[0]["rows"] == rows
-    assert run("--methods", "capture", "--data", tmp_path / "new")[0]["rows"] == rows
 
 
 def test_tree_seed_and_alpha_matter(run):
@@ -136,8 +131,8 @@ def test_without_capture_volumes_are_cells(run):
     assert "cells" in printed
 
 
-def test_ratio_and_interval_of_volumes_are_those_of_the_cells_themselves(folder):
-    options = PegOptions(data=folder)
+def test_ratio_and_interval_of_volumes_are_those_of_the_cells_themselves():
+    options = PegOptions()
     study = CoverageStudy.of(options, methods=("pcp", "capture"), calibration=3000, test=300, tree="label", min_leaf=300)
     (task,) = study.checked_places().values()
     caps, test = study.calibrate(task), task.test(0, 300)
@@ -201,21 +196,10 @@ def test_help_teaches(capsys, words, least):
         (("--seed", -1), "error: seed is -1"),
         (("--json", "/no/such/folder/rows.json"), "error: cannot write /no/such/folder/rows.json"),
         (("--figures", "/dev/null/figures"), "error: cannot make the folder /dev/null/figures"),
-        (("--data", "/dev/null/data"), "error: cannot store transitions in /dev/null/data"),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, options, sentence):
     assert sentence in refused(capsys, "coverage", "peg", *SMALL, *options)
-
-
-def test_transitions_of_another_configuration_are_refused(capsys, folder, run, tmp_path):
-    run("--methods", "pcp", "--volume", 0, "--data", tmp_path)
-    run("--methods", "pcp", "--volume", 0, "--data", tmp_path, "--seed", 1)
-    parts = sorted(tmp_path.rglob("*-3000.safetensors"))
-    first = parts[0].read_bytes()
-    parts[0].write_bytes(parts[1].read_bytes())
-    parts[1].write_bytes(first)
-    assert "another configuration" in refused(capsys, "coverage", "peg", *SMALL, "--data", tmp_path)
 
 
 def test_missing_mujoco_is_told_with_its_extra(capsys, monkeypatch):

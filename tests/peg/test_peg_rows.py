@@ -99,9 +99,8 @@ def test_online_adaptation_widens_regions_after_misses(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:too few calibration points")
-def test_rows_of_our_own_run_in_the_study(monkeypatch, tmp_path):
+def test_rows_of_our_own_run_in_the_study(monkeypatch):
     pytest.importorskip("mujoco")
-    monkeypatch.setattr("capture_lab.tasks.peg.data.cache_folder", lambda: tmp_path)  # compiled kernels stay where they are
     monkeypatch.setattr(Peg, "max_steps", 2)
     shorten_practice(monkeypatch, ROWS)
     monkeypatch.setattr(peg_task, "TRAINING", 200)

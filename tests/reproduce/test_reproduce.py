@@ -43,8 +43,6 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproduced")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)  # so few transitions leave strata almost empty
-        cache = tmp_path_factory.mktemp("cache")
-        patch.setattr("capture_lab.tasks.peg.data.cache_folder", lambda: cache)  # compiled kernels stay where they are
         shrink(patch, write_map(folder))
         main(["reproduce", "--jobs", "1", "--out", str(folder / "results")])
     return folder / "results"

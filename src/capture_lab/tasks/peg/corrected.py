@@ -121,7 +121,7 @@ def corrected(task: Peg, transitions: int, rng: np.random.Generator) -> Correcte
 
 def _with(task: Peg, correction: Correction) -> CorrectedPeg:
     given = task.settings, task.system, task.trim, correction
-    return CorrectedPeg(*given, threads=task.threads, folder=task.folder)
+    return CorrectedPeg(*given, threads=task.threads)
 
 
 def _learnt_move(task: Peg, n: int, rng: np.random.Generator) -> tuple[tuple[float, ...], ...]:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit, prange
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as serialise
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
-from capture_cp.base.files import cache_folder, written_whole
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata
-from capture_lab.tasks.peg import geometry
-from capture_lab.tasks.peg.geometry import Shape, fingerprint, is_feasible, shape_of
+from capture_lab.tasks.peg.geometry import fingerprint, is_feasible, shape_of
 from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
 
 Codes = npt.NDArray[np.int16]
@@ -89,7 +83,7 @@ class PegStrata(GriddedStrata):
             raise CaptureError(f"trim is {trim!r}; expected metres, at least 0 and less than half the peg's width.")
         self.trim = float(trim)
         grid = grid or peg_grid()
-        cells = _cached_codes(grid, self.trim, self.shape)
+        cells = np.asarray(codes_of_cells(grid.origin, grid.spacing, grid.shape, self.trim, self.shape))
         self.codes: Ints = np.flatnonzero(np.bincount(cells + 1, minlength=257)[1:])
         if not len(self.codes):
             raise CaptureError(f"no pose of the {grid!r} is feasible; its axes are x, z (metres) and theta (radians).")
@@ -224,42 +218,3 @@ def _regime(vertices: Bools, edges: Bools) -> str:
         return "point"
     between = touching[0] if touching[1] == touching[0] + 1 else touching[1]
     return "edge" if own.sum() == 3 and edges[between] else "other"
-
-
-# -- disk cache -------------------------------------------------------------------------------------------------------------
-
-
-def _cached_codes(grid: Grid, trim: float, shape: Shape) -> Codes:
-    """Fingerprint of every cell, -1 where infeasible: (cells,); read from disk if computed before.
-
-    The file's name identifies its inputs, and its checksum that it is complete; otherwise it is computed again.
-    """
-    content = (grid.shape, grid.origin.tolist(), grid.spacing.tolist(), trim, tuple(shape))
-    digest = hashlib.sha256(repr(content).encode())
-    for source in (geometry.__file__, __file__):
-        digest.update(Path(source).read_bytes())
-    file = cache_folder() / f"peg-{digest.hexdigest()[:24]}"
-    codes = _read(file, grid.size)
-    if codes is None:
-        codes = np.asarray(codes_of_cells(grid.origin, grid.spacing, grid.shape, trim, shape))
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with written_whole(file) as temporary:
-                temporary.write_bytes(serialise({"codes": codes}, {"sha256": _checksum(codes)}))
-        except (OSError, CaptureError):
-            pass  # without a writable folder they are computed each time, in about a second
-    return codes
-
-
-def _read(file: Path, cells: int) -> Codes | None:
-    try:
-        with safe_open(file, "numpy") as stored:
-            codes, checksum = stored.get_tensor("codes"), (stored.metadata() or {}).get("sha256")
-    except (OSError, SafetensorError):
-        return None
-    sound = codes.shape == (cells,) and codes.dtype == np.int16 and _checksum(codes) == checksum
-    return codes if sound else None
-
-
-def _checksum(codes: Codes) -> str:
-    return hashlib.sha256(codes.tobytes()).hexdigest()

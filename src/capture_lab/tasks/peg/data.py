@@ -1,136 +1,99 @@
-"""Large sets of peg transitions: simulated in parts, cached on disk, never simulated twice.
+"""Transitions and open-loop rollouts of the peg's true system, simulated in parts.
 
-Part i of a data set depends only on the configuration, the seed and i, not on threads or on the number of parts: a smaller
-set is always the beginning of a larger one.
+A part depends only on the task, the seed and its number, not on threads or on the number of parts: a smaller set is always
+the beginning of a larger one.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from importlib import resources
-from importlib.metadata import version
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from math import ceil
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as serialise
 
-from capture_cp.base.checks import CaptureError, Floats, whole_number
-from capture_cp.base.files import Pathlike, cache_folder, written_whole
+from capture_cp.base.checks import Floats, Ints, finite_array, whole_number
 from capture_cp.base.streams import stream
+from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
+from capture_lab.tasks.peg.model import settle
 from capture_lab.tasks.peg.simulator import PegSystem
 from capture_lab.tasks.peg.task import Peg
-from capture_lab.tasks.task import CALIBRATION
+from capture_lab.tasks.task import CALIBRATION, TEST, Advance
 
-#: Transitions per part; it also determines which random numbers they get, so it is not a setting.
-PART = 5000
-#: Files that determine the numbers: the geometry of starts and landings, the scene and its controllers.
-_SOURCES = (
-    *("cspace.py", "data.py", "geometry.py", "model.py", "settings.py", "task.py"),
-    *("arm.py", "mjcf.py", "panda.json", "planar.py", "simulator.py"),
-)
-
-Part = tuple[Floats, Floats, int]
+#: Transitions and rollouts per part; they also determine which random numbers a part gets, so they are no settings.
+PART, ROLLOUTS = 5000, 1000
 
 
-@dataclass(frozen=True)
-class PegData:
-    """Transitions, and how many of their landings had to be pushed out of an overlap to be feasible."""
+def peg_data(task: Peg, n: int, seed: int, purpose: str, advance: Advance | None = None) -> tuple[Transitions, int]:
+    """n transitions of a purpose, CALIBRATION or TEST, and how many landings had to be pushed out of an overlap.
 
-    transitions: Transitions
-    pushed_out: int
-
-
-def peg_data(
-    task: Peg,
-    n: int,
-    seed: int = 0,
-    purpose: str = CALIBRATION,
-    threads: int | None = None,
-    folder: Pathlike | None = None,
-    advance: Callable[[int], object] | None = None,
-) -> PegData:
-    """n transitions of the task's true system, from disk if they were simulated before.
-
-    Args:
-        seed: same seed, same transitions.
-        purpose: CALIBRATION or TEST, which use independent random numbers.
-        threads: threads of the simulator, by default all cores; the transitions do not depend on them.
-        folder: where to store them, by default the user's cache. After an interruption, the same call continues.
-        advance: called with the number of finished transitions after each part.
+    Each part is simulated once per process. `advance` is called with the number of finished transitions after each part.
     """
-    n, seed = whole_number("n", n, 1), whole_number("seed", seed, 0)
-    system = task.true_system(threads)
-    fingerprint = _fingerprint(task, seed, purpose)
-    kept = _made_folder(Path(folder) if folder is not None else cache_folder(), f"peg-{task.system}-{fingerprint[:16]}")
-    parts = []
+    n, seed, parts = whole_number("n", n, 1), whole_number("seed", seed, 0), []
     for number, first in enumerate(range(0, n, PART)):
         rows = min(PART, n - first)
-        file = kept / f"part-{number:04}-{rows}.safetensors"
-        part = _read(file, fingerprint)
-        if part is None:
-            part = _simulate(task, system, rows, partial(stream, seed, f"peg {task.system}", purpose, number))
-            _write(file, part, fingerprint)
-        parts.append(part)
+        parts.append(_simulated(task, rows, seed, purpose, number))
         if advance is not None:
             advance(rows)
-    X, Y = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
-    return PegData(task.as_transitions(X, Y), sum(part[2] for part in parts))
+    X, Y, pushed_out = zip(*parts)
+    return task.as_transitions(np.concatenate(X), np.concatenate(Y)), sum(pushed_out)
 
 
-def _simulate(task: Peg, system: PegSystem, rows: int, random: Callable[[str], np.random.Generator]) -> Part:
+@lru_cache(maxsize=64)  # the data of calibration and test
+def _simulated(task: Peg, rows: int, seed: int, purpose: str, number: int) -> tuple[Floats, Floats, int]:
     """The first rows of one part; starts and noise have separate streams, so that a shorter part is a beginning."""
+    random = partial(stream, seed, f"peg {task.system}", purpose, number)
     X = task.inputs(PART, random("starts"))[:rows]
-    Y, pushed_out = task.landings(X, random("noise"), system)
-    return X, Y, pushed_out
+    return X, *task.landings(X, random("noise"))
 
 
-def _fingerprint(task: Peg, seed: int, purpose: str) -> str:
-    """Digest of everything that the transitions depend on."""
-    digest = hashlib.sha256(repr((task, seed, purpose, PART, version("mujoco"))).encode())
-    for source in _SOURCES:
-        digest.update(resources.files("capture_lab.tasks.peg").joinpath(source).read_bytes())
-    return digest.hexdigest()
+def peg_rollouts(
+    task: Peg, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
+) -> Rollouts:
+    """n rollouts of a purpose: those of the horizon study part by part, those of planning all together."""
+    if purpose not in (CALIBRATION, TEST):
+        return rolled_out(task, n, horizon, stream(seed, "peg", purpose), hold=hold)
+    system, parts = task.true_system(), []
+    for number, first in enumerate(range(0, n, ROLLOUTS)):
+        part = rolled_out(task, ROLLOUTS, horizon, stream(seed, "peg", purpose, number), system, hold)
+        parts.append(part[: n - first])
+        if advance is not None:
+            advance(len(parts[-1]) * horizon)
+    return Rollouts.concatenate(parts)
 
 
-def _made_folder(parent: Path, name: str) -> Path:
-    folder = parent / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CaptureError(f"cannot store transitions in {parent}: {error.strerror}; choose a writable folder.") from None
-    return folder
+def rolled_out(
+    task: Peg, n: int, horizon: int, rng: np.random.Generator, system: PegSystem | None = None, hold: int = 1
+) -> Rollouts:
+    """n rollouts of the true system: starts as for calibration, a new uniform action every `hold` steps, up to the bound.
+
+    The simulator keeps its velocities from step to step, as in closed loop.
+    """
+    n, H = whole_number("n", n, 1), whole_number("horizon", horizon, 1)
+    starts = task.strata.sample_starts(n, rng)
+    bound, drawn = task.settings.bound, ceil(H / whole_number("hold", hold, 1))
+    actions = np.repeat(rng.uniform(-bound, bound, size=(n, drawn, 3)), hold, axis=1)[:, :H]
+    system = system if system is not None else task.true_system()
+    moves = system.applied(actions.reshape(-1, 3), rng).reshape(n, H, 3)
+    landed = _landings(system, starts, moves).reshape(-1, 3)
+    # as for single transitions: contact is slightly soft, and a landing that overlaps too much would have no stratum
+    poses = settle(landed, task.settings).reshape(n, H, 3)
+    return Rollouts.from_arrays(starts, actions, poses, states=poses)
 
 
-def _write(file: Path, part: Part, fingerprint: str) -> None:
-    X, Y, pushed_out = part
-    about = {"fingerprint": fingerprint, "sha256": _checksum(part), "pushed_out": str(pushed_out)}
-    with written_whole(file) as temporary:
-        temporary.write_bytes(serialise({"X": np.ascontiguousarray(X), "Y": Y}, about))
+def _landings(system: PegSystem, starts: Floats, moves: Floats) -> Floats:
+    """Poses (n, H, 3) after each displacement (n, H, 3), from rest at starts (n, 3), for any number of threads."""
+    poses = np.empty_like(finite_array("moves", moves, (len(starts), None, 3), "(n, H, 3)"))
 
+    def work(rows: Ints) -> None:
+        data = system._mujoco.MjData(system.model)
+        for i in rows:
+            system._place(data, starts[i])
+            for h in range(moves.shape[1]):
+                system._advance(data, system._read(data)[0] + moves[i, h])
+                poses[i, h] = system._read(data)[0]
 
-def _read(file: Path, fingerprint: str) -> Part | None:
-    """A part from disk; None if it is missing or damaged and must be simulated again."""
-    try:
-        with safe_open(file, "numpy") as stored:
-            about, X, Y = stored.metadata() or {}, stored.get_tensor("X"), stored.get_tensor("Y")
-        part = X, Y, int(about["pushed_out"])
-    except (OSError, SafetensorError, KeyError, ValueError):
-        return None
-    if about.get("sha256") != _checksum(part):
-        return None
-    if about.get("fingerprint") != fingerprint:
-        raise CaptureError(
-            f"{file} holds transitions of another configuration of the peg; delete it, or choose another folder."
-        )
-    return part
-
-
-def _checksum(part: Part) -> str:
-    X, Y, pushed_out = part
-    shapes = repr((X.shape, X.dtype, Y.shape, Y.dtype, pushed_out))
-    return hashlib.sha256(X.tobytes() + Y.tobytes() + shapes.encode()).hexdigest()
+    with ThreadPoolExecutor(system.threads) as pool:  # MuJoCo releases Python's lock while it steps
+        list(pool.map(work, np.array_split(np.arange(len(starts)), system.threads)))
+    return poses

@@ -48,7 +48,6 @@ class PegOptions(TaskOptions):
     frequency: Annotated[float | None, tyro.conf.arg(help="Controller frequency (rad/s); the system's by default.")] = None
     trim: Annotated[float, tyro.conf.arg(help="Length by which tubes are cut at both ends (mm).")] = 0.0
     threads: Annotated[int | None, tyro.conf.arg(help="Simulator threads, all cores by default; same results.")] = None
-    data: Annotated[Path | None, tyro.conf.arg(help="Folder that stores transitions; your cache by default.")] = None
 
     def places(self) -> dict[str, Peg]:
         """The peg, by the name of its true system; a missing MuJoCo or impossible sizes raise an error here."""
@@ -63,4 +62,4 @@ class PegOptions(TaskOptions):
             friction=self.friction, frequency=self.frequency,
         )  # fmt: skip
         system: Any = known_name("system", place, get_args(SystemName))
-        return Peg(settings, system, self.trim / 1e3, threads=self.threads, folder=self.data)
+        return Peg(settings, system, self.trim / 1e3, threads=self.threads)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -31,7 +30,6 @@ from capture_lab.tasks.rows import Row
 from capture_lab.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
 if TYPE_CHECKING:
-    from capture_lab.tasks.peg.data import PegData
     from capture_lab.tasks.peg.drawing import PegDrawing
     from capture_lab.tasks.peg.planner import PegWeights
     from capture_lab.tasks.peg.scene import PegScene
@@ -64,7 +62,6 @@ class Peg(Task):
         system: the true system, "planar" (on rails) or "arm" (in the hand of a Panda); both need MuJoCo.
         trim: metres by which tubes are cut at their ends, see `PegStrata`; 0 is the paper's value.
         threads: threads of the simulator, by default all cores; they affect its speed only.
-        folder: where simulated transitions are stored, by default the user's cache.
     """
 
     name = "peg"
@@ -83,7 +80,6 @@ class Peg(Task):
     system: SystemName = "planar"
     trim: float = 0.0
     threads: int | None = field(default=None, repr=False, compare=False, kw_only=True)
-    folder: Path | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         known_name("system", self.system, get_args(SystemName))
@@ -185,19 +181,17 @@ class Peg(Task):
         return SIZES[CALIBRATION]
 
     def calibration(self, seed: int, n: int | None = None, advance: Advance | None = None) -> Transitions:
-        """The first n transitions of the seed, simulated once and stored on disk."""
-        return self._data(seed, n, CALIBRATION, advance).transitions
-
-    def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
-        found = self._data(seed, n, TEST, advance)
-        moved, n = found.pushed_out, len(found.transitions)
-        note = f"{moved:,} of {n:,} test landings overlapped by more than 0.01 mm² and were pushed out."
-        return TestSet(found.transitions.X, Y=found.transitions.Y, note=note)
-
-    def _data(self, seed: int, n: int | None, purpose: str, advance: Advance | None) -> PegData:
+        """The first n transitions of the seed, simulated once per process."""
         from capture_lab.tasks.peg.data import peg_data
 
-        return peg_data(self, SIZES[purpose] if n is None else n, seed, purpose, self.threads, self.folder, advance)
+        return peg_data(self, SIZES[CALIBRATION] if n is None else n, seed, CALIBRATION, advance)[0]
+
+    def test(self, seed: int, n: int | None = None, advance: Advance | None = None) -> TestSet:
+        from capture_lab.tasks.peg.data import peg_data
+
+        found, moved = peg_data(self, SIZES[TEST] if n is None else n, seed, TEST, advance)
+        note = f"{moved:,} of {len(found):,} test landings overlapped by more than 0.01 mm² and were pushed out."
+        return TestSet(found.X, Y=found.Y, note=note)
 
     def prediction_stream(self, seed: int, first: int) -> np.random.Generator:
         return stream(seed, "peg", "predictions")
@@ -206,9 +200,9 @@ class Peg(Task):
         self, seed: int, purpose: str, n: int, horizon: int, hold: int = 1, advance: Advance | None = None
     ) -> Rollouts:
         """The simulator keeps its velocities from step to step. Fewer rollouts of a purpose are the first of more."""
-        from capture_lab.tasks.peg.rollouts import rollouts_in_parts
+        from capture_lab.tasks.peg.data import peg_rollouts
 
-        return rollouts_in_parts(self, seed, purpose, n, horizon, hold, advance)
+        return peg_rollouts(self, seed, purpose, n, horizon, hold, advance)
 
     def single_steps(self, seed: int, n: int, advance: Advance | None = None) -> tuple[Floats, Floats]:
         data = self.calibration(seed, n, advance)
