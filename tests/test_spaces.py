@@ -170,7 +170,7 @@ def test_nothing_within_q_lies_outside_the_metrics_box(seed):
 
 @pytest.mark.parametrize("length", [0, -1.0, math.nan, math.inf, "x", None])
 def test_se2_needs_a_positive_length(length):
-    with pytest.raises(CaptureError, match=r"SE2 length is .*; expected a positive number"):
+    with pytest.raises(CaptureError, match=r"SE2 length, .* is .*; expected a positive number"):
         SE2(length)
 
 

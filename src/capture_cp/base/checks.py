@@ -95,11 +95,12 @@ def probability(name: str, value: Any) -> float:
     return _open_unit(name, value, "a probability, for example 0.05")
 
 
-def positive_number(name: str, value: Any) -> float:
-    """`value` as a finite float above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 < value < math.inf:
-        raise CaptureError(f"{name} is {value!r}; expected a positive number.")
-    return float(value)
+def positive_number(name: str, value: Any, or_zero: bool = False) -> float:
+    """`value` as a finite float above 0, or of at least 0."""
+    number = float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
+    if not (0.0 < number < math.inf or (or_zero and number == 0.0)):
+        raise CaptureError(f"{name} is {value!r}; expected a {'number of at least 0' if or_zero else 'positive number'}.")
+    return number
 
 
 def feasible(name: str, labels: Ints) -> None:

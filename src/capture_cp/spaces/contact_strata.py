@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
-from capture_cp.kernels.swept_batch import Boxes, item_distances
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, positive_number, whole_number
+from capture_cp.kernels.swept_batch import item_distances
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.mujoco_model import (
-    BOX,
     Coordinates,
     Side,
     geom_pairs,
@@ -83,8 +82,8 @@ class ContactStrata(FunctionStrata):
         grid: Grid | None = None,
     ) -> None:
         self.model = read_model(model)
-        self.tolerance = _length("tolerance", tolerance)
-        self.depth = self.tolerance if depth is None else _length("depth", depth)
+        self.tolerance = positive_number("tolerance", tolerance, or_zero=True)
+        self.depth = self.tolerance if depth is None else positive_number("depth", depth, or_zero=True)
         self._geoms = geom_pairs(self.model, pairs)
         self.pairs = tuple(self._geoms)
         self.coordinates: Any = coordinates
@@ -116,17 +115,19 @@ class ContactStrata(FunctionStrata):
         self._spare: list[Any] = []
         # with its native collision detection off, MuJoCo measures only overlaps
         self.model.opt.disableflags &= ~int(mujoco_module().mjtDisableBit.mjDSBL_NATIVECCD)
-        self._starts = np.cumsum([0, *map(len, self._geoms.values())])[:-1]
         self._flat = [pair for pairs in self._geoms.values() for pair in pairs]
-        body, size, kind = self.model.geom_bodyid.tolist(), self.model.geom_size, self.model.geom_type
-        parts = Parts(self.model, sorted({body[geom] for pair in self._flat for geom in pair}), exact=True)
-        frame, half = np.zeros(len(self._flat), dtype=np.int64), np.zeros((len(self._flat), 3))
-        for i, (one, other) in enumerate(self._flat):
-            parts.add(one, other, (body[one], body[other]), i)
-            if kind[one] == kind[other] == BOX:
-                frame[i], half[i] = parts.frame(one), size[one]
-        self._swept = parts.compiled(self._entries, self._reference, self.tolerance, self.depth)
-        self._boxes = Boxes(frame, half)
+        body = self.model.geom_bodyid.tolist()
+        contacts = [[(one, other, (body[one], body[other])) for one, other in pairs] for pairs in self._geoms.values()]
+        self._arrange(contacts, exact=True)
+
+    def _arrange(self, contacts: list[list[Any]], spacing: float | None = None, exact: bool = False) -> Floats:
+        """Arrange pairs of geoms and their bodies, by contact, for compiled code; how far covers protrude: (pairs,)."""
+        bodies = {body for pairs in contacts for *_, two in pairs for body in two}
+        parts = Parts(self.model, sorted(bodies), spacing, exact)
+        excess = [max(parts.add(one, other, two, i) for one, other, two in pairs) for i, pairs in enumerate(contacts)]
+        self._starts = np.cumsum([0, *map(len, contacts)])[:-1]
+        self._swept, self._boxes, self._item = parts.compiled(self._entries, self._reference, self.tolerance, self.depth)
+        return np.array(excess)
 
     def distances(self, Y: Any, within: float = np.inf) -> Floats:
         """Signed distance of every pair at configurations Y (n, dc), negative where they overlap: (n, pairs).
@@ -135,6 +136,7 @@ class ContactStrata(FunctionStrata):
         """
         rows, limit = self._rows(Y), min(float(within), 1e10)
         distances, known = item_distances(rows, self._swept, self._boxes, limit)
+        distances, known = distances[:, self._item], known[:, self._item]
         if not known.all():
             self._complete(distances, known, rows, limit)
         return np.asarray(np.minimum.reduceat(distances, self._starts, axis=1))
@@ -225,13 +227,6 @@ class ContactStrata(FunctionStrata):
             return self._checked(Y)
         given = self.coordinates(self._checked(Y))
         return finite_array("what coordinates(Y) returned", given, (len(Y), self.model.nq), "(n, nq): one qpos per row")
-
-
-def _length(name: str, value: Any) -> float:
-    """`value` as a length of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= float(value) < np.inf:
-        raise CaptureError(f"{name} is {value!r}; expected a length of at least 0 in the model's unit.")
-    return float(value)
 
 
 def _combinations(pairs: int, at_most: int) -> list[int]:

@@ -159,7 +159,7 @@ class Euclidean(Weighted):
         return (layouts.EUCLIDEAN, 1.0) if self.weights is None else super().kernel(dims)
 
     def axes(self, dims: int) -> Floats:
-        return _single_axes(layouts.LINE, self._weights(), dims)
+        return axis_table(layouts.LINE, self._weights(), 0.0, dims)
 
 
 class Torus(Weighted):
@@ -172,7 +172,7 @@ class Torus(Weighted):
         return np.asarray(np.linalg.norm(self._weights() * wrap_angle(np.asarray(a, float) - np.asarray(b, float)), axis=-1))
 
     def axes(self, dims: int) -> Floats:
-        return _single_axes(layouts.CIRCLE, self._weights(), dims)
+        return axis_table(layouts.CIRCLE, self._weights(), math.tau, dims)
 
     def angles(self, dims: int) -> tuple[int, ...]:
         return tuple(range(dims))
@@ -302,9 +302,10 @@ def wrap_angle(angle: Floats) -> Floats:
     return np.asarray(angle - 2 * np.pi * np.rint(angle / (2 * np.pi)))
 
 
-def _single_axes(kind: int, weights: Any, dims: int) -> Floats:
+def axis_table(kind: int, weights: Any, length: float, dims: int) -> Floats:
+    """Kind, weight and length of each axis, for `kernels.distance`: (dims, 3). Only the first row of a pose is read."""
     table = np.zeros((dims, 3))
-    table[:, 0], table[:, 1], table[:, 2] = kind, weights, math.tau if kind == layouts.CIRCLE else 0.0
+    table[:, 0], table[:, 1], table[:, 2] = kind, weights, length
     return table
 
 

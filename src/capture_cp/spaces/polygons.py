@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, positive_number, whole_number
 from capture_cp.spaces.grid import Grid
 
 HEADINGS = 72
@@ -41,14 +41,14 @@ def labelled_cells(
     walls: bool,
 ) -> tuple[Grid, Ints]:
     """A grid and the number of obstacles touched at each cell, -1 where infeasible; arguments as in `from_polygons`."""
-    box, step = _checked_bounds(bounds), _positive("spacing", spacing)
+    box, step = _checked_bounds(bounds), positive_number("spacing", spacing)
     polygons = [_rings(f"obstacle {i}", part) for i, part in enumerate(_parts(obstacles))]
     polygons += _walls(box) if walls else []
     if not polygons:
         raise CaptureError("there are no obstacles, so nothing can be touched; list some, or pass walls=True.")
     solid = _assembled(polygons)
     corners = np.zeros((1, 2)) if footprint is None else _footprint(footprint)
-    grown = 0.0 if radius is None else _positive("radius", radius, zero=True)
+    grown = 0.0 if radius is None else positive_number("radius", radius, or_zero=True)
     turning = footprint is not None or headings is not None
     grid = _grid(box, step, (HEADINGS if headings is None else whole_number("headings", headings, 1)) if turning else None)
     size = float(np.hypot(*corners.T).max())
@@ -76,7 +76,7 @@ def _tolerance(given: Any, grid: Grid, size: float) -> float:
     half = hypot(*grid.spacing[:2]) / 2 + (size * float(grid.spacing[2]) / 2 if grid.dims == 3 else 0.0)
     if given is None:
         return half
-    tolerance = _positive("tolerance", given)
+    tolerance = positive_number("tolerance", given)
     if tolerance < half * (1 - 1e-9):
         raise CaptureError(
             f"tolerance is {tolerance:g}, but within half a cell the robot moves by up to {half:.4g}; choose a smaller "
@@ -182,10 +182,3 @@ def _checked_bounds(bounds: Any) -> Floats:
             f"bounds are {box.tolist()}; expected smallest x, smallest y, largest x, largest y, in this order."
         )
     return box
-
-
-def _positive(name: str, value: Any, zero: bool = False) -> float:
-    number = float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else np.nan
-    if not 0 <= number < np.inf or (number == 0 and not zero):
-        raise CaptureError(f"{name} is {value!r}; expected a length {'of at least' if zero else 'above'} 0.")
-    return number

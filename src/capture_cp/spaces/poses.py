@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base import layouts
-from capture_cp.base.checks import Bools, CaptureError, Floats
+from capture_cp.base.checks import Bools, CaptureError, Floats, positive_number
 from capture_cp.spaces.grid import Grid
-from capture_cp.spaces.metrics import Blocks, in_ball, wrap_angle
+from capture_cp.spaces.metrics import Blocks, axis_table, in_ball, wrap_angle
 
 
 class SE2(Blocks):
@@ -22,13 +22,14 @@ class SE2(Blocks):
     finds_cells, dims = True, 3
 
     def __init__(self, length: float) -> None:
-        self.length = _checked_length("SE2", length)
+        _check_length("SE2", length)
+        self.length = length
 
     def kernel(self, dims: int) -> tuple[int, Any] | None:
         return layouts.SE2, float(self.length)
 
     def axes(self, dims: int) -> Floats:
-        return _block(layouts.PLANAR, self.length, 3)
+        return axis_table(layouts.PLANAR, 1.0, self.length, 3)
 
     def log(self, pose: Any) -> Floats:
         """Twist (ρx, ρz, ω) of poses (..., 3), with ω wrapped to [-π, π]."""
@@ -79,10 +80,11 @@ class SE3(Blocks):
     dims = 7
 
     def __init__(self, length: float) -> None:
-        self.length = _checked_length("SE3", length)
+        _check_length("SE3", length)
+        self.length = length
 
     def axes(self, dims: int) -> Floats:
-        return _block(layouts.SPATIAL, self.length, 7)
+        return axis_table(layouts.SPATIAL, 1.0, self.length, 7)
 
     def distance(self, a: Any, b: Any) -> Floats:
         a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
@@ -130,16 +132,5 @@ def _composed(a: Floats, b: Floats) -> Floats:
     return np.hstack([w[:, None], v])
 
 
-def _checked_length(name: str, length: Any) -> float:
-    if not (isinstance(length, int | float | np.number) and 0 < float(length) < np.inf):
-        raise CaptureError(
-            f"{name} length is {length!r}; expected a positive number: the body's radius in the unit of its position."
-        )
-    return length  # type: ignore[return-value]
-
-
-def _block(kind: int, length: float, size: int) -> Floats:
-    """Rows for a block of axes; the first row holds its numbers, and the others repeat its kind only for readability."""
-    table = np.zeros((size, 3))
-    table[:, 0], table[:, 1], table[:, 2] = kind, 1.0, length
-    return table
+def _check_length(name: str, length: Any) -> None:
+    positive_number(f"{name} length, the body's radius in the unit of its position,", length)

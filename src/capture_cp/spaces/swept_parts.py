@@ -13,6 +13,8 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array
 from capture_cp.kernels import swept as kernel
+from capture_cp.kernels.swept import Swept
+from capture_cp.kernels.swept_batch import Boxes
 from capture_cp.spaces.links import WORLD, Place, Tree
 from capture_cp.spaces.mujoco_model import BOX, CAPSULE, CYLINDER, HFIELD, MESH, PLANE, SPHERE
 
@@ -42,6 +44,7 @@ class Parts:
         self.covers: list[tuple[int, Floats, Floats]] = []
         self.items: list[tuple[int, int, int, int]] = []
         self.sizes: list[Floats] = []
+        self.boxes: list[tuple[int, Floats]] = []
         self._known: dict[Any, tuple[int, float]] = {}
         self._frames: dict[int, int] = {}
 
@@ -53,26 +56,30 @@ class Parts:
         cover, excess = self._cover(one, bodies[0], corners=kinds[1] == PLANE)
         half, more = np.zeros(3), 0.0
         if isinstance(other, int) and kinds[1] in (BOX, PLANE):
-            target = self.frame(other)
+            target = self._frame(other)
             half = np.array(self.model.geom_size[other])
         else:
             target, more = self._cover(other, bodies[1], corners=False)
         sort = {PLANE: kernel.PLANE, BOX: kernel.BOX}.get(kinds[1], kernel.COVER)
         self.items.append((cover, sort, target, pair))
         self.sizes.append(half)
+        if self.exact and isinstance(one, int) and kinds == [BOX, BOX]:
+            self.boxes.append((self._frame(one), np.array(self.model.geom_size[one])))
+        else:
+            self.boxes.append((0, np.zeros(3)))
         return excess + more
 
-    def compiled(self, entries: Ints | None, held: Floats, tolerance: float, depth: float) -> kernel.Swept:
-        """All parts as arrays, for configurations of these entries of qpos and without strata."""
+    def compiled(self, entries: Ints | None, held: Floats, tolerance: float, depth: float) -> tuple[Swept, Boxes, Ints]:
+        """All parts as arrays, for configurations of these entries of qpos and without strata; and the item of each pair."""
         frame = np.array([cover[0] for cover in self.covers], dtype=np.int64)
-        ball = np.array([cover[2] for cover in self.covers])
+        segments, ball = np.concatenate([cover[1] for cover in self.covers]), np.array([cover[2] for cover in self.covers])
         start = np.cumsum([0, *(len(cover[1]) for cover in self.covers)])
-        segments = np.concatenate([cover[1] for cover in self.covers])
         order = sorted(range(len(self.items)), key=self.items.__getitem__)  # the items of a cover consecutively
         items, size = np.array(self.items, dtype=np.int64)[order], np.array(self.sizes)[order]
-        links, still = self.tree.links(entries, held), np.array(self.still)
-        none = np.zeros(0, dtype=np.int64)
-        return kernel.Swept(*links, still, frame, ball, start, segments, items, size, none, none, -1, tolerance, depth)
+        links, still, none = self.tree.links(entries, held), np.array(self.still), np.zeros(0, dtype=np.int64)
+        swept = Swept(*links, still, frame, ball, start, segments, items, size, none, none, -1, tolerance, depth)
+        boxes = [np.array(part) for part in zip(*(self.boxes[i] for i in order))]
+        return swept, Boxes(*boxes), np.argsort(order)
 
     def _cover(self, side: int | Floats, body: int, corners: bool) -> tuple[int, float]:
         """Number of the cover of a geom or of user spheres, and how far it protrudes; `corners` suffice against a plane."""
@@ -99,7 +106,7 @@ class Parts:
             self._known[key] = len(self.covers) - 1, excess
         return self._known[key]
 
-    def frame(self, geom: int) -> int:
+    def _frame(self, geom: int) -> int:
         """Identifier of the frame of a box or a plane."""
         if geom not in self._frames:
             place = self.tree.place_of_geom(geom)

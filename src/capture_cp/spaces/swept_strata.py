@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Floats, positive_number
+from capture_cp.base.checks import positive_number
 from capture_cp.kernels.swept import Swept
-from capture_cp.kernels.swept_batch import distances_of
 from capture_cp.spaces.contact_strata import ContactStrata
 from capture_cp.spaces.mujoco_model import Side, geoms_of, named, named_pairs
-from capture_cp.spaces.swept_parts import Parts, given_spheres
+from capture_cp.spaces.swept_parts import given_spheres
 
 
 class SweptStrata(ContactStrata):
@@ -57,11 +56,8 @@ class SweptStrata(ContactStrata):
         # a name refers to geoms, or to user-defined spheres on a body
         found = {name: [given[name]] if name in given else geoms_of(self.model, name) for pair in sides for name in pair}
         body = {name: self._body_of(name) for name in found}
-        parts, self.excess = Parts(self.model, sorted(set(body.values())), self.spacing), np.zeros(len(sides))
-        for i, (one, other) in enumerate(sides):
-            sticking = [parts.add(a, b, (body[one], body[other]), i) for a in found[one] for b in found[other]]
-            self.excess[i] = max(sticking)
-        self._swept = parts.compiled(self._entries, self._reference, self.tolerance, self.depth)
+        contacts = [[(a, b, (body[one], body[other])) for a in found[one] for b in found[other]] for one, other in sides]
+        self.excess = self._arrange(contacts, self.spacing)
 
     def _body_of(self, name: str) -> int:
         if name in named(self.model, "geom"):
@@ -78,13 +74,6 @@ class SweptStrata(ContactStrata):
     def n_links(self) -> int:
         """Number of rows of the table `frames` that the compiled functions need."""
         return len(self._swept.parent)
-
-    def distances(self, Y: Any, within: float = np.inf) -> Floats:
-        """Signed distance of every pair at configurations Y (n, dc), negative where they overlap: (n, pairs).
-
-        Beyond `within` any larger distance may be returned.
-        """
-        return distances_of(self._rows(Y), self._swept, len(self.pairs), float(within))
 
     def fingerprint(self) -> str:
         """Digest of everything that the strata of a model depend on, and of the covers."""
