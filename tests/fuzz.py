@@ -107,7 +107,7 @@ class Bench:
         from sklearn.base import clone
 
         from capture_cp import HorizonCapture, Rollouts, Transitions, Tree, check_batch, method, write_transitions
-        from capture_cp.commands.history import History
+        from capture_cp.commands.batch import History
         from capture_cp.planning import Episode
         from capture_lab.tasks.box import Box
 
@@ -192,7 +192,7 @@ class Bench:
 
     def history(self, path: Path) -> None:
         from capture_cp import Capture, check_batch
-        from capture_cp.commands.history import History
+        from capture_cp.commands.batch import History
 
         cap = Capture.load(self.folder / "seed.calibration", self.box, self.box.strata)
         history = History.begun_or_continued(path, cap, 0.01, 0)

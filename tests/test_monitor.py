@@ -20,7 +20,7 @@ from capture_cp import (
     check_batch,
 )
 from capture_cp.capture.artifact import MONITOR_FORMAT, read, write
-from capture_cp.commands.history import History
+from capture_cp.commands.batch import History
 
 ERROR = 1e-4
 SIGN = FunctionStrata(lambda Y: (Y[:, 0] > 0).astype(int), ["left", "right"])

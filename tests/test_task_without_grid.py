@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from capture_cp.viewer.view import View
 from matplotlib.colors import to_rgba
 
 from capture_cp import CaptureError, FunctionStrata, NearestParticles, Torus
@@ -23,7 +24,6 @@ from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import one_stratum
 from capture_cp.viewer.session import Session
 from capture_cp.viewer.texts import regions_table
-from capture_cp.viewer.view import View
 from capture_lab.studies.montecarlo import Counts, in_regimes
 from capture_lab.tasks import TASKS, Task
 from capture_lab.tasks.point_slices import PointSlices

@@ -5,7 +5,7 @@ import pytest
 
 from capture_cp import CaptureError, Euclidean, Product, Torus, load_calibration
 from capture_cp.cli import main
-from capture_cp.commands.distances import Distances
+from capture_cp.commands.options import Distances
 from capture_cp.spaces.poses import SE2, SE3
 
 JOINTS = 3

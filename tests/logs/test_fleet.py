@@ -15,9 +15,9 @@ from capture_cp.capture import capture as capture_module
 from capture_cp.capture.extending import sources_of
 from capture_cp.capture.log_fit import coverage_of_log, fit_log
 from capture_cp.cli import main
-from capture_cp.commands import batch, reading, survey
+from capture_cp.commands import batch, reading
 from capture_cp.conformal.groups import Groups
-from capture_cp.data import transitions as log_part
+from capture_cp.data import transitions
 from capture_cp.data.logged import LoggedTransitions
 from capture_cp.data.transitions import LogPart
 from capture_lab.tasks.box import Box
@@ -42,9 +42,9 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of a few hundred rows, so that small logs have many, in spans of two."""
-    for module in (log_part, capture_module, batch):
+    for module in (transitions, capture_module, batch):
         monkeypatch.setattr(module, "CHUNK", 700)
-    monkeypatch.setattr(log_part, "SPAN", 2)
+    monkeypatch.setattr(transitions, "SPAN", 2)
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_a_cluster_without_a_backend_or_that_is_not_there_is_refused(here, capsy
 
 
 def test_duplicates_are_found_in_a_sample_of_a_long_log(here, small_chunks, on_disk, monkeypatch, capsys):
-    monkeypatch.setattr(survey, "SAMPLE", 500)
+    monkeypatch.setattr(reading, "SAMPLE", 500)
     data = log(3000, 1)
     twice = Transitions.from_arrays(*(np.vstack([part, part]) for part in (data.state, data.action, data.next)), *NAMES)
     write("log.parquet", twice)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from capture_cp.cli import main
-from capture_cp.commands.proposals import proposed, proposed_topics
+from capture_cp.commands.inspect import proposed, proposed_topics
 from capture_cp.data.source import Column
 from commands import refused
 from logs.recordings import Runs

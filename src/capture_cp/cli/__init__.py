@@ -86,7 +86,7 @@ COMMANDS = {
 EVERY = {name: command for commands in COMMANDS.values() for name, command in commands.items()}
 #: What runs instead for a file of another kind than the usual one.
 INSTEAD = {
-    ("check", "certificate"): "capture_cp.commands.check_certificate:CheckCertificate",
+    ("check", "certificate"): "capture_cp.commands.certify:CheckCertificate",
     ("video", "npz"): f"{LAB}.video:Video",
 }
 
@@ -237,15 +237,16 @@ def _of_task(name: str, command: Command, task: str, given: list[str]) -> Any:
 
 def _of_files(name: str, command: Command, given: list[str]) -> Any:
     """A command for the user's own files; a file of settings stands for the options in it."""
-    where, asked = command.own, not HELP.isdisjoint(given)
-    if name in ("check", "video") and given and not asked:
+    where = command.own
+    if name in ("calibrate", "check", "video") and given and HELP.isdisjoint(given):
         from capture_cp.data.source import kind_of
 
-        where = INSTEAD.get((name, kind_of(given[0])), where)
-    if name in ("calibrate", "check") and not asked:
-        from capture_cp.commands.config import expanded
+        kind = kind_of(given[0])
+        where = INSTEAD.get((name, kind), where)
+        if kind == "settings":
+            from capture_cp.commands.config import expanded
 
-        given = expanded(name, given)
+            given = expanded(name, given)
     hints = [f"For a task: capture {name} --task NAME. {_tasks()}"] if command.study else []
     return _parsed(_loaded(where), f"capture {name}", given, hints)
 

@@ -1,10 +1,15 @@
-"""What a calibration contains so that it can be loaded alone: columns, alpha, and the built-in model and strata."""
+"""What a calibration contains so that it can be loaded alone: columns, alpha, and the built-in model and strata.
+
+A model and strata of the user's own are named by a command, or by the calibration itself. To import a module runs it, so
+what a file names is imported only if the user says that the file is trusted.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +19,8 @@ from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_num
 from capture_cp.base.files import Pathlike
 from capture_cp.capture.artifact import read
 from capture_cp.capture.capture import Capture
+from capture_cp.commands.options import LINEAR
+from capture_cp.commands.user_objects import user_model, user_strata
 from capture_cp.conformal.scores import Model
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import Strata, one_stratum
@@ -41,10 +48,10 @@ def load_calibration(
     installed or lie in `folder`. To import a module runs it: only for files that you trust.
     """
     facts = robot_facts(path)
-    if trust:
-        from capture_cp.commands.named import imported  # which knows the linear model from here
-
-        model, strata = imported(facts, folder, model, strata)
+    if trust and model is None and is_object_name(facts.get("model")):
+        model = user_model(str(facts["model"]), Path(folder))
+    if trust and strata is None and is_object_name(facts.get("strata")):
+        strata = user_strata(str(facts["strata"]), Path(folder))
     for name, what, given in (("model", "a model", model), ("strata", "strata", strata)):
         if given is None and not brings(facts, name):
             named = is_object_name(facts.get(name))
@@ -57,6 +64,49 @@ def load_calibration(
     model = model if model is not None else LinearModel.from_facts(facts[_BROUGHT["model"]])
     strata = strata if strata is not None else one_stratum(_grid(facts[_BROUGHT["strata"]]))
     return Capture.load(path, model, strata)
+
+
+def named_calibration(
+    path: Path,
+    facts: Mapping[str, Any],
+    model: str | None,
+    strata: str | None,
+    folder: Path,
+    trust: bool,
+    Y: Floats | None = None,
+) -> Capture:
+    """A calibration with its model and strata: those it brings, those a command names, or with `trust` those it names.
+
+    Args:
+        path: the file, `facts` what `robot_facts` reads from it.
+        model, strata: `module:object`, or None.
+        folder: where their modules lie that are not installed.
+        trust: whether names out of the file may be imported.
+        Y: configurations (n, dc) that the strata must answer for.
+    """
+    own = {"model": None if model == LINEAR else model, "strata": strata}
+    for option in own:
+        if own[option] is None and not brings(facts, option):
+            own[option] = _trusted(path, facts, option, trust)
+    found_model = None if own["model"] is None else user_model(own["model"], folder)
+    found_strata = None if own["strata"] is None else user_strata(own["strata"], folder, Y)
+    return load_calibration(path, found_model, found_strata)
+
+
+def _trusted(path: Path, facts: Mapping[str, Any], option: str, trust: bool) -> str:
+    """The name that a calibration holds for its model or strata; an error if it holds none or is not trusted."""
+    name = facts.get(option)
+    if not is_object_name(name):
+        raise CaptureError(
+            f"calibration {path} was made with your own {option}, whose name it does not hold; give --{option} "
+            "module:object."
+        )
+    if not trust:
+        raise CaptureError(
+            f"calibration {path} was made with --{option} {name}; give that (or --trust to import the names that the file "
+            "holds)."
+        )
+    return str(name)
 
 
 #: Under what name the built-in model and strata are in a calibration.

@@ -13,12 +13,20 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.arrays import digest_of_chunks
-from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
+from capture_cp.base.checks import (
+    CaptureError,
+    confidence_level,
+    failure_rate,
+    known_name,
+    positive_number,
+    whole_number,
+)
 from capture_cp.base.files import check_writable
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.log_fit import coverage_of_log, fit_log
 from capture_cp.capture.methods import METHODS, method
+from capture_cp.capture.preflight import training_memories
 from capture_cp.commands import options
 from capture_cp.commands.bundle import LinearModel, grid_around, grid_facts
 from capture_cp.commands.cautions import (
@@ -28,15 +36,14 @@ from capture_cp.commands.cautions import (
     heard,
     listen,
     merge_cautions,
+    turn_cautions,
     unit_cautions,
 )
 from capture_cp.commands.computing import Computing, ComputingOptions
-from capture_cp.commands.distances import Distances, turn_cautions, unwrapped
-from capture_cp.commands.options import CHECK, LINEAR, TRAIN, Shares
-from capture_cp.commands.reading import after, columns_of, opened
+from capture_cp.commands.options import CHECK, LINEAR, TRAIN, Distances, Shares
+from capture_cp.commands.reading import Split, Survey, columns_after, columns_of, opened, shared_rows, survey
 from capture_cp.commands.report import coverage_by_stratum, group_table, write_report
-from capture_cp.commands.survey import Split, Survey, shared_rows, survey
-from capture_cp.commands.user_objects import in_options, tells_training, user_model, user_strata
+from capture_cp.commands.user_objects import user_model, user_strata
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import Model
@@ -113,80 +120,75 @@ class Calibrate:
     seed: Annotated[int, tyro.conf.arg(help="Random seed; the same seed gives the same calibration.")] = 0
 
     def run(self, console: Console) -> None:
-        """Calibrate, print what was found, save."""
+        """Read, split, model, fit, check; then save and report."""
         self._check_settings()
-        log = self._log(console)
-        with warnings.catch_warnings(record=True) as caught:
+        log = self._read(console)
+        with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
             listen()
-            with self.computing.running(console, self.folder) as running:
-                split = Split.of(log, self._shares.parts(), self.seed)
-                own = None if self.strata is None else user_strata(self.strata, self.folder)
-                given = None if self.linear else user_model(self.model, self.folder)
-                seen = survey(split, own, given, str(self.strata), self.folder, running("reading the log"))
-                strata = own if own is not None else self._one_stratum(seen)
-                model = given if given is not None else self._linear(seen)
-                cap = self._fit(model, strata, split, running("calibrating"))
-                cap.data_["robot"] = self._facts(log, seen, cap)
-                kept = seen.parts["to check"]
-                coverage = self._coverage(cap, split, kept, running("checking"))
-                few = group_cautions(cap, self.alpha, self.confidence, log.X_names)
-                far = far_cautions(cap, kept, self.seed)
-        cautions = [
-            *unit_cautions(seen.sample),
-            *turn_cautions(seen.sample, self.distances.angular(log.next_names)),
-            *duplicate_cautions(shared_rows(seen, split), seen.stride > 1),
-            *merge_cautions(cap),
-            *few,
-            *far,
-            *heard(caught),
-        ]
+            split = Split.of(log, self._shares.parts(), self.seed)
+            model, strata, seen = self._model(split, running("reading the log"))
+            cap = self._fit(model, strata, split, seen, running("calibrating"))
+            coverage, cautions = self._check(cap, split, seen, running("checking"))
+        cautions += heard(caught)
         self._print(console, cap, coverage, split, cautions)
-        cap.save(self.out)
-        console.print(f"Saved calibration: {self.out}", markup=False)
-        if self.json is not None:
-            rows = coverage.rows(data=str(self.data), method=self.method)
-            groups = self._group_rows(cap, coverage)
-            write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
-        self._write_report(console, cap, coverage, kept, cautions)
+        self._save(console, cap, coverage, cautions)
+        self._write_report(console, cap, coverage, seen.parts["to check"], cautions)
 
     @property
     def linear(self) -> bool:
         """Whether the built-in model is used."""
         return self.model == LINEAR
 
-    def _log(self, console: Console) -> TransitionLog:
-        names = after(self.next, self.following)
+    @property
+    def _shares(self) -> Shares:
+        return Shares(self.train_share if self.linear else 0.0, self.check_share)
+
+    def _read(self, console: Console) -> TransitionLog:
+        names = columns_after(self.next, self.following)
         more: dict[str, Any] = {"episode": self.episode, "time": self.time, "clock": self.clock}
         logged = LoggedTransitions(self.data, self.state, self.action, **names, **more)
         self.distances.of(logged.next_names)
         return opened(logged, console)
 
-    def _one_stratum(self, seen: Survey) -> Strata:
-        """A single stratum; with a grid for pictures where distances are plain."""
-        return one_stratum(grid_around(seen.low, seen.high) if self.distances.of(seen.sample.next_names) is None else None)
-
-    @property
-    def _shares(self) -> Shares:
-        return Shares(self.train_share if self.linear else 0.0, self.check_share)
-
-    def _linear(self, seen: Survey) -> LinearModel:
+    def _model(self, split: Split, run: Runner[Any]) -> tuple[Model, Strata, Survey]:
+        """Model and strata: the user's own, or those made from the first reading of the log; and what that found."""
+        own = None if self.strata is None else user_strata(self.strata, self.folder)
+        given = None if self.linear else user_model(self.model, self.folder)
+        seen = survey(split, own, given, str(self.strata), self.folder, run)
+        if own is None:  # one stratum, with a grid for pictures where distances are plain
+            plain = self.distances.of(seen.sample.next_names) is None
+            own = one_stratum(grid_around(seen.low, seen.high) if plain else None)
+        if given is not None:
+            return given, own, seen
         rows = seen.parts.pop("to train")  # needed no longer, and in a long log large
-        return LinearModel.trained(rows.X, unwrapped(rows, self.distances.angular(rows.next_names)))
+        return LinearModel.trained(rows.X, self.distances.unwrapped(rows)), own, seen
 
-    def _fit(self, model: Model, strata: Strata, split: Split, run: Runner[Any]) -> Capture:
-        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=self._min_stratum)
+    def _fit(self, model: Model, strata: Strata, split: Split, seen: Survey, run: Runner[Any]) -> Capture:
+        few = self.min_stratum or None
+        if self.min_stratum is None:
+            few = options.expected_to_suffice(self.alpha, self.confidence)
+        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=few)
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
         cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
-        with in_options():
-            return fit_log(cap, split.part("to calibrate"), run)
+        try:
+            fit_log(cap, split.part("to calibrate"), run)
+        except CaptureError as error:  # in terms of the command line
+            raise CaptureError(str(error).replace("pass deterministic_model=True", "give --deterministic-model")) from None
+        cap.data_["robot"] = self._facts(split.log, seen, cap)
+        return cap
 
-    @property
-    def _min_stratum(self) -> int | None:
-        """Expected calibration transitions that a stratum needs for its own thresholds; None if no stratum is merged."""
-        if self.min_stratum is None:
-            return options.expected_to_suffice(self.alpha, self.confidence)
-        return self.min_stratum or None
+    def _check(self, cap: Capture, split: Split, seen: Survey, run: Runner[Any]) -> tuple[Coverage, list[str]]:
+        """Coverage on what was held out, and what may be wrong with the log."""
+        coverage = self._coverage(cap, split, seen.parts["to check"], run)
+        return coverage, [
+            *unit_cautions(seen.sample),
+            *turn_cautions(seen.sample, self.distances.angular(seen.sample.next_names)),
+            *duplicate_cautions(shared_rows(seen, split), seen.stride > 1),
+            *merge_cautions(cap),
+            *group_cautions(cap, self.alpha, self.confidence, split.log.X_names),
+            *far_cautions(cap, seen.parts["to check"], self.seed),
+        ]
 
     def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any]) -> Coverage:
         """Coverage on all held-out transitions; mean cells, which take far longer to count, on a few thousand at most.
@@ -225,7 +227,7 @@ class Calibrate:
         sizes = ", ".join(f"{size:,} {name}" for name, size in split.sizes.items())
         unit = "transitions" if self.episode is None else "transitions of whole episodes"
         console.print(f"{sizes} ({unit})", highlight=False)
-        if not tells_training(cap.model):
+        if not (self.linear or training_memories(cap.model)):
             unknown = f"note: {self.model} has no method trained_on(X, Y), so its training data is unknown"
             console.print(f"{unknown}; make sure that it was not this log.", highlight=False, markup=False)
         console.print(coverage_by_stratum("what was held out", coverage, self.episode is not None))
@@ -247,6 +249,14 @@ class Calibrate:
             }
             for j, row in enumerate(coverage.groups)
         ]
+
+    def _save(self, console: Console, cap: Capture, coverage: Coverage, cautions: list[str]) -> None:
+        cap.save(self.out)
+        console.print(f"Saved calibration: {self.out}", markup=False)
+        if self.json is not None:
+            rows = coverage.rows(data=str(self.data), method=self.method)
+            groups = self._group_rows(cap, coverage)
+            write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
 
     @property
     def _report_file(self) -> Path:

@@ -9,10 +9,13 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureWarning, Floats
 from capture_cp.capture.capture import Capture
+from capture_cp.commands.options import axes_before
 from capture_cp.conformal.quantile import size_needed
 from capture_cp.data.transitions import Transitions
 
 TOO_FEW = "too few calibration points"
+#: A step that is this near to a full turn (rad), where most steps are far smaller, is an angle that wraps.
+NEAR_TURN, SMALL_STEP = 0.5, 1.0
 ORDERS = 6.0  # decimal orders of magnitude between scales from which units are taken to be mixed
 
 
@@ -112,3 +115,17 @@ def duplicate_cautions(shared: Sequence[tuple[str, str, int, int]], estimated: b
         "make coverage look better than it is: remove them, or name their --episode."
         for first, second, count, size in shared
     ]
+
+
+def turn_cautions(log: Transitions, angles: Sequence[str]) -> list[str]:
+    """Warnings about columns that jump by about a full turn between state and next: probably unnamed angles."""
+    found = []
+    for after, before in axes_before(log):
+        name, step = log.next_names[after], np.abs(log.Y[:, after] - log.state[:, before])
+        jumps = np.abs(step - 2 * np.pi) < NEAR_TURN
+        if name not in angles and jumps.any() and np.median(step) < SMALL_STEP:
+            found.append(
+                f"{name} jumps by about a full turn, 2 pi, in {int(jumps.sum()):,} of {len(step):,} transitions: is it an "
+                f"angle that wraps? Name it with --angles {name}."
+            )
+    return found

@@ -17,12 +17,10 @@ from capture_cp.base.checks import CaptureError, failure_rate, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
 from capture_cp.commands import options
-from capture_cp.commands.batch import BatchCheck, check_log
-from capture_cp.commands.bundle import robot_facts
+from capture_cp.commands.batch import BatchCheck, History, check_log
+from capture_cp.commands.bundle import named_calibration, robot_facts
 from capture_cp.commands.cautions import far_cautions, group_cautions, heard, listen, unit_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
-from capture_cp.commands.history import History
-from capture_cp.commands.named import named_calibration
 from capture_cp.commands.reading import Remembered, beginning, check_fits, made_from, opened, remembered
 from capture_cp.commands.report import coverage_by_stratum
 from capture_cp.data.transitions import TransitionLog, Transitions

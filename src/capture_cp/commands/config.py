@@ -12,7 +12,6 @@ from capture_cp.base.checks import CaptureError, known_name, shortened
 from capture_cp.base.files import existing_file
 from capture_cp.commands.calibrate import Calibrate
 from capture_cp.commands.check import Check
-from capture_cp.data.source import kind_of
 
 NUMBERS = int | float
 LISTS_OF_NUMBERS = ("weights",)
@@ -22,8 +21,6 @@ PATHS = ("data", "out", "report", "json", "folder")
 def expanded(command: str, arguments: Sequence[str]) -> list[str]:
     """Arguments of a command with a TOML file replaced by its options; options on the command line override it."""
     given = list(arguments)
-    if not given or kind_of(given[0]) != "settings":
-        return given
     settings = read_settings(Path(given[0]))
     if command == "calibrate":
         if "data" not in settings:

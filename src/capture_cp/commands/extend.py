@@ -19,10 +19,9 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.extending import extend_calibration, merge_calibrations, sources_of
 from capture_cp.commands import options
 from capture_cp.commands.batch import BatchCheck, check_log
-from capture_cp.commands.bundle import robot_facts
+from capture_cp.commands.bundle import named_calibration, robot_facts
 from capture_cp.commands.cautions import heard, listen
 from capture_cp.commands.computing import Computing, ComputingOptions
-from capture_cp.commands.named import named_calibration
 from capture_cp.commands.reading import Remembered, check_fits, made_from, opened, remembered
 from capture_cp.data.source import kind_of
 

@@ -1,23 +1,38 @@
-"""Reading the log that a command names, with the columns that the command or the calibration names."""
+"""Reading a log for a command: by the columns that are named or remembered, divided into parts, and surveyed once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 
-from capture_cp.base.checks import CaptureError
+from capture_cp.base.arrays import digest
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.preflight import check_unseen
 from capture_cp.commands import options
+from capture_cp.commands.user_objects import labels_of_user, refuse_infeasible
+from capture_cp.conformal.episodes import part_of_rows
+from capture_cp.conformal.scores import Model
 from capture_cp.data.logged import LoggedTransitions
-from capture_cp.data.transitions import TransitionLog, Transitions, joined
+from capture_cp.data.transitions import LogPart, Runner, Span, TransitionLog, Transitions, joined
+from capture_cp.spaces.strata import INFEASIBLE, Strata
 
 IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
 BEGINNING = 200_000  # transitions of a longer one that stand for it
+#: Rows of a log, or of a part of it, that stand for all of them where that suffices.
+SAMPLE = 200_000
+#: Rows that the linear model is trained on.
+TRAINED = 1_000_000
+BLOCK = 1 << 20  # rows that are numbered at a time
+MOST_SHOWN = 6  # infeasible rows whose numbers are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +77,7 @@ def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
     return found
 
 
-def after(next: Sequence[str], following: Sequence[str]) -> dict[str, Any]:
+def columns_after(next: Sequence[str], following: Sequence[str]) -> dict[str, Any]:
     """Which columns hold the configuration after a step, as `LoggedTransitions` takes them."""
     if bool(next) == bool(following):
         given = "both of --next and --following are" if next else "neither --next nor --following is"
@@ -96,3 +111,172 @@ def made_from(facts: Mapping[str, Any]) -> list[str]:
 def beginning(log: TransitionLog) -> Transitions:
     """The first transitions of a log, in memory; all of them where they are not very many."""
     return log if isinstance(log, Transitions) else joined(list(log.pieces(0, BEGINNING)))
+
+
+@dataclass(frozen=True)
+class Split:
+    """A log in parts by purpose; episodes are kept whole if there are any.
+
+    Attributes:
+        names: of the parts.
+        number: the part of each transition, (n,).
+    """
+
+    log: TransitionLog
+    names: tuple[str, ...]
+    number: npt.NDArray[np.int8]
+
+    @classmethod
+    def of(cls, log: TransitionLog, shares: Mapping[str, float], seed: int) -> Split:
+        """The log in random parts of these fractions."""
+        return cls(log, tuple(shares), part_of_rows(len(log), tuple(shares.values()), log.episodes(), seed))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many transitions are in each part."""
+        return {name: int(np.count_nonzero(self.number == i)) for i, name in enumerate(self.names)}
+
+    def part(self, name: str) -> LogPart:
+        """One of the parts."""
+        return LogPart(self.log, self._where(name))
+
+    def some(self, name: str, most: int) -> Ints:
+        """At most so many transitions of a part, evenly spaced: row numbers, ascending."""
+        number, seen, found = self.names.index(name), 0, []
+        stride = -(-self.sizes[name] // most)
+        for first in range(0, len(self.number), BLOCK):  # row numbers of all at once would take eight bytes each
+            rows = first + np.flatnonzero(self.number[first : first + BLOCK] == number)
+            found.append(rows[-seen % stride :: stride])
+            seen += len(rows)
+        return np.concatenate(found)
+
+    def _where(self, name: str) -> Bools:
+        return np.asarray(self.number == self.names.index(name))
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The results of the first reading.
+
+    Attributes:
+        digests: of the chunks of the log.
+        low: smallest number of each axis of the next configurations, (dc,).
+        high: largest ones, (dc,).
+        sample: transitions that stand for the log.
+        parts: transitions that stand for the parts to train and to check on; all of them where there are few.
+        marks: for some rows, chosen by their numbers alone, row and a hash of all of its numbers, (k, 2).
+        stride: one row of so many has a mark.
+    """
+
+    digests: list[str]
+    low: Floats
+    high: Floats
+    sample: Transitions
+    parts: dict[str, Transitions]
+    marks: npt.NDArray[np.uint64]
+    stride: int
+
+
+def survey(split: Split, strata: Strata | None, model: Model | None, name: str, folder: Path, run: Runner[Any]) -> Survey:
+    """Read a log once. `strata` and `model` are the user's own, if any; `name` is what errors call the strata."""
+    log, n = split.log, len(split.log)
+    stride = -(-n // SAMPLE)
+    most = {"to train": TRAINED, "to check": SAMPLE}
+    samples = [np.arange(0, n, stride), *(split.some(part, most[part]) for part in split.names if part in most)]
+    wanted = np.zeros(n, dtype=bool)
+    for rows in samples:
+        wanted[rows] = True
+    look = partial(_look, strata, model, name, folder, stride)
+    seen = _together(list(run(look, LogPart.whole(log).spans(wanted))))
+    refuse_infeasible(name, seen.infeasible, n, seen.outside)
+    there = np.flatnonzero(wanted)
+    sample, *parts = (_transitions(log, seen, np.searchsorted(there, rows)) for rows in samples)
+    named = dict(zip([part for part in split.names if part in most], parts))
+    return Survey(seen.digests, seen.low, seen.high, sample, named, seen.marks, stride)
+
+
+class _Seen(NamedTuple):
+    digests: list[str]
+    low: Floats
+    high: Floats
+    infeasible: int
+    outside: Ints  # the first of them
+    X: Floats  # of wanted rows
+    Y: Floats
+    episode: npt.NDArray[Any] | None
+    marks: npt.NDArray[np.uint64]
+
+
+def _together(seen: Sequence[_Seen]) -> _Seen:
+    """What was seen in consecutive chunks or spans, as one."""
+    return _Seen(
+        [digest for one in seen for digest in one.digests],
+        np.min([one.low for one in seen], axis=0),
+        np.max([one.high for one in seen], axis=0),
+        sum(one.infeasible for one in seen),
+        np.concatenate([one.outside for one in seen])[:MOST_SHOWN],
+        np.concatenate([one.X for one in seen]),
+        np.concatenate([one.Y for one in seen]),
+        None if seen[0].episode is None else np.concatenate([one.episode for one in seen if one.episode is not None]),
+        np.concatenate([one.marks for one in seen]),
+    )
+
+
+def _look(strata: Strata | None, model: Model | None, name: str, folder: Path, stride: int, span: Span) -> _Seen:
+    seen = []
+    for chunk in span.chunks():
+        if model is not None:
+            check_unseen(model, chunk.X, chunk.Y)  # of the whole log: what it is checked on must be new to it as well
+        outside = np.empty(0, dtype=np.int64)
+        if strata is not None:
+            outside = chunk.first + np.flatnonzero(labels_of_user(strata, name, folder, chunk.Y) == INFEASIBLE)
+        rows = np.flatnonzero(span.wanted_of(chunk))
+        seen.append(
+            _Seen(
+                [digest(chunk.X, chunk.Y)],
+                np.array([column.min() for column in chunk.Y.T]),  # several times faster than min(axis=0)
+                np.array([column.max() for column in chunk.Y.T]),
+                len(outside),
+                outside,
+                chunk.X.take(rows, axis=0),
+                chunk.Y.take(rows, axis=0),
+                None if chunk.episode is None else chunk.episode[rows],
+                marked(chunk.X, chunk.Y, chunk.first, stride),
+            )
+        )
+    return _together(seen)
+
+
+def marked(X: Floats, Y: Floats, first: int, stride: int) -> npt.NDArray[np.uint64]:
+    """Row and hash of one of `stride` transitions X (n, dx), Y (n, dc), numbered from `first`: (k, 2).
+
+    Equal transitions have equal hashes, and which ones have a mark depends on the hash alone: where two parts of a log share
+    rows, their marks do.
+    """
+    found = np.full(len(X), 0x9E3779B97F4A7C15, dtype=np.uint64)
+    for column in (*X.T, *Y.T):
+        found ^= (column + 0.0).view(np.uint64)  # no negative zeros
+        found *= np.uint64(0xBF58476D1CE4E5B9)
+        found ^= found >> np.uint64(29)
+    found *= np.uint64(0x94D049BB133111EB)
+    found ^= found >> np.uint64(32)
+    chosen = np.flatnonzero(found % np.uint64(stride) == 0)
+    return np.stack([(first + chosen).astype(np.uint64), found[chosen]], axis=1)
+
+
+def _transitions(log: TransitionLog, seen: _Seen, rows: Ints) -> Transitions:
+    """Some of the rows that were wanted, (n,)."""
+    X, names = seen.X.take(rows, axis=0), (log.state_names, log.action_names, log.next_names)
+    episode, ds = None if seen.episode is None else seen.episode[rows], len(log.state_names)
+    Y = seen.Y.take(rows, axis=0)
+    return Transitions(X[:, :ds], X[:, ds:], Y, *names, episode, None, log.episode_name, log.time_name)
+
+
+def shared_rows(found: Survey, split: Split) -> Sequence[tuple[str, str, int, int]]:
+    """Pairs of parts that share transitions: both names, how many of the second are in the first, and how many it has."""
+    part = split.number[found.marks[:, 0].astype(np.int64)]
+    hashes = {name: found.marks[part == i, 1] for i, name in enumerate(split.names)}
+    sizes, names = split.sizes, split.names
+    pairs = [(first, second) for i, first in enumerate(names) for second in names[i + 1 :]]
+    counts = [(one, two, int(np.isin(hashes[two], hashes[one]).sum()) * found.stride) for one, two in pairs]
+    return [(one, two, min(count, sizes[two]), sizes[two]) for one, two, count in counts if count]

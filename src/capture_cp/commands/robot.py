@@ -13,8 +13,7 @@ import tyro
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate, known_name, whole_number
 from capture_cp.capture.capture import Capture
-from capture_cp.commands.bundle import robot_facts
-from capture_cp.commands.named import named_calibration
+from capture_cp.commands.bundle import named_calibration, robot_facts
 from capture_cp.commands.reading import Remembered
 from capture_cp.commands.report_figures import configuration_columns
 from capture_cp.conformal.scores import NearestParticles

@@ -16,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
-from capture_cp.capture.preflight import training_memories
-from capture_cp.commands.bundle import LinearModel
 from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
 
 SIGNATURE = "model(X, n_particles, rng) -> (n, L, dc)"
@@ -118,20 +116,6 @@ class UserModel:
                 raise CaptureError(f"--model {self._name} failed with {failed}; expected {expected}.") from None
 
         return call
-
-
-def tells_training(model: Any) -> bool:
-    """Whether a model, or one inside it, can be asked what it was trained on; the linear one was trained on another part."""
-    return isinstance(model, LinearModel) or bool(training_memories(model))
-
-
-@contextmanager
-def in_options() -> Iterator[None]:
-    """Errors of the library in terms of the command line."""
-    try:
-        yield
-    except CaptureError as error:
-        raise CaptureError(str(error).replace("pass deterministic_model=True", "give --deterministic-model")) from None
 
 
 def user_strata(name: str, folder: Path, Y: Floats | None = None) -> Strata:
