@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +13,6 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, probability, whole_number
-from capture_cp.base.files import check_writable
 from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.base.streams import derived_seed
 from capture_cp.certificates.certificate import Certificate
@@ -25,14 +23,12 @@ from capture_cp.certificates.risks import FAILURE, Risk, checked_risks
 from capture_cp.certificates.verdict import Candidate, Correction, Verdict
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.cuda.device import Device, chosen_device
-from capture_cp.data.parts import run_parts
-from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble
-from capture_cp.report.output import output_folder, write_rows
 from capture_lab.studies.part_store import PartStore
-from capture_lab.studies.study import Calibration, Jobs, RowsFile, Seed, StateFolder, Study
+from capture_lab.studies.results import Rows, write_results
+from capture_lab.studies.study import Calibration, Jobs, RowsFile, Seed, StateFolder, Study, check_settings
 from capture_lab.tasks.candidates import CandidateRow, fingerprints, fit_candidate, parsed
-from capture_lab.tasks.practice import TOGETHER, play_from, played
+from capture_lab.tasks.practice import runs_from
 from capture_lab.tasks.rows import FittedRow, part_of
 from capture_lab.tasks.task import Advance, Task
 
@@ -84,16 +80,15 @@ class CertifyStudy(Study):
         """Play the episodes, print the verdicts, write the certificates."""
         risks, tasks = self._checked(), dict(self.task.places())
         ladder = self._ladder(next(iter(tasks.values())))
-        rows: list[dict[str, Any]] = []
+        rows = Rows()
         for place, task in tasks.items():
             verdict, fitted = self._verdict(place, task, ladder, risks, console)
             console.print(verdict_table(f"{task.name}: {task.place}", verdict))
-            rows += self._rows(place, verdict)
+            rows += [_candidate_row(place, one, one is verdict.best) for one in verdict.candidates]
             if verdict.best is None:
                 continue
             rows += self._certified(place, task, verdict, fitted[verdict.best.name], console)
-        if self.json is not None:
-            write_rows(self.json, rows, self)
+        write_results(self, rows, console)
         if not any(row["certified"] for row in rows):
             console.print(
                 "No candidate is certified: allow larger rates, play more episodes, or try other settings.", style="red"
@@ -104,13 +99,7 @@ class CertifyStudy(Study):
         """The risks, all settings checked before anything is played."""
         probability("beta", self.beta)
         whole_number("fresh", self.fresh, 0)
-        for name in ("episodes", "jobs"):
-            whole_number(name, getattr(self, name), 1)
-        whole_number("seed", self.seed, 0)
-        check_writable(self.json)
-        for folder in (self.out, self.state):
-            if folder is not None:
-                output_folder(folder)
+        check_settings(self, ("episodes", "jobs"), (self.out, self.state))
         for task in self.task.places().values():
             part_of(task.calibration_size, self.calibration)
         return checked_risks([Risk.parse(text) for text in self.risks])
@@ -146,29 +135,14 @@ class CertifyStudy(Study):
         device = chosen_device(self.device)
         identity = fitted.task.identity | candidate.settings | {"seed": self.seed, "calibration": self.calibration}
         store = PartStore(self.state, f"certify-{fitted.task.slug}", identity | {"device": device, "version": VERSION})
-        done = {seed: (str(end[0]), int(end[1])) for seed, end in store.load().items()}
-        missing = [seed for seed in seeds if seed not in done]
-        advance(len(seeds) - len(missing))
-        for seed, run in self._episodes(fitted, candidate.alpha, missing, device):
-            done[seed] = run.outcome, run.steps
-            store.add(seed, done[seed])
-            advance(1)
-        return [done[seed] for seed in seeds]
 
-    def _episodes(self, fitted: FittedRow, alpha: float, seeds: list[int], device: Device) -> Iterator[tuple[int, Episode]]:
-        """An episode per seed, from random starts."""
-        starts = fitted.task.random_starts(seeds)
-        if device == "cpu" or fitted.task.closed_loops() is None:
-            runs = run_parts(partial(_run, fitted, starts, seeds, alpha), range(len(seeds)), self.jobs)
-            yield from ((seeds[number], run) for number, run in runs)
-            return
-        for first in range(0, len(seeds), TOGETHER):
-            some = slice(first, first + TOGETHER)
-            yield from zip(seeds[some], played(fitted, seeds[some], alpha, device, starts=starts[some]))
+        def play(missing: list[int]) -> Iterator[tuple[int, Any]]:
+            runs = runs_from(fitted, fitted.task.random_starts(missing), missing, candidate.alpha, device, self.jobs)
+            return ((seed, (run.outcome, run.steps)) for seed, run in zip(missing, runs))
 
-    def _certified(
-        self, place: str, task: Task, verdict: Verdict, fitted: FittedRow, console: Console
-    ) -> list[dict[str, Any]]:
+        return [(str(outcome), int(steps)) for outcome, steps in store.finished(seeds, play, advance)]
+
+    def _certified(self, place: str, task: Task, verdict: Verdict, fitted: FittedRow, console: Console) -> Rows:
         """Make the certificate, compare it with fresh episodes, and write the requested files."""
         assert verdict.best is not None
         about = f"{task.name}: {task.place}"
@@ -176,68 +150,38 @@ class CertifyStudy(Study):
         console.print(certificate.claim, style="green", highlight=False, markup=False)
         rows = self._compare(place, task, certificate, fitted, console) if self.fresh else []
         if self.out is not None:
-            stem = self.out / f"{task.name}-{task.slug}"
+            stem, trouble = self.out / f"{task.name}-{task.slug}", report_trouble()
             certificate.save(stem.with_suffix(".certificate.json"))
             verdict.outcomes.write(stem.with_suffix(".outcomes.csv"))
-            trouble = report_trouble()
             if trouble is None:
                 write_certificate_page(stem.with_suffix(".certificate.html"), certificate)
-            console.print(
-                f"Written: {stem}.certificate.json" + (", .html" if trouble is None else f"; no page, {trouble}"),
-                markup=False,
-            )
+            page = ", .html" if trouble is None else f"; no page, {trouble}"
+            console.print(f"Written: {stem}.certificate.json{page}", markup=False)
         return rows
 
-    def _compare(
-        self, place: str, task: Task, certificate: Certificate, fitted: FittedRow, console: Console
-    ) -> list[dict[str, Any]]:
+    def _compare(self, place: str, task: Task, certificate: Certificate, fitted: FittedRow, console: Console) -> Rows:
         """Fresh episodes of the certified setting, which were not used to choose it."""
         seeds = [derived_seed(task.seed_here(self.seed), FRESH, episode) for episode in range(self.fresh)]
         with progress_bar() as progress:
             candidate = CandidateRow.of(task, certificate.settings)
             runs = self._play(fitted, candidate, seeds, advancing(progress, FRESH, self.fresh))
-        rows = []
-        success = sum(outcome == "success" for outcome, _ in runs)
+        rows, n, success = Rows(), len(runs), sum(outcome == "success" for outcome, _ in runs)
         for risk in certificate.risks:
             failures, delta = int(risk.occurred([outcome for outcome, _ in runs]).sum()), float(risk.delta or 1.0)
-            low, high = clopper_pearson(failures, len(runs))
-            agrees = 1.0 - rate_p_value(failures - 1, len(runs), delta) > 0.01 if failures else True
-            words = "which agrees" if agrees else "which CONTRADICTS it"
+            low, high = clopper_pearson(failures, n)
+            agrees = not failures or 1.0 - rate_p_value(failures - 1, n, delta) > 0.01
             console.print(
-                f"{len(runs):,} fresh episodes: {risk.name} {100 * failures / len(runs):.2f}% "
-                f"[{100 * low:.2f}, {100 * high:.2f}], certified at most {100 * delta:g}%, {words}; "
-                f"success {100 * success / len(runs):.2f}%.",
-                markup=False,
-                highlight=False,
-            )
-            counted = {
-                "episodes": len(runs),
-                "failures": failures,
-                "ci95": [low, high],
-                "successes": success,
-                "delta": delta,
-            }
-            rows.append(
-                {
-                    "map": place,
-                    "kind": FRESH,
-                    "setting": certificate.setting,
-                    "risk": risk.name,
-                    "certified": True,
-                    **counted,
-                }
-            )
+                f"{n:,} fresh episodes: {risk.name} {100 * failures / n:.2f}% [{100 * low:.2f}, {100 * high:.2f}], "
+                f"certified at most {100 * delta:g}%, which {'agrees' if agrees else 'CONTRADICTS it'}; "
+                f"success {100 * success / n:.2f}%.",
+                markup=False, highlight=False,
+            )  # fmt: skip
+            labels = {"map": place, "kind": FRESH, "setting": certificate.setting, "risk": risk.name, "certified": True}
+            counted = {"episodes": n, "failures": failures, "ci95": [low, high], "successes": success, "delta": delta}
+            rows.append(labels | counted)
         return rows
 
-    def _rows(self, place: str, verdict: Verdict) -> list[dict[str, Any]]:
-        best = verdict.best
-        return [{"map": place, "kind": "candidate", "best": one is best, **_facts(one)} for one in verdict.candidates]
 
-
-def _run(fitted: FittedRow, starts: Any, seeds: list[int], alpha: float, number: int) -> Episode:
-    return play_from(fitted, starts[number], seeds[number], alpha)
-
-
-def _facts(candidate: Candidate) -> dict[str, Any]:
-    facts = asdict(candidate) | {"setting": candidate.name}
-    return {key: (None if value != value else value) for key, value in facts.items() if key != "name"}
+def _candidate_row(place: str, candidate: Candidate, best: bool) -> dict[str, Any]:
+    facts = {key: (None if value != value else value) for key, value in asdict(candidate).items() if key != "name"}
+    return {"map": place, "kind": "candidate", "best": best, "setting": candidate.name} | facts

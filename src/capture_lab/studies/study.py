@@ -113,7 +113,8 @@ def check_settings(
     `counts` names those that must be whole numbers of at least 1; `folders` are made if they are given; `methods` are those
     that the study knows.
     """
-    failure_rate(study.alpha)
+    if hasattr(study, "alpha"):
+        failure_rate(study.alpha)
     for name in counts:
         whole_number(name, getattr(study, name), 1)
     if whole_number("seed", study.seed, 0) >= 2**63:
@@ -127,7 +128,7 @@ def check_settings(
     for folder in folders:
         if folder is not None:
             output_folder(folder)
-    if study.figures is not None:
+    if getattr(study, "figures", None) is not None:
         pyplot()  # missing matplotlib is reported now, not after the work
 
 

@@ -6,8 +6,9 @@ with the practice runs, and a random step of one lies in its region with probabi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.base.streams import derived_seed
@@ -15,6 +16,7 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.on_policy import executed
 from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.cuda.device import Device
+from capture_cp.data.parts import run_parts
 from capture_cp.planning.batch import run_episodes
 from capture_cp.planning.episode import Episode, run_episode
 from capture_lab.tasks.rows import FittedRow
@@ -67,40 +69,34 @@ def on_episodes(task: Task, like: Capture, runs: Sequence[Episode]) -> Capture:
 
 
 def played(
-    fitted: FittedRow,
-    seeds: Sequence[int],
-    alpha: float = 0.1,
-    device: Device = "cpu",
-    advance: Advance | None = None,
-    starts: Floats | None = None,
+    fitted: FittedRow, seeds: Sequence[int], alpha: float = 0.1, device: Device = "cpu", advance: Advance | None = None
 ) -> list[Episode]:
-    """One closed-loop run per seed, from the task's starts in turn; on a GPU all are planned together where possible.
-
-    `starts` (n, ds) are other states to start from.
-    """
-    starts, done = fitted.task.starts(len(seeds)) if starts is None else starts, advance or (lambda runs: None)
-    systems, runs = None if device == "cpu" else fitted.task.closed_loops(), list[Episode]()
-    if systems is None:
-        for start, seed in zip(starts, seeds):
-            runs.append(play_from(fitted, start, seed, alpha, device))
-            done(1)
-        return runs
-    planner = fitted.planner(alpha, 0, device)
-    for first in range(0, len(seeds), TOGETHER):
-        some = slice(first, first + TOGETHER)
-        many = fitted.task.max_steps, seeds[some], seeds[some]
-        runs += run_episodes(planner, systems, starts[some], *many)
-        done(len(runs) - first)
+    """One closed-loop run per seed, from the task's starts in turn; see `runs_from`."""
+    runs = []
+    for run in runs_from(fitted, fitted.task.starts(len(seeds)), seeds, alpha, device):
+        runs.append(run)
+        if advance is not None:
+            advance(1)
     return runs
 
 
-def play_from(
-    fitted: FittedRow,
-    start: Floats,
-    seed: int,
-    alpha: float = 0.1,
-    device: Device = "cpu",
-) -> Episode:
-    """One closed-loop run from a state (ds,)."""
+def runs_from(
+    fitted: FittedRow, starts: Floats, seeds: Sequence[int], alpha: float = 0.1, device: Device = "cpu", jobs: int = 1
+) -> Iterator[Episode]:
+    """One closed-loop run per seed, from states (n, ds); on a GPU many are planned together where possible."""
+    systems = None if device == "cpu" else fitted.task.closed_loops()
+    if systems is None:
+        work = partial(_run_from, fitted, alpha, device)
+        yield from (run for _, run in run_parts(work, list(zip(starts, seeds)), jobs))
+        return
+    planner = fitted.planner(alpha, 0, device)
+    for first in range(0, len(seeds), TOGETHER):
+        some = slice(first, first + TOGETHER)
+        yield from run_episodes(planner, systems, starts[some], fitted.task.max_steps, seeds[some], seeds[some])
+
+
+def _run_from(fitted: FittedRow, alpha: float, device: Device, begin: tuple[Floats, int]) -> Episode:
+    """One closed-loop run from a state (ds,) with a seed."""
+    start, seed = begin
     task, planner = fitted.task, fitted.planner(alpha, seed, device)
     return run_episode(planner, task.closed_loop(start), start, task.max_steps, seed)
