@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import hypot, pi
 from typing import Any
 
@@ -14,20 +13,6 @@ from capture_cp.spaces.grid import Grid
 
 HEADINGS = 72
 _CORNERS = "(v, 2): x and y of one corner per row"
-
-
-@dataclass(frozen=True)
-class Obstacles:
-    """Edges (e, 4) of all polygons; the edges of polygon i are starts[i] to starts[i + 1]."""
-
-    edges: Floats
-    starts: Ints
-
-    @property
-    def boxes(self) -> Floats:
-        """Smallest x, smallest y, largest x, largest y of each polygon: (polygons, 4)."""
-        parts = np.split(self.edges[:, :2], self.starts[1:-1])
-        return np.array([[*part.min(axis=0), *part.max(axis=0)] for part in parts])
 
 
 def labelled_cells(
@@ -46,7 +31,7 @@ def labelled_cells(
     polygons += _walls(box) if walls else []
     if not polygons:
         raise CaptureError("there are no obstacles, so nothing can be touched; list some, or pass walls=True.")
-    solid = _assembled(polygons)
+    edges = [np.concatenate([_edges(ring) for ring in rings]) for rings in polygons]
     corners = np.zeros((1, 2)) if footprint is None else _footprint(footprint)
     grown = 0.0 if radius is None else positive_number("radius", radius, or_zero=True)
     turning = footprint is not None or headings is not None
@@ -55,11 +40,12 @@ def labelled_cells(
     reach = _tolerance(tolerance, grid, size)
     x, y = (grid.origin[axis] + grid.spacing[axis] * np.arange(grid.shape[axis]) for axis in (0, 1))
     margin = (size + grown + reach) * (1 + 1e-9)
-    boxes = solid.boxes + margin * np.array([-1, -1, 1, 1])
+    boxes = np.array([[*(part[:, :2].min(axis=0) - margin), *(part[:, :2].max(axis=0) + margin)] for part in edges])
+    solid = np.concatenate(edges), np.cumsum([0, *map(len, edges)]), boxes
     angles = grid.origin[2] + grid.spacing[2] * np.arange(grid.shape[2]) if turning else np.zeros(1)
     from capture_cp.kernels.polygons import touched
 
-    slices = [touched(x, y, _turned(corners, a), solid.edges, solid.starts, boxes, grown, reach) for a in angles]
+    slices = [touched(x, y, _turned(corners, a), *solid, grown, reach) for a in angles]
     return grid, np.stack(slices, axis=-1).ravel()
 
 
@@ -149,11 +135,6 @@ def _footprint(footprint: Any) -> Floats:
 
 def _edges(ring: Floats) -> Floats:
     return np.hstack([ring, np.roll(ring, -1, axis=0)])
-
-
-def _assembled(polygons: list[list[Floats]]) -> Obstacles:
-    edges = [np.concatenate([_edges(ring) for ring in rings]) for rings in polygons]
-    return Obstacles(np.concatenate(edges), np.cumsum([0, *map(len, edges)]))
 
 
 def _walls(box: Floats) -> list[list[Floats]]:

@@ -12,18 +12,33 @@ from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import Blocks, axis_table, in_ball, wrap_angle
 
 
-class SE2(Blocks):
+class Poses(Blocks):
+    """Base class of distances between poses, of which `numbers` describes the coordinates."""
+
+    numbers: str
+
+    def __init__(self, length: float) -> None:
+        name = f"{type(self).__name__} length, the body's radius in the unit of its position,"
+        positive_number(name, length)
+        self.length = length
+
+    def check(self, dims: int, grid: Grid | None) -> None:
+        if dims != self.dims:
+            raise CaptureError(
+                f"{type(self).__name__} measures poses ({self.numbers}), {self.dims} numbers; the configurations here have "
+                f"{dims}."
+            )
+        super().check(dims, grid)
+
+
+class SE2(Poses):
     """Logarithm-map distance of planar poses (x, z, θ): ‖(ρx, ρz, ℓω)‖ of log(T₁⁻¹T₂), θ in radians.
 
     `length` is the characteristic length ℓ that turns an angle into a distance, in the unit of x and z: for a rigid
     body, its largest radius.
     """
 
-    finds_cells, dims = True, 3
-
-    def __init__(self, length: float) -> None:
-        _check_length("SE2", length)
-        self.length = length
+    finds_cells, dims, numbers = True, 3, "x, z, theta"
 
     def kernel(self, dims: int) -> tuple[int, Any] | None:
         return layouts.SE2, float(self.length)
@@ -63,13 +78,8 @@ class SE2(Blocks):
         drawn = np.hstack([points[:, :2] + moves, wrap_angle(points[:, 2:] + turns)])
         return drawn, np.ones(len(points), dtype=bool), area * 2 * turn
 
-    def check(self, dims: int, grid: Grid | None) -> None:
-        if dims != 3:
-            raise CaptureError(f"SE2 measures poses (x, z, theta), 3 numbers; the configurations here have {dims}.")
-        super().check(dims, grid)
 
-
-class SE3(Blocks):
+class SE3(Poses):
     """Logarithm-map distance of poses in space: ‖(ρ, ℓω)‖ of log(T₁⁻¹T₂), ω the rotation vector between the two.
 
     A pose has seven numbers: position x, y, z and quaternion w, x, y, z. The quaternion may have any length, and q and -q
@@ -77,11 +87,7 @@ class SE3(Blocks):
     the position: for a rigid body, its largest radius.
     """
 
-    dims = 7
-
-    def __init__(self, length: float) -> None:
-        _check_length("SE3", length)
-        self.length = length
+    dims, numbers = 7, "x, y, z and a quaternion w, x, y, z"
 
     def axes(self, dims: int) -> Floats:
         return axis_table(layouts.SPATIAL, 1.0, self.length, 7)
@@ -117,12 +123,6 @@ class SE3(Blocks):
         drawn = np.hstack([points[:, :3] + moves, _composed(turns, points[:, 3:])])
         return drawn, np.ones(len(points), dtype=bool), volume * 8 * np.pi * float(shares[-1])
 
-    def check(self, dims: int, grid: Grid | None) -> None:
-        if dims != 7:
-            raise CaptureError(
-                f"SE3 measures poses (x, y, z and a quaternion w, x, y, z), 7 numbers; the configurations here have {dims}."
-            )
-
 
 def _composed(a: Floats, b: Floats) -> Floats:
     """Unit quaternions (n, 4) of rotating first by `b`, then by `a`."""
@@ -130,7 +130,3 @@ def _composed(a: Floats, b: Floats) -> Floats:
     w = a[:, 0] * b[:, 0] - (a[:, 1:] * b[:, 1:]).sum(axis=1)
     v = a[:, :1] * b[:, 1:] + b[:, :1] * a[:, 1:] + np.cross(a[:, 1:], b[:, 1:])
     return np.hstack([w[:, None], v])
-
-
-def _check_length(name: str, length: Any) -> None:
-    positive_number(f"{name} length, the body's radius in the unit of its position,", length)
