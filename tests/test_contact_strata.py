@@ -235,19 +235,6 @@ def test_an_empty_other_contact_is_taken_in_wholly_and_warned_of_never(groups, t
         Capture.load(tmp_path / "room.capture", model=slides, strata=wider)
 
 
-def test_the_panda_is_measured_like_the_peg_on_rails():
-    from capture_lab.tasks.peg.systems import inverse_kinematics
-    from capture_lab.tasks.peg.task import Peg
-
-    peg = Peg(system="arm")
-    Y = peg.strata.sample_starts(200, np.random.default_rng(0))
-    pairs = [("peg", ["left", "right", "table"])]
-    joints = np.array([inverse_kinematics(pose) for pose in Y])
-    arm = ContactStrata(peg.true_system().model, pairs)
-    rails = ContactStrata(Peg().true_system().model, pairs)
-    assert arm.distances(joints) == pytest.approx(rails.distances(Y), abs=1e-9)
-
-
 # -- bad input --------------------------------------------------------------------------------------------------------------
 
 

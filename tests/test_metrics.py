@@ -129,13 +129,6 @@ def test_full_turns_do_not_count_on_the_torus(angles, turns):
     assert Torus().distance(a, a + 2 * np.pi * np.array(turns)) == pytest.approx(0.0, abs=1e-9)
 
 
-def test_products_with_se2_are_se2_beside_the_rest():
-    rng = np.random.default_rng(7)
-    a, b = rng.uniform(-4, 4, (2, 50, 4))
-    both = np.hypot(SE2(0.4).distance(a[:, :3], b[:, :3]), np.abs(a[:, 3] - b[:, 3]))
-    np.testing.assert_allclose(Product((SE2(0.4), Euclidean()), (3, 1)).distance(a, b), both)
-
-
 def test_calibrations_with_every_metric_are_saved_and_loaded(tmp_path):
     rng = np.random.default_rng(8)
     for name in ("weighted", "torus", "se3", "product", "nested"):

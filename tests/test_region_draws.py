@@ -1,9 +1,10 @@
-"""Regions without a grid: volumes and samples from random configurations, against the grid where both exist."""
+"""Regions without a grid: volumes and samples from random configurations, against a grid and known volumes."""
 
 from functools import cache
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from capture_cp import (
     SE2,
@@ -12,6 +13,8 @@ from capture_cp import (
     CaptureError,
     Euclidean,
     FunctionStrata,
+    Grid,
+    Mahalanobis,
     NearestParticles,
     OneGroup,
     Product,
@@ -47,56 +50,11 @@ def pair(name, x, seed=0):
     return with_grid, bare
 
 
-def feasible(region):
-    """The region without what is infeasible."""
-    parts = region.score, region.prediction, region.thresholds, region.strata, 2, 0.1
-    return Region(*parts, False)
-
-
 @cache
 def across_strata():
     """A region with parts in several strata."""
     found = (pair("capture", x) for x in BOX.inputs(200, np.random.default_rng(2)))
     return next(both for both in found if sum(volume > 0 for volume in both[0].volumes().values()) > 1)
-
-
-@pytest.mark.parametrize("name", ["pcp", "lucca", "capture-k1", "capture"])
-def test_intervals_hold_the_volume_that_the_grid_counts(name):
-    """95% intervals over many regions; the grid has an error of its own, of a hundredth of the region."""
-    inside, tried = 0, 0
-    for number, x in enumerate(BOX.inputs(60, np.random.default_rng(1))):
-        with_grid, bare = pair(name, x, number)
-        if with_grid.ambient:  # what is infeasible ends with the grid on one side only: compare the rest
-            with_grid, bare = feasible(with_grid), feasible(bare)
-        counted = with_grid.volume()
-        if counted < 200 * BOX.strata.grid.cell_volume:
-            continue
-        found = bare.volume(rng=number)
-        tried += 1
-        inside += abs(found - counted) <= 1.96 * found.standard_error + 0.01 * counted
-        assert found.standard_error < 0.2 * found
-    assert tried > 10
-    assert inside >= 0.9 * tried
-
-
-def test_volumes_by_stratum_add_up():
-    with_grid, bare = across_strata()
-    for name in BOX.strata.names:
-        found = bare.volume(name, draws=50_000, rng=0)
-        slack = 4 * BOX.strata.grid.cell_volume + 4 * found.standard_error
-        assert found == pytest.approx(with_grid.volume(name), rel=0.05, abs=slack)
-
-
-@pytest.mark.parametrize("name", ["pcp", "lucca", "capture"])
-def test_samples_are_inside_and_uniform(name):
-    with_grid, bare = map(feasible, pair(name, BOX.inputs(1, np.random.default_rng(3))[0]))
-    Y = bare.sample(4000, rng=0)
-    assert bare.contains(Y).all()
-    cells = with_grid.cells()
-    centre = BOX.strata.grid.centre(cells).mean(axis=0)
-    left = (BOX.strata.grid.centre(cells)[:, 0] < centre[0]).mean()
-    share = (Y[:, 0] < centre[0]).mean()
-    assert abs(share - left) < 5 * np.sqrt(0.25 / 4000) + 0.02  # the grid's own error beside that of the sample
 
 
 def test_a_sample_of_one_stratum_stays_there():
@@ -127,6 +85,13 @@ def ball(metric, dims, q, k=1, particles=None):
 def test_volumes_of_balls(metric, dims, q, wanted):
     found = ball(metric, dims, q).volume(draws=200_000, rng=0)
     assert found == pytest.approx(wanted, abs=5 * found.standard_error + 1e-4 * wanted)
+
+
+def test_ellipsoids_of_lucca_have_their_volume():
+    score, cov = Mahalanobis(), np.diag([0.04, 0.01])
+    gaussian = score.checked((np.zeros((1, 2)), cov[None]), 1, 1, 2)
+    found = Region(score, gaussian, np.array([2.0]), one_stratum(), 2, 0.1, True).volume(rng=0)
+    assert found == pytest.approx(4 * np.pi * 0.2 * 0.1, abs=5 * found.standard_error + 1e-9)
 
 
 def test_all_rotations_have_their_volume():
@@ -224,3 +189,69 @@ def test_a_bound_that_the_log_breaks_is_refused():
 def test_a_bound_changes_no_finite_threshold():
     plain, bounded = (Capture(BOX.model, BOX.strata, farthest=most).fit(LOG.X, LOG.Y) for most in (None, 5.0))
     np.testing.assert_array_equal(plain.thresholds(LOG.X[:100]), bounded.thresholds(LOG.X[:100]))
+
+
+# -- guarantees -----------------------------------------------------------------------------------------------------------
+
+NAMES = ["free", "edge", "corner"]
+
+
+def contact(Y):
+    """How many of the first two walls, at x = 0 and y = 0, are touched; -1 within them."""
+    touching = (Y[:, :2] < 0.1).sum(axis=1)
+    return np.where((Y[:, :2] < 0).any(axis=1), -1, touching)
+
+
+def with_grid(dims):
+    low, spacing = -0.2, {2: 0.002, 3: 0.01}[dims]
+    cells = round(1.2 / spacing)
+    return FunctionStrata(contact, NAMES, grid=Grid([low + spacing / 2] * dims, spacing, [cells] * dims))
+
+
+def regions(dims, tries, seed):
+    """Regions of random particles near the corner, on strata with a grid and on the same without: pairs."""
+    rng, gridded, bare = np.random.default_rng(seed), with_grid(dims), FunctionStrata(contact, NAMES)
+    for _ in range(tries):
+        particles = rng.uniform(0.0, 0.35, dims) + rng.normal(0, 0.06, (1, 8, dims))
+        score, q = NearestParticles(int(rng.integers(1, 5))), rng.uniform(0.1, 0.18, 3)
+        yield [Region(score, particles, q, strata, dims, 0.1, False) for strata in (gridded, bare)]
+
+
+@pytest.mark.parametrize(("dims", "tries"), [(2, 300), (3, 200)])
+def test_intervals_hold_the_volume_about_as_often_as_they_say(dims, tries):
+    """95% intervals; the grid is fine: its own error is a small part of the standard errors."""
+    held = {name: [] for name in (None, *NAMES)}
+    for number, (gridded, bare) in enumerate(regions(dims, tries, dims)):
+        for name, outcomes in held.items():
+            counted, found = gridded.volume(name), bare.volume(name, draws=1000, rng=number)
+            if counted > 0.1 * gridded.volume():  # of less, a thousand draws find too few for a normal error
+                outcomes.append(abs(found - counted) <= 1.96 * found.standard_error)
+    for name, outcomes in held.items():
+        low, high = stats.binom.ppf([1e-4, 1 - 1e-4], len(outcomes), 0.95)
+        assert len(outcomes) > 30, name
+        assert low <= sum(outcomes) <= high, name
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_samples_are_uniform_over_the_cells(dims):
+    """Chi-square against the volumes that the grid counts in coarse cells, over all strata at once."""
+    pvalues = []
+    for number, (gridded, bare) in enumerate(regions(dims, 6, 10 + dims)):
+        Y, centres = bare.sample(3000, rng=number), gridded.strata.grid.centre(gridded.cells())
+        assert bare.contains(Y).all()
+        pvalues.append(_uniformity(Y, centres))
+    assert min(pvalues) > 1e-4
+
+
+def _uniformity(Y, centres):
+    low = centres.min(axis=0)
+    wide = (np.ptp(centres, axis=0) + 1e-9) / 4
+    shape = (4,) * Y.shape[1]
+    expected, counts = (
+        np.bincount(
+            np.ravel_multi_index(tuple(np.clip((X - low) / wide, 0, 3).astype(int).T), shape), minlength=4 ** len(wide)
+        )
+        for X in (centres, Y)
+    )
+    big = expected * len(Y) / len(centres) > 5
+    return stats.chisquare(counts[big], expected[big] * counts[big].sum() / expected[big].sum()).pvalue
