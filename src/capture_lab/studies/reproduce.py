@@ -24,12 +24,14 @@ from capture_cp.base.checks import CaptureError, known_name, whole_number
 from capture_cp.base.files import check_writable, write_json
 from capture_cp.base.progress import stage
 from capture_cp.data.parts import BackendName, check_backend, workers
-from capture_cp.report.html import report_trouble
+from capture_cp.report.html import embedded, report_trouble, write_page
 from capture_cp.report.output import output_folder
+from capture_cp.report.tables import PageTable, coverage_page_table, draw_coverage, planning_page_table
 from capture_lab.studies.coverage import CoverageStudy
 from capture_lab.studies.paper import Paper
 from capture_lab.studies.part_store import PartStore
 from capture_lab.studies.planning import PlanningStudy
+from capture_lab.studies.results import Rows
 from capture_lab.studies.study import Seed, Study
 from capture_lab.tasks.registry import find_task, task_names
 
@@ -108,12 +110,13 @@ class Part:
             return f"skipped: {error}"
         return None
 
+    @property
     def settings(self) -> list[dict[str, Any]]:
         """Settings of the studies that change their results."""
         unimportant = Study.unimportant - {"task"}
         return [{key: value for key, value in asdict(study).items() if key not in unimportant} for study in self.studies]
 
-    def rows_of(self, table: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def rows_of(self, table: Mapping[str, Any], rows: Rows) -> Rows:
         """Those of the part's rows that belong to one of its tables."""
         only, without = table.get("only"), table.get("without", ())
         return [row for row in rows if (only is None or row["map"] in only) and row["map"] not in without]
@@ -122,6 +125,17 @@ class Part:
         """Which of the paper's figures a file stands for."""
         unknown = {"paper": None, "caption": file.stem}
         return next((figure for figure in self.about["figures"] if file.stem.endswith(figure["ending"])), unknown)
+
+    def page_tables(self, rows: Rows) -> list[PageTable]:
+        """One table of a page per place."""
+        paper, tables = Paper.of(self.studies[0].task), []
+        for place in dict.fromkeys(row["map"] for row in rows):
+            title, here = paper.place_name(place), [row for row in rows if row["map"] == place]
+            if self.about["study"] == CoverageStudy.command:
+                tables.append(coverage_page_table(title, here))
+            else:
+                tables.append(planning_page_table(title, here, paper.planning_columns))
+        return tables
 
 
 def all_parts(scale: str, jobs: int, seed: int) -> list[Part]:
@@ -180,7 +194,7 @@ class Reproduction:
         began = time.perf_counter()
         state = output_folder(self.folder / "state")
         drawn = output_folder(self.folder / "figures" / part.name) if self.pictures else None
-        rows: list[Any] = []
+        rows: Rows = []
         figures: dict[str, None] = {}
         for number, study in enumerate(part.studies):
             file = state / f"{part.name}-{number}.json"
@@ -188,21 +202,12 @@ class Reproduction:
             placed.run(console)
             rows += json.loads(file.read_text(encoding="utf-8"))["rows"]
             for picture in [] if drawn is None else sorted(drawn.glob("*.png")):
-                self._describe(part, placed, picture, console)
+                about = {key: part.figure_of(picture)[key] for key in ("paper", "caption")}
+                data = {"config": asdict(placed), "data": placed.figure_data(picture.stem, console)}
+                made = {"schema": 1, "figure": picture.name, **about, "made_by": self._store(part).name, **data}
+                write_json(picture.with_suffix(".json"), made)
                 figures[str(picture.relative_to(self.folder))] = None
         self._store(part).add(0, {"rows": rows, "figures": list(figures), "seconds": time.perf_counter() - began})
-
-    def _describe(self, part: Part, study: Study, file: Path, console: Console) -> None:
-        """Write a description of a figure to a JSON file next to it."""
-        content = {
-            "schema": 1,
-            "figure": file.name,
-            **{key: part.figure_of(file)[key] for key in ("paper", "caption")},
-            "made_by": self._store(part).name,
-            "config": asdict(study),
-            "data": study.figure_data(file.stem, console),
-        }
-        write_json(file.with_suffix(".json"), content)
 
     def _is_ours(self, part: Part, figure: Path) -> bool:
         """Whether a figure is there and was made with these settings, not by a run of another scale since then."""
@@ -213,7 +218,7 @@ class Reproduction:
         return figure.is_file() and made_by == self._store(part).name
 
     def _store(self, part: Part) -> PartStore:
-        made_with = {"studies": part.settings(), "figures": self.pictures, "version": version("capture-cp")}
+        made_with = {"studies": part.settings, "figures": self.pictures, "version": version("capture-cp")}
         return PartStore(self.folder / "state", f"reproduce-{part.name}", made_with)
 
     def _write_tables(self, part: Part) -> None:
@@ -221,18 +226,44 @@ class Reproduction:
         found = self.finished(part) or {"rows": []}
         for table in part.about["tables"]:
             content = {"schema": 1, "table": table["number"], "title": table["title"], "scale": self.scale}
-            content |= {"rows": part.rows_of(table, found["rows"]), "config": part.settings()}
-            write_json(self.folder / table_file(table), content)
+            content |= {"rows": part.rows_of(table, found["rows"]), "config": part.settings}
+            write_json(self.folder / f"table-{table['number']}.json", content)
 
     def _write_index(self) -> None:
         """The index page over all parts, finished or not."""
-        if self.pictures:
-            from capture_lab.studies.reproduce_page import write_index
+        if not self.pictures:
+            return
+        with TemporaryDirectory() as scratch, stage("writing the index page", everywhere=False):
+            sizes = {part.name: "; ".join(map(_words, part.sizes)) for part in self.parts}
+            sections = [self._section(part, Path(scratch)) for part in self.parts]
+            write_page(self.folder / "index.html", "reproduce.html", scale=self.scale, sizes=sizes, sections=sections)
 
-            with TemporaryDirectory() as scratch, stage("writing the index page", everywhere=False):
-                write_index(self, Path(scratch))
+    def _section(self, part: Part, scratch: Path) -> dict[str, Any]:
+        """What the page shows of a part; charts are drawn into `scratch`."""
+        found = self.finished(part)
+        section: dict[str, Any] = {"name": part.name, "title": part.about["title"], "tables": [], "figures": []}
+        if found is None:
+            return section | {"status": part.trouble or NOT_YET}
+        for table in part.about["tables"]:
+            rows, chart = part.rows_of(table, found["rows"]), None
+            tables = part.page_tables(rows)
+            if part.about["study"] == CoverageStudy.command and len(tables) == 1:
+                draw_coverage(rows, scratch / "chart.svg")
+                chart = embedded(scratch / "chart.svg")
+            number = table["number"]
+            entry = {"number": number, "title": table["title"], "file": f"table-{number}.json"}
+            section["tables"].append(entry | {"chart": chart, "tables": tables})
+        for name in found["figures"]:
+            figure, data = part.figure_of(Path(name)), str(Path(name).with_suffix(".json"))
+            about = {"beside": figure["paper"] or "", "caption": figure["caption"]}
+            section["figures"].append({"picture": self.folder / name, "file": name, "data": data} | about)
+        return section | {"status": "", "seconds": found["seconds"]}
 
 
-def table_file(table: Mapping[str, Any]) -> str:
-    """The name of the file with a table's rows."""
-    return f"table-{table['number']}.json"
+def _words(value: Any) -> str:
+    """Sizes of a study in words."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_words(entry)}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_words, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
