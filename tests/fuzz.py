@@ -96,9 +96,6 @@ def kinds() -> list[str]:
     return list(KINDS)
 
 
-# -- inside a worker ------------------------------------------------------------------------------------------------------
-
-
 class Bench:
     """Valid files of every kind, and what opens them."""
 

@@ -28,8 +28,6 @@ class Robot:
     metric: Metric
 
 
-# -- an arm with six joints over a table ----------------------------------------------------------------------------------
-
 LINKS = (0.3, 0.4, 0.35, 0.25)
 
 
@@ -62,9 +60,6 @@ ARM = Robot(
     FunctionStrata(lambda Y: (height(Y) < TOUCH).astype(int), ["free", "touching"]),
     Torus((1.0, 1.0, 0.8, 0.5, 0.5, 0.2)),
 )
-
-
-# -- a body in space, of which the log writes quaternions as they come -----------------------------------------------------
 
 
 def turned(axis, angle):
@@ -103,8 +98,6 @@ def body_draw(rng, n):
 
 BODY = Robot(body_draw, FunctionStrata(lambda Y: (Y[:, 2] < TOUCH).astype(int), ["in the air", "on the floor"]), SE3(0.15))
 
-
-# -- an arm on wheels: a pose in the plane and three joints, of which one has a stop ----------------------------------------
 
 STOP = 0.95 * np.pi
 

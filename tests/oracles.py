@@ -7,9 +7,7 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-from scipy import linalg, special
-
-# -- ranks ----------------------------------------------------------------------------------------------------------------
+from scipy import linalg
 
 
 def rank(n: int, alpha: Fraction) -> int:
@@ -20,14 +18,6 @@ def rank(n: int, alpha: Fraction) -> int:
 def quantile(scores, alpha: Fraction) -> float:
     k = rank(len(scores), alpha)
     return float(np.sort(scores)[k - 1]) if k <= len(scores) else math.inf
-
-
-def undercover_probability(k: int, n: int, alpha: float) -> float:
-    """Chance that the k-th smallest of n uniform scores is below 1 - alpha: at least k of n fall below it."""
-    return float(special.bdtrc(k - 1, n, 1 - alpha))
-
-
-# -- distances ------------------------------------------------------------------------------------------------------------
 
 
 def euclidean(a, b) -> float:
@@ -66,9 +56,6 @@ def se2(a, b, length) -> float:
     return math.sqrt(rho_x**2 + rho_z**2 + (length * omega) ** 2)
 
 
-# -- scores and membership ------------------------------------------------------------------------------------------------
-
-
 def distances(Y, particles, distance):
     """(n, L) distances, one Python call each."""
     return np.array([[distance(y, p) for p in cloud] for y, cloud in zip(Y, particles)]).reshape(particles.shape[:2])
@@ -78,18 +65,11 @@ def kth_nearest(Y, particles, k, distance):
     return np.sort(distances(Y, particles, distance), axis=1)[:, k - 1]
 
 
-def within(Y, particles, k, q, distance):
-    return (distances(Y, particles, distance) <= np.asarray(q)[:, None]).sum(axis=1) >= k
-
-
 def mahalanobis(y, mean, cov, angles=()) -> float:
     step = np.asarray(y, float) - mean
     for axis in angles:
         step[axis] = math.remainder(step[axis], 2 * math.pi)
     return math.sqrt(step @ linalg.solve(cov, step, assume_a="pos"))
-
-
-# -- grids and trees ------------------------------------------------------------------------------------------------------
 
 
 def centres(origin, spacing, shape):

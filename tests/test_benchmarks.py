@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from rich.console import Console
 
 import capture_cp
 from benchmarks import history
-from benchmarks.comparison import as_ratios, limited
-from benchmarks.history import HISTORY, add, fallen, read, show
+from benchmarks.history import HISTORY, add, fallen, read
 from capture_cp import CaptureError
 from capture_cp.cli import main
 from commands import refused
@@ -37,12 +35,6 @@ def test_a_ratio_that_fell_by_a_third_is_named(tmp_path, ratio, warned):
     assert not warned or said == [f"job: {ratio:.1f} times as fast as other, usually 4.0"]
 
 
-def test_without_a_record_nothing_is_said(tmp_path):
-    assert fallen([row(1.0)], tmp_path / "none.csv") == []
-    with pytest.raises(CaptureError, match="no runs yet; make bench adds one"):
-        show(Console(quiet=True), tmp_path / "none.csv")
-
-
 def test_a_damaged_record_is_named(tmp_path):
     (tmp_path / "history.csv").write_text("time,job\nyesterday,plan\n")
     with pytest.raises(CaptureError, match="not a history of benchmarks"):
@@ -63,14 +55,6 @@ def test_runs_on_as_many_cores_are_compared_first(tmp_path, monkeypatch, here, w
         add([row(ratio)], tmp_path / "history.csv")
     monkeypatch.setattr(history.os, "cpu_count", lambda: here)
     assert bool(fallen([row(4.0)], tmp_path / "history.csv")) == warned
-
-
-def test_times_with_a_limit_are_ratios_to_it():
-    (found,) = as_ratios([limited("plan (ms)", 25.0, 100), limited("steps", 3.0, None)])
-    assert (found["alternative"], found["speed_up"]) == ("a limit of 100", 4.0)
-
-
-# -- capture bench --------------------------------------------------------------------------------------------------------
 
 
 def test_the_record_is_printed_and_drawn(tmp_path, capsys, monkeypatch):

@@ -14,14 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from capture_cp import CaptureError, Tree, conformal_rank, method
+from capture_cp import Tree, conformal_rank, method
 from capture_lab.tasks.box import Box
 
 seeds = st.integers(0, 2**32 - 1)
 BOX = Box()
-
-
-# -- physics --------------------------------------------------------------------------------------------------------------
 
 
 @given(seeds, st.sampled_from([0.1, 0.4, 2.0]))
@@ -36,14 +33,6 @@ def test_true_steps_and_particles_are_always_feasible(seed, bound):
     assert (BOX.strata.index(particles.reshape(-1, 2)) >= 0).all()
 
 
-@pytest.mark.parametrize("spacing", [0.05, 0.025, 0.02, 0.03])
-def test_true_steps_are_feasible_on_any_grid(spacing):
-    """Walls need not fall on the centres of cells."""
-    box = Box(spacing=spacing)
-    Y = box.transitions(5000, np.random.default_rng(0)).Y
-    assert (box.strata.index(Y) >= 0).all()
-
-
 def test_strata_are_what_they_are_called():
     points = {
         "free": [(0.3, 0.3), (0.9, 0.9), (0.5, 0.45), (0.65, 0.2)],
@@ -54,11 +43,6 @@ def test_strata_are_what_they_are_called():
         assert {BOX.strata.names[m] for m in BOX.strata.index(np.array(positions))} == {name}
     solid = [(0.65, 0.45), (-0.03, 0.5), (1.03, 0.5), (0.5, 1.04), (7.0, 7.0)]
     assert BOX.strata.index(np.array(solid)).tolist() == [-1] * 5
-
-
-def test_free_motion_is_the_push_times_the_gain():
-    state, push = np.array([[0.3, 0.7]]), np.array([[0.1, -0.05]])
-    assert BOX.step(state, push, gain=1.5) == pytest.approx(state + 1.5 * push)
 
 
 @pytest.mark.parametrize(
@@ -84,22 +68,6 @@ def test_the_model_is_right_about_the_noise_and_wrong_about_the_gain():
     assert mean == pytest.approx(np.array([[0.4, 0.6]]))
     assert cov == pytest.approx(np.array([0.02**2 * np.eye(2)]))
 
-
-def test_randomness_comes_from_the_generator_alone():
-    one, two = (BOX.transitions(50, np.random.default_rng(5)) for _ in range(2))
-    assert np.array_equal(one.X, two.X)
-    assert np.array_equal(one.Y, two.Y)
-    assert one.X_names == ("x", "y", "push_x", "push_y")
-    assert not np.array_equal(one.X, BOX.transitions(50, np.random.default_rng(6)).X)
-
-
-@pytest.mark.parametrize("n", [0, -1, 2.5, "many"])
-def test_a_number_of_transitions_that_is_no_count_is_refused(n):
-    with pytest.raises(CaptureError, match=r"n is .*; expected a whole number of at least 1"):
-        BOX.transitions(n, np.random.default_rng(0))
-
-
-# -- the story ------------------------------------------------------------------------------------------------------------
 
 ERROR = 1e-6  # of each single claim below
 

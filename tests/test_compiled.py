@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capture_cp import (
-    SE2,
     Capture,
     CaptureError,
     Compiled,
@@ -30,8 +29,7 @@ from capture_cp import (
     Tree,
     Uncalibrated,
 )
-from capture_cp.kernels import loop
-from worlds import PARTICLES, fit
+from worlds import fit
 
 COMPILED = ["particles", "pcp", "no-strata", "capture-k1", "capture"]
 
@@ -72,32 +70,6 @@ def test_answers_are_those_of_the_plain_path(fitted, fresh, name, alpha, confide
     fast = cap.compile(alpha, confidence)
     question = fresh.X, fresh.Y, fresh.particles, labels
     assert same(answers(fast, *question), plain(cap, *question, alpha, confidence))
-
-
-class Poses:
-    """Planar poses whose heading goes all the way round."""
-
-    def __init__(self, turn, seed=0):
-        rng = np.random.default_rng(seed)
-        self.X = rng.uniform(-1, 1, size=(400, 3)) * [1, 1, turn]
-        self.Y = self.X + 0.2 * rng.standard_normal(self.X.shape)
-        self.Y[:, 2] = np.angle(np.exp(1j * self.Y[:, 2]))
-
-    def __call__(self, X, n_particles, rng):
-        return X[:, None] + 0.1 * rng.standard_normal((len(X), n_particles, 3))
-
-
-@pytest.mark.parametrize("periodic", [(), (2,)])
-@pytest.mark.parametrize("turn", [0.5, np.pi])
-def test_planar_poses_too_across_the_seam(periodic, turn):
-    poses = Poses(turn)
-    grid = Grid((-1.5, -1.5, -np.pi), (0.25, 0.25, 2 * np.pi / 24), (13, 13, 24), periodic=periodic)
-    strata = FunctionStrata(lambda Y: np.where(Y[:, 0] < -1.6, -1, (Y[:, 1] > 0).astype(int)), ["low", "high"], grid)
-    X, Y = poses.X, poses.Y
-    cap = Capture(poses, strata, NearestParticles(3, SE2(0.7)), PerStratum(), n_particles=6)
-    cap.fit(X[:300], np.clip(Y, -1.6, 9)[:300])
-    question = X[300:], Y[300:], cap.predict(X[300:]), strata.index(Y[300:])
-    assert same(answers(cap.compile(), *question), plain(cap, *question))
 
 
 @st.composite
@@ -179,12 +151,6 @@ def test_a_call_allocates_no_array(fast, fresh, rows):
     assert peak - before < 4096
 
 
-def test_kernels_release_the_gil_and_start_no_threads():
-    for kernel in (loop.thresholds_into, loop.contains_into, loop.count_cells_into):
-        assert kernel.targetoptions["nogil"] is True
-        assert not kernel.targetoptions.get("parallel", False)
-
-
 def test_threads_share_one_object(fast, fresh):
     """Each thread asks about rows of its own, in its own order, many times; all get what one thread gets."""
     rows = [np.random.default_rng(seed).permutation(len(fresh.X))[:40] for seed in range(64)]
@@ -220,14 +186,6 @@ def test_scores_without_a_compiled_form_are_refused(world, score):
     cap = Capture(world.box, world.box.strata, score, OneGroup()).fit(world.X, world.Y)
     with pytest.raises(CaptureError, match="cannot be compiled; compile supports ParticleBox, and NearestParticles"):
         cap.compile()
-
-
-def test_an_unfitted_capture_or_a_wrong_rate_is_refused(box, fitted):
-    with pytest.raises(CaptureError, match="not calibrated yet"):
-        Capture(box, box.strata).compile()
-    for rates in ({"alpha": 2}, {"confidence": 0}):
-        with pytest.raises(CaptureError, match="strictly between 0 and 1"):
-            fitted["capture"].compile(**rates)
 
 
 def nan_at_the_end(array):
@@ -300,21 +258,6 @@ def test_places_for_answers_that_do_not_fit_are_refused(fast, fresh, change):
             CaptureError, match=r"out is .* a compiled calibration does not convert arrays and needs a C-contiguous array"
         ):
             ask()
-
-
-def test_read_only_inputs_are_welcome(fast, fresh):
-    question = [np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape) for a in (fresh.X, fresh.Y, fresh.particles, fresh.m)]
-    assert not question[0].flags.writeable
-    assert same(answers(fast, *question), answers(fast, fresh.X, fresh.Y, fresh.particles, fresh.m))
-
-
-def test_the_distance_is_the_one_fitted_with(world, fresh):
-    cap = fit("pcp", world, metric=Euclidean())
-    assert cap.n_particles == PARTICLES
-    assert same(
-        answers(cap.compile(), fresh.X, fresh.Y, fresh.particles, fresh.m),
-        plain(cap, fresh.X, fresh.Y, fresh.particles, fresh.m),
-    )
 
 
 @pytest.mark.parametrize("metric", [Torus((1.0, 0.5)), Euclidean((1.0, 2.0))], ids=repr)

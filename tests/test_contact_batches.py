@@ -39,12 +39,10 @@ def floating(n, rng):
 
 def peg_cases(rng):
     peg = Peg()
-    poses, grid = peg.strata.sample_starts(1500, rng), peg.strata.require_grid()
-    model = peg.true_system(threads=1).model
-    yield "peg", ContactStrata(model, PEG_PAIRS, tolerance=0.75e-3), poses
-    yield "cells", ContactStrata(model, PEG_PAIRS, tolerance=0.5e-3), grid.centre(rng.integers(grid.size, size=1500))
+    poses = peg.strata.sample_starts(600, rng)
+    yield "peg", ContactStrata(peg.true_system(threads=1).model, PEG_PAIRS, tolerance=0.75e-3), poses
     arm = ContactStrata(Peg(system="arm").true_system(threads=1).model, PEG_PAIRS, tolerance=0.75e-3)
-    yield "panda", arm, np.array([inverse_kinematics(pose) for pose in poses[:500]])
+    yield "panda", arm, np.array([inverse_kinematics(pose) for pose in poses[:300]])
 
 
 def cases():
@@ -62,7 +60,7 @@ def made():
     return {name: (strata, Y) for name, strata, Y in cases()}
 
 
-@pytest.fixture(params=["peg", "cells", "panda", "crowd", "each"])
+@pytest.fixture(params=["peg", "panda", "crowd", "each"])
 def case(request):
     return made()[request.param]
 
@@ -93,13 +91,6 @@ def test_distances_are_those_of_the_loop_up_to_the_limit(strata, Y, within):
     assert (found[near & ~apart] < 1e-9).all()
     assert (found[~near] > within - 1e-9).all()
     assert near.any()
-
-
-def test_no_rows_and_one_row():
-    strata = ContactStrata(arm_scene(), PAIRS)
-    assert strata.distances(np.empty((0, 7))).shape == (0, 10)
-    assert strata.index(np.empty((0, 7))).shape == (0,)
-    assert strata.distances(np.zeros((1, 7))).shape == (1, 10)
 
 
 def test_distances_do_not_depend_on_the_number_of_threads():

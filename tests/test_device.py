@@ -37,12 +37,6 @@ def test_capture_refuses_an_unknown_device(log):
         Capture(BOX, BOX.strata, device="gpu").fit(log.X, log.Y)
 
 
-def test_auto_takes_the_processor(log):
-    here, auto = (Capture(BOX, BOX.strata, device=device).fit(log.X, log.Y) for device in ("cpu", "auto"))
-    np.testing.assert_array_equal(auto.thresholds(log.X, 0.2), here.thresholds(log.X, 0.2))
-    np.testing.assert_array_equal(auto.contains(log.X, log.Y, 0.2, rng=0), here.contains(log.X, log.Y, 0.2, rng=0))
-
-
 def test_a_compiled_calibration_needs_the_gpu_it_is_for(log):
     cap = Capture(BOX, BOX.strata).fit(log.X, log.Y)
     with pytest.raises(CaptureError, match='device "cuda" cannot be used'):
@@ -56,25 +50,6 @@ def test_coverage_command_ends_with_the_sentence(capsys):
     printed = capsys.readouterr().err
     assert 'device "cuda" cannot be used: no NVIDIA GPU' in " ".join(printed.split())
     assert "Traceback" not in printed
-
-
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("coverage", ["--mc", "0"]),
-        ("coverage", ["--inputs", "-1"]),
-        ("coverage", ["--out", "nowhere/at/all.json"]),
-        ("plan", ["--samples", "many"]),
-        ("plan", ["--out", "nowhere/at/all.json"]),
-        ("planning", ["--episodes", "0"]),
-    ],
-)
-def test_benchmarks_refuse_before_they_work(name, given, capsys):
-    with pytest.raises(SystemExit) as ended:
-        import_module(f"benchmarks.gpu.{name}").main(given)
-    assert ended.value.code == 2
-    printed = capsys.readouterr().err
-    assert "is not a whole number of at least 1." in printed or "cannot write nowhere/at/all.json" in printed
 
 
 @pytest.mark.parametrize("name", ["coverage", "plan", "planning"])

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numba import njit
 
 from capture_cp.base.fingerprints import fingerprint
 
@@ -34,6 +33,9 @@ def scaled(by):
 
 
 def test_equal_things_have_equal_fingerprints():
+    loop = []
+    loop.append(loop)
+    assert fingerprint(loop) == fingerprint(loop)  # and it ends
     for make in (
         lambda: (1, 2.5, "a", None, True),
         lambda: np.arange(6.0).reshape(2, 3),
@@ -69,14 +71,13 @@ def test_different_things_have_different_fingerprints(one, two):
     assert fingerprint(one) != fingerprint(two)
 
 
-def test_the_last_bits_do_not_count():
-    assert fingerprint(0.1 + 0.2) == fingerprint(0.3)
-    values = np.random.default_rng(0).normal(size=100)
-    assert fingerprint(values) == fingerprint(values * (1 + 1e-15))
-
-
-def test_compiled_functions_count_by_their_source():
-    assert fingerprint(njit(cost)) != fingerprint(njit(other))
+def test_another_process_agrees():
+    code = (
+        "import numpy as np; from capture_cp.base.fingerprints import fingerprint\n"
+        "print(fingerprint({'a': np.arange(5.0), 'b': 0.1}))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert found == fingerprint({"a": np.arange(5.0), "b": 0.1})
 
 
 def test_functions_without_source_count_by_their_code():
@@ -87,18 +88,3 @@ def test_functions_without_source_count_by_their_code():
 
     assert fingerprint(made("def f(x): return x + 1")) == fingerprint(made("def f(x): return x + 1"))
     assert fingerprint(made("def f(x): return x + 1")) != fingerprint(made("def f(x): return x + 2"))
-
-
-def test_what_holds_itself_ends():
-    loop = []
-    loop.append(loop)
-    assert fingerprint(loop)
-
-
-def test_another_process_agrees():
-    code = (
-        "import numpy as np; from capture_cp.base.fingerprints import fingerprint\n"
-        "print(fingerprint({'a': np.arange(5.0), 'b': 0.1}))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    assert found == fingerprint({"a": np.arange(5.0), "b": 0.1})

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from capture_cp import (
-    AdaptiveScale,
     Capture,
     CaptureError,
     FunctionStrata,
@@ -42,9 +41,6 @@ def drawn(seed, n, shares=SHARES, features=None, episodes=None):
 def partition_rows(tree, examples, seed=0):
     """Which rows are not held out: it depends on their number alone."""
     return ~tree.split(examples, rng(seed))[1]
-
-
-# -- which strata ---------------------------------------------------------------------------------------------------------
 
 
 def obvious_pools(examples, held_out, fewest):
@@ -125,46 +121,6 @@ def test_nothing_but_the_partition_rows_decides():
     assert np.array_equal(one.rare, two.rare)
 
 
-def test_nothing_rare_is_nothing_merged():
-    examples = drawn(5, 3000, np.array([0.5, 0.3, 0.2]))
-    plain, merging = (Tree(min_leaf=200, min_stratum=fewest).calibrate(examples, rng()) for fewest in (None, 18))
-    assert np.array_equal(plain[0].nodes, merging[0].nodes)
-    assert np.array_equal(plain[0].roots, merging[0].roots)
-    assert np.array_equal(plain[1].scores, merging[1].scores)
-    assert merging[0].merged(["a", "b", "c"]) == {}
-
-
-def test_a_small_pool_joins_the_stratum_most_like_it():
-    few = np.array([0.5, 0.298, 0.2, 0.002])
-    bits = np.array([[0.0, 0], [1, 0], [0, 1], [0, 1]])
-    by_features = MERGING.split(drawn(6, 3000, few, bits), rng())[0]
-    assert by_features.merged(list("abcd")) == {"d": ("c",)}
-    calm = drawn(6, 3000, few)
-    strange = calm._replace(R=np.where(calm.m == 1, 10 * calm.R, calm.R))
-    assert MERGING.split(calm, rng())[0].merged(list("abcd")) == {"d": ("c",)}  # where scores are largest
-    assert MERGING.split(strange, rng())[0].merged(list("abcd")) == {"d": ("b",)}
-
-
-def test_strata_that_are_all_rare_share_one_group():
-    examples = drawn(7, 60, np.full(8, 1 / 8))
-    parts, scores = MERGING.calibrate(examples, rng())
-    assert parts.n_groups == 1
-    assert parts.by_stratum  # it is one group by rarity, not because strata do not matter
-    assert scores.sizes.tolist() == [18]
-
-
-def test_rare_is_counted_in_episodes():
-    """A stratum of a thousand steps of two runs is rare."""
-    episodes = np.repeat(np.arange(200), 100)
-    m = np.where(episodes < 2, 1, 0)
-    examples = Examples(rng().random((20000, 1)), m, rng().random(20000), 2, None, episodes)
-    assert MERGING.split(examples, rng())[0].merged(["usual", "rare"]) == {"rare": ("usual",)}
-    assert MERGING.split(examples._replace(episodes=None), rng())[0].merged(["usual", "rare"]) == {}
-
-
-# -- strata without scores ------------------------------------------------------------------------------------------------
-
-
 def test_a_stratum_that_was_met_shares_and_one_that_never_was_is_infinite():
     examples = drawn(8, 3000)
     grow = partition_rows(MERGING, examples)
@@ -176,9 +132,6 @@ def test_a_stratum_that_was_met_shares_and_one_that_never_was_is_infinite():
     assert q[5] == np.inf
     assert set(parts.merged(NAMES)) == {"floor", "corner", "edge"}
     assert set(parts.grown.merged(NAMES)) == {"floor", "corner", "edge", "never"}  # what is promised for
-
-
-# -- words, files, and what else reads groups ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -242,25 +195,6 @@ def test_merged_strata_survive_saving(cap, strata, tmp_path):
         Capture.load(tmp_path / "b.capture", model, strata)
 
 
-def test_compiled_answers_share_too(cap):
-    generator = rng(12)
-    X, Y = generator.random((200, 2)), outcomes(generator, 200)
-    particles, labels = cap.predict(X, 0), cap.index(Y)
-    fast, q, inside = cap.compile(), np.empty((200, 6)), np.empty(200, dtype=bool)
-    assert np.array_equal(fast.thresholds(X, q), cap.thresholds(X))
-    assert np.array_equal(fast.contains(X, Y, particles, labels, inside), cap.contains(X, Y, prediction=particles))
-    table = cap.threshold_table()
-    assert [table(x, 3) for x in X] == cap.thresholds(X)[:, 3].tolist()
-
-
-def test_an_adaptive_calibration_turns_each_stratum_by_itself(cap):
-    adaptive = AdaptiveScale(cap)
-    adaptive.update(False, 3)
-    q, after = cap.thresholds(np.zeros((1, 2)))[0], adaptive.thresholds(np.zeros((1, 2)))[0]
-    assert after[3] > q[3]
-    assert after[2] == q[2]
-
-
 def test_a_horizon_merges_in_each_step(strata, tmp_path):
     generator = rng(13)
 
@@ -292,32 +226,15 @@ def test_a_horizon_merges_in_each_step(strata, tmp_path):
 
 
 @pytest.mark.parametrize("n", range(1, 25))
-def test_the_smallest_data_sets_are_merged_too(n):
+def test_trees_grow_and_merge_from_the_smallest_data_sets(n):
     examples = drawn(n, n)
-    for fewest in (1, 3, 18):
-        _, scores = Tree(min_leaf=1, min_stratum=fewest).calibrate(examples, rng())
+    for settings in (
+        {},
+        {"prune": True},
+        {"per_stratum": False},
+        {"min_stratum": 1},
+        {"min_stratum": 3},
+        {"min_stratum": 18},
+    ):
+        _, scores = Tree(min_leaf=1, **settings).calibrate(examples, rng())
         assert scores.sizes.sum() == n - int(0.7 * n)
-
-
-def test_episodes_that_were_executed_can_be_merged(cap, strata):
-    """As on-policy rounds fit them: rows, and the episode of each."""
-    generator = rng(14)
-    X, Y, episodes = generator.random((3000, 2)), outcomes(generator, 3000), np.repeat(np.arange(300), 10)
-    found = Capture(model, strata, groups=MERGING).fit(X, Y, episodes=episodes)
-    assert set(found.merged_) == {"floor", "corner", "edge"}
-    row = found.coverage(X, Y, episodes=episodes, volumes=False, rng=0)
-    assert sum("rare" in one.name for one in row.groups) >= 1
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"min_stratum": 0}, "min_stratum is 0; expected a whole number of at least 1"),
-        ({"min_stratum": 2.5}, "min_stratum is 2.5"),
-        ({"min_stratum": 9, "per_stratum": False}, "min_stratum merges strata with one tree each"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, sentence):
-    with pytest.raises(CaptureError, match=sentence):
-        Tree(**settings).split(drawn(0, 50), rng())

@@ -31,9 +31,6 @@ FAMILY_ERROR = 1e-3
 ALPHAS = (Fraction(1, 20), Fraction(1, 10), Fraction(3, 10), Fraction(1, 2))
 
 
-# -- one-sided tests ------------------------------------------------------------------------------------------------------
-
-
 def p_below(samples, bound) -> float:
     """How likely a mean this low is if the true mean is at least `bound`."""
     return _one_sided(np.asarray(samples) - bound)
@@ -67,9 +64,6 @@ def test_holm_rejects_what_it_should():
     assert p_below([0.0, 0.1, 0.05] * 50, 0.9) < 1e-6 < 0.9 < p_below([1.0, 0.9, 0.95] * 50, 0.9)
     assert p_above([0.0, 0.1, 0.05] * 50, 0.9) > 0.9 > 1e-6 > p_above([1.0, 0.9, 0.95] * 50, 0.9)
     assert p_below([0.4] * 9, 0.5) == 0.0 < p_below([0.5] * 9, 0.5) == 1.0
-
-
-# -- splits of the box example through the public door --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -289,6 +283,7 @@ def test_thresholds_from_the_rows_that_grew_the_tree_are_caught(pool, distinct, 
 
 
 # -- confidence over the draw of the calibration set ----------------------------------------------------------------------
+
 
 SCALES = np.array([1.0, 3.0])
 

@@ -58,9 +58,6 @@ def binomial_claims(found: Outcome, name: str, rows) -> dict[str, float]:
     }
 
 
-# -- by stratum -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("groups", [PerStratum(), Tree(min_leaf=60)], ids=["per stratum", "tree a stratum"])
 @pytest.mark.parametrize("name", ROBOTS)
 def test_coverage_is_right_in_every_stratum_of_the_space(name, groups):
@@ -81,30 +78,3 @@ def test_one_threshold_for_all_would_be_caught(name):
     found = outcomes(ROBOTS[name], OneGroup(), draws=60)
     p = found.claims("contact", ALPHA, found.stratum == 1)
     assert any("at least 1 -" in claim for claim in rejected(p))
-
-
-@pytest.mark.parametrize("name", ROBOTS)
-def test_scores_in_these_spaces_are_the_obvious_ones(name):
-    """The k-th smallest of the distances, one by one; no two scores tie, so that coverage is known exactly."""
-    robot = ROBOTS[name]
-    _, Y, particles = robot.draw(np.random.default_rng(1), 300)
-    found = NearestParticles(K, robot.metric).score(particles, Y)
-    assert len(np.unique(found)) == len(found)
-    slow = [sorted(float(robot.metric.distance(one, y)) for one in cloud)[K - 1] for cloud, y in zip(particles, Y)]
-    assert found == pytest.approx(slow, rel=1e-9)
-
-
-def test_the_worlds_wrap_and_turn():
-    """What they are for: steps past half a turn, rotations near pi, quaternions of either sign."""
-    rng = np.random.default_rng(2)
-    X, Y, _ = ARM.draw(rng, 2000)
-    assert (np.abs(Y - X[:, :6]) > np.pi).any(axis=1).mean() > 0.05
-    X, Y, _ = BODY.draw(rng, 2000)
-    assert (np.abs(Y[:, 3]) < 0.1).mean() > 0.3
-    assert 0.4 < ((Y[:, 3:] * X[:, 3:7]).sum(axis=1) < 0).mean() < 0.6
-    assert (2 * np.arccos(np.abs((Y[:, 3:] * X[:, 3:7]).sum(axis=1)).clip(0, 1)) > 0.9 * np.pi).mean() > 0.03
-    _, Y, _ = WHEELS.draw(rng, 20000)
-    shares = np.bincount(WHEELS.strata.index(Y), minlength=4) / 20000
-    assert (shares[:2] > 0.1).all()
-    assert (shares[2:] < 0.02).all()
-    assert (shares[2:] > 0).all()

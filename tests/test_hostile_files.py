@@ -10,11 +10,14 @@ import zipfile
 from contextlib import closing
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from capture_cp import Capture, CaptureError, read_transitions
 from capture_cp.planning import Episode
 from logs.recordings import Runs, bag
+from mutations.calibrations import deep_chain, endless_choices
 from test_artifact import forge
 
 COLUMNS = {"state": "x", "action": "push", "next": "after"}
@@ -33,12 +36,12 @@ def npy(shape, descr="<f8", body=b""):
     return out.getvalue() + body
 
 
-def refused(path, sentence, most=20 << 20, **settings):
+def refused(path, sentence, most=40 << 20, **columns):
     """Refused with this sentence, and with no more than `most` bytes of Python's and NumPy's."""
     tracemalloc.start()
     try:
         with pytest.raises(CaptureError, match=sentence):
-            read_transitions(path, **COLUMNS, **settings)
+            read_transitions(path, **(columns if "state" in columns else COLUMNS | columns))
         assert tracemalloc.get_traced_memory()[1] < most
     finally:
         tracemalloc.stop()
@@ -57,17 +60,7 @@ def refused(path, sentence, most=20 << 20, **settings):
         b"\x93NUMPY\x03\x00" + bytes(50),
         b"",
     ],
-    ids=[
-        "huge",
-        "huge with some bytes",
-        "no bytes an item",
-        "no rows",
-        "objects",
-        "a long word",
-        "cut",
-        "version 3",
-        "empty",
-    ],
+    ids=["huge", "some bytes", "no bytes an item", "no rows", "objects", "a long word", "cut", "version 3", "empty"],
 )
 def test_an_array_that_is_not_what_it_claims_is_refused(tmp_path, entry):
     npz(tmp_path / "log.npz", x=entry, push=entry, after=entry)
@@ -95,6 +88,13 @@ def test_too_many_columns_are_refused(tmp_path):
     refused(tmp_path / "log.csv", "has 10,001 columns; expected at most 10,000")
 
 
+@pytest.mark.parametrize("how", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_arrays_packed_in_another_way_are_refused(tmp_path, how):
+    with zipfile.ZipFile(tmp_path / "log.npz", "w", how) as archive:
+        archive.writestr("x.npy", npy((3,), body=bytes(24)))
+    refused(tmp_path / "log.npz", "is not an npz file of plain arrays, or is damaged")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -116,29 +116,22 @@ def test_long_text_in_a_csv_is_a_short_sentence(tmp_path, text, sentence):
 # -- parquet --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def arrow():
-    import pyarrow.parquet
-
-    return pyarrow
-
-
-def test_a_run_length_bomb_is_refused(tmp_path, arrow):
+def test_a_run_length_bomb_is_refused(tmp_path):
     """Thirty million equal numbers take a hundred thousand bytes."""
-    rows = arrow.array(np.zeros(30_000_000, dtype=np.int8))
-    arrow.parquet.write_table(arrow.table({"x": rows, "push": rows, "after": rows}), tmp_path / "log.parquet")
+    rows = pyarrow.array(np.zeros(30_000_000, dtype=np.int8))
+    parquet.write_table(pyarrow.table({"x": rows, "push": rows, "after": rows}), tmp_path / "log.parquet")
     assert (tmp_path / "log.parquet").stat().st_size < 400_000
     refused(tmp_path / "log.parquet", "states 720,000,000 unpacked bytes in")
 
 
 @pytest.mark.parametrize("store_schema", [True, False], ids=["as words by number", "as text"])
-def test_a_word_that_every_row_points_to_is_kept_once(tmp_path, arrow, store_schema):
+def test_a_word_that_every_row_points_to_is_kept_once(tmp_path, store_schema):
     n, path = 20_000, tmp_path / "log.parquet"
 
     def write(length):
-        word = arrow.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), ["w" * length])
+        word = pyarrow.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), ["w" * length])
         numbers = {name: np.zeros(n) for name in ("x", "push", "after")}
-        arrow.parquet.write_table(arrow.table(numbers | {"run": word, "note": word}), path, store_schema=store_schema)
+        parquet.write_table(pyarrow.table(numbers | {"run": word, "note": word}), path, store_schema=store_schema)
 
     write(5)
     assert set(read_transitions(path, **COLUMNS, episode="run").episode) == {"wwwww"}
@@ -148,12 +141,12 @@ def test_a_word_that_every_row_points_to_is_kept_once(tmp_path, arrow, store_sch
         read_transitions(path, state="note", action="push", next="after")
 
 
-def test_labels_of_a_parquet_file_may_be_numbers_text_or_missing(tmp_path, arrow):
+def test_labels_of_a_parquet_file_may_be_numbers_text_or_missing(tmp_path):
     numbers = {name: np.zeros(3) for name in ("x", "push", "after")}
     for runs, found in (([7, 7, 9], [7, 7, 9]), (["7", "7", "9"], [7, 7, 9]), (["a", "b", "a"], ["a", "b", "a"])):
-        arrow.parquet.write_table(arrow.table(numbers | {"run": runs}), tmp_path / "log.parquet")
+        parquet.write_table(pyarrow.table(numbers | {"run": runs}), tmp_path / "log.parquet")
         assert read_transitions(tmp_path / "log.parquet", **COLUMNS, episode="run").episode.tolist() == found
-    arrow.parquet.write_table(arrow.table(numbers | {"run": ["a", None, "a"]}), tmp_path / "log.parquet")
+    parquet.write_table(pyarrow.table(numbers | {"run": ["a", None, "a"]}), tmp_path / "log.parquet")
     refused(tmp_path / "log.parquet", "column 'run' of .* has no value in 1 rows; fill them in", episode="run")
 
 
@@ -197,44 +190,32 @@ def bag_file(tmp_path):
     return make
 
 
-def refused_log(path, columns, sentence, most=40 << 20):
-    tracemalloc.start()
-    try:
-        with pytest.raises(CaptureError, match=sentence):
-            read_transitions(path, **columns)
-        assert tracemalloc.get_traced_memory()[1] < most
-    finally:
-        tracemalloc.stop()
+DEFINITION = "UPDATE message_definitions SET encoded_message_definition = ?"
+ENDLESS = "test/Own own\n" + "=" * 80 + "\nMSG: test/Own\ntest/Own own\n"
+VIEW = (
+    "DROP TABLE messages; CREATE VIEW messages AS WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) "
+    "SELECT i AS id, 1 AS topic_id, i AS timestamp, zeroblob(9) AS data FROM r"
+)
 
 
-def test_a_definition_that_never_ends_is_refused(bag_file):
+def test_definitions_and_views_that_never_end_are_refused(bag_file):
     path = bag_file("SQLITE3")
-    endless = "test/Own own\n" + "=" * 80 + "\nMSG: test/Own\ntest/Own own\n"
     with closing(sqlite3.connect(path)) as data:
-        data.execute("UPDATE message_definitions SET encoded_message_definition = ?", [endless])
+        data.execute(DEFINITION, [ENDLESS])
         data.commit()
-    refused_log(path, BAG, "cannot be read: .*nested too deeply|is not a bag, or is damaged")
+        refused(path, "cannot be read: .*nested too deeply|is not a bag, or is damaged", **BAG)
+        data.executescript(VIEW)
+    refused(path, "is not a bag, or is damaged: .*database missing tables", **BAG)
 
 
 def test_nothing_that_a_definition_says_is_run(bag_file, tmp_path):
     path, mark = bag_file("SQLITE3"), tmp_path / "it ran"
     for text in (f'float64 x\nstring A="{mark}"\n', f"int32 x=open({str(mark)!r}, 'w')\n", "__import__('os') y\n"):
         with closing(sqlite3.connect(path)) as data:
-            data.execute("UPDATE message_definitions SET encoded_message_definition = ?", [text])
+            data.execute(DEFINITION, [text])
             data.commit()
-        refused_log(path, BAG, "cannot be read|is not a bag|has no numbers")
+        refused(path, "cannot be read|is not a bag|has no numbers", **BAG)
         assert not mark.exists()
-
-
-def test_a_view_in_place_of_messages_is_not_asked(bag_file):
-    """One that never ends."""
-    path = bag_file("SQLITE3")
-    with closing(sqlite3.connect(path)) as data:
-        data.executescript(
-            "DROP TABLE messages; CREATE VIEW messages AS WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) "
-            "SELECT i AS id, 1 AS topic_id, i AS timestamp, zeroblob(9) AS data FROM r"
-        )
-    refused_log(path, BAG, "is not a bag, or is damaged: .*database missing tables")
 
 
 def read_or_refused(path):
@@ -310,7 +291,7 @@ FOREIGN_ARRAYS = {
 @pytest.mark.parametrize("name", FOREIGN_ARRAYS)
 def test_an_array_that_is_not_in_the_file_is_refused(demos, name):
     change, sentence = FOREIGN_ARRAYS[name]
-    refused_log(demos(change), DEMOS, sentence)
+    refused(demos(change), sentence, **DEMOS)
 
 
 def test_demonstrations_that_nobody_has_room_for_are_refused(demos):
@@ -322,55 +303,39 @@ def test_demonstrations_that_nobody_has_room_for_are_refused(demos):
             file.create_dataset(f"data/demo_{i}/actions", (10**12, 1), "f8", chunks=(9, 1))
             file.create_dataset(f"data/demo_{i}/obs/q", (10**12, 1), "f8", chunks=(9, 1))
 
-    refused_log(demos(change), DEMOS, "states 2,000,000,000,000 unpacked bytes in")
+    refused(demos(change), "states 2,000,000,000,000 unpacked bytes in", **DEMOS)
 
 
 def test_demonstrations_without_h5py_say_how_to_get_it(demos, monkeypatch):
     path = demos(lambda file, h5py: None)
     monkeypatch.setitem(sys.modules, "h5py", None)
-    refused_log(path, DEMOS, r'pip install "capture-cp\[hdf5\]"')
+    refused(path, r'pip install "capture-cp\[hdf5\]"', **DEMOS)
 
 
 def test_a_file_that_is_no_robomimic_file_is_refused(tmp_path):
     h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "other.h5", "w") as file:
-        file["states"] = np.zeros(3)
-    refused_log(tmp_path / "other.h5", DEMOS, "has no groups data/demo_0, .* expected a robomimic file")
+    h5py.File(tmp_path / "other.h5", "w").close()
+    refused(tmp_path / "other.h5", "has no groups data/demo_0, .* expected a robomimic file", **DEMOS)
     (tmp_path / "other.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(500))
-    refused_log(tmp_path / "other.h5", DEMOS, "is not an HDF5 file, or is damaged")
+    refused(tmp_path / "other.h5", "is not an HDF5 file, or is damaged", **DEMOS)
 
 
 # -- calibrations ---------------------------------------------------------------------------------------------------------
 
 
-def forged_trees(path, left, right):
-    """A calibration of one group whose tree has these children, with a valid checksum."""
-
-    def change(arrays):
-        n = max(max(left), max(right)) + 1
-        side = {"left": left, "right": right}
-        for name, children in side.items():
-            arrays[f"nodes.{name}"] = np.array([*children, *[-1] * (n - len(children))], dtype=np.int32)
-        inner = np.arange(n) < len(left)
-        arrays |= {"nodes.feature": np.where(inner, 0, -1), "nodes.group": np.where(inner, -1, 0)}
-        arrays |= {"nodes.threshold": -np.arange(n, dtype=float), "roots": np.zeros_like(arrays["roots"])}
-        arrays |= {"scores": np.sort(arrays["scores"]), "starts": np.array([0, len(arrays["scores"])])}
-
-    forge(path, change_arrays=change)
-
-
 def test_nodes_that_share_their_children_are_refused(fitted, box, tmp_path):
-    """Sixty nodes with 2^60 paths: whoever describes a group of them never comes back."""
+    """Nodes with 2^60 paths: whoever describes a group of them never comes back."""
     fitted["capture"].save(tmp_path / "file")
-    forged_trees(tmp_path / "file", list(range(1, 61)), list(range(1, 61)))
+    (tmp_path / "file").write_bytes(endless_choices((tmp_path / "file").read_bytes(), np.random.default_rng(0)))
     with pytest.raises(CaptureError, match="its arrays do not fit together"):
         Capture.load(tmp_path / "file", box, box.strata)
 
 
 def test_a_tree_may_be_as_deep_as_it_likes(fitted, box, fresh, tmp_path):
     fitted["capture"].save(tmp_path / "file")
-    forged_trees(tmp_path / "file", list(range(1, 5001)), list(range(5001, 10_001)))
+    (tmp_path / "file").write_bytes(deep_chain((tmp_path / "file").read_bytes(), np.random.default_rng(0)))
     chain = Capture.load(tmp_path / "file", box, box.strata)
+    assert len(chain.partition_.nodes) > 10_000
     assert chain.coverage(fresh.X, fresh.Y, volumes=False).all.n == len(fresh.X)
 
 

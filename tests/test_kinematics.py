@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from numba import njit
 
 from benchmarks.contact_strata import arm_scene
 from capture_cp.kernels.kinematics import place_links
-from capture_cp.kernels.trig import cosine_sine
+from capture_cp.kernels.trig import arc, cosine_sine
 from capture_cp.spaces.links import Tree
-from capture_cp.spaces.mujoco_model import unit_quaternions
 from capture_lab.tasks.peg.task import Peg
 
 mujoco = pytest.importorskip("mujoco")
@@ -52,38 +54,6 @@ def test_frames_are_those_of_mujoco(name, model):
         np.testing.assert_allclose(frames[numbers, 3:], data.geom_xmat, rtol=0, atol=1e-12)
 
 
-def test_a_quaternion_of_zeros_turns_nothing():
-    model = mujoco.MjModel.from_xml_string(ZOO)
-    tree = Tree(model, model.geom_bodyid.tolist())
-    numbers = [tree.attach(tree.place_of_geom(geom)) for geom in range(model.ngeom)]
-    frames, data = np.empty((len(tree.rows), 12)), mujoco.MjData(model)
-    data.qpos[:] = 0.0
-    mujoco.mj_kinematics(model, data)
-    place_links(tree.links(), np.zeros(model.nq), frames)
-    np.testing.assert_allclose(frames[numbers, :3], data.geom_xpos, rtol=0, atol=1e-12)
-
-
-def test_only_links_that_are_needed_are_placed():
-    model = mujoco.MjModel.from_xml_string(arm_scene())
-    assert len(Tree(model, [model.body("link4").id]).rows) == 4
-    assert len(Tree(model, [0]).rows) == 0
-
-
-def test_entries_that_a_configuration_leaves_out_are_held():
-    model, rng = mujoco.MjModel.from_xml_string(ZOO), np.random.default_rng(1)
-    tree, held = Tree(model, model.geom_bodyid.tolist()), rng.standard_normal(model.nq)
-    entries = rng.permutation(model.nq)[:5]
-    some, every = tree.links(entries, held), tree.links()
-    one, other = np.empty((len(tree.rows), 12)), np.empty((len(tree.rows), 12))
-    for _ in range(20):
-        y = rng.standard_normal(5)
-        qpos = held.copy()
-        qpos[entries] = y
-        place_links(some, y, one)
-        place_links(every, qpos, other)
-        assert (one == other).all()
-
-
 def test_cosine_and_sine():
     rng = np.random.default_rng(4)
     special = np.pi / 4 * np.arange(-40, 41)
@@ -93,13 +63,24 @@ def test_cosine_and_sine():
     np.testing.assert_allclose(found, np.column_stack([np.cos(angles), np.sin(angles)]), rtol=0, atol=2.5e-16)
 
 
-def test_quaternions_become_unit_ones_and_the_rest_stays():
-    model = mujoco.MjModel.from_xml_string(ZOO)
-    Y = np.random.default_rng(2).standard_normal((10, model.nq))
-    unit = unit_quaternions(model, Y, np.arange(model.nq))
-    ball, free = slice(3, 7), slice(11, 15)
-    for part in (ball, free):
-        assert np.linalg.norm(unit[:, part], axis=1) == pytest.approx(1)
-    rest = np.setdiff1d(np.arange(model.nq), [*range(3, 7), *range(11, 15)])
-    assert (unit[:, rest] == Y[:, rest]).all()
-    assert (unit_quaternions(model, Y[:, 4:], np.arange(4, model.nq))[:, :3] == Y[:, 4:7]).all()  # not the whole of one
+@njit
+def arcs(sines, cosines, out):
+    for i in range(len(out)):
+        out[i] = arc(sines[i], cosines[i])
+
+
+def test_arc_is_the_arc_tangent_to_the_last_digits():
+    rng = np.random.default_rng(0)
+    tiny, special = 10.0 ** rng.uniform(-300, 0, 1000), [math.pi / 8, math.pi / 4]
+    angles = np.concatenate([rng.uniform(0, math.pi / 2, 200_000), tiny, special])
+    size = 10.0 ** rng.uniform(-3, 3, len(angles))
+    sines, cosines, found = size * np.sin(angles), size * np.cos(angles), np.empty(len(angles))
+    arcs(sines, cosines, found)
+    np.testing.assert_allclose(found, np.arctan2(sines, cosines), rtol=5e-16)
+
+
+@pytest.mark.parametrize(("sine", "cosine", "angle"), [(0.0, 0.0, 0.0), (0.0, 2.0, 0.0), (3.0, 0.0, math.pi / 2)])
+def test_arc_at_the_ends(sine, cosine, angle):
+    found = np.empty(1)
+    arcs(np.array([sine]), np.array([cosine]), found)
+    assert found[0] == angle

@@ -8,7 +8,6 @@ from scipy import stats
 from sklearn.base import clone
 
 from capture_cp import (
-    METHODS,
     SE2,
     CaptureError,
     Euclidean,
@@ -47,10 +46,6 @@ def test_a_method_is_made_of_its_documented_parts(box, name, score, groups):
     assert cap.model is box
 
 
-def test_there_are_six_methods():
-    assert METHODS == ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
-
-
 def test_settings_reach_the_parts(box):
     tree = Tree(min_leaf=7, per_stratum=True, max_leaves=3)
     for name in ("no-strata", "lucca"):
@@ -74,9 +69,6 @@ def test_an_unknown_method_is_an_error_with_the_nearest_name(box, given, meant):
         method(given, box, box.strata)
 
 
-# -- particles ------------------------------------------------------------------------------------------------------------
-
-
 def test_particles_region_is_their_bounding_box_within_feasible_space(fitted, fresh):
     cap, strata = fitted["particles"], fresh.box.strata
     centres = strata.grid.centre(np.arange(strata.grid.size))
@@ -88,19 +80,10 @@ def test_particles_region_is_their_bounding_box_within_feasible_space(fitted, fr
         assert region.contains(fresh.particles[row]).all()
 
 
-def test_particles_do_not_change_with_alpha(fitted, fresh):
-    cap = fitted["particles"]
-    one, two = (cap.count_cells(fresh.X, alpha, prediction=fresh.particles) for alpha in (0.01, 0.9))
-    assert np.array_equal(one, two)
-
-
 def test_particles_have_nothing_to_save(fitted, tmp_path):
     with pytest.raises(CaptureError, match="nothing to save: this method is not calibrated"):
         fitted["particles"].save(tmp_path / "none")
     assert list(tmp_path.iterdir()) == []
-
-
-# -- PCP and its extensions -----------------------------------------------------------------------------------------------
 
 
 def test_pcp_threshold_is_the_quantile_of_all_nearest_distances(world, fitted, fresh):
@@ -108,19 +91,10 @@ def test_pcp_threshold_is_the_quantile_of_all_nearest_distances(world, fitted, f
     assert fitted["pcp"].thresholds(fresh.X, 0.1) == pytest.approx(conformal_quantile(nearest, 0.1), rel=1e-12)
 
 
-def test_no_strata_gives_every_stratum_the_same_threshold(fitted, fresh):
-    for name in ("pcp", "no-strata", "lucca"):
+def test_only_methods_with_strata_give_them_thresholds_of_their_own(fitted, fresh):
+    for name in ("pcp", "no-strata", "lucca", "capture", "capture-k1"):
         q = fitted[name].thresholds(fresh.X, 0.2)
-        assert (q == q[:, :1]).all()
-
-
-def test_capture_gives_strata_thresholds_of_their_own(fitted, fresh):
-    for name in ("capture", "capture-k1"):
-        q = fitted[name].thresholds(fresh.X, 0.2)
-        assert (q[:, 0] != q[:, 1]).any()
-
-
-# -- LUCCa ----------------------------------------------------------------------------------------------------------------
+        assert (q == q[:, :1]).all() == (not name.startswith("capture"))
 
 
 @pytest.fixture(scope="module")
@@ -155,15 +129,6 @@ def test_lucca_regions_may_hold_infeasible_cells_and_their_volume_counts_them(lu
         assert region.volume() == pytest.approx(sum(volumes.values()))
 
 
-def test_lucca_coverage_volume_counts_infeasible_cells(fitted, fresh):
-    cap = fitted["lucca"]
-    coverage = cap.coverage(fresh.X, fresh.Y, 0.2)
-    counts = cap.count_cells(fresh.X, 0.2)
-    assert counts[:, -1].sum() > 0
-    assert coverage.all.volume == pytest.approx(counts.sum(axis=1).mean())
-    assert coverage.all.volume > sum(row.volume for row in coverage.strata)
-
-
 def test_lucca_leaves_scale_the_covariance_each_by_its_own_quantile(world, fitted):
     """Leaf by leaf, the threshold is the exact quantile of the leaf's held-out Mahalanobis distances."""
     cap = fitted["lucca"]
@@ -175,20 +140,6 @@ def test_lucca_leaves_scale_the_covariance_each_by_its_own_quantile(world, fitte
     mean, cov = world.box.gaussian(world.X)
     distance = np.sqrt(np.einsum("ni,nij,nj->n", world.Y - mean, np.linalg.inv(cov), world.Y - mean))
     assert np.isin(np.round(cap.calibration_.scores, 9), np.round(distance, 9)).all()
-
-
-def test_calibrated_covariance_is_the_covariance_when_the_model_is_right():
-    cov = np.array([[2.0, 0.3], [0.3, 1.0]])
-    for alpha in (0.05, 0.1, 0.5):
-        q = np.sqrt(stats.chi2.ppf(1 - alpha, df=2))
-        assert calibrated_covariance(cov, q, alpha) == pytest.approx(cov, rel=1e-12)
-
-
-def test_calibrated_covariance_broadcasts_and_has_the_right_coverage():
-    cov = np.tile(np.eye(3), (4, 1, 1))
-    scaled = calibrated_covariance(cov, np.arange(1.0, 5.0), 0.1)
-    assert scaled.shape == (4, 3, 3)
-    assert scaled[:, 0, 0] == pytest.approx(np.arange(1.0, 5.0) ** 2 / stats.chi2.ppf(0.9, df=3))
 
 
 def test_lucca_grouped_by_stratum_stays_in_feasible_space(world, fresh):

@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numba import njit
 from scipy.linalg import logm
 from scipy.spatial.transform import Rotation
 
 from capture_cp import SE2, SE3, Capture, CaptureError, Euclidean, FunctionMetric, NearestParticles, OneGroup, Product, Torus
-from capture_cp.conformal.scores import Score
 from capture_cp.spaces.strata import one_stratum
 
 
@@ -80,6 +77,8 @@ def test_metrics_are_symmetric_and_vanish_only_at_the_same_place(name):
     a, b = draw(100, np.random.default_rng(1)), draw(100, np.random.default_rng(2))
     np.testing.assert_allclose(metric.distance(a, b), metric.distance(b, a), rtol=1e-9)
     np.testing.assert_allclose(metric.distance(a, a), 0.0, atol=1e-7)
+    turned = a + 2 * np.pi * np.isin(np.arange(a.shape[1]), metric.angles(a.shape[1]))
+    np.testing.assert_allclose(metric.distance(a, turned), 0.0, atol=1e-7)
     assert (metric.distance(a, b) > 1e-3).all()
 
 
@@ -102,7 +101,7 @@ def _wrapped(metric, points):
 @pytest.mark.parametrize("angle", [np.pi, 0.1, 1e-3, 1e-6])
 def test_se3_is_the_logarithm_of_a_matrix(angle):
     rng, length = np.random.default_rng(5), 0.3
-    for a, b in zip(poses(40, rng), poses(40, rng, angle)):
+    for a, b in zip(poses(25, rng), poses(25, rng, angle)):
         turned = Rotation.from_quat(a[3:], scalar_first=True) * Rotation.from_quat(b[3:], scalar_first=True)
         b = np.append(a[:3] + b[:3], turned.as_quat(scalar_first=True))
         wanted = np.linalg.norm(logarithm(a, b) * [1, 1, 1, length, length, length])
@@ -120,13 +119,6 @@ def test_se3_near_half_a_turn():
         wanted = 0.3 * min(angle, 2 * np.pi - angle)
         np.testing.assert_allclose(SE3(0.3).distance(a, b), wanted, rtol=1e-9)
         np.testing.assert_allclose(SE3(0.3).distance(a, b * [1, 1, 1, -7, -7, -7, -7]), wanted, rtol=1e-9)
-
-
-@given(st.lists(st.floats(-20, 20), min_size=4, max_size=4), st.lists(st.integers(-3, 3), min_size=4, max_size=4))
-@settings(max_examples=50, deadline=None)
-def test_full_turns_do_not_count_on_the_torus(angles, turns):
-    a = np.array(angles)
-    assert Torus().distance(a, a + 2 * np.pi * np.array(turns)) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_calibrations_with_every_metric_are_saved_and_loaded(tmp_path):
@@ -166,11 +158,6 @@ def test_what_does_not_fit_is_refused(make, words):
         make()
 
 
-def test_a_score_of_another_metric_is_another_score():
-    assert isinstance(NearestParticles(1, Torus()), Score)
-    assert NearestParticles(1, Torus()) != NearestParticles(1, Euclidean())
-
-
 class Doubled(Torus):
     """A metric that inherits from another and measures something else."""
 
@@ -186,3 +173,6 @@ def test_a_metric_with_its_own_distance_does_not_inherit_a_kernel():
         NearestParticles(2, Doubled()).score(P, Y), 2 * NearestParticles(2, Torus()).score(P, Y), rtol=1e-12
     )
     assert not Doubled().finds_cells
+    found = NearestParticles(2, Doubled()).score(P, Y)
+    assert NearestParticles(2, Doubled()).within(P, Y, found).all()
+    assert not NearestParticles(2, Doubled()).within(P, Y, np.nextafter(found, 0)).any()

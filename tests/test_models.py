@@ -69,10 +69,6 @@ def test_gaussian_serves_the_mahalanobis_score():
     check_fits(gaussian(full_covariance), 2, score=Mahalanobis())
 
 
-def test_gaussian_takes_one_number_a_row():
-    check_model(gaussian(lambda X: (X[:, 0], np.full(len(X), 0.1))), 1)
-
-
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
@@ -112,11 +108,6 @@ def test_ensemble_of_regressors_and_functions_with_noise():
     check_fits(ensemble([*forest.estimators_], noise=0.05), 2)
 
 
-def test_an_ensemble_of_one_without_noise_is_no_model():
-    with pytest.raises(CaptureError, match="same particles for two different random generators"):
-        check_fits(ensemble([lambda X: X[:, :2]]), 2)
-
-
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -136,7 +127,7 @@ def test_ensemble_refuses_in_one_sentence(make, sentence):
         make()
 
 
-# -- PyTorch ----------------------------------------------------------------------------------------------------------------
+# -- PyTorch and JAX ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -174,14 +165,6 @@ def test_torch_module_leaves_the_module_and_the_generator_as_they_were(torch, ne
     assert all(parameter.grad is None for parameter in net.parameters())
 
 
-def test_torch_dropout_gives_each_particle_a_mask(net):
-    model = torch_module(net, dropout=True)
-    check_model(model, 2)
-    particles = model(X, 50, rng())
-    assert (particles.std(axis=1) > 0).all()
-    assert particles.mean(axis=1) == pytest.approx(model.predict(X), abs=0.5)
-
-
 def test_torch_noise_inputs_are_the_second_argument(torch):
     class Generator(torch.nn.Module):
         def forward(self, x, z):
@@ -212,23 +195,6 @@ def test_torch_weights_are_in_the_fingerprint(torch, net):
     assert model.fingerprint() != before
 
 
-def test_torch_modules_make_an_ensemble(torch):
-    members = [torch_module(torch.nn.Linear(3, 2).double()) for _ in range(3)]
-    check_model(ensemble(members), 2)
-
-
-def test_torch_module_refuses_in_one_sentence(torch):
-    with pytest.raises(CaptureError, match=r"needs a torch\.nn\.Module; got a function"):
-        torch_module(lambda x: x)
-    with pytest.raises(CaptureError, match="no dropout layers"):
-        torch_module(torch.nn.Linear(3, 2), dropout=True)
-    with pytest.raises(CaptureError, match="the module's prediction has shape"):
-        torch_module(torch.nn.Flatten(0))(X, 2, rng())
-
-
-# -- JAX --------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def jax():
     return pytest.importorskip("jax")
@@ -252,16 +218,8 @@ def test_jax_noise_inputs_and_keys(jax):
     check_model(both, 3)
 
 
-def test_jax_functions_make_ensembles_and_gaussians(jax):
-    check_model(ensemble([jax_function(lambda x, a=a: a * x) for a in (1.0, 2.0)]), 3)
-    check_model(gaussian(jax_function(lambda x: (x, 0.1 + x**2)).predict), 3)
-    with pytest.raises(CaptureError, match="returns 2 arrays"):
-        jax_function(lambda x: (x, x))(X, 2, rng())
-    with pytest.raises(CaptureError, match="needs a function of arrays"):
-        jax_function(3)
+# -- MuJoCo ---------------------------------------------------------------------------------------------------------------
 
-
-# -- MuJoCo -----------------------------------------------------------------------------------------------------------------
 
 PUCK = """<mujoco><option timestep="0.01" gravity="0 0 0"/><worldbody>
   <body><joint name="x" type="slide" axis="1 0 0" damping="1"/><joint name="y" type="slide" axis="0 1 0" damping="1"/>
@@ -308,14 +266,6 @@ class TestMujocoRollout:
         assert one.fingerprint() == two.fingerprint() != other.fingerprint()
         again = pickle.loads(pickle.dumps(one))
         assert np.array_equal(particles, again(pushes, 7, rng()))
-
-    def test_batches_change_nothing(self, monkeypatch):
-        from capture_cp.models import mujoco_rollouts
-
-        model = mujoco_rollout(PUCK, nstep=20, randomise={"mass": (0.5, 2.0)}, pool=5)
-        whole = model(pushes, 7, rng())
-        monkeypatch.setattr(mujoco_rollouts, "_NUMBERS_AT_ONCE", 1000)
-        assert np.array_equal(whole, model(pushes, 7, rng()))
 
     def test_names_say_what_columns_hold(self):
         whole = mujoco_rollout(PUCK, nstep=20)
@@ -379,15 +329,6 @@ class TestMujocoRollout:
         with pytest.raises(CaptureError, match=sentence) as error:
             mujoco_rollout(**({"model": PUCK, "nstep": 5} | change))(pushes, 2, rng())
         assert "\n" not in str(error.value)
-
-
-def test_no_rows_give_no_particles():
-    pytest.importorskip("mujoco")
-    models = [gaussian(mean_and_variance), ensemble([lambda X: X[:, :2]], noise=0.1), mujoco_rollout(PUCK, nstep=2)]
-    assert [model(np.empty((0, 4)), 3, rng()).shape for model in models] == [(0, 3, 2)] * 3
-
-
-# -- imports ----------------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_heavy_is_imported_unless_used():

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 from scipy import stats
 
 from capture_cp import (
@@ -78,12 +75,6 @@ def test_particles_are_not_drawn_again_in_the_next_run(tmp_path, cap):
     assert loaded.scores[0] != loaded.scores[1]
 
 
-def test_a_calibration_from_a_file_is_the_same_calibration(tmp_path, cap):
-    Monitor(cap).save(tmp_path / "watch.state")
-    cap.save(tmp_path / "cap.capture")
-    Monitor.load(tmp_path / "watch.state", Capture.load(tmp_path / "cap.capture", noisy, SIGN))
-
-
 def test_a_monitor_of_another_calibration_is_refused(tmp_path, cap):
     Monitor(cap).save(tmp_path / "watch.state")
     with pytest.raises(CaptureError, match=r"monitor state .*watch.state: it monitors another calibration"):
@@ -144,12 +135,6 @@ def test_bets_of_ones_own_cannot_be_saved(tmp_path, cap):
         Monitor(cap, martingale=Own()).save(tmp_path / "watch.state")
 
 
-def test_the_file_holds_numbers_and_json_only(tmp_path, cap):
-    Monitor(cap).save(tmp_path / "watch.state")
-    assert set(load_file(tmp_path / "watch.state")) == {"scores", "p_values", "groups"}
-    assert json.dumps(read(tmp_path / "watch.state", MONITOR_FORMAT)[0])
-
-
 # -- night after night ----------------------------------------------------------------------------------------------------
 
 
@@ -185,14 +170,6 @@ def test_a_change_after_many_nights_is_found_soon(tmp_path):
         night = nights(fitted(rng, 400), rng, tmp_path / f"{i}.state", 0.01, 30, 50, change=21)
         assert night is not None
         assert 21 <= night <= 23
-
-
-def test_levels_of_all_batches_add_up_to_the_level(cap):
-    history, shares = History(Monitor(cap), 0.01), []
-    for number in range(1000):
-        shares.append(history.share)
-        history.batches.append({"rows": 1, "sha256": str(number)})
-    assert 0.99 < sum(shares) < 1.0
 
 
 def test_a_batch_that_was_checked_is_refused(tmp_path, cap):

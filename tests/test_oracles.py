@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeRegressor
 
 import oracles
-from capture_cp import SE2, Euclidean, Grid, Mahalanobis, OneGroup, PerStratum, Tree, conformal_quantile, conformal_rank
+from capture_cp import SE2, Grid, Mahalanobis, OneGroup, PerStratum, Tree, conformal_quantile, conformal_rank
 from capture_cp.base import layouts
 from capture_cp.conformal.groups import Examples, _tree_nodes
-from capture_cp.conformal.scores import ParticleBox, of_particles
 from capture_cp.conformal.threshold_table import ThresholdTable
 from capture_cp.kernels import cells, distance, gaussian, nearest, tree
 from capture_cp.spaces.strata import GridStrata, columns_of
@@ -53,20 +52,11 @@ def columns(grid, labels):
     return columns_of(GridStrata(grid, labels, ["one", "two"]))
 
 
-# -- squared thresholds ---------------------------------------------------------------------------------------------------
-
-
-@given(st.floats(0, 1e300), st.lists(st.integers(-3, 3), max_size=5))
-def test_squared_limit_is_exactly_the_largest_square_within(q, steps):
+@given(st.floats(0, 1e300))
+def test_squared_limit_is_exactly_the_largest_square_within(q):
     limit = distance.squared_limit(q)
     assert math.sqrt(limit) <= q
     assert math.sqrt(math.nextafter(limit, math.inf)) > q
-    for step in steps:
-        t = q * q
-        for _ in range(abs(step)):
-            t = max(0.0, math.nextafter(t, math.copysign(math.inf, step)))
-        if math.isfinite(t):
-            assert (t <= limit) == (math.sqrt(t) <= q)
 
 
 def test_squared_limit_at_the_ends():
@@ -77,12 +67,7 @@ def test_squared_limit_at_the_ends():
     assert distance.squared_limit(1e200) < math.inf  # its square overflows, and an infinite distance is not within
 
 
-@given(st.lists(st.floats(-2, 1e9), max_size=8))
-def test_squared_limits_is_squared_limit_row_by_row(q):
-    assert gaussian.squared_limits(np.array(q, dtype=float)).tolist() == [distance.squared_limit(value) for value in q]
-
-
-# -- nearest particles ----------------------------------------------------------------------------------------------------
+# -- nearest particles and Gaussians --------------------------------------------------------------------------------------
 
 
 @given(clouds())
@@ -93,59 +78,13 @@ def test_kth_nearest_equals_sorting_every_distance(cloud):
     )
 
 
-@settings(max_examples=20)  # SciPy's logarithm of a matrix is slow
+@settings(max_examples=12)  # SciPy's logarithm of a matrix is slow
 @given(clouds(dims=st.just(3)), st.floats(0.05, 5))
 def test_kth_nearest_in_se2_equals_sorting_logarithms(cloud, length):
     Y, particles, k = cloud
     Y[:, 2], particles[..., 2] = np.clip(Y[:, 2], -1.5, 1.5), np.clip(particles[..., 2], -1.5, 1.5)
     expected = oracles.kth_nearest(Y, particles, k, lambda a, b: oracles.se2(a, b, length))
     assert nearest.kth_nearest(layouts.SE2, length, k, Y, particles) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
-@given(clouds(), seeds)
-def test_within_pairs_equals_counting_particles(cloud, seed):
-    Y, particles, k = cloud
-    scores = oracles.kth_nearest(Y, particles, k, oracles.euclidean)
-    rng = np.random.default_rng(seed)
-    for q in (scores, np.nextafter(scores, -1), rng.uniform(0, 3, len(Y)), np.full(len(Y), np.inf), np.full(len(Y), -1.0)):
-        expected = oracles.within(Y, particles, k, q, oracles.euclidean)
-        assert np.array_equal(nearest.within_pairs(*EUCLIDEAN, k, Y, particles, q), expected)
-
-
-@given(clouds(), st.integers(1, 4), seeds)
-def test_one_cloud_may_serve_several_rows(cloud, rows_each, seed):
-    Y, particles, k = cloud
-    Y = np.random.default_rng(seed).normal(size=(len(particles) * rows_each, particles.shape[2]))
-    q = np.full(len(Y), 0.8)
-    served = nearest.within_pairs(*EUCLIDEAN, k, Y, particles, q)
-    assert np.array_equal(served, nearest.within_pairs(*EUCLIDEAN, k, Y, np.repeat(particles, rows_each, axis=0), q))
-
-
-@given(clouds(), st.floats(0, 4))
-def test_enough_within_counts_the_cloud(cloud, limit):
-    Y, particles, k = cloud
-    for y, one in zip(Y, particles):
-        near = sum(oracles.euclidean(y, p) ** 2 <= limit for p in one)
-        assume(all(abs(oracles.euclidean(y, p) ** 2 - limit) > 1e-9 for p in one))
-        assert nearest.enough_within(*EUCLIDEAN, k, limit, y, one) == (near >= k)
-
-
-@given(grids(), st.integers(1, 5), st.data())
-def test_count_cells_equals_looking_at_every_cell(gridded, L, data):
-    grid, labels, rng = gridded
-    k = data.draw(st.integers(1, L))
-    n = 3
-    middle = grid.centre(rng.integers(grid.size, size=n * L)).reshape(n, L, grid.dims)
-    particles = middle + data.draw(st.sampled_from([0.0, 0.4])) * rng.normal(size=middle.shape)
-    q = rng.choice([-1.0, 0.0, 0.3, 0.6, 1.5, *grid.spacing], size=(n, 3))
-    box = grid.box(*Euclidean().box(particles.min(axis=1), particles.max(axis=1), q.max(axis=1)))
-    counts = cells.count_cells(of_particles(*EUCLIDEAN, k, particles), q, *box, columns(grid, labels))
-    for i in range(n):
-        expected = oracles.count_cells(
-            lambda y, i=i: oracles.kth_nearest([y], particles[i : i + 1], k, oracles.euclidean)[0],
-            *(q[i], labels, grid.origin, grid.spacing, grid.shape),
-        )
-        assert counts[i].tolist() == expected.tolist()
 
 
 def test_kernels_do_not_depend_on_the_number_of_threads():
@@ -168,9 +107,6 @@ def test_rows_past_the_first_chunk_are_scored_too():
         far = np.sort(np.linalg.norm(Y[:, None] - particles, axis=2), axis=1)[:, 1]
         assert nearest.kth_nearest(*EUCLIDEAN, 2, Y, particles) == pytest.approx(far, rel=1e-12)
         assert nearest.within_pairs(*EUCLIDEAN, 2, Y, particles, far * 1.001).all()
-
-
-# -- Gaussians ------------------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -197,16 +133,6 @@ def test_mahalanobis_equals_solving_with_the_covariance(predicted, data):
         assert one == squared[i]
 
 
-@given(gaussians(n=st.integers(1, 3)), st.integers(1, 4))
-def test_one_gaussian_may_serve_several_rows(predicted, rows_each):
-    prediction, rng = predicted
-    n, dc = prediction.mean.shape
-    Y, is_angle = rng.normal(size=(n * rows_each, dc)), np.zeros(dc, dtype=bool)
-    served = gaussian.squared_mahalanobis_pairs(Y, prediction.mean, prediction.whiten, is_angle)
-    each = prediction[np.repeat(np.arange(n), rows_each)]
-    assert np.array_equal(served, gaussian.squared_mahalanobis_pairs(Y, each.mean, each.whiten, is_angle))
-
-
 @given(grids(), st.data())
 def test_ellipsoid_cells_equal_looking_at_every_cell(gridded, data):
     grid, labels, rng = gridded
@@ -227,73 +153,30 @@ def test_ellipsoid_cells_equal_looking_at_every_cell(gridded, data):
 # -- cells and trees ------------------------------------------------------------------------------------------------------
 
 
-@given(grids(), st.data())
-def test_columns_of_a_box_come_in_order_and_wrap(gridded, data):
-    grid, labels, _ = gridded
-    first = np.array([data.draw(st.integers(0, size - 1)) for size in grid.shape])
-    extent = np.array([data.draw(st.integers(0, size)) for size in grid.shape])
-    found, centre = columns(grid, labels), np.empty(grid.dims)
-    assert cells.column_count(extent) == np.prod(extent[:-1])
-    for number, offset in enumerate(np.ndindex(*extent[:-1])):
-        index = (first[:-1] + offset) % grid.shape[:-1]
-        column = cells.column_at(number, first, extent, found.origin, found.spacing, found.shape, centre)
-        assert column == (np.ravel_multi_index(tuple(index), grid.shape[:-1]) if grid.dims > 1 else 0)
-        assert np.array_equal(centre[:-1], (grid.origin + np.append(index, 0) * grid.spacing)[:-1])
+@given(seeds, st.integers(1, 3), st.integers(1, 18), st.sampled_from([np.int8, np.int32]), st.booleans(), st.booleans())
+def test_cells_near_particles_equal_looking_at_every_cell(seed, dims, particles, dtype, turns, wraps):
+    """Long columns with runs of labels, particles that are not numbers, boxes that wrap around."""
+    rng = np.random.default_rng(seed)
+    rule, length = (layouts.SE2, 0.4) if turns and dims == 3 else EUCLIDEAN
+    shape = [*rng.integers(1, 6, size=dims - 1), int(rng.integers(1, 45))]
+    grid = Grid(rng.normal(size=dims), [0.2] * (dims - 1) + [0.03], shape, periodic=(dims - 1,) if wraps else ())
+    labels = np.repeat(rng.integers(-1, 3, size=grid.size), rng.integers(1, 40, size=grid.size))[: grid.size]
+    found = columns_of(GridStrata(grid, labels, ["one", "two", "three"]))
+    weights = rng.normal(size=grid.size).astype(np.float32)
+    columns = found._replace(labels=found.labels.astype(dtype), weights=weights.reshape(found.labels.shape))
+    cloud = grid.centre(rng.integers(grid.size, size=particles)) + 0.1 * rng.normal(size=(particles, dims))
+    cloud[rng.random(particles) < 0.1] = np.nan
+    limits, k = rng.choice([-1.0, 0.0, 0.02, 0.1, 0.5], size=4), int(rng.integers(1, particles + 1))
+    first = np.array([int(rng.integers(shape[axis])) if wraps and axis == dims - 1 else 0 for axis in range(dims)])
+    counts, room = np.zeros(4, dtype=np.int64), cells.room_for(particles, dims, shape[-1])
+    unused = np.zeros((dims, dims)), np.zeros(dims, dtype=bool)
+    total = cells.search(rule, length, k, cloud, *unused, limits, first, np.array(shape), columns, room, counts)
 
-
-@given(seeds, st.sampled_from(["within", "turn", "half turn"]), st.integers(1, 4), st.booleans())
-def test_cells_of_poses_equal_looking_at_every_cell(seed, axis, k, spread):
-    """SE(2): angles wrap, on a grid that is a full turn or a part of one."""
-    rng, length = np.random.default_rng(seed), 0.7
-    origin, spacing, count, periodic = {
-        "within": (-1.2, 0.3, 9, ()), "turn": (0.0, 2 * np.pi / 11, 11, (2,)), "half turn": (-np.pi, np.pi / 6, 13, ())
-    }[axis]  # fmt: skip
-    grid = Grid([0.0, -1.0, origin], [0.25, 0.3, spacing], [6, 5, count], periodic)
-    labels = rng.integers(-1, 2, size=grid.size).astype(np.int32)
-    middle = grid.centre(rng.integers(grid.size, size=2))[:, None] + np.array([0.0, 0.0, rng.choice([0, 2 * np.pi])])
-    particles = middle + (0.3 if spread else 0.0) * rng.normal(size=(2, 4, 3))
-    metric, q = SE2(length), rng.choice([-1.0, 0.0, 0.25, 0.6, 3.0], size=(2, 3))
-    box = grid.box(*metric.box(particles.min(axis=1), particles.max(axis=1), q.max(axis=1)))
-    counts = cells.count_cells(
-        of_particles(*metric.kernel(particles.shape[2]), k, particles), q, *box, columns(grid, labels)
-    )
-    for i in range(2):
-        apart = np.sort(metric.distance(grid.centre(np.arange(grid.size))[:, None], particles[i]), axis=1)[:, k - 1]
-        assume((np.abs(apart[:, None] - q[i]) > 1e-9).all() or q[i].max() <= 0)
-        inside = apart <= q[i][labels] + 1e-12 * (q[i][labels] >= 0)
-        assert counts[i].tolist() == [int((inside & (labels == m)).sum()) for m in (0, 1, -1)]
-
-
-@given(grids(), st.integers(1, 4))
-def test_cells_of_boxes_equal_looking_at_every_cell(gridded, L):
-    grid, labels, rng = gridded
-    particles = grid.centre(rng.integers(grid.size, size=2 * L)).reshape(2, L, grid.dims) + 0.1 * rng.normal(size=grid.dims)
-    q, score = rng.choice([-1.0, 0.0, 0.3, 0.6], size=(2, 3)), ParticleBox()
-    box = grid.box(*score.box(particles, q.max(axis=1), grid.dims))
-    counts = cells.count_cells(score.regions(particles), q, *box, columns(grid, labels))
-    for i in range(2):
-        low, high = particles[i].min(axis=0), particles[i].max(axis=0)
-        expected = oracles.count_cells(
-            lambda y, low=low, high=high: max(0.0, (low - y).max(), (y - high).max()),
-            *(q[i], labels, grid.origin, grid.spacing, grid.shape),
-        )
-        assert counts[i].tolist() == expected.tolist()
-
-
-@given(grids(), st.integers(1, 3))
-def test_weights_are_summed_over_the_cells_of_a_region(gridded, k):
-    grid, labels, rng = gridded
-    cloud, weights = grid.centre(rng.integers(grid.size, size=3)), rng.normal(size=grid.size).astype(np.float32)
-    limits, found = rng.choice([-1.0, 0.3, 1.5], size=3), columns(grid, labels)
-    weighed = found._replace(weights=weights.reshape(found.labels.shape))
-    counts, everything = np.zeros(3, dtype=np.int64), (np.zeros(grid.dims, dtype=np.int64), np.array(grid.shape))
-    room, unused = cells.room_for(3, grid.dims, grid.shape[-1]), (np.zeros((grid.dims,) * 2), np.zeros(grid.dims, bool))
-    total = cells.search(*EUCLIDEAN, k, cloud, *unused, limits, *everything, weighed, room, counts)
-    apart = ((grid.centre(np.arange(grid.size))[:, None] - cloud) ** 2).sum(axis=2)
-    inside = (apart <= limits[labels][:, None]).sum(axis=1) >= k
-    assume((np.abs(apart[..., None] - limits) > 1e-9).all())
-    assert counts.sum() == inside.sum()
-    assert total == pytest.approx(float(weights[inside].sum(dtype=float)), abs=1e-6)
+    centres = grid.centre(np.arange(grid.size))
+    near = [[distance.squared_distance(rule, length, y, p) for p in cloud] for y in centres]
+    inside = (np.array(near) <= limits[labels][:, None]).sum(axis=1) >= k
+    assert counts.tolist() == [int((inside & (labels == m)).sum()) for m in (0, 1, 2, -1)]
+    assert total == pytest.approx(weights[inside].sum(dtype=float), abs=1e-9)
 
 
 @given(seeds, st.integers(1, 4), st.sampled_from([1, 3, 20]), st.sampled_from([2, 7, None]))
@@ -340,11 +223,6 @@ SPECIAL_ANGLES = [*TINY_ANGLES, 1e-3, 5e-3, 1e-2, 2e-2, 0.1, 1.0, 3.0, math.pi -
 EVERY_ANGLE = [sign * angle for angle in SPECIAL_ANGLES for sign in (1, -1)]
 
 
-@given(poses)
-def test_se2_log_is_the_inverse_of_scipys_expm(pose):
-    assert oracles.pose_of_twist(SE2(1.0).log(pose)) == pytest.approx(oracles.pose_matrix(pose), abs=1e-12)
-
-
 @pytest.mark.parametrize("omega", EVERY_ANGLE)
 def test_se2_log_is_exact_at_special_angles(omega):
     pose = (0.7, -1.3, omega)
@@ -353,6 +231,7 @@ def test_se2_log_is_exact_at_special_angles(omega):
     assert abs(twist[2]) <= math.pi
 
 
+@settings(max_examples=30)
 @given(poses, poses, st.floats(0.01, 10))
 def test_se2_distance_equals_scipys_logm(a, b, length):
     assume(abs(math.remainder(a[2] - b[2], 2 * math.pi)) < math.pi - 1e-3)  # the logarithm has a jump at half a turn
@@ -371,15 +250,6 @@ def test_se2_half_a_turn_is_the_same_either_way():
     expected = math.hypot(math.hypot(1, 2) * math.pi / 2, 0.5 * math.pi)
     assert SE2(0.5).distance(here, left) == pytest.approx(expected, rel=1e-15)
     assert SE2(0.5).distance(here, right) == pytest.approx(expected, rel=1e-15)
-
-
-@given(poses, poses, st.integers(-3, 3))
-def test_se2_distance_is_symmetric_and_blind_to_full_turns(a, b, turns):
-    assume(abs(abs(math.remainder(a[2] - b[2], 2 * math.pi)) - math.pi) > 1e-9)
-    turned = (b[0], b[1], b[2] + 2 * math.pi * turns)
-    assert SE2(0.7).distance(a, b) == pytest.approx(float(SE2(0.7).distance(b, a)), rel=1e-12, abs=1e-12)
-    assert SE2(0.7).distance(a, turned) == pytest.approx(float(SE2(0.7).distance(a, b)), rel=1e-9, abs=1e-9)
-    assert SE2(0.7).distance(a, a) == 0.0
 
 
 @given(poses, poses, poses)

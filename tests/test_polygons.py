@@ -88,13 +88,6 @@ def test_a_footprint_agrees_with_shapely_at_every_heading(shape):
     check(strata, robots, obstacles, 0.0, tolerance)
 
 
-def test_the_depth_at_a_flat_wall_is_exact():
-    strata = GridStrata.from_polygons([[(0.5, -1), (2, -1), (2, 2), (0.5, 2)]], BOUNDS, 0.01, radius=0.1, tolerance=0.0531)
-    x = strata.grid.centre(np.arange(strata.grid.size))[:, 0]
-    wanted = np.select([x < 0.4 - 0.0531, x < 0.4 + 0.0531], [0, 1], -1)
-    assert (strata.labels == wanted).all()
-
-
 def test_a_robot_in_contact_always_has_a_stratum():
     strata = GridStrata.from_polygons([PILLAR], BOUNDS, 0.03, radius=0.05, walls=True)
     rng = np.random.default_rng(0)
@@ -121,12 +114,6 @@ def test_strata_without_cells_are_left_out():
     alone = GridStrata.from_polygons([PILLAR], BOUNDS, 0.05)
     assert alone.names == ("free", "edge")
     assert GridStrata.from_polygons([], BOUNDS, 0.05, walls=True).names == ("free", "edge", "corner")
-
-
-def test_headings_without_a_footprint_repeat_the_plane():
-    flat = GridStrata.from_polygons([PILLAR], BOUNDS, 0.05, radius=0.02)
-    turning = GridStrata.from_polygons([PILLAR], BOUNDS, 0.05, radius=0.02, headings=4)
-    assert (turning.labels.reshape(*flat.grid.shape, 4) == flat.labels.reshape(*flat.grid.shape, 1)).all()
 
 
 @pytest.mark.parametrize("size", [0.2, 0.1])

@@ -8,7 +8,6 @@ from scipy.spatial.transform import Rotation
 
 from benchmarks.contact_strata import PAIRS, PEG_PAIRS, arm_configurations, arm_scene
 from capture_cp import CaptureError, ContactStrata, SweptStrata
-from capture_cp.spaces.projection import project_rows
 from capture_lab.tasks.peg.task import Peg
 
 pytest.importorskip("mujoco")
@@ -31,15 +30,6 @@ def test_most_rows_arrive_on_a_thin_stratum(kind, name):
     # in the middle of the contact, not at its edge: a little noise leaves most where they are
     touching = strata.distances(moved[arrived])[:, strata.pairs.index(name)]
     assert np.quantile(np.abs(touching), 0.9) < 0.2e-3
-
-
-@KINDS
-def test_what_is_there_already_stays(kind):
-    strata = kind(arm_scene(), PAIRS, tolerance=1e-3)
-    there = strata.project(arm_configurations(200, np.random.default_rng(1)), 1)
-    there = there[strata.index(there) == 1]
-    assert len(there) > 100
-    assert (strata.project(there, 1) == there).all()
 
 
 @KINDS
@@ -81,24 +71,6 @@ def test_quaternions_stay_unit_ones(kind):
     moved = strata.project(Y, 1)
     assert (strata.index(moved) == 1).mean() > 0.9
     assert np.linalg.norm(moved[:, 3:], axis=1) == pytest.approx(1)
-
-
-def test_steps_are_the_shortest():
-    """Distances that are linear: a step goes straight to the wall, and to the corner of two."""
-    normals = np.array([[0.6, 0.8], [1.0, 0.0]])
-
-    def distances(Y):
-        return Y @ normals.T
-
-    Y = np.random.default_rng(6).uniform(1, 2, (50, 2))
-    one = project_rows(distances, Y, np.array([True, False]), 0.1, 0.1)
-    straight = Y - distances(Y)[:, :1] * normals[0]
-    ahead = straight[:, 0] > 0.2  # the other wall is not in the way
-    assert ahead.sum() > 5
-    assert distances(one)[:, 0] == pytest.approx(0, abs=0.02)
-    assert one[ahead] == pytest.approx(straight[ahead], abs=0.02)
-    both = project_rows(distances, Y, np.array([True, True]), 0.1, 0.1)
-    assert both == pytest.approx(0, abs=0.05)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,6 @@ from capture_cp import (
     Uncalibrated,
     method,
 )
-from capture_cp.base import arrays
-from capture_cp.conformal.groups import Examples
 from capture_cp.conformal.thresholds import GroupScores
 from worlds import PARTICLES
 
@@ -78,41 +76,7 @@ def test_thresholds_for_any_alpha_asked_later_are_the_exact_quantiles(pairs, per
     assert q.tolist() == [oracles.quantile(scores[groups == j] / 7.0, Fraction(percent, 100)) for j in range(4)]
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), max_size=80), st.sampled_from([np.int8, np.int64]))
-def test_scores_are_sorted_by_group_in_place_only_where_that_is_allowed(pairs, small):
-    groups, scores = np.array(pairs or np.empty((0, 2)), dtype=np.int64).reshape(-1, 2).T
-    given = scores / 7.0, groups.astype(small)
-    found = GroupScores.from_groups(*given, 5)
-    assert [*given[0]] == [*(scores / 7.0)]
-    assert [*given[1]] == [*groups]
-    again = GroupScores.from_groups(*given, 5, overwrite=True)
-    assert again.scores is given[0]
-    for known in (found, again):
-        assert known.scores.tolist() == [scores[i] / 7.0 for i in np.lexsort((scores, groups))]
-        assert np.diff(known.starts).tolist() == [int((groups == j).sum()) for j in range(5)]
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=40), st.integers(1, 50))
-def test_labels_are_counted_in_blocks(rows, block):
-    labels, where = np.array([label for label, _ in rows], dtype=np.int8), np.array([yes for _, yes in rows], dtype=bool)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(arrays, "BLOCK", block)
-        assert arrays.counts_of(labels, 4).tolist() == [[*labels].count(j) for j in range(4)]
-        assert arrays.counts_of(labels, 4, where).tolist() == [rows.count((j, True)) for j in range(4)]
-
-
 # -- scores and membership ------------------------------------------------------------------------------------------------
-
-
-@given(st.sampled_from([Euclidean(), SE2(0.4), Manhattan()]), st.integers(1, 6), seeds, st.data())
-def test_kth_nearest_is_within_q_exactly_when_its_score_is(metric, L, seed, data):
-    k = data.draw(st.integers(1, L))
-    rng = np.random.default_rng(seed)
-    Y, particles = rng.normal(size=(6, 3)), rng.normal(size=(6, L, 3))
-    score = NearestParticles(k, metric)
-    scores = score.score(particles, Y)
-    for q in (scores, np.nextafter(scores, 0), np.nextafter(scores, 9), rng.random(6), scores[::-1].copy()):
-        assert np.array_equal(score.within(particles, Y, q), scores <= q)
 
 
 @given(seeds, st.lists(st.integers(0, 1), max_size=1))
@@ -137,17 +101,6 @@ def test_permuting_particles_changes_no_score(seed):
         assert np.array_equal(score.score(particles, Y), score.score(permuted, Y))
 
 
-@given(particle_names, seeds, alphas)
-@settings(max_examples=20)
-def test_permuting_particles_changes_no_calibration_and_no_region(world, fresh, fitted, name, seed, alpha):
-    order = np.random.default_rng(seed).permutation(PARTICLES)
-    cap = fitted[name]
-    again = clone(cap).fit(world.X, world.Y, prediction=world.particles[:, order])
-    assert np.array_equal(cap.thresholds(fresh.X, alpha), again.thresholds(fresh.X, alpha))
-    counts = cap.count_cells(fresh.X[:20], alpha, prediction=fresh.particles[:20])
-    assert np.array_equal(counts, again.count_cells(fresh.X[:20], alpha, prediction=fresh.particles[:20, order]))
-
-
 @given(st.sampled_from([OneGroup(), PerStratum()]), seeds, alphas, confidences)
 @settings(max_examples=30)
 def test_permuting_calibration_rows_changes_nothing(world, fresh, groups, seed, alpha, confidence):
@@ -160,25 +113,7 @@ def test_permuting_calibration_rows_changes_nothing(world, fresh, groups, seed, 
     assert np.array_equal(*thresholds)
 
 
-@given(st.booleans(), seeds, seeds)
-@settings(max_examples=30)
-def test_permuting_held_out_rows_changes_no_tree_and_no_threshold(per_stratum, data_seed, seed):
-    """A tree's random split goes by row number, so only the order within its calibration part is free."""
-    rng = np.random.default_rng(data_seed)
-    examples = Examples(rng.normal(size=(200, 2)), rng.integers(0, 2, 200), rng.random(200), 2, None)
-    settings_ = Tree(per_stratum=per_stratum, min_leaf=10)
-    _, held_out = settings_.split(examples, np.random.default_rng(seed))
-    order = np.arange(200)
-    order[held_out] = rng.permutation(order[held_out])
-    shuffled = Examples(examples.X[order], examples.m[order], examples.R[order], 2, None)
-    parts, scores = settings_.calibrate(examples, np.random.default_rng(seed))
-    parts_again, scores_again = settings_.calibrate(shuffled, np.random.default_rng(seed))
-    assert np.array_equal(parts.nodes, parts_again.nodes)
-    assert np.array_equal(scores.scores, scores_again.scores)
-    assert np.array_equal(scores.starts, scores_again.starts)
-
-
-# -- regions --------------------------------------------------------------------------------------------------------------
+# -- regions, and the same twice ------------------------------------------------------------------------------------------
 
 
 @given(names, rows, alphas, alphas, confidences)
@@ -188,13 +123,6 @@ def test_regions_are_nested_in_alpha(fitted, fresh, name, row, one, other, confi
     assert np.isin(small.cells(), large.cells()).all()
     assert (large.contains(fresh.Y) | ~small.contains(fresh.Y)).all()
     assert large.volume() >= small.volume()
-
-
-@given(names, rows, alphas, st.floats(0.01, 0.99), st.floats(0.01, 0.99))
-def test_regions_are_nested_in_confidence(fitted, fresh, name, row, alpha, one, other):
-    low, high = sorted((one, other))
-    small, large = (region_of(fitted[name], fresh, row, alpha, confidence) for confidence in (low, high))
-    assert np.isin(small.cells(), large.cells()).all()
 
 
 @given(particle_names, rows, alphas)
@@ -235,18 +163,6 @@ def test_contains_of_several_outcomes_an_input_equals_asking_each(fitted, fresh,
     assert np.array_equal(at_hand, together)
 
 
-@given(names, alphas, confidences)
-@settings(max_examples=24)
-def test_count_cells_equals_listing_them_by_stratum(fitted, fresh, name, alpha, confidence):
-    cap, strata = fitted[name], fresh.box.strata
-    rows = np.arange(0, 200, 20)
-    counts = cap.count_cells(fresh.X[rows], alpha, confidence, prediction=fresh.prediction(cap, rows))
-    for row, count in zip(rows, counts):
-        region = region_of(cap, fresh, row, alpha, confidence)
-        assert count[:-1].tolist() == [len(region.cells(stratum)) for stratum in strata.names]
-        assert count.sum() == len(region.cells())
-
-
 @given(names, rows, alphas, seeds)
 def test_every_cell_of_a_region_is_contained_and_no_other_is(fitted, fresh, name, row, alpha, seed):
     grid = fresh.box.strata.grid
@@ -264,9 +180,6 @@ def test_every_sample_is_in_the_region(fitted, fresh, name, row, alpha, seed):
         assert np.isin(fresh.box.strata.grid.cell(Y), region.cells()).all()
 
 
-# -- the same twice -------------------------------------------------------------------------------------------------------
-
-
 @given(names, alphas)
 @settings(max_examples=12)
 def test_fitting_twice_gives_the_same_answers(world, fresh, name, alpha):
@@ -279,17 +192,6 @@ def test_fitting_twice_gives_the_same_answers(world, fresh, name, alpha):
     one, two = (cap.contains(fresh.X, fresh.Y, alpha, rng=0) for cap in caps)
     assert np.array_equal(one, two)
     assert np.array_equal(*(cap.thresholds(fresh.X, alpha) for cap in caps))
-
-
-def test_fitting_again_forgets_the_earlier_calibration(world, fresh):
-    cap, anew = (Capture(world.box, world.box.strata, groups=PerStratum(), n_particles=PARTICLES) for _ in range(2))
-    early, late = slice(0, 400), slice(400, 800)
-    cap.fit(world.X[early], world.Y[early], prediction=world.particles[early])
-    before = cap.thresholds(fresh.X, 0.2)
-    cap.fit(world.X[late], world.Y[late], prediction=world.particles[late])
-    anew.fit(world.X[late], world.Y[late], prediction=world.particles[late])
-    assert np.array_equal(cap.thresholds(fresh.X, 0.2), anew.thresholds(fresh.X, 0.2))
-    assert not np.array_equal(cap.thresholds(fresh.X, 0.2), before)
 
 
 # -- scikit-learn's conventions -------------------------------------------------------------------------------------------
@@ -320,11 +222,6 @@ def test_parts_survive_clone_and_repr(part):
     assert eval(repr(part)) == part  # the repr is the call that makes it
 
 
-@pytest.mark.parametrize("part", PARTS, ids=repr)
-def test_parts_take_back_their_own_parameters(part):
-    assert clone(part).set_params(**part.get_params(deep=False)) == part
-
-
 def test_nested_parameters_are_reached_by_double_underscores():
     score = NearestParticles(3, SE2(0.3)).set_params(k=2, metric__length=0.5)
     assert score == NearestParticles(2, SE2(0.5))
@@ -339,9 +236,3 @@ def test_capture_survives_clone_and_repr(each_method, fresh):
     assert repr(again) == repr(each_method)
     assert again.set_params(seed=5, n_particles=4).get_params(deep=False)["seed"] == 5
     assert each_method.seed == 0
-
-
-def test_parts_that_differ_are_not_equal():
-    assert len({repr(part) for part in PARTS}) == len(PARTS)
-    for one in PARTS:
-        assert [other == one for other in PARTS].count(True) == 1

@@ -32,21 +32,10 @@ ALPHAS = [
 
 
 @pytest.mark.parametrize("alpha", ALPHAS, ids=str)
-def test_rank_is_exact_for_every_size_up_to_2000(alpha):
-    wrong = [n for n in range(2001) if conformal_rank(n, float(alpha)) != min(oracles.rank(n, alpha), n + 1)]
-    assert wrong == []
-
-
-@pytest.mark.parametrize("alpha", ALPHAS, ids=str)
-def test_rank_is_exact_when_alpha_comes_from_a_coverage(alpha):
+def test_rank_is_exact_also_when_alpha_comes_from_a_coverage(alpha):
     """1 - 0.9 is not 0.1 in floating point, yet who writes it means one tenth."""
-    assert [conformal_rank(n, 1 - float(1 - alpha)) for n in range(500)] == [oracles.rank(n, alpha) for n in range(500)]
-
-
-@pytest.mark.parametrize("alpha", [0.1, 1 - 0.9, Fraction(1, 10), np.float64(0.1)], ids=repr)
-def test_rank_is_not_one_too_high_where_the_product_is_whole(alpha):
-    assert [conformal_rank(n, alpha) for n in (9, 19, 29, 99, 999)] == [9, 18, 27, 90, 900]
-    assert conformal_quantile(range(1, 10), alpha) == 9.0
+    for number in (alpha, float(alpha), np.float64(alpha), 1 - float(1 - alpha)):
+        assert [conformal_rank(n, number) for n in range(500)] == [oracles.rank(n, alpha) for n in range(500)]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**4 - 1))
@@ -61,34 +50,13 @@ def test_quantile_is_a_score_of_exact_rank_or_infinite(scores, percent):
     assert conformal_quantile(scores, float(alpha)) == oracles.quantile(scores, alpha)
 
 
-def test_quantile_is_infinite_exactly_when_the_rank_passes_the_size():
-    for n in range(60):
-        infinite = math.isinf(conformal_quantile(np.arange(float(n)), 0.05))
-        assert infinite == (oracles.rank(n, Fraction(1, 20)) > n)
-
-
-def test_quantile_of_no_scores_is_infinite():
-    assert conformal_quantile([], 0.5) == math.inf
-
-
-@given(st.integers(1, 40), st.integers(1, 99))
-def test_ties_do_not_move_the_rank(n, percent):
-    scores = np.repeat([1.0, 2.0, 3.0], n)
-    assert conformal_quantile(scores, percent / 100) == oracles.quantile(scores, Fraction(percent, 100))
-
-
-def test_quantile_leaves_its_scores_alone():
+def test_quantile_leaves_its_scores_alone_and_takes_infinite_ones():
+    assert conformal_quantile([1.0, math.inf, math.inf], 0.5) == math.inf
+    assert conformal_quantile([1.0, 2.0, math.inf], 0.5) == 2.0
     scores = np.array([3.0, 1.0, 2.0, 5.0, 4.0])
     conformal_quantile(scores, 0.4)
     assert scores.tolist() == [3.0, 1.0, 2.0, 5.0, 4.0]
 
-
-def test_infinite_scores_are_allowed():
-    assert conformal_quantile([1.0, math.inf, math.inf], 0.5) == math.inf
-    assert conformal_quantile([1.0, 2.0, math.inf], 0.5) == 2.0
-
-
-# -- confidence -----------------------------------------------------------------------------------------------------------
 
 CONFIDENT = [(0.1, 0.95), (0.05, 0.9), (0.2, 0.5), (0.5, 0.99), (0.3, 0.999)]
 
@@ -105,31 +73,10 @@ def test_confident_rank_is_the_smallest_that_the_beta_distribution_allows(alpha,
             assert stats.beta.cdf(1 - alpha, k - 1, n + 2 - k) > 1 - confidence
 
 
-@pytest.mark.parametrize(("alpha", "confidence"), CONFIDENT)
-def test_confident_rank_agrees_with_counting_uniform_scores(alpha, confidence):
-    """The same probability by another road: at least k of n uniform scores fall below 1 - alpha."""
-    for n in (5, 30, 100, 400):
-        allowed = [k for k in range(1, n + 1) if oracles.undercover_probability(k, n, alpha) <= 1 - confidence]
-        expected = max(conformal_rank(n, alpha), allowed[0] if allowed else n + 1)
-        assert conformal_rank(n, alpha, confidence) == expected
-
-
 def test_confident_rank_allows_exact_equality():
     """With three scores, all below one half has probability exactly 1/8."""
     assert conformal_rank(3, 0.5, 0.875) == 3
     assert conformal_rank(3, 0.5, 0.876) == 4
-
-
-@pytest.mark.parametrize(("alpha", "confidence"), [(0.1, 0.95), (0.2, 0.8), (0.5, 0.9)])
-def test_confident_threshold_undercovers_rarely_in_simulation(alpha, confidence):
-    rng = np.random.default_rng(0)
-    n, sets = 120, 4000
-    thresholds = [conformal_quantile(rng.random(n), alpha, confidence) for _ in range(sets)]
-    undercovers = int(np.sum(np.array(thresholds) < 1 - alpha))
-    assert stats.binomtest(undercovers, sets, 1 - confidence, alternative="greater").pvalue > 1e-4
-
-
-# -- size needed ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("alpha", ALPHAS, ids=str)
@@ -141,10 +88,6 @@ def test_size_needed_is_the_smallest_with_a_finite_threshold(alpha, confidence):
     assert conformal_rank(n - 1, float(alpha), confidence) > n - 1
 
 
-def test_size_needed_is_nine_for_one_tenth():
-    assert [size_needed(a) for a in (0.1, 1 - 0.9, 0.05, 0.5)] == [9, 9, 19, 1]
-
-
 def test_size_needed_takes_no_memory_in_proportion_to_its_answer():
     """A warning about small groups asks for it, at whatever alpha someone has typed."""
     tracemalloc.start()
@@ -153,14 +96,6 @@ def test_size_needed_takes_no_memory_in_proportion_to_its_answer():
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
-
-
-# -- extreme failure rates ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("alpha", [1e-13, 1e-300, 5e-324])
-def test_a_vanishing_alpha_gives_an_infinite_threshold(alpha):
-    assert conformal_quantile(np.arange(1000.0), alpha) == math.inf
 
 
 @pytest.mark.parametrize("alpha", [1e-12, 1e-13, 1e-300])
@@ -175,9 +110,6 @@ def test_rank_is_at_least_one_when_alpha_is_almost_one(alpha):
     assert conformal_quantile([3.0, 1.0, 2.0], alpha) == 1.0
     assert conformal_quantile([], alpha) == math.inf
     assert size_needed(alpha) == 1
-
-
-# -- refusals -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.1, math.nan, math.inf, "x", None, [0.1, 0.2]])

@@ -186,11 +186,6 @@ def test_a_bound_that_the_log_breaks_is_refused():
         Capture(BOX.model, BOX.strata, farthest=-1).fit(LOG.X, LOG.Y)
 
 
-def test_a_bound_changes_no_finite_threshold():
-    plain, bounded = (Capture(BOX.model, BOX.strata, farthest=most).fit(LOG.X, LOG.Y) for most in (None, 5.0))
-    np.testing.assert_array_equal(plain.thresholds(LOG.X[:100]), bounded.thresholds(LOG.X[:100]))
-
-
 # -- guarantees -----------------------------------------------------------------------------------------------------------
 
 NAMES = ["free", "edge", "corner"]

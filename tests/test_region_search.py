@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capture_cp import SE3, CaptureError, Euclidean, FunctionStrata, Grid, Mahalanobis, NearestParticles, Torus
+from capture_cp import SE3, CaptureError, FunctionStrata, Grid, Mahalanobis, NearestParticles, Torus
 from capture_cp.capture.region import Region
 from capture_cp.spaces.strata import one_stratum
 
@@ -30,21 +30,11 @@ def halves(grid=None):
     return Halves(labels, ["free", "wall"], grid=grid)
 
 
-# -- distance -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dims", [1, 2, 3, 6])
 def test_distance_to_a_ball_is_exact(dims):
     rng = np.random.default_rng(0)
     Y = rng.uniform(-2, 2, (50, dims))
     np.testing.assert_allclose(ball(dims=dims).distance(Y, rng=0), np.maximum(np.linalg.norm(Y, axis=1) - 0.5, 0), atol=1e-4)
-
-
-def test_distance_to_balls_of_several_particles_is_the_least():
-    particles = np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]]])
-    Y = np.random.default_rng(0).uniform(-3, 5, (200, 2))
-    wanted = np.maximum(np.linalg.norm(Y[:, None] - particles, axis=2).min(axis=1) - 0.5, 0)
-    np.testing.assert_allclose(ball(particles=particles).distance(Y, rng=0), wanted, atol=1e-4)
 
 
 def test_angles_are_measured_the_short_way_round():
@@ -70,16 +60,6 @@ def test_on_a_grid_the_distance_is_that_of_centres():
     assert ball(strata=strata, q=-1.0).distance([[0.0, 0.0]]) == np.inf
 
 
-def test_a_bound_from_below_holds():
-    """No member is nearer than the k-th nearest particle less the threshold."""
-    rng = np.random.default_rng(1)
-    particles = rng.normal(0, 0.2, (1, 8, 3))
-    region = ball(None, 3, 0.4, particles, k=3)
-    Y = rng.uniform(-2, 2, (40, 3))
-    low = np.sort(Euclidean().distance(Y[:, None], particles), axis=1)[:, 2] - 0.4
-    assert (region.distance(Y, rng=0) >= low - 1e-9).all()
-
-
 def test_other_scores_and_poses_in_space_have_distances():
     score = Mahalanobis()
     gaussian = score.checked((np.zeros((1, 2)), np.eye(2)[None]), 1, 1, 2)
@@ -88,16 +68,6 @@ def test_other_scores_and_poses_in_space_have_distances():
     pose = np.array([[[0.0, 0, 0, 1, 0, 0, 0]]])
     away = pose[0] + [[1.0, 0, 0, 0, 0, 0, 0]]
     np.testing.assert_allclose(ball(SE3(1.0), 7, 0.3, pose).distance(away, rng=0), [0.7], atol=1e-4)
-
-
-def test_distances_come_from_the_generator_alone():
-    region, Y = ball(strata=halves()), np.random.default_rng(0).uniform(-1, 1, (20, 2))
-    assert np.array_equal(region.distance(Y, rng=3), region.distance(Y, rng=3))
-    assert region.support((1.0, 2.0), rng=3) == region.support((1.0, 2.0), rng=3)
-    assert region.distance(np.empty((0, 2))).shape == (0,)
-
-
-# -- support --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3, 6])
@@ -109,21 +79,11 @@ def test_a_ball_reaches_as_far_as_its_radius(dims):
     assert found == pytest.approx(most, rel=0.01)
 
 
-def test_weights_of_the_metric_count():
-    assert ball(Euclidean((1.0, 4.0))).support((0.0, 1.0), rng=0) == pytest.approx(0.125, rel=0.01)
-
-
 def test_it_reaches_into_thin_strata():
     region = ball(strata=halves())
     assert region.support((-1.0, 0.0), rng=0) == pytest.approx(-0.2, abs=0.002)
     assert region.support((0.0, 1.0), rng=0) == pytest.approx(np.sqrt(0.25 - 0.04), rel=0.02)
     assert region.support((1.0, 0.0), rng=0) == pytest.approx(0.5, rel=0.01)
-
-
-def test_angles_are_taken_about_the_particles():
-    region = ball(Torus(), 1, 0.5, particles=[[[3.1]]])
-    assert region.support((1.0,), rng=0) == pytest.approx(3.6, rel=0.01)
-    assert region.support((-1.0,), rng=0) == pytest.approx(-2.6, rel=0.01)
 
 
 def test_on_a_grid_the_largest_centre_counts():
@@ -132,6 +92,12 @@ def test_on_a_grid_the_largest_centre_counts():
     assert region.support((1.0, 0.0)) == pytest.approx(0.5)
     with pytest.raises(CaptureError, match="has no support"):
         ball(strata=strata, q=-1.0).support((1.0, 0.0))
+
+
+def test_angles_are_taken_about_the_particles():
+    region = ball(Torus(), 1, 0.5, particles=[[[3.1]]])
+    assert region.support((1.0,), rng=0) == pytest.approx(3.6, rel=0.01)
+    assert region.support((-1.0,), rng=0) == pytest.approx(-2.6, rel=0.01)
 
 
 def test_no_member_is_beyond_the_bounding_box():

@@ -16,7 +16,6 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVR
 
 from capture_cp import Capture, CaptureError, HorizonCapture, Rollouts, Tree, as_step, method, residual
-from capture_cp.capture.preflight import training_memories
 from capture_cp.models import ensemble
 from capture_cp.models.residual import Residual
 from test_guarantees import p_above, p_below
@@ -57,14 +56,6 @@ def test_a_corrected_model_keeps_the_guarantee(box, train, regressor):
         slack.append(1 / (cap.calibration_.sizes.min() + 1))
     assert p_below(covered, 0.9) > 1e-3
     assert p_above(np.array(covered) - slack, 0.9) > 1e-3
-
-
-def test_regions_of_a_corrected_model_are_much_smaller(box, world, fresh, corrected):
-    """The box's true gain is 1.5 and the model's 1: a linear regressor sees that, and only walls are left to learn."""
-    volumes = [
-        capture(model, box).fit(world.X, world.Y).count_cells(fresh.X).sum(axis=1).mean() for model in (box, corrected)
-    ]
-    assert volumes[0] / volumes[1] > 3  # 5.5 on the fine grid of the docs
 
 
 def test_training_rows_would_have_spoilt_coverage(box, train):
@@ -147,16 +138,6 @@ def with_six_decimals(rows):
     return np.array([[float(f"{value:.6f}") for value in row] for row in rows])
 
 
-@pytest.mark.parametrize(
-    "copied",
-    [lambda rows: rows.astype(np.float32), with_six_decimals, lambda rows: rows * (1 + 1e-12)],
-    ids=["float32", "csv", "ulp"],
-)
-def test_copies_of_training_rows_are_refused(box, train, corrected, copied):
-    with pytest.raises(CaptureError, match="trained on 600 of these 600 transitions"):
-        capture(corrected, box).fit(copied(train.X), copied(train.Y))
-
-
 class Wrapped:
     def __init__(self, inner):
         self.inner = inner
@@ -173,28 +154,28 @@ def decorated(model):
     return call
 
 
+def same(rows):
+    return rows
+
+
 @pytest.mark.parametrize(
-    "wrap",
+    ("wrap", "copied"),
     [
-        lambda model: lambda X, n_particles, rng: model(X, n_particles, rng),
-        lambda model: functools.partial(model),
-        lambda model: functools.partial(lambda inner, X, n_particles, rng: inner(X, n_particles, rng), model),
-        lambda model: model.__call__,
-        Wrapped,
-        lambda model: Wrapped([lambda: None, Wrapped(model)][1]),
-        decorated,
-        lambda model: ensemble([lambda X: model(X, 1, np.random.default_rng(0))[:, 0]], noise=0.1),
+        (same, lambda rows: rows.astype(np.float32)),
+        (same, with_six_decimals),
+        (same, lambda rows: rows * (1 + 1e-12)),
+        (lambda model: lambda X, n_particles, rng: model(X, n_particles, rng), same),
+        (lambda model: functools.partial(lambda inner, X, n_particles, rng: inner(X, n_particles, rng), model), same),
+        (lambda model: model.__call__, same),
+        (lambda model: Wrapped([lambda: None, Wrapped(model)][1]), same),
+        (decorated, same),
+        (lambda model: ensemble([lambda X: model(X, 1, np.random.default_rng(0))[:, 0]], noise=0.1), same),
     ],
-    ids=["lambda", "partial", "partial of a lambda", "method", "attribute", "attribute twice", "decorator", "ensemble"],
+    ids=["float32", "csv", "ulp", "lambda", "partial", "method", "attribute", "decorator", "ensemble"],
 )
-def test_wrappers_are_looked_through(box, train, corrected, wrap):
+def test_copies_of_rows_and_wrappers_of_models_are_seen_through(box, train, corrected, wrap, copied):
     with pytest.raises(CaptureError, match="trained on 600 of these 600 transitions"):
-        capture(wrap(corrected), box).fit(train.X, train.Y)
-
-
-def test_a_model_that_nobody_can_look_into_is_not_asked(box):
-    assert not training_memories(box)
-    assert not training_memories(np.add)
+        capture(wrap(corrected), box).fit(copied(train.X), copied(train.Y))
 
 
 def test_what_a_function_names_without_using_it_does_no_harm(box, world):
@@ -294,16 +275,6 @@ def test_a_regressor_that_does_not_fit_is_refused(box, train, regressor, sentenc
         residual(box, regressor).fit(train.X, train.Y)
 
 
-def test_bad_transitions_and_models_are_refused(box, train):
-    model = residual(box, LinearRegression())
-    with pytest.raises(CaptureError, match="X has 600 rows and Y has 599"):
-        model.fit(train.X, train.Y[1:])
-    with pytest.raises(CaptureError, match="X has no rows"):
-        model.fit(train.X[:0], train.Y[:0])
-    with pytest.raises(CaptureError, match="the model's particles has shape"):
-        residual(lambda X, n_particles, rng: X, LinearRegression()).fit(train.X, train.Y)
-
-
 # -- conventions ----------------------------------------------------------------------------------------------------------
 
 
@@ -318,36 +289,22 @@ def test_clone_forgets_and_pickle_remembers(box, train, fresh, corrected):
     assert not hasattr(corrected.regressor, "coef_")  # the one given stays as it was
 
 
-def test_the_fingerprint_tells_settings_and_training_data_apart(box, train, world):
+def test_the_fingerprint_tells_settings_and_training_data_apart(box, train):
     prints = {
         residual(box, regressor, **settings).fit(X, Y).fingerprint()
         for regressor, X, Y, settings in [
-            (LinearRegression(), train.X, train.Y, {}),
-            (LinearRegression(), train.X[1:], train.Y[1:], {}),
-            (LinearRegression(), world.X, world.Y, {}),
-            (LinearRegression(fit_intercept=False), train.X, train.Y, {}),
             (Ridge(), train.X, train.Y, {}),
+            (Ridge(), train.X[1:], train.Y[1:], {}),
             (Ridge(2.0), train.X, train.Y, {}),
             (make_pipeline(PolynomialFeatures(2), Ridge()), train.X, train.Y, {}),
             (make_pipeline(PolynomialFeatures(3), Ridge()), train.X, train.Y, {}),
-            (LinearRegression(), train.X, train.Y, {"seed": 1}),
-            (LinearRegression(), train.X, train.Y, {"n_particles": 32}),
-            (LinearRegression(), train.X, train.Y, {"project": _around}),
+            (Ridge(), train.X, train.Y, {"seed": 1}),
+            (Ridge(), train.X, train.Y, {"n_particles": 32}),
+            (Ridge(), train.X, train.Y, {"project": _around}),
         ]
     }
-    assert len(prints) == 11
+    assert len(prints) == 8
     assert residual(box, Ridge()).fit(train.X, train.Y).fingerprint() in prints
-
-
-def test_a_saved_calibration_knows_its_corrected_model(box, train, world, fresh, corrected, tmp_path):
-    cap = capture(corrected, box).fit(world.X, world.Y)
-    cap.save(tmp_path / "box.capture")
-    same = residual(box, LinearRegression()).fit(train.X, train.Y)
-    again = Capture.load(tmp_path / "box.capture", same, box.strata)
-    assert np.array_equal(again.contains(fresh.X, fresh.Y, rng=0), cap.contains(fresh.X, fresh.Y, rng=0))
-    for other in (box, residual(box, LinearRegression()).fit(train.X[9:], train.Y[9:])):
-        with pytest.raises(CaptureError, match="made for another model"):
-            Capture.load(tmp_path / "box.capture", other, box.strata)
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

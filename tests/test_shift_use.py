@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
 
 import numpy as np
 import pytest
-from safetensors.numpy import save as serialise
 from scipy import stats
 
 from capture_cp import (
@@ -16,7 +14,6 @@ from capture_cp import (
     CaptureWarning,
     Examples,
     Monitor,
-    OneGroup,
     PerStratum,
     Shift,
     Tree,
@@ -26,9 +23,8 @@ from capture_cp import (
 )
 from capture_cp.capture import artifact
 from capture_cp.conformal.weighted import Ratios
+from test_artifact import forge
 from test_shift import STRATA, TREE, capture, logged, model, of, transitions, uniform
-
-# -- in use ---------------------------------------------------------------------------------------------------------------
 
 
 def test_effective_sizes_are_reported():
@@ -55,30 +51,12 @@ def test_a_group_of_too_little_weight_is_infinite_and_named():
     assert np.isinf(q).tolist() == [True, False]
 
 
-def test_a_needlessly_large_bound_makes_thresholds_infinite():
-    X, Y, _ = transitions(np.random.default_rng(0).random(400), np.random.default_rng(1))
-    cap = capture(OneGroup()).fit(X, Y, shift=Shift(uniform, uniform, 50.0))
-    with pytest.warns(
-        CaptureWarning,
-        match=r"effective size of 400.0 and a total weight of 8.0 times the largest ratio; both must be at least 9",
-    ):
-        assert np.isinf(cap.group_thresholds(0.1)).all()
-    assert cap.effective_sizes().tolist() == [400.0]
-
-
-def test_a_known_shift_says_so():
-    cap, X, Y = logged(2000)
-    assert (cap.shift_.kind, cap.shift_.responsible, cap.shift_.largest) == ("known", None, 4.0)
-    assert repr(cap).endswith(", fitted for a shift known by design, ratios up to 4")
-    assert str(cap.coverage(X, Y)).endswith("\n  guaranteed for a shift known by design, ratios up to 4")
-    assert repr(Shift(uniform, uniform, 4)).endswith(", largest=4)")
-
-
 def test_guessed_ratios_carry_a_name_wherever_a_promise_is_reported():
     _, X, Y = logged(500)
     shift = Shift.guessed(lambda X: 4 * X[:, 1] ** 3, 4.0, responsible="  Ada\nLovelace ")
     cap = capture().fit(X, Y, shift=shift)
     words = "GUESSED ratios up to 4, for which Ada Lovelace is responsible"
+    assert repr(Shift(uniform, uniform, 4)).endswith(", largest=4)")
     assert repr(shift) == "Shift.guessed(..., largest=4, responsible='Ada Lovelace')"
     assert str(cap.shift_) == words
     assert words in repr(cap)
@@ -98,12 +76,6 @@ def test_a_guess_may_be_an_array_and_equals_what_is_known():
     assert np.array_equal(again.thresholds(X, 0.2), cap.thresholds(X, 0.2))
 
 
-def test_a_ratio_above_its_bound_by_rounding_is_none():
-    X, Y, _ = transitions(np.random.default_rng(0).random(100), np.random.default_rng(1))
-    cap = capture().fit(X, Y, shift=Shift.guessed(np.full(100, 0.1 + 0.2), 0.3, responsible="Ada"))
-    assert cap.shift_.largest == cap.calibration_.largest == 0.1 + 0.2 > 0.3
-
-
 def test_leaves_are_grown_where_new_inputs_are():
     """Of weight enough for finite thresholds: leaves of so many rows would not be, where new pushes are rare."""
     for seed in range(20):
@@ -111,14 +83,6 @@ def test_leaves_are_grown_where_new_inputs_are():
         assert cap.partition_.n_groups > 2
         assert (cap.calibration_.times_largest > size_needed(0.2)).all()
         assert np.isfinite(cap.group_thresholds(0.2)).all()
-
-
-def test_equal_ratios_grow_the_same_tree():
-    X, Y, _ = transitions(np.random.default_rng(0).random(600), np.random.default_rng(1))
-    cap, same = (capture(TREE).fit(X, Y, shift=shift) for shift in (None, Shift(uniform, uniform, 1.0)))
-    assert cap.partition_.n_groups > 2
-    assert np.array_equal(cap.partition_.nodes, same.partition_.nodes)
-    assert np.array_equal(cap.thresholds(X, 0.2), same.thresholds(X, 0.2))
 
 
 def test_strata_are_rare_by_weight_and_only_partition_rows_decide():
@@ -134,18 +98,6 @@ def test_strata_are_rare_by_weight_and_only_partition_rows_decide():
         assert np.array_equal(chosen, held_out)
         found.append(partition.merged(STRATA.names))
     assert found == [{"right": ("left",)}, {}]
-
-
-def test_answers_of_all_kinds_agree():
-    cap, X, Y = logged(600, groups=TREE)
-    q = cap.thresholds(X[:50], 0.2)
-    table = cap.threshold_table(0.2)
-    assert all(table(X[i], m) == q[i, m] for i in range(50) for m in (0, 1))
-    inside = cap.contains(X[:50], Y[:50], 0.2, rng=0)
-    assert [cap.region(x, 0.2, rng=0).contains(y[None])[0] for x, y in zip(X[:50], Y[:50])] == inside.tolist()
-
-
-# -- refusals -------------------------------------------------------------------------------------------------------------
 
 
 class Classifier:
@@ -183,18 +135,6 @@ def test_estimates_are_not_taken_for_known(estimate):
         Shift(estimate, uniform, 2.0)
 
 
-def test_an_estimator_in_a_closure_is_found():
-    estimator = Classifier()
-    with pytest.raises(CaptureError, match=ESTIMATED.format("new")):
-        Shift(uniform, lambda X: estimator.predict_proba(X)[:, 0], 2.0)
-
-
-@pytest.mark.parametrize("name", [None, "", "  ", 7, "x" * 201])
-def test_nobody_is_responsible_for_a_guess(name):
-    with pytest.raises(CaptureError, match="guessed ratios need a responsible person, but responsible is"):
-        Shift.guessed(np.ones(5), 1.0, responsible=name)
-
-
 @pytest.mark.parametrize(
     "shift", [np.ones(100), [1.0] * 100, uniform, CLASSIFIER], ids=["array", "list", "function", "model"]
 )
@@ -222,6 +162,9 @@ def test_ratios_that_nobody_vouches_for_are_refused(shift):
         (lambda: Shift.guessed(np.zeros(100), 1.0, "Ada"), "all ratios are 0: no row of the log is like the new inputs"),
         (lambda: Shift.guessed(np.ones(100), 0, "Ada"), "largest is 0; expected a positive number"),
         (lambda: Shift.guessed("many", 1.0, "Ada"), "the guessed ratios is not an array of numbers"),
+        (lambda: Shift.guessed(np.ones(100), 1.0, "  "), "guessed ratios need a responsible person, but responsible is"),
+        (lambda: Shift.guessed(np.ones(100), 1.0, 7), "guessed ratios need a responsible person"),
+        (lambda: Shift.guessed(np.ones(100), 1.0, "x" * 201), "guessed ratios need a responsible person"),
     ],
 )
 def test_impossible_shifts_are_refused(shift, sentence):
@@ -249,9 +192,6 @@ def test_what_weights_cannot_do_is_refused():
             watch(cap)
 
 
-# -- files ----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def file(tmp_path):
     return tmp_path / "calibration"
@@ -272,26 +212,7 @@ def test_a_loaded_calibration_answers_as_the_saved_one(file, name):
     assert str(again.coverage(X, Y, 0.2, rng=1)) == str(cap.coverage(X, Y, 0.2, rng=1))
     header, _ = artifact.read(file)
     assert header["shift"] == {"kind": "known" if name is None else "guessed", "responsible": name, "largest": 4.0}
-
-
-def test_weights_have_a_schema_of_their_own(file):
-    """A version that does not know weights must not read such a file as one of equal ones."""
-    cap, X, Y = logged(600)
-    cap.save(file)
-    assert b'"schema":"4"' in file.read_bytes()
-    cap.fit(X, Y).save(file)
-    assert b'"schema":"1"' in file.read_bytes()
-    assert Capture.load(file, model, STRATA).shift_ is None
-
-
-def forge(file, change_header=lambda header: None, change_arrays=lambda arrays: None):
-    header, arrays = artifact.read(file)
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    change_header(header)
-    change_arrays(arrays)
-    text, schema = json.dumps(header), artifact.WEIGHTED_SCHEMA if "weights" in arrays else artifact.SCHEMA
-    metadata = {"format": artifact.FORMAT, "schema": str(schema), "calibration": text}
-    file.write_bytes(serialise(arrays, metadata=metadata | {"sha256": artifact.checksum(text, arrays)}))
+    assert b'"schema":"4"' in file.read_bytes()  # a version that does not know weights must not read equal ones
 
 
 ARRAYS = {
@@ -318,33 +239,15 @@ HEADERS = {
     "an unknown kind": lambda header: header["shift"].update(kind="felt"),
     "a guess of nobody": lambda header: header["shift"].update(kind="guessed"),
     "a known shift of somebody": lambda header: header["shift"].update(responsible="Ada"),
-    "another largest": lambda header: header["shift"].update(largest=5.0),
+    "another largest claimed": lambda header: header["shift"].update(largest=5.0),
     "a word": lambda header: header["shift"].update(largest="4"),
 }
 
 
-@pytest.mark.parametrize("change", ARRAYS)
-def test_forged_weights_are_refused(file, change):
+@pytest.mark.parametrize("change", [*ARRAYS, *HEADERS])
+def test_forged_weights_and_claims_are_refused(file, change):
     logged(300)[0].save(file)
-    forge(file)
-    Capture.load(file, model, STRATA)
-    forge(file, change_arrays=ARRAYS[change])
-    with pytest.raises(CaptureError, match=r"do not fit together|damaged"):
-        Capture.load(file, model, STRATA)
-
-
-@pytest.mark.parametrize("change", HEADERS)
-def test_forged_claims_are_refused(file, change):
-    logged(300)[0].save(file)
-    forge(file, change_header=HEADERS[change])
-    with pytest.raises(CaptureError, match=r"save it again|responsible is None|expected a positive number"):
-        Capture.load(file, model, STRATA)
-
-
-def test_a_shift_of_a_plain_calibration_is_refused(file):
-    cap, X, Y = logged(300)
-    cap.fit(X, Y).save(file)
-    claim = {"kind": "known", "responsible": None, "largest": 4.0}
-    forge(file, change_header=lambda header: header.update(shift=claim))
-    with pytest.raises(CaptureError, match="do not fit together"):
+    forge(file, HEADERS.get(change), ARRAYS.get(change))
+    sentence = "do not fit together|damaged|save it again|responsible is None|expected a positive number"
+    with pytest.raises(CaptureError, match=sentence):
         Capture.load(file, model, STRATA)

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from capture_cp.kernels.boxes import box_box
-from capture_cp.kernels.solids import point_box, segment_box, segment_segment
+from capture_cp.kernels.solids import segment_box, segment_segment
 from solids import CUBE, signed_distance
 
 HALF = np.array([0.5, 0.3, 0.2])
@@ -29,15 +29,6 @@ def test_segment_and_box(rounded):
     assert found == pytest.approx(np.array(expected), abs=1e-9)
     assert (found > 0).any()
     assert (found < 0).any()
-
-
-@pytest.mark.parametrize("rounded", [False, True])
-def test_point_and_box(rounded):
-    points, _ = segments(1000, np.random.default_rng(1), rounded)
-    found = np.array([point_box(*point, *HALF) for point in points])
-    expected = [signed_distance(point[None], CUBE * HALF) for point in points]
-    assert found == pytest.approx(np.array(expected), abs=1e-12)
-    assert [segment_box(*point, 0.0, 0.0, 0.0, *HALF) for point in points] == pytest.approx(found)
 
 
 @pytest.mark.parametrize("rounded", [False, True])

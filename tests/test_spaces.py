@@ -24,9 +24,6 @@ def grids(draw):
     return Grid(origin, spacing, shape, periodic=draw(st.sets(st.integers(0, dims - 1))))
 
 
-# -- cells and configurations ---------------------------------------------------------------------------------------------
-
-
 @given(grids())
 def test_cell_of_a_centre_is_the_cell(grid):
     cells = np.arange(grid.size)
@@ -67,24 +64,12 @@ def test_a_periodic_axis_closes_on_itself():
     assert grid.cell([[math.pi]]).tolist() == grid.cell([[-math.pi]]).tolist() == [0]
 
 
-def test_between_reaches_both_ends():
-    grid = Grid.between((0.0, -1.0), (1.0, 1.0), (0.1, 0.5))
-    assert grid.shape == (11, 5)
-    assert grid.centre([0, grid.size - 1]) == pytest.approx(np.array([[0.0, -1.0], [1.0, 1.0]]))
-
-
 @pytest.mark.parametrize(
     "spacing", [2, 2.0, np.int64(2), np.float32(2), np.array(2.0), [2, 2], np.array([2.0, 2.0])], ids=repr
 )
 def test_spacing_is_one_number_of_any_kind_or_one_an_axis(spacing):
     assert Grid((0, 0), spacing, (2, 2)).spacing.tolist() == [2.0, 2.0]
     assert Grid.between((0, 0), (2, 4), spacing).shape == (2, 3)
-
-
-def test_size_and_volume_of_cells():
-    grid = Grid((0, 0, 0), (0.5, 0.2, 2.0), (3, 4, 5))
-    assert (grid.dims, grid.size, grid.cell_volume) == (3, 60, pytest.approx(0.2))
-    assert "3 x 4 x 5 cells" in repr(grid)
 
 
 def test_cells_off_the_grid_are_refused():
@@ -117,17 +102,6 @@ def test_a_box_holds_every_centre_between_its_corners_and_few_more(grid, seed):
         assert reach[cells].all()
 
 
-def test_an_endless_box_is_the_whole_grid_and_an_empty_one_nothing():
-    grid = Grid((0, 0), 1.0, (4, 5), periodic=(1,))
-    everywhere = np.full((1, 2), np.inf)
-    first, extent = grid.box(-everywhere, everywhere)
-    assert np.array_equal(np.sort(grid.cells_in_box(first[0], extent[0])), np.arange(20))
-    first, extent = grid.box(np.array([[9.0, 0.0]]), np.array([[10.0, 1.0]]))
-    assert len(grid.cells_in_box(first[0], extent[0])) == 0
-    first, extent = grid.box(np.array([[2.0, 3.0]]), np.array([[-2.0, 0.0]]))  # a negative threshold turns corners round
-    assert len(grid.cells_in_box(first[0], extent[0])) == 0
-
-
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -151,9 +125,6 @@ def test_bad_grids_are_refused(make, sentence):
         make()
 
 
-# -- metrics --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("length", [0, -1.0, math.nan, math.inf, "x", None])
 def test_se2_needs_a_positive_length(length):
     with pytest.raises(CaptureError, match=r"SE2 length, .* is .*; expected a positive number"):
@@ -173,8 +144,6 @@ def test_se2_checks_the_configurations_and_the_grid():
             SE2(1.0).check(dims, grid)
 
 
-# -- strata ---------------------------------------------------------------------------------------------------------------
-
 LABELS = np.array([[0, 1, -1], [1, 1, 0]])
 
 
@@ -187,11 +156,6 @@ def test_look_up_gives_the_label_of_the_cell(looked_up):
     grid = looked_up.grid
     assert looked_up.index(grid.centre(np.arange(6))).tolist() == LABELS.ravel().tolist()
     assert looked_up.index(np.array([[9.0, 9.0], [-1.0, 0.0]])).tolist() == [-1, -1]
-
-
-def test_labels_may_be_flat_or_shaped(looked_up):
-    flat = GridStrata(looked_up.grid, LABELS.ravel(), ["free", "edge"])
-    assert np.array_equal(flat.labels, looked_up.labels)
 
 
 def test_cells_and_sizes_of_strata_make_up_the_feasible_space(looked_up):
@@ -216,12 +180,6 @@ def test_strata_of_a_function_need_a_grid_only_for_cells():
         with pytest.raises(CaptureError, match="need strata with a grid"):
             ask()
     assert "no grid" in repr(strata)
-
-
-def test_strata_are_known_by_name_and_number(looked_up):
-    assert looked_up.number("edge") == 1
-    with pytest.raises(CaptureError, match=r"unknown stratum 'egde'; known: free, edge. Did you mean 'edge'"):
-        looked_up.cells("egde")
 
 
 @pytest.mark.parametrize(

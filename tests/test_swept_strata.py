@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 
 import numpy as np
@@ -10,10 +9,9 @@ import pytest
 from numba import njit
 from scipy.spatial.transform import Rotation
 
-from benchmarks.contact_strata import PAIRS, PEG_PAIRS, arm_configurations, arm_scene, row_by_row
+from benchmarks.contact_strata import PAIRS, arm_configurations, arm_scene
 from capture_cp import CaptureError, ContactStrata, Strata, SweptStrata
-from capture_cp.kernels.swept import swept_distances, swept_stratum
-from capture_lab.tasks.peg.task import Peg
+from capture_cp.kernels.swept import swept_stratum
 from solids import ball, box, capsule, hull
 
 mujoco = pytest.importorskip("mujoco")
@@ -63,11 +61,6 @@ def test_covers_hold_what_they_cover_and_stick_out_by_no_more_than_they_say(name
     assert apart.mean() > 0.2
 
 
-def test_smaller_cells_stick_out_less():
-    excess = [SweptStrata(scene("box", "box"), [("a", "b")], spacing=s).excess[0] for s in (0.06, 0.03, 0.015)]
-    assert excess[0] > excess[1] > excess[2] > 0
-
-
 def test_the_arm_and_a_body_of_several_geoms():
     Y = arm_configurations(2000, np.random.default_rng(0))
     swept, exact = (kind(arm_scene(), PAIRS, tolerance=0.005) for kind in (SweptStrata, ContactStrata))
@@ -80,16 +73,6 @@ def test_the_arm_and_a_body_of_several_geoms():
     assert (swept.excess == 0).all()
     assert (swept.names, swept.rest) == (exact.names, exact.rest)
     assert isinstance(swept, Strata)
-
-
-def test_the_peg_is_on_the_safe_side():
-    peg = Peg()
-    Y, model = peg.strata.sample_starts(500, np.random.default_rng(1)), peg.true_system(threads=1).model
-    swept = SweptStrata(model, PEG_PAIRS, spacing=0.005)
-    assert (swept.distances(Y) <= row_by_row(swept, Y) + 1e-9).all()
-
-
-# -- in compiled code -----------------------------------------------------------------------------------------------------
 
 
 @njit
@@ -115,32 +98,6 @@ def test_a_compiled_rollout_asks_for_strata():
         assert found == (touching[0] if len(touching) else 200)
 
 
-@njit
-def all_distances(swept, y, frames, out):
-    swept_distances(swept, y, frames, math.inf, out)
-
-
-def test_distances_of_one_configuration():
-    swept = SweptStrata(arm_scene(), PAIRS, coordinates=["joint2", "joint4"], reference=np.full(7, 0.3))
-    frames, out = np.empty((swept.n_links, 12)), np.empty(len(swept.pairs))
-    for y in arm_configurations(20, np.random.default_rng(3))[:, :2]:
-        all_distances(swept.params, y, frames, out)
-        assert (out == swept.distances(y[None])[0]).all()
-
-
-def test_strata_of_many_combinations_are_found():
-    Y = arm_configurations(3000, np.random.default_rng(4))
-    kinds = {"tolerance": 0.1, "depth": 0.1}
-    for more in ({"at_most": 1}, {"at_most": 3}, {"seen": Y[:1000]}, {"seen": Y[:1000], "at_least": 5}):
-        swept, exact = (kind(arm_scene(), PAIRS, **kinds, **more) for kind in (SweptStrata, ContactStrata))
-        assert swept.names == exact.names
-        assert (swept.index(Y) == exact.index(Y)).all()
-        assert len(np.unique(swept.index(Y))) > 4
-
-
-# -- spheres, copies and bad input ------------------------------------------------------------------------------------------
-
-
 def test_spheres_of_ones_own_take_the_place_of_geoms():
     spheres = np.array([[0.0, 0.0, 0.0, 0.03], [0.1, 0.0, 0.0, 0.02]])
     swept = SweptStrata(scene("box", "box"), [("moved", ["b", "floor"])], spheres={"moved": spheres})
@@ -150,14 +107,6 @@ def test_spheres_of_ones_own_take_the_place_of_geoms():
     expected = ContactStrata(text, [("moved", ["b", "floor"])]).distances(Y)
     assert swept.distances(Y) == pytest.approx(expected, abs=1e-9)
     assert (swept.excess == 0).all()
-
-
-def test_coordinates_may_be_a_function():
-    whole = SweptStrata(arm_scene(), PAIRS)
-    turned = SweptStrata(arm_scene(), PAIRS, coordinates=lambda Y: -Y)
-    Y = arm_configurations(50, np.random.default_rng(5))
-    assert (turned.distances(-Y) == whole.distances(Y)).all()
-    assert (turned.index(-Y) == whole.index(Y)).all()
 
 
 def test_copies_by_pickle_and_fingerprints():

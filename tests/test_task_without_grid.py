@@ -15,8 +15,7 @@ from capture_cp.viewer.view import View
 from matplotlib.colors import to_rgba
 
 from capture_cp import CaptureError, FunctionStrata, NearestParticles, Torus
-from capture_cp.capture.region import Region
-from capture_cp.capture.region_draws import batch_volumes, part_volumes
+from capture_cp.capture.region_draws import batch_volumes
 from capture_cp.cli import main
 from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
 from capture_cp.planning import PythonRollout
@@ -27,7 +26,6 @@ from capture_cp.viewer.texts import regions_table
 from capture_lab.studies.montecarlo import Counts, in_regimes
 from capture_lab.tasks import TASKS, Task
 from capture_lab.tasks.point_slices import PointSlices
-from capture_lab.tasks.scene import Snapshot
 from capture_lab.tasks.slices import WALL_COLOUR
 
 APART, NEAR = 0.15, 0.02  # how far apart the points must be, and what counts as touching
@@ -117,9 +115,6 @@ def run(command, *options):
     return json.loads(Path(f"{command}.json").read_text())["rows"]
 
 
-# -- volumes ----------------------------------------------------------------------------------------------------------
-
-
 def ball(dims, radius):
     return pi ** (dims / 2) / gamma(dims / 2 + 1) * radius**dims
 
@@ -149,17 +144,6 @@ def assert_unbiased(found, wanted):
     assert off.std() < 0.2
 
 
-def test_volumes_are_those_of_single_regions():
-    rng, strata = np.random.default_rng(0), FunctionStrata(contact, ["free", "wall", "touch"])
-    clouds = np.array([0.4, 0.4, 0.55, 0.4]) + 0.03 * rng.standard_normal((300, 8, 4))
-    q = np.array([0.12, 0.1, 0.15])
-    found = batch_volumes(NearestParticles(4), clouds, np.tile([*q, -1.0], (300, 1)), strata, 4, rng).mean(axis=0)
-    regions = [Region(NearestParticles(4), cloud[None], q, strata, 4, 0.1, False) for cloud in clouds]
-    wanted = np.mean([[region.volume(name, 1024, rng) for name in strata.names] for region in regions], axis=0)
-    np.testing.assert_allclose(found[:3], wanted, rtol=0.05, atol=1e-7)
-    np.testing.assert_allclose(part_volumes(regions[0], rng)[0], regions[0].volume("free", rng=rng), rtol=0.2)
-
-
 def test_whole_strata_have_infinite_volumes_and_no_nan():
     q = np.array([[0.1, np.inf, -1.0, -1.0], [0.1, 0.1, -1.0, -1.0]])
     strata = FunctionStrata(contact, ["free", "wall", "touch"])
@@ -177,15 +161,6 @@ def test_whole_strata_have_infinite_volumes_and_no_nan():
 
 
 # -- the task ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_small_length_is_a_hundredth_of_the_spread():
-    task = Pair()
-    assert 0.008 < task.cell < 0.01  # of the unit box, without a tenth at its ends
-    assert task.cell == Pair().cell
-    assert (task.extent.low < 0.05).all()
-    assert (task.extent.high > 0.95).all()
-    assert not Task.hazard.fget(task)(np.zeros((3, 4))).any()
 
 
 def test_inputs_in_one_place_are_refused():
@@ -391,13 +366,3 @@ def test_an_impossible_place_becomes_the_nearest_input(session):
     assert contact(placed[None])[0] >= 0
     every = Pair().extent.configurations
     assert np.linalg.norm(placed - asked) == np.linalg.norm(every - asked, axis=1).min()
-
-
-def test_the_scene_shows_other_axes():
-    scene = type("Other", (type(Pair().scene()),), {"shown": (2, 3)})(Pair())
-    state = np.array([0.1, 0.2, 0.7, 0.8])
-    rest = scene.rest(Snapshot(state, state[None], {}))
-    assert rest.tolist() == [0.1, 0.2, 0.0, 0.0]
-    entries, values = scene.dragged_to(np.zeros(3))
-    assert list(entries) == [2, 3]
-    np.testing.assert_allclose(values, 0.5, atol=0.05)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
+import contextlib
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -37,9 +36,6 @@ def same(one, other):
         and getattr(one, f"{part}_names") == getattr(other, f"{part}_names")
         for part in ("state", "action", "next")
     )
-
-
-# -- round trips ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ending", [*ENDINGS, ".CSV", ".Npz"])
@@ -98,11 +94,6 @@ def test_two_arrays_of_an_npz_file_cannot_claim_one_column(tmp_path):
         read(tmp_path / "log.npz", "a", "b", "c")
 
 
-def test_columns_without_names_are_numbered():
-    plain = Transitions.from_arrays(np.zeros((2, 2)), np.zeros((2, 1)), np.zeros((2, 1)))
-    assert list(plain.columns()) == ["state_0", "state_1", "action_0", "next_0"]
-
-
 def test_whole_numbers_and_flags_are_numbers(tmp_path):
     table = pyarrow.table({"x": [1, 2], "y": [True, False], "push": [0.5, 1.5], "next_x": [1, 2], "next_y": [3, 4]})
     parquet.write_table(table, tmp_path / "log.parquet")
@@ -112,9 +103,6 @@ def test_whole_numbers_and_flags_are_numbers(tmp_path):
 def test_a_csv_with_a_byte_order_mark_and_spaces_is_read(tmp_path):
     (tmp_path / "log.csv").write_bytes(b"\xef\xbb\xbfx, y ,push,next_x,next_y\r\n1, 2 ,3,4,5\r\n6,7,8,9,10\r\n")
     assert read(tmp_path / "log.csv").state.tolist() == [[1.0, 2.0], [6.0, 7.0]]
-
-
-# -- arrays ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -135,8 +123,6 @@ def test_bad_arrays_are_refused(change, sentence):
         Transitions.from_arrays(**(arrays | change))
 
 
-# -- bad files ------------------------------------------------------------------------------------------------------------
-
 GOOD = "x,y,push,next_x,next_y\n1,2,3,4,5\n6,7,8,9,10\n"
 
 BAD_CSV = {
@@ -144,18 +130,14 @@ BAD_CSV = {
     "text cell": (GOOD + "1,2,left,4,5\n", "is not a CSV of numbers .*line 4, column 'push' contains 'left'"),
     "empty cell": (GOOD + "1,2,,4,5\n", "is not a CSV of numbers .*line 4, column 'push' contains ''"),
     "NaN": (GOOD + "1,nan,3,4,5\n", "column 'y' of .* has 1 missing, NaN or infinite values, first in data row 3"),
-    "infinite": (GOOD + "1,2,3,-inf,5\n", "column 'next_x' of .* has 1 missing, NaN or infinite values"),
     "duplicate names": (GOOD.replace("y", "x", 1), "repeats a column name"),
     "names only": ("x,y,push,next_x,next_y\n", "holds no transitions; expected named columns with at least one row"),
-    "names and no newline": ("x,y,push,next_x,next_y", "holds no transitions"),
     "blank lines": ("\n\n\n", "holds no transitions"),
     "more names than values": (GOOD.replace("push", "push,more"), "line 2 has 5 values under 6 names"),
-    "fewer names than values": (GOOD.replace("5\n", "5,6\n"), "line 2 has 6 values under 5 names"),
     "unknown column": (
         GOOD.replace("push", "pushed"),
         "unknown column in .*log.csv 'push'; known: x.*Did you mean 'pushed'",
     ),
-    "no names": ("1,2,3,4,5\n6,7,8,9,10\n", "unknown column in .* 'x'"),
     "semicolons": (GOOD.replace(",", ";"), "log.csv"),
 }
 
@@ -174,10 +156,8 @@ def test_a_bad_csv_is_one_clear_sentence(tmp_path, name):
 FOREIGN = {
     "npy": b"\x93NUMPY\x01\x00",
     "zip": b"PK\x03\x04",
-    "not text": bytes(range(128, 256)) * 9,
     "utf-16": "x,y\n1,2\n".encode("utf-16"),
     "zeros": bytes(50),
-    "parquet in name only": b"PAR1" + bytes(40) + b"PAR1",
 }
 
 
@@ -230,147 +210,47 @@ def test_a_file_is_read_by_its_content_and_written_by_its_ending(tmp_path, trans
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_damaged_file_never_raises_anything_else(tmp_path, transitions, ending):
-    """A flipped bit may go unnoticed in formats without checksums, but what is noticed is our sentence."""
+def test_a_damaged_file_raises_our_sentence_or_nothing(tmp_path, transitions, ending):
+    """A flipped bit may go unnoticed in formats without checksums; `test_fuzz` damages more, in other processes."""
     path = tmp_path / f"log{ending}"
     write_transitions(path, transitions)
     whole = path.read_bytes()
-    escaped = set()
     for position in range(0, len(whole), max(1, len(whole) // 500)):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << (position % 8)
-        escaped |= escapes(path, bytes(damaged))
-    assert escaped == set()
-
-
-@pytest.mark.parametrize("ending", [".npz", ".parquet"])
-def test_a_file_cut_short_is_one_clear_sentence(tmp_path, transitions, ending):
-    path = tmp_path / f"log{ending}"
-    write_transitions(path, transitions)
-    whole = path.read_bytes()
-    for length in range(1, len(whole), max(1, len(whole) // 100)):
-        path.write_bytes(whole[:length])
-        with pytest.raises(CaptureError, match="or is damaged"):
+        path.write_bytes(bytes(damaged))
+        with contextlib.suppress(CaptureError):
             read(path)
-
-
-def escapes(path, data):
-    """Kinds of error that are not ours."""
-    path.write_bytes(data)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            read(path)
-    except CaptureError:
-        return set()
-    except Exception as error:
-        return {f"{type(error).__module__}.{type(error).__name__}"}
-    return set()
-
-
-@pytest.mark.parametrize(
-    ("offset", "value"), [(6, 1), (8, 12), (8, 14), (8, 97)], ids=["encrypted", "bzip2", "lzma", "unknown"]
-)
-def test_an_npz_file_packed_in_another_way_is_one_clear_sentence(tmp_path, transitions, offset, value):
-    """Flags and method of every entry, in its local header and, two bytes later, in the central directory."""
-    path = tmp_path / "log.npz"
-    write_transitions(path, transitions)
-    data = bytearray(path.read_bytes())
-    for signature, shift in ((b"PK\x03\x04", 0), (b"PK\x01\x02", 2)):
-        start = data.find(signature)
-        while start >= 0:
-            data[start + offset + shift] = value
-            start = data.find(signature, start + 1)
-    path.write_bytes(bytes(data))
-    with pytest.raises(CaptureError, match="is not an npz file of plain arrays, or is damaged"):
-        read(path)
 
 
 BAD_NPZ = {
     "different lengths": ({"push": np.zeros(4)}, r"has columns of different lengths \[3, 4\]; expected one length"),
     "no rows": ({name: np.zeros(0) for name in (*STATE, *ACTION, *NEXT)}, "holds no transitions"),
     "three axes": ({"push": np.zeros((3, 1, 1))}, r"array 'push' of .* has shape \(3, 1, 1\); expected \(n,\) or \(n, d\)"),
-    "a number": ({"push": np.float64(3)}, r"array 'push' of .* has shape \(\)"),
     "words": ({"push": np.array(["a", "b", "c"])}, "column 'push' of .* not numbers"),
     "NaN": ({"push": np.array([1, np.nan, 2])}, "column 'push' .* first in data row 2"),
     "complex": ({"push": np.array([1j, 2, 3])}, "column 'push' of .* not numbers"),
-    "dates": ({"push": np.array(["2024-01-01"] * 3, dtype="datetime64[s]")}, "column 'push' of .* not numbers"),
     "missing": ({"push": None}, "unknown column in .* 'push'"),
 }
 
 
-@pytest.mark.parametrize("name", BAD_NPZ)
-def test_a_bad_npz_is_one_clear_sentence(tmp_path, name):
-    change, sentence = BAD_NPZ[name]
-    arrays = {key: np.zeros(3) for key in (*STATE, *ACTION, *NEXT)} | change
-    np.savez(tmp_path / "log.npz", **{key: array for key, array in arrays.items() if array is not None})
-    with pytest.raises(CaptureError, match=sentence):
-        read(tmp_path / "log.npz")
-
-
-class Bomb:
-    """Unpickling this makes a file appear."""
-
-    def __init__(self, mark):
-        self.mark = mark
-
-    def __reduce__(self):
-        return (Path.touch, (self.mark,))
-
-
-@pytest.mark.parametrize("how", ["object array", "plain pickle"])
-def test_a_pickle_is_refused_and_never_loaded(tmp_path, how):
-    mark, path = tmp_path / "it ran", tmp_path / "log.npz"
-    if how == "object array":
-        np.savez(path, push=np.array([Bomb(mark)] * 3, dtype=object))
-    else:
-        path.write_bytes(pickle.dumps(Bomb(mark)))
-    with pytest.raises(CaptureError, match=r"(npz file of plain arrays|nor CSV text)"):
-        read(path)
-    assert not mark.exists()
-
-
 BAD_PARQUET = {
     "nulls": ([1.0, None], "column 'push' of .* has 1 missing, NaN or infinite values, first in data row 2"),
-    "words": (["left", "right"], "column 'push' of .* not numbers"),
+    "text": (["left", "right"], "column 'push' of .* not numbers"),
+    "a repeated name": (None, "repeats a column name"),
     "lists": ([[1.0], [2.0, 3.0]], "column 'push' of .* not numbers"),
 }
 
 
-@pytest.mark.parametrize("name", BAD_PARQUET)
-def test_a_bad_parquet_column_is_one_clear_sentence(tmp_path, name):
-    values, sentence = BAD_PARQUET[name]
-    table = {key: [1.0, 2.0] for key in (*STATE, *NEXT)} | {"push": values}
-    parquet.write_table(pyarrow.table(table), tmp_path / "log.parquet")
+@pytest.mark.parametrize("name", [*BAD_NPZ, *BAD_PARQUET])
+def test_a_bad_npz_or_parquet_file_is_one_clear_sentence(tmp_path, name):
+    if name in BAD_NPZ:
+        path, (change, sentence) = tmp_path / "log.npz", BAD_NPZ[name]
+        arrays = {key: np.zeros(3) for key in (*STATE, *ACTION, *NEXT)} | change
+        np.savez(path, **{key: array for key, array in arrays.items() if array is not None})
+    else:
+        path, (values, sentence) = tmp_path / "log.parquet", BAD_PARQUET[name]
+        columns, names = [*[[1.0, 2.0]] * 4, values], [*STATE, *NEXT, "push" if values else "x"]
+        parquet.write_table(pyarrow.table([pyarrow.array(column or [1.0, 2.0]) for column in columns], names), path)
     with pytest.raises(CaptureError, match=sentence):
-        read(tmp_path / "log.parquet")
-
-
-def test_a_parquet_file_with_a_repeated_name_says_so(tmp_path):
-    columns = [pyarrow.array([1.0, 2.0])] * 3
-    parquet.write_table(pyarrow.table(columns, names=["x", "push", "push"]), tmp_path / "log.parquet")
-    with pytest.raises(CaptureError, match="repeats a column name"):
-        read(tmp_path / "log.parquet")
-
-
-def test_a_folder_name_adds_no_column_to_a_parquet_file(tmp_path, transitions):
-    """Folders such as x=3 are how partitioned data sets are laid out; a single file means what it says."""
-    (tmp_path / "x=3").mkdir()
-    write_transitions(tmp_path / "x=3" / "log.parquet", transitions)
-    assert same(read(tmp_path / "x=3" / "log.parquet"), transitions)
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, transitions, ending, monkeypatch):
-    path = tmp_path / f"log{ending}"
-    write_transitions(path, transitions)
-    before = path.read_bytes()
-
-    def full(self, target):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(CaptureError, match=r"cannot write .*No space left"):
-        write_transitions(path, transitions)
-    assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+        read(path)

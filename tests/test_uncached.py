@@ -45,18 +45,6 @@ def test_without_a_place_for_compiled_code_everything_works_with_one_warning(loc
     assert "Traceback" not in found.stderr
 
 
-def test_compiled_functions_run_where_they_cannot_be_kept(locked_down):
-    """Also in a process that this one starts, which reads what was compiled here."""
-    ask = "from capture_cp.kernels.distance import squared_limit; print(squared_limit(0.5), *squared_limit.stats.cache_hits)"
-    program = f"import subprocess, sys; {ask}; subprocess.run([sys.executable, '-c', {ask!r}], check=True)"
-    found = locked_down("-c", program)
-    assert found.returncode == 0, found.stderr
-    first, second = found.stdout.split("\n", 1)
-    assert float(first.split()[0]) == pytest.approx(0.25)
-    assert len(second.split()) == 2
-    assert found.stderr.count("compiled code cannot be cached on disk") == 1
-
-
 def test_a_user_without_a_home_has_a_private_folder_for_the_run(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
 

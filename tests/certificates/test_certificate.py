@@ -105,9 +105,6 @@ def test_the_page_says_it_all_and_escapes(certificate, tmp_path):
     assert "<script>robot" not in text
 
 
-# -- does it still stand? -------------------------------------------------------------------------------------------------
-
-
 def outcomes(n, rate, seed=0, setting="calm"):
     rng = np.random.default_rng(seed)
     return Outcomes.of(setting, np.where(rng.random(n) < rate, "fell", "success").tolist())

@@ -10,7 +10,6 @@ import pytest
 
 from capture_cp import Capture, CaptureError, PerStratum, executed, on_policy_coverage, on_policy_rounds
 from capture_cp.base.streams import derived_seed
-from capture_cp.planning import Episode
 from test_guarantees import p_below, rejected
 
 AXES = (0, 1)
@@ -69,18 +68,6 @@ def test_on_policy_coverage_counts_what_the_regions_hold(fitted, walks):
         for stratum, row in enumerate(coverage.strata):
             here = (rows.steps == step) & (m == stratum)
             assert (row.n, row.covered) == (here.sum(), inside[here].sum())
-
-
-def test_episodes_of_the_planner_can_be_measured(fitted, box):
-    (run,) = walk(box, 0.2, [0])
-    actions = run.inputs[:, 2:]
-    empty = np.zeros(len(actions))
-    episode = Episode("timed out", run.states, actions, actions[:, None], empty, empty)
-    found = [on_policy_coverage(fitted["capture"], [one], AXES, rng=0) for one in (episode, run)]
-    assert found[0] == found[1]
-
-
-# -- rounds ---------------------------------------------------------------------------------------------------------------
 
 
 def planner(box):
