@@ -13,7 +13,7 @@ import tyro
 from rich.console import Console
 from rich.progress import Progress
 
-from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
+from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.base.files import check_writable
 from capture_cp.base.progress import progress_bar, stage
 from capture_cp.base.streams import generator, stream
@@ -24,13 +24,14 @@ from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble, settings_of, write_page
-from capture_cp.report.output import coverage_table, output_folder, write_rows
+from capture_cp.report.output import coverage_table, output_folder
 from capture_cp.report.tables import coverage_page_table, draw_coverage, planning_page_table
 from capture_lab.studies.montecarlo import with_volumes
 from capture_lab.studies.paper import Paper
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.studies.planning_rows import summary
-from capture_lab.studies.study import RowsFile, Seed, Study
+from capture_lab.studies.results import Rows, write_results
+from capture_lab.studies.study import RowsFile, Seed, Study, check_settings
 from capture_lab.tasks.practice import ready_promise
 from capture_lab.tasks.task import CALIBRATION, TEST, Task
 
@@ -48,8 +49,8 @@ class Results:
     place: str
     task: Task
     fitted: Mapping[str, Capture]
-    coverage: Sequence[dict[str, Any]]
-    planning: Sequence[dict[str, Any]]
+    coverage: Rows
+    planning: Rows
     episodes: Mapping[str, Sequence[Episode]]
 
 
@@ -85,30 +86,24 @@ class Demo(Study):
         """Run the demo, print what it found and where the report is."""
         place, task = self._checked_place()
         folder = output_folder(self.out)
-        report, calibration = folder / "report.html", folder / f"{Path(place).stem}.capture"
-        check_writable(report)
+        check_writable(folder / "report.html")
         results = self._results(place, task, console)
-        results.fitted[OURS].save(calibration)
-        console.print(f"Saved calibration: {calibration}", markup=False)
-        if self.json is not None:
-            write_rows(self.json, [*results.coverage, *results.planning], self)
+        results.fitted[OURS].save(folder / f"{Path(place).stem}.capture")
+        console.print(f"Saved calibration: {folder / Path(place).stem}.capture", markup=False)
+        write_results(self, [*results.coverage, *results.planning], console)
         trouble = report_trouble()
         if trouble is not None:
             console.print(f"No report: {trouble}", markup=False)
             return
         with TemporaryDirectory() as scratch, progress_bar() as progress:
-            write_report(report, self, results, Path(scratch), progress)
-        console.print(f"Report: {report} (one file; open it in any browser)", markup=False)
+            write_report(folder / "report.html", self, results, Path(scratch), progress)
+        console.print(f"Report: {folder / 'report.html'} (one file; open it in any browser)", markup=False)
 
     def _checked_place(self) -> tuple[str, Task]:
         """The name of the place and its task, all settings checked."""
-        failure_rate(self.alpha)
-        for name in ("transitions", "episodes", "samples", "particles"):
-            whole_number(name, getattr(self, name), 1)
-        whole_number("seed", self.seed, 0)
+        check_settings(self, ("transitions", "episodes", "samples", "particles"), ())
         if self.rival is not None:
             known_name("method", self.rival, METHODS)
-        check_writable(self.json)
         places = self.task.places()
         if len(places) != 1:
             raise CaptureError(f"the demo runs in one place; {len(places)} are given: {', '.join(places)}.")
@@ -116,18 +111,18 @@ class Demo(Study):
         return place, task
 
     def _results(self, place: str, task: Task, console: Console) -> Results:
-        fitted, coverage = self._calibrate(task, console)
+        fitted, coverage = self._calibrate(task)
         console.print(coverage_table(f"{task.place}: coverage by where it ends up", coverage, OURS))
-        rival = self.rival or best_rival(Paper.of(self.task), place)
-        study = self.study((rival, OURS))
-        episodes = {name: self._plan(study, task, place, name, console) for name in study.methods}
-        summaries = {name: [summary(run, task) for run in runs] for name, runs in episodes.items()}
-        planning = [study.row(place, name, found) for name, found in summaries.items()]
+        shared = {name: getattr(self, name) for name in ("episodes", "samples", "alpha", "particles", "seed")}
+        methods = (self.rival or best_rival(Paper.of(self.task), place), OURS)
+        study = PlanningStudy.of(self.task, methods=methods, **shared)
+        episodes = {name: self._plan(study, task, place, name) for name in study.methods}
+        planning = [study.row(place, name, [summary(run, task) for run in runs]) for name, runs in episodes.items()]
         console.print(study.table(task.place, planning))
         rows = [row for name, at in coverage.items() for row in at.rows(task=task.name, map=place, method=name)]
         return Results(place, task, fitted, rows, planning, episodes)
 
-    def _calibrate(self, task: Task, console: Console) -> tuple[dict[str, Capture], dict[str, Coverage]]:
+    def _calibrate(self, task: Task) -> tuple[dict[str, Capture], dict[str, Coverage]]:
         fitted, results = {}, {}
         tree = Tree(per_stratum=self.per_stratum)
         with stage("Simulating transitions"):
@@ -149,12 +144,7 @@ class Demo(Study):
                 results[name] = found
         return fitted, results
 
-    def study(self, methods: tuple[str, ...]) -> PlanningStudy:
-        """The planning study whose rows the demo plays."""
-        shared = {name: getattr(self, name) for name in ("episodes", "samples", "alpha", "particles", "seed")}
-        return PlanningStudy.of(self.task, methods=methods, **shared)
-
-    def _plan(self, study: PlanningStudy, task: Task, place: str, name: str, console: Console) -> list[Episode]:
+    def _plan(self, study: PlanningStudy, task: Task, place: str, name: str) -> list[Episode]:
         """Episodes of a row of the planning study; executed steps have the regions after practice, where there are any."""
         with stage(f"Calibrating {name} for planning"):
             fitted, starts = study.fit(task, name), task.starts(self.episodes)
@@ -184,31 +174,24 @@ def write_report(report: Path, demo: Demo, results: Results, scratch: Path, prog
     for name, draw in progress.track(drawings.items(), description="Drawing the report"):
         draw(scratch / name)
         figures[Path(name).stem] = scratch / name
+    runs = f"{demo.episodes} closed-loop runs of each method"
     write_page(
-        report,
-        "demo.html",
+        report, "demo.html",
         folder=Path(inspect.getfile(type(task))).parent,  # where a task keeps the script that plays its episodes
         about=inspect.cleandoc(demo.task.__doc__ or "").split("\n\n")[0],
-        place=task.place,
-        strata=task.strata.names,
-        alpha=demo.alpha,
-        transitions=demo.transitions,
-        ours=OURS,
-        rival=next(iter(results.episodes)),
+        place=task.place, strata=task.strata.names, gridded=has_grid(task.strata),
+        alpha=demo.alpha, transitions=demo.transitions,
+        ours=OURS, rival=next(iter(results.episodes)),
         chosen=demo.rival is None and paper.planning(place, OURS) is not None,
         coverage=coverage_page_table("Next configurations inside their region, %", results.coverage),
         worst=_worst(results.coverage),
-        planning=planning_page_table(
-            f"{demo.episodes} closed-loop runs of each method", results.planning, paper.planning_columns
-        ),
-        figures=figures,
-        gridded=has_grid(task.strata),
-        player=drawing.player_data(results.fitted, results.episodes),
+        planning=planning_page_table(runs, results.planning, paper.planning_columns),
+        figures=figures, player=drawing.player_data(results.fitted, results.episodes),
         settings=settings_of(demo.task) | settings_of(demo, ("task", "out", "json")),
-    )
+    )  # fmt: skip
 
 
-def _worst(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _worst(rows: Rows) -> dict[str, dict[str, Any]]:
     """The least covered stratum of each method: its row."""
     strata = [row for row in rows if row["stratum"] != "all" and row["n"]]
     methods = dict.fromkeys(row["method"] for row in strata)
