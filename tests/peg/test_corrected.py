@@ -9,16 +9,16 @@ import pytest
 
 from capture_cp import CaptureError, Tree, method
 from capture_lab.tasks.peg import planner
-from capture_lab.tasks.peg.corrected import NO_CORRECTION, CorrectedModel, CorrectedPeg, Correction, corrected
-from capture_lab.tasks.peg.model import PegModel
+from capture_lab.tasks.peg.corrected import corrected
+from capture_lab.tasks.peg.model import Correction, PegModel
 from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
 from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_lab.tasks.peg.task import Peg
 from peg.calibrated import PARTICLES, PLACES, TASK, calibrated, inputs, place, transitions
 
 GAIN = ((1.5, 0.0, 0.0, 0.0), (0.0, 1.5, 0.0, 0.0), (0.0, 0.0, 1.5, 0.0))
-FASTER, RUBBING = CorrectedPeg(correction=Correction(GAIN)), CorrectedPeg(correction=Correction(friction=0.75))
-BOTH = CorrectedPeg(correction=Correction(GAIN, 0.75))
+FASTER, RUBBING = Peg(correction=Correction(GAIN)), Peg(correction=Correction(friction=0.75))
+BOTH = Peg(correction=Correction(GAIN, 0.75))
 EVERYWHERE = np.vstack([inputs(where, 100) for where in PLACES])
 
 
@@ -34,13 +34,8 @@ def test_it_learns_the_gain_and_that_there_is_friction():
 def test_a_true_system_without_bias_or_friction_teaches_next_to_nothing():
     pytest.importorskip("mujoco")
     move, friction = corrected(Peg(PegSettings(gain=1.0, friction=0.0)), 2000, np.random.default_rng(0)).correction
-    np.testing.assert_allclose(move, NO_CORRECTION.move, atol=0.15)
+    np.testing.assert_allclose(move, Correction().move, atol=0.15)
     assert friction < 0.4  # the simulator has some friction left
-
-
-def test_without_a_correction_it_is_the_model_bit_by_bit():
-    plain, same = PegModel(), CorrectedModel(PegSettings(), NO_CORRECTION)
-    np.testing.assert_array_equal(*(model(EVERYWHERE, 4, np.random.default_rng(3)) for model in (plain, same)))
 
 
 def test_a_gain_is_a_longer_action_of_a_stronger_system():
@@ -53,7 +48,7 @@ def test_a_gain_is_a_longer_action_of_a_stronger_system():
 
 def still(task, pose, action):
     """Where a pose (mm, mm, degrees) goes without disturbance, in the same units."""
-    quiet = CorrectedPeg(PegSettings(noise=0.0), correction=task.correction)
+    quiet = Peg(PegSettings(noise=0.0), correction=task.correction)
     x = np.append(np.array(pose) * ACTION_UNIT, action)[None]
     return quiet(x, 1, np.random.default_rng(0))[0, 0] / ACTION_UNIT
 
@@ -61,7 +56,7 @@ def still(task, pose, action):
 def test_pressed_onto_the_rim_the_peg_slides_less_far_by_coulombs_law():
     # flat on the rim, as deep as is feasible: pressed by 2 mm it loses 0.75 x 2 of 2 mm
     flat = still(RUBBING, (15, 25, 0), (0, -1, 0))
-    free, held = (still(task, flat, (2, -2, 0)) for task in (CorrectedPeg(), RUBBING))
+    free, held = (still(task, flat, (2, -2, 0)) for task in (Peg(), RUBBING))
     assert free[0] - flat[0] == pytest.approx(2.0, abs=0.05)
     assert held[0] - flat[0] == pytest.approx(0.5, abs=0.05)
     assert still(RUBBING, flat, (1, -2, 0))[0] == pytest.approx(flat[0], abs=0.05)  # it sticks
@@ -119,4 +114,4 @@ def test_the_gaussian_of_a_corrected_model_is_corrected():
     X = inputs("air", 20, bound=2.0)
     further = X * [1, 1, 1, 1.5, 1.5, 1.5]
     wide = PegSettings(bound=3.0)
-    np.testing.assert_allclose(CorrectedModel(wide, gain).gaussian(X)[0], PegModel(wide).gaussian(further)[0], atol=1e-12)
+    np.testing.assert_allclose(PegModel(wide, gain).gaussian(X)[0], PegModel(wide).gaussian(further)[0], atol=1e-12)

@@ -21,7 +21,7 @@ from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.marble.planner import MarbleWeights
 from capture_lab.tasks.marble.rows import ROWS
 from capture_lab.tasks.marble.task import Marble
-from capture_lab.tasks.peg.corrected import Correction
+from capture_lab.tasks.peg.model import Correction
 from capture_lab.tasks.peg.options import PegOptions
 from capture_lab.tasks.peg.task import Peg
 from capture_lab.tasks.recorded import recorded_info, recorded_task

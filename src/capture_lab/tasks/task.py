@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
@@ -104,6 +104,7 @@ class Task(TaskOptions):
         draws: maximum number of outcomes per test input; None for any number.
         calibration_rollouts: rollouts that calibrate the regions of a horizon.
         region_steps: number of a plan's steps with their own regions in such rows; None for all of them.
+        correction_shape: of the numbers in the field `correction` of a corrected task; None if it has none.
         adapts_at_once: whether rows that adapt raise tiny thresholds to `cell` from the first plan on, or from the first
             executed step on.
     """
@@ -122,6 +123,7 @@ class Task(TaskOptions):
     draws: ClassVar[int | None] = None
     calibration_rollouts: ClassVar[int] = 20_000
     region_steps: ClassVar[int | None] = None
+    correction_shape: ClassVar[tuple[int, int] | None] = None
     adapts_at_once: ClassVar[bool] = True
 
     # -- where it is --------------------------------------------------------------------------------------------------
@@ -221,7 +223,11 @@ class Task(TaskOptions):
         """The task with the correction of a recorded episode, read from JSON; None is the uncorrected model."""
         if correction is None:
             return self
-        raise CaptureError(f"the episode has a corrected model, but {self.name} has none; it is damaged or of another task.")
+        if self.correction_shape is None:
+            raise CaptureError(f"the episode has a corrected model, but {self.name} has none; it is of another task.")
+        terms = finite_array("the correction of the episode", correction, self.correction_shape, f"{self.correction_shape}")
+        corrected: Any = replace(self, correction=tuple(map(tuple, terms.tolist())))  # type: ignore[type-var]
+        return corrected  # type: ignore[no-any-return]
 
     @property
     def correctable(self) -> bool:

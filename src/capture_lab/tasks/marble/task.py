@@ -78,6 +78,7 @@ class Marble(Task):
     states = ("x", "vx", "y", "vy", "alpha", "beta")
     actions = ("omega1", "omega2")
     rate = 1.0 / (dynamics.SUBSTEPS * dynamics.DT)
+    correction_shape = (4, 9)
     adapts_at_once = False
 
     map: Map
@@ -183,12 +184,6 @@ class Marble(Task):
         if self.drag:
             raise CaptureError("the marble's model has no drag; there is no oracle of a true system with drag.")
         return replace(self, model_gain=self.true_gain, correction=None)
-
-    def with_correction(self, correction: Any) -> Marble:
-        if correction is None:
-            return self
-        terms = finite_array("the correction of the episode", correction, (4, 9), "(4, 9)")
-        return replace(self, correction=tuple(tuple(row) for row in terms.tolist()))
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The approximate model as a Gaussian: its noise-free step, walls included, and its linear covariance.

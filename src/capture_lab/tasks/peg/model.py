@@ -1,6 +1,6 @@
 """The approximate model of the peg: it moves as commanded, and contacts push it aside without friction.
 
-The true system moves 1.5 times as far and has friction; the model has neither.
+The true system moves 1.5 times as far and has friction; the model has neither, unless a correction adds them.
 """
 
 from __future__ import annotations
@@ -43,6 +43,21 @@ class ModelParams(NamedTuple):
     radius: float
     bound: float  # mm, mm, degrees
     noise: float  # mm, mm, degrees
+
+
+class Correction(NamedTuple):
+    """A learnt correction of the model; by default none.
+
+    Attributes:
+        move: rows of a (3, 4) matrix: the corrected move along x, z and theta, linear in the predicted one, offset last.
+        friction: length by which a move along a wall is reduced for every length that it is pressed into the wall.
+    """
+
+    move: tuple[tuple[float, ...], ...] = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
+    friction: float = 0.0
+
+
+NO_CORRECTION = Correction()
 
 
 def model_params(settings: PegSettings) -> ModelParams:
@@ -170,20 +185,27 @@ def disturbed(action, noise, params):
 
 
 @njit(cache=True)
-def _move(pose, action, noise, params):
-    """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta."""
-    dx = _LENGTH * disturbed(action[0], noise[0], params)
-    dz = _LENGTH * disturbed(action[1], noise[1], params)
-    return walk(pose[0], pose[1], pose[2], dx, dz, _ANGLE * disturbed(action[2], noise[2], params), 0.0, params)
+def moved(pose, action, noise, move, friction, params):
+    """A pose (3,) after an action (3,) under standard normals (3,): x, z, theta. `move` (3, 4) is that of a `Correction`."""
+    a, b, c = (
+        disturbed(action[0], noise[0], params),
+        disturbed(action[1], noise[1], params),
+        disturbed(action[2], noise[2], params),
+    )
+    dx = _LENGTH * (move[0, 0] * a + move[0, 1] * b + move[0, 2] * c + move[0, 3])
+    dz = _LENGTH * (move[1, 0] * a + move[1, 1] * b + move[1, 2] * c + move[1, 3])
+    turn = _ANGLE * (move[2, 0] * a + move[2, 1] * b + move[2, 2] * c + move[2, 3])
+    return walk(pose[0], pose[1], pose[2], dx, dz, turn, friction, params)
 
 
 @parallel_kernel(cache=True)
-def _step_all(X, noise, params):
+def _step_all(X, noise, move, friction, params):
     """Particles (n, L, 3) of inputs X (n, 6) under standard normals (n, L, 3)."""
     after = np.empty_like(noise)
     for i in prange(X.shape[0]):
         for l in range(noise.shape[1]):
-            after[i, l, 0], after[i, l, 1], after[i, l, 2] = _move(X[i, :3], X[i, 3:], noise[i, l], params)
+            x, z, theta = moved(X[i, :3], X[i, 3:], noise[i, l], move, friction, params)
+            after[i, l, 0], after[i, l, 1], after[i, l, 2] = x, z, theta
     return after
 
 
@@ -218,22 +240,22 @@ def settle(poses: Floats, settings: PegSettings) -> Floats:
 
 
 class PegModel:
-    """The approximate model c' = c + clip(a + ε) with contacts, as a library model.
+    """The approximate model c' = c + clip(a + ε) with contacts, as a library model; corrected, c + C (clip(a + ε), 1).
 
     Each row of inputs X (n, 6) is a feasible pose (m, m, rad) and an action (mm, mm, degrees).
     """
 
-    def __init__(self, settings: PegSettings | None = None) -> None:
-        self.settings = settings or PegSettings()
+    def __init__(self, settings: PegSettings | None = None, correction: Correction = NO_CORRECTION) -> None:
+        self.settings, self.correction = settings or PegSettings(), correction
         self.params = model_params(self.settings)
 
     def __repr__(self) -> str:
-        return f"PegModel({self.settings!r})"
+        return f"PegModel({self.settings!r}, {self.correction!r})"
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """Particles (n, L, 3) of the next pose, independent of the number of threads."""
         inputs, particles = self._checked(X), whole_number("n_particles", n_particles, 1)
-        return self._step(inputs, rng.standard_normal((len(inputs), particles, 3)))
+        return self.step(inputs, rng.standard_normal((len(inputs), particles, 3)))
 
     def gaussian(self, X: Floats) -> tuple[Floats, Floats]:
         """The next pose as a Gaussian: means (n, 3), the noise-free step with its contacts, and covariances (n, 3, 3).
@@ -242,12 +264,13 @@ class PegModel:
         contact reduces it.
         """
         inputs = self._checked(X)
-        mean = self._step(inputs, np.zeros((len(inputs), 1, 3)))[:, 0]
+        mean = self.step(inputs, np.zeros((len(inputs), 1, 3)))[:, 0]
         return mean, np.tile(np.diag((self.settings.noise * ACTION_UNIT) ** 2), (len(inputs), 1, 1))
 
-    def _step(self, X: Floats, noise: Floats) -> Floats:
-        """Particles (n, L, 3) of inputs X (n, 6) under standard normals (n, L, 3)."""
-        return np.asarray(_step_all(X, noise, self.params))
+    def step(self, X: Floats, noise: Floats) -> Floats:
+        """Particles (n, L, 3) of feasible inputs X (n, 6) under standard normals (n, L, 3)."""
+        move, friction = self.correction
+        return np.asarray(_step_all(X, noise, np.array(move), friction, self.params))
 
     def _checked(self, X: Floats) -> Floats:
         inputs = finite_array("X", X, (None, 6), "(n, 6): x, z, theta, then the action")

@@ -35,9 +35,8 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.planning.sums import RegionSums
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_lab.tasks.peg.corrected import NO_CORRECTION, Correction, corrected_move
 from capture_lab.tasks.peg.cspace import FEATURES, PegStrata, code_at
-from capture_lab.tasks.peg.model import ModelParams
+from capture_lab.tasks.peg.model import ModelParams, moved
 from capture_lab.tasks.peg.objective import cell_costs, pose_cost
 from capture_lab.tasks.peg.settings import ACTION_UNIT
 from capture_lab.tasks.peg.simulator import REACH
@@ -119,7 +118,7 @@ def peg_step(states, action, noise, params):
     model, move, friction = _model(params), params.move, params.friction
     for l in range(states.shape[1]):
         pose, normals = (states[0, l], states[1, l], states[2, l]), (noise[0, l], noise[1, l], noise[2, l])
-        x, z, theta = corrected_move(pose, action, normals, move, friction, model)
+        x, z, theta = moved(pose, action, normals, move, friction, model)
         states[0, l], states[1, l], states[2, l] = x, z, theta
 
 
@@ -229,7 +228,7 @@ def peg_rollout(cap: Fitted, task: Peg, alpha: float = 0.1, weights: PegWeights 
 
 
 def _params(task: Peg, weights: PegWeights) -> Params:
-    strata, correction = task.strata, _correction(task)
+    strata, correction = task.strata, task.correction
     return Params(
         *task.model.params,
         move=np.array(correction.move),
@@ -252,14 +251,11 @@ def _costs_of(strata: PegStrata, bonuses: bool) -> npt.NDArray[np.float32]:
     return cell_costs(strata.require_grid(), strata.settings, bonuses)
 
 
-def _correction(model: object) -> Correction:
-    return getattr(model, "correction", NO_CORRECTION)
-
-
 def _check_calibration(cap: Fitted, task: Peg) -> None:
     strata, model = cap.strata, getattr(cap.model_, "__self__", cap.model_)
     same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
-    if not same or getattr(model, "settings", None) != task.settings or _correction(model) != _correction(task):
+    believed = getattr(model, "settings", None), getattr(model, "correction", None)
+    if not same or believed != (task.settings, task.correction):
         raise CaptureError(
             f"the calibration was made for another peg, hole, bound, noise or model than {task!r}; make one for it."
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, shortened, whole_number
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
@@ -22,7 +22,7 @@ from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.poses import SE2
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.peg.cspace import REGIMES, PegStrata
-from capture_lab.tasks.peg.model import PegModel, settle
+from capture_lab.tasks.peg.model import NO_CORRECTION, Correction, PegModel, settle
 from capture_lab.tasks.peg.settings import PegSettings
 from capture_lab.tasks.peg.simulator import PegSystem
 from capture_lab.tasks.peg.systems import make_system
@@ -61,6 +61,7 @@ class Peg(Task):
         settings: sizes, disturbance and model error.
         system: the true system, "planar" (on rails) or "arm" (in the hand of a Panda); both need MuJoCo.
         trim: metres by which tubes are cut at their ends, see `PegStrata`; 0 is the paper's value.
+        correction: of the model, see `corrected`.
         threads: threads of the simulator, by default all cores; they affect its speed only.
     """
 
@@ -79,6 +80,7 @@ class Peg(Task):
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
     trim: float = 0.0
+    correction: Correction = NO_CORRECTION
     threads: int | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -110,7 +112,7 @@ class Peg(Task):
 
     @cached_property
     def model(self) -> PegModel:
-        return PegModel(self.settings)
+        return PegModel(self.settings, self.correction)
 
     @property
     def metric(self) -> SE2:
@@ -145,9 +147,16 @@ class Peg(Task):
         return corrected(self, TRAINING, stream(seed, "peg", "training"))
 
     def with_correction(self, correction: Any) -> Peg:
-        from capture_lab.tasks.peg.corrected import recorded_correction
-
-        return self if correction is None else recorded_correction(self, correction)
+        if correction is None:
+            return self
+        try:
+            move, friction = correction
+            rows = finite_array("the correction of the episode", move, (3, 4), "(3, 4)").tolist()
+            return replace(self, correction=Correction(tuple(map(tuple, rows)), float(friction)))
+        except (TypeError, ValueError):
+            raise CaptureError(
+                f"the correction of the episode is {shortened(str(correction), 80)}; expected moves (3, 4) and a friction."
+            ) from None
 
     # -- data ---------------------------------------------------------------------------------------------------------
 

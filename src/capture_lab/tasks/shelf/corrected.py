@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, finite_array, shortened, whole_number
+from capture_cp.base.checks import CaptureError, whole_number
 
 if TYPE_CHECKING:
     from capture_lab.tasks.shelf.task import ShelfTask
@@ -38,18 +38,4 @@ def corrected(task: ShelfTask, transitions: int, rng: np.random.Generator) -> Sh
         causes = np.stack([X[:, 14 + i], X[:, 7 + i], levers[:, i]], axis=1)[free]
         effects = np.stack([after[:, i] - X[:, i], after[:, 7 + i]], axis=1)[free]
         rows.append(LinearRegression(fit_intercept=False).fit(causes, effects).coef_.ravel())
-    return _with(task, np.array(rows))
-
-
-def recorded_correction(task: ShelfTask, given: Any) -> ShelfTask:
-    """The task with the correction of a recorded episode, read from JSON: (7, 6)."""
-    try:
-        return _with(task, finite_array("the correction of the episode", given, (7, 6), "(7, 6)"))
-    except (TypeError, ValueError):
-        raise CaptureError(
-            f"the correction of the episode is {shortened(str(given), 80)}; expected (7, 6) numbers."
-        ) from None
-
-
-def _with(task: ShelfTask, motion: Floats) -> ShelfTask:
-    return replace(task, correction=tuple(tuple(row) for row in motion.tolist()))
+    return replace(task, correction=tuple(map(tuple, np.array(rows).tolist())))

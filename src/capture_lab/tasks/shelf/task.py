@@ -61,6 +61,7 @@ class ShelfTask(Task):
     max_steps = 80
     particles = 8
     calibration_rollouts = 5_000
+    correction_shape = (7, 6)
 
     shelf: Shelf
     physics: Physics = field(default_factory=Physics)
@@ -136,11 +137,6 @@ class ShelfTask(Task):
         from capture_lab.tasks.shelf.corrected import corrected
 
         return corrected(self, TRAINING, stream(self.seed_here(seed), "training"))
-
-    def with_correction(self, correction: Any) -> ShelfTask:
-        from capture_lab.tasks.shelf.corrected import recorded_correction
-
-        return self if correction is None else recorded_correction(self, correction)
 
     def jars(self, Y: Floats) -> Floats:
         """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
