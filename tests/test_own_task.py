@@ -53,19 +53,18 @@ def test_plan_film_and_page(folder):
     main(["video", "runs/puck-capture-000.npz", "--task", "puck:Puck", "--out", "puck.gif"])
     assert Path("puck.gif").read_bytes()[:3] == b"GIF"
 
-    from capture_cp.viewer.session import Session
-    from capture_cp.viewer.view import View
+    from capture_lab.studies.live import TaskSession
+    from capture_lab.studies.view import TaskView
 
-    session = Session(View.of(find_task("puck:Puck")(), calibration=1500))
+    session = TaskSession(TaskView.of(find_task("puck:Puck")(), calibration=1500))
     while session.prepare():
         pass
-    frame = session.frame()
-    (step,) = frame.plans["capture"]
+    (step,) = session.shown().now.plans["capture"]
     assert step.region is not None
-    assert frame.waiting == ()
+    assert not session.frame().waiting
     session.play()
     session.advance()
-    assert session.frame().mode == "live"
+    assert session.mode == "live"
 
 
 def test_a_registered_task_is_named_like_ours(folder, capsys):

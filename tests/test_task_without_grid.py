@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from capture_cp.viewer.view import View
 from matplotlib.colors import to_rgba
 
 from capture_cp import CaptureError, FunctionStrata, NearestParticles, Torus
@@ -21,9 +20,9 @@ from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
 from capture_cp.planning import PythonRollout
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import one_stratum
-from capture_cp.viewer.session import Session
-from capture_cp.viewer.texts import regions_table
+from capture_lab.studies.live import TaskSession, regions_table
 from capture_lab.studies.montecarlo import Counts, in_regimes
+from capture_lab.studies.view import TaskView
 from capture_lab.tasks import TASKS, Task
 from capture_lab.tasks.point_slices import PointSlices
 from capture_lab.tasks.slices import WALL_COLOUR
@@ -335,29 +334,29 @@ def test_axes_that_are_not_there_are_refused():
 
 @pytest.fixture(scope="module")
 def session():
-    found = Session(View.of(Pair(), calibration=1500, beside="lucca"))
+    found = TaskSession(TaskView.of(Pair(), calibration=1500, beside="lucca"))
     while found.prepare():
         pass
     return found
 
 
 def test_the_page_has_frames_and_pictures(session):
-    frame = session.frame()
-    assert frame.waiting == ()
-    (step,) = frame.plans["capture"]
+    shown = session.shown()
+    assert shown.waiting == ()
+    (step,) = shown.now.plans["capture"]
     assert step.cells.shape == (4,)
     assert 0 < step.cells.sum() < 1
-    scene = frame.scene
+    scene = shown.scene
     low, high = scene.corners()
     scene.canvas = scene.canvas_between(low[:2], high[:2], 120)
-    pictures = [scene.picture(frame.snapshot, steps) for steps in frame.plans.values()]
+    pictures = [scene.picture(shown.now, steps) for steps in shown.now.plans.values()]
     assert {picture.shape for picture in pictures} == {(360, 360, 3)}
-    assert len(scene.enlarged(frame.snapshot)) == 2
-    assert "(volume, α = 0.1)" in regions_table(frame)
-    assert scene.sliders()[0].low <= 0.05
+    assert len(scene.enlarged(shown.now)) == 2
+    assert "(volume, α = 0.1)" in regions_table(shown)
+    assert session.sliders[0].low <= 0.05
     session.play()
     session.advance()
-    assert session.frame().mode == "live"
+    assert session.mode == "live"
 
 
 def test_an_impossible_place_becomes_the_nearest_input(session):

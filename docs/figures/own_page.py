@@ -16,7 +16,7 @@ from rich.console import Console
 
 from capture_cp import Transitions, write_transitions
 from capture_cp.cli import main
-from capture_cp.viewer.log_view import LogView
+from capture_cp.commands.view import View
 from capture_cp.viewer.serve import open_page
 from capture_lab.tasks.box import Box
 from figures.style import IMAGES
@@ -58,7 +58,7 @@ def own_page_picture() -> None:
             write_transitions("new.csv", pushes(6, 30, 2))
             main(["calibrate", "log.csv", *COLUMNS, *OWN, "--min-leaf", "100"])
             page = open_page(
-                LogView(Path("robot.capture"), Path("new.csv"), trust=True, episode=EPISODE, port=8970),
+                View(Path("robot.capture"), Path("new.csv"), trust=True, episode=EPISODE, port=8970),
                 Console(file=io.StringIO()),
             )
         finally:

@@ -19,7 +19,7 @@ from PIL import Image
 from rich.console import Console
 
 from capture_cp.viewer.serve import open_page
-from capture_cp.viewer.view import View
+from capture_lab.studies.view import TaskView
 from capture_lab.tasks.marble.options import MarbleOptions
 from figures.style import DOCS, IMAGES
 
@@ -67,12 +67,12 @@ def keep(page: Any, name: str) -> None:
 
 def view_marble_picture() -> None:
     """The live page with its default settings, after some steps of planning."""
-    served = open_page(View.of(MarbleOptions(), port=8972), Console(file=io.StringIO()))
+    served = open_page(TaskView.of(MarbleOptions(), port=8972), Console(file=io.StringIO()))
     try:
         with visited(served.address, LIVE) as page:
             page.get_by_text("by hand").first.wait_for(timeout=600_000)
             session = served.session
-            while sum(int(tally.landed.sum()) for tally in session.frame().tallies.values()) < STEPS:
+            while sum(int(tally.landed.sum()) for tally in session.shown().tallies.values()) < STEPS:
                 session.advance()
             served._wake()
             page.get_by_text(f"of {STEPS} steps inside").first.wait_for()

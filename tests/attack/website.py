@@ -94,9 +94,9 @@ def messages(page: Any, seed: int) -> Row:
     rng, row = np.random.default_rng(seed), Row("page: value that no control can send")
     values = [value for value in ODD if not isinstance(value, int) or abs(value) < 2**63]
     values += [math.nan, 20_000_000, "/etc/passwd.json", "../../x.json", [1e308] * 100]
-    wait_for(lambda: page.session.frame().waiting == (), 300)  # a calibration takes memory, too
+    wait_for(lambda: page.session.shown().waiting == (), 300)  # a calibration takes memory, too
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    handles = [*page._controls.values(), *(slider for _, slider in page._dials), page._speed_slider, page._timeline]
+    handles = [*page._controls.values(), *page._sliders, page._speed_slider, page._timeline]
     for number in range(MESSAGES):
         handle, value = handles[int(rng.integers(len(handles)))], values[int(rng.integers(len(values)))]
         with row.trying((number, value)):
@@ -115,7 +115,7 @@ def check(page: Any) -> None:
     """Everything within its bounds."""
     settings = page.session.settings
     settings.check()
-    for path, control in page._settings.items():
+    for path, control in page.session.controls.items():
         value = settings
         for name in path.split("."):
             value = getattr(value, name)

@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra vie
 
 from capture_cp.planning.episode import Episode
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_lab.tasks.scene import Snapshot
+from capture_lab.tasks.scene import Moment
 from capture_lab.tasks.shelf import film, views
 from capture_lab.tasks.shelf.options import ShelfOptions
 from capture_lab.tasks.shelf.painting import Flat, as_high, stacked
@@ -162,8 +162,7 @@ def test_an_episode_without_regions_is_filmed(task, episode):
 def test_the_jar_follows_the_gizmo(task):
     scene = task.scene()
     wanted = np.array([0.66, 0.15, 0.62])
-    entries, angles = scene.dragged_to(wanted * 2.0)
-    assert list(entries) == list(range(7))
+    angles = scene.dragged(task.starts(1)[0], wanted)[:7]
     assert np.linalg.norm(task.jars(angles[None])[0, :3] - wanted) < 0.005
     assert (angles >= scene.corners()[0]).all()
     assert (angles <= scene.corners()[1]).all()
@@ -180,25 +179,28 @@ def test_what_is_placed_is_feasible(task):
 def test_flat_pictures_of_all_methods_have_one_size(task, caps, methods):
     scene = task.scene()
     state, action = scene.first_look()
-    plans = {name: scene.ahead(caps[name], state, np.tile(action, (2, 1)), 0.1, 0) for name in methods}
-    snapshot = Snapshot(state, state[None], plans)
+    bare = Moment(state, state[None], np.zeros(1, dtype=bool), np.tile(action, (2, 1)))
+    plans = {name: scene.ahead(caps[name], bare, 0.1, 0) for name in methods}
+    snapshot = replace(bare, plans=plans)
     shapes = {scene.picture(snapshot, steps).shape for steps in plans.values()}
     enlarged = scene.enlarged(snapshot)
     assert len(shapes) == 1
     assert len(enlarged) == len(methods)
     assert len({one.shape for one in enlarged}) == 1
     assert "free" in scene.reading(snapshot)
-    assert scene.picture(Snapshot(state, state[None], {}), []).ndim == 3
+    assert scene.picture(bare, []).ndim == 3
 
 
 def test_there_is_a_slider_for_every_angle_and_action(task):
-    sliders = task.scene().sliders()
-    assert [slider.of for slider in sliders] == ["state"] * 7 + ["action"] * 7
+    sliders = task.scene().sliders
+    assert [slider.entry for slider in sliders] == [*range(7), *range(14, 21)]
     assert len({slider.label for slider in sliders}) == 14
 
 
 def test_a_painted_capsule_covers_its_pixels_as_a_slow_loop_says(task):
-    flat = Flat(task.shelf, views.SIDE, np.array([-3.0, -3.0]), np.array([-2.0, -2.5]), 60)  # far from the shelf
+    flat = Flat(
+        task, views.SIDE, np.array([-3.0, -3.0]), np.array([-2.0, -2.5]), 60, np.empty((0, 7)), 0
+    )  # far from the shelf
     capsule = np.array([-2.7, 0.0, -2.8, -2.4, 0.0, -2.7, 0.05])
     flat.capsule(capsule, "#ff0000", 1.0, "#ff0000")
     a, b = capsule[[0, 2]], capsule[[3, 5]]

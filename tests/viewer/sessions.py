@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from capture_cp.viewer.session import Session
-from capture_cp.viewer.view import View
+from capture_lab.studies.live import TaskSession
+from capture_lab.studies.view import TaskView
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.marble.planner import PLANNER
 
-VIEW = View.of(MarbleOptions(), place="bottom-right", planner=replace(PLANNER, samples=256), port=8731)
+VIEW = TaskView.of(MarbleOptions(), place="bottom-right", planner=replace(PLANNER, samples=256), port=8731)
 
 
 def ready(**changes):
     """A session whose methods are calibrated."""
-    return calibrated(Session(replace(VIEW, **changes)))
+    return calibrated(TaskSession(replace(VIEW, **changes)))
 
 
 def calibrated(session):
@@ -25,6 +25,6 @@ def played(session, steps=100):
     """The outcome after so many steps at most, or None."""
     for _ in range(steps + 1):
         session.advance()
-        if session.moment().outcome is not None:
+        if session.now.outcome is not None:
             break
-    return session.moment().outcome
+    return session.now.outcome

@@ -17,7 +17,7 @@ from capture_cp.planning.episode import Episode
 from capture_cp.viewer import serve
 from capture_cp.viewer.controls import Choices, Control, Range
 from capture_cp.viewer.guard import guarded, is_allowed, is_sound, own_names
-from capture_cp.viewer.view import View, page_controls
+from capture_lab.studies.view import TaskView, page_controls
 from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.peg.options import PegOptions
@@ -147,7 +147,7 @@ def test_an_address_of_version_6_has_brackets():
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("view", [View.of(kind()).resolved() for kind in (Box, MarbleOptions, PegOptions)])
+@pytest.mark.parametrize("view", [TaskView.of(kind()).resolved() for kind in (Box, MarbleOptions, PegOptions)])
 def test_every_number_on_the_page_has_bounds_that_hold_its_value(view):
     for control in page_controls(view).values():
         if isinstance(control.marks, Choices) or isinstance(control.value, bool):
@@ -223,7 +223,7 @@ def test_what_is_no_message_is_dropped(message):
 
 
 def test_what_is_beyond_a_slider_does_not_stick(page, errors):
-    (dial, slider), speed = page._sliders[0], page._speed_slider
+    dial, slider, speed = page.session.sliders[0], page._sliders[0], page._speed_slider
     with visit(page) as send:
         wait_for(lambda: slider.value > 0)
         state, shown = page.session.state.copy(), slider.value
@@ -244,10 +244,10 @@ def test_what_is_beyond_a_slider_does_not_stick(page, errors):
 def test_a_state_or_action_that_is_not_finite_is_refused():
     session = ready()
     before = session.state.copy(), session.action.copy()
-    for deed, numbers in ((session.place, before[0]), (session.aim, before[1])):
+    for part, numbers in (("state", before[0]), ("action", before[1])):
         for bad in (math.nan, math.inf):
             with pytest.raises(CaptureError, match=r"requested .* is not finite"):
-                deed(np.append(bad, numbers[1:]))
+                session.put(**{part: np.append(bad, numbers[1:])})
     np.testing.assert_array_equal(session.state, before[0])
     np.testing.assert_array_equal(session.action, before[1])
 
@@ -256,7 +256,7 @@ def test_a_recording_from_the_page_names_no_file(tmp_path):
     session = ready()
     for _ in range(3):
         session.advance()
-    states, steps = session.moment().trail, len(session.moment().trail) - 1
+    states, steps = session.now.trail, len(session.now.trail) - 1
     own = tmp_path / "own.json"
     own.write_text(json.dumps("what no page may see"))
 
@@ -266,7 +266,7 @@ def test_a_recording_from_the_page_names_no_file(tmp_path):
 
     for name in (str(own), ["own.json"], 3):
         with pytest.raises(CaptureError, match="unknown place of the episode"):
-            session.open(episode(name), trusted=False)
-    session.open(episode("bottom-right"), trusted=False)
+            session.show("episode.npz", episode(name), trusted=False)
+    session.show("episode.npz", episode("bottom-right"), trusted=False)
     with pytest.raises(CaptureError, match="unknown map"):
-        session.open(episode(["own.json"]))
+        session.show("episode.npz", episode(["own.json"]))

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from capture_cp import CaptureWarning
-from capture_cp.viewer.log_view import LogView
+from capture_cp.commands.view import View
 from robots import made
 from viewer.test_browser import browser, changes, choose, click, push, says, wait_until  # noqa: F401
 
@@ -26,7 +26,7 @@ def served(tmp_path_factory):
         warnings.simplefilter("ignore", CaptureWarning)
         folder = made(tmp_path_factory.mktemp("browser"))
         robot = {"trust": True, "folder": folder, "port": 8961}
-        page = open_page(LogView(folder / "box.capture", folder / "box-new.csv", **robot), Console(file=io.StringIO()))
+        page = open_page(View(folder / "box.capture", folder / "box-new.csv", **robot), Console(file=io.StringIO()))
         yield page
         page.stop()
 
@@ -44,11 +44,11 @@ def test_one_steps_through_an_episode(served, browser):  # noqa: F811
     changes(page, lambda: push(page, "alpha", "End"), "alpha")
     changes(page, lambda: push(page, "step", "End"), "the timeline")
     says(page, "episode run 1, step 12 of 12")
-    changes(page, lambda: choose(page, "episode", "run 3"), "the episode")
+    changes(page, lambda: choose(page, "recording", "run 3"), "the episode")
     says(page, "episode run 3, step 1 of 12")
     click(page, "Play")
-    wait_until(lambda: served.session.step == 11 and not served.session.playing, "the episode is played to its end")
-    choose(page, "episode", "none: by hand")
+    wait_until(lambda: served.session.time == 11 and not served.session.playing, "the episode is played to its end")
+    choose(page, "recording", "none: by hand")
     says(page, "by hand: move the sliders")
     assert errors == []
     home = urlsplit(served.address).netloc

@@ -12,12 +12,11 @@ from capture_cp import CaptureError
 from capture_cp.report.canvas import Canvas, beside, rgb
 from capture_cp.spaces.marks import OUTSIDE
 from capture_cp.spaces.plotting import STRATA_COLOURS
-from capture_cp.viewer.controls import Choices, Range, controls_of, replaced
+from capture_cp.viewer.controls import Choices, Range
 from capture_cp.viewer.serve import free_port
-from capture_cp.viewer.session import Session
-from capture_cp.viewer.texts import counts_table, inside_line, regions_table, status_line, why_it_differs
-from capture_cp.viewer.view import FIXED, View
 from capture_cp.viewer.worker import Worker
+from capture_lab.studies.live import TaskSession, counts_table, inside_line, regions_table, status_line
+from capture_lab.studies.view import TaskView, page_controls, replaced
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.peg.options import PegOptions
 from commands import refused
@@ -26,9 +25,9 @@ from viewer.sessions import calibrated, ready
 # -- controls ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("view", [View.of(kind()).resolved() for kind in (MarbleOptions, PegOptions)])
+@pytest.mark.parametrize("view", [TaskView.of(kind()).resolved() for kind in (MarbleOptions, PegOptions)])
 def test_every_setting_of_the_command_line_has_a_control_with_help(view):
-    found = {control.path: control for control in controls_of(view, skip=FIXED)}
+    found = page_controls(view)
     assert {"method", "beside", "alpha", "k", "planner.horizon", "planner.samples", "planner.temperature"} <= set(found)
     assert all(control.help for control in found.values())
     assert isinstance(found["alpha"].marks, Range)
@@ -36,7 +35,7 @@ def test_every_setting_of_the_command_line_has_a_control_with_help(view):
 
 
 def test_a_nested_setting_is_replaced_without_touching_the_rest():
-    before = View.of(MarbleOptions())
+    before = TaskView.of(MarbleOptions())
     view = replaced(before, "planner.horizon", 3)
     assert view.planner.horizon == 3
     assert replaced(view, "planner.horizon", 6) == before
@@ -48,8 +47,8 @@ def test_a_nested_setting_is_replaced_without_touching_the_rest():
 @pytest.fixture(scope="module")
 def frame():
     session = ready()
-    session.place([0.05, 0.1, 0.06, -0.1, 0.12, 0.12])
-    return session.frame()
+    session.put([0.05, 0.1, 0.06, -0.1, 0.12, 0.12])
+    return session.shown()
 
 
 def test_the_picture_has_the_strata_where_they_are(frame):
@@ -63,7 +62,7 @@ def test_the_picture_has_the_strata_where_they_are(frame):
 
 
 def test_painted_pixels_are_those_of_the_region_in_the_colours_of_the_figures(frame):
-    region = frame.plans["capture"][0].region
+    region = frame.now.plans["capture"][0].region
     canvas = Canvas(frame.scene.task.strata, np.zeros(2), np.array(frame.scene.task.map.size) * 1e-3, 200)
     labels, ground = canvas.ground(np.zeros(2))
     picture = ground.copy()
@@ -86,34 +85,35 @@ def test_circles_and_dots_outside_the_picture_are_left_out(frame):
 
 def test_texts_have_method_state_and_counts():
     session = ready()
-    assert "press Start" in status_line(session.frame())
-    assert "| capture |" in regions_table(session.frame())
+    assert "press Play" in status_line(session.shown())
+    assert "| stratum | capture |" in regions_table(session.shown())
     for _ in range(3):
         session.advance()
-    assert "episode 1, step 2" in status_line(session.frame())
-    assert "0 / 0" in counts_table(session.frame())
-    assert inside_line(session.frame()).endswith("2 steps inside their region (100%, target 90%)")
+    assert "episode 1, step 2" in status_line(session.shown())
+    assert "0 / 0" in counts_table(session.shown())
+    assert inside_line(session.shown()).endswith("2 steps inside their region (100%, target 90%)")
 
 
 def test_the_counts_are_explained_by_what_the_regions_are_calibrated_on():
     """On runs of the planner at its own settings they are exchangeable with new runs; otherwise they are not."""
-    session = calibrated(Session(View.of(MarbleOptions(), place="bottom-right")))
-    practice = session.frame().practice["capture"]
-    assert practice == 500
-    assert "exchangeable with them" in why_it_differs(practice, "90%")
+    session = calibrated(TaskSession(TaskView.of(MarbleOptions(), place="bottom-right")))
+    assert session.shown().practice == 500
+    for _ in range(3):
+        session.advance()
+    assert "Calibrated on 500 runs" in counts_table(session.shown())
     session.change("alpha", 0.2)
-    assert session.frame().practice["capture"] == 0
-    assert "not exchangeable" in why_it_differs(0, "80%")
+    session.advance()
+    assert session.shown().practice == 0
+    assert "not exchangeable" in counts_table(session.shown())
 
 
 def test_steps_outside_their_region_are_marked_on_the_trail():
     session = ready()
     for _ in range(3):
         session.advance()
-    frame = session.frame()
-    moment = replace(frame.moment, outside=np.array([False, True, False]))
-    session.scene.canvas = session.scene.canvas_between(*session.scene.corners(), 460)
-    plain, marked = (session.scene.picture(replace(frame, moment=one).snapshot, []) for one in (frame.moment, moment))
+    now = session.now
+    missed = replace(now, missed=np.array([False, True, False]))
+    plain, marked = (session.scene.picture(moment, []) for moment in (now, missed))
     assert not (plain == rgb(OUTSIDE.colour)).all(axis=2).any()
     assert (marked == rgb(OUTSIDE.colour)).all(axis=2).sum() > 20
 

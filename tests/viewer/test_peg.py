@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.viewer.session import Session
-from capture_cp.viewer.view import View
+from capture_lab.studies.live import TaskSession
+from capture_lab.studies.view import TaskView
 from capture_lab.tasks.peg.options import PegOptions
 from capture_lab.tasks.peg.planner import PLANNER
 from capture_lab.tasks.rows import acting_row
@@ -15,15 +15,15 @@ from peg.calibrated import calibrated
 
 pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
 
-VIEW = View.of(PegOptions(), planner=replace(PLANNER, samples=16, horizon=4))
+VIEW = TaskView.of(PegOptions(), planner=replace(PLANNER, samples=16, horizon=4))
 
 
 @pytest.fixture
 def session(monkeypatch):
     monkeypatch.setattr(
-        Session, "_calibrated", lambda session, task, name, settings: acting_row(task.rows[name], task, calibrated(name))
+        TaskSession, "_calibrated", lambda session, task, name, settings: acting_row(task.rows[name], task, calibrated(name))
     )
-    session = Session(VIEW)
+    session = TaskSession(VIEW)
     while session.prepare():
         pass
     return session
@@ -31,7 +31,7 @@ def session(monkeypatch):
 
 def test_only_the_next_step_has_a_region_and_every_step_its_particles(session):
     session.advance()
-    steps = session.frame().plans["capture"]
+    steps = session.shown().now.plans["capture"]
     assert [step.region is not None for step in steps] == [True, False, False, False]
     assert all(step.cloud.shape == (8, 3) for step in steps)
     assert steps[0].cells.sum() == len(steps[0].region.cells())
@@ -40,13 +40,13 @@ def test_only_the_next_step_has_a_region_and_every_step_its_particles(session):
 def test_a_live_episode_is_counted_by_regime(session):
     for _ in range(4):
         session.advance()
-    tally = session.frame().tallies["capture"]
+    tally = session.shown().tallies["capture"]
     assert tally.landed.sum() == 3
     assert len(tally.landed) == len(session.task.regimes) == 4
 
 
 def test_a_peg_dragged_into_the_receptacle_is_lifted_out(session):
-    session.place([0.015, -0.01, 0.3])
+    session.put([0.015, -0.01, 0.3])
     assert session.task.strata.index(session.state[None])[0] >= 0
 
 
@@ -57,7 +57,7 @@ def test_an_episode_of_a_marble_is_refused(session):
     marble = Episode("success", np.zeros((2, 6)), np.zeros((1, 2)), np.zeros((1, 6, 2)), np.zeros(1), np.zeros(1),
                      {"task": "peg", "options": {}, "map": "planar"})  # fmt: skip
     with pytest.raises(CaptureError, match="not of the peg"):
-        session.open(marble)
+        session.show("episode.npz", marble)
 
 
 def test_bad_settings_are_refused():

@@ -1,7 +1,6 @@
 """The session behind the page: what is shown by hand, live and in replay, and what is counted."""
 
 from dataclasses import replace
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -9,8 +8,8 @@ import pytest
 from capture_cp import CaptureError
 from capture_cp.planning.episode import Episode, episode_seeds, run_episode
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.viewer.session import Session
-from capture_cp.viewer.view import View, page_controls
+from capture_lab.studies.live import TaskSession
+from capture_lab.studies.view import TaskView
 from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.marble.task import POSITION
@@ -39,23 +38,22 @@ def recorded(session):
 
 @pytest.fixture(autouse=True)
 def _fresh(session):
-    for name in ("place", "method", "beside", "alpha", "k", "planner"):
+    for name in ("place", "method", "beside", "alpha", "k", "planner", "from_here"):
         session.change(name, getattr(replace(VIEW, beside="pcp"), name))
-    session.from_here = False
     session.reset()
 
 
 def cells(frame, method="capture"):
-    return frame.plans[method][0].region.cells()
+    return frame.now.plans[method][0].region.cells()
 
 
 def test_a_method_is_shown_once_it_is_calibrated():
-    session = Session(VIEW)
-    assert session.frame().waiting == ("capture",)
+    session = TaskSession(VIEW)
+    assert session.shown().waiting == ("capture",)
     assert session.prepare()
     assert not session.prepare()
-    assert session.frame().waiting == ()
-    assert list(session.frame().plans) == ["capture"]
+    assert session.shown().waiting == ()
+    assert list(session.shown().now.plans) == ["capture"]
 
 
 def test_calibrations_are_kept(session):
@@ -66,44 +64,44 @@ def test_calibrations_are_kept(session):
 
 
 def test_the_region_follows_state_action_alpha_and_method(session):
-    session.place([0.05, 0.1, 0.06, -0.1, 0.12, 0.12])
-    before = cells(session.frame())
+    session.put([0.05, 0.1, 0.06, -0.1, 0.12, 0.12])
+    before = cells(session.shown())
     assert len(before)
     session.change("alpha", 0.3)
-    assert len(cells(session.frame())) < len(before)
+    assert len(cells(session.shown())) < len(before)
     session.change("alpha", 0.1)
-    session.place([0.06, 0.1, 0.06, -0.1, 0.12, 0.12])
-    assert not np.array_equal(cells(session.frame()), before)
-    assert not np.array_equal(cells(session.frame(), "pcp"), cells(session.frame()))
+    session.put([0.06, 0.1, 0.06, -0.1, 0.12, 0.12])
+    assert not np.array_equal(cells(session.shown()), before)
+    assert not np.array_equal(cells(session.shown(), "pcp"), cells(session.shown()))
 
 
 def test_a_marble_dragged_into_a_wall_stays_outside(session):
     clearance = session.task.map.clearance
     for place in np.random.default_rng(0).uniform(-0.05, 0.15, (50, 2)):
-        session.place([place[0], 0, place[1], 0, 0.5, 0])
+        session.put([place[0], 0, place[1], 0, 0.5, 0])
         assert clearance(session.state[POSITION][None])[0] >= 0
         assert abs(session.state[4]) <= 0.175
 
 
 def test_an_episode_on_the_page_is_that_of_the_study(session, recorded):
     assert played(session) == recorded.outcome
-    np.testing.assert_array_equal(session.moment().trail, recorded.states)
+    np.testing.assert_array_equal(session.now.trail, recorded.states)
 
 
 def test_steps_and_episodes_are_counted(session):
     outcomes = [played(session) for _ in range(2)]
-    tally = session.frame().tallies["capture"]
+    tally = session.shown().tallies["capture"]
     assert sum(tally.outcomes.values()) == 2
     assert tally.outcomes[outcomes[0]] >= 1
-    assert tally.landed.sum() >= session.frame().steps
+    assert tally.landed.sum() >= len(session.now.trail) - 1
     assert (tally.held <= tally.landed).all()
     session.reset()
-    assert session.frame().tallies == {}
+    assert session.shown().tallies == {}
 
 
 def test_a_plan_shows_a_cloud_and_a_region_a_step(session):
     session.advance()
-    steps = session.frame().plans["capture"]
+    steps = session.shown().now.plans["capture"]
     assert len(steps) == VIEW.planner.horizon
     assert all(step.cloud.shape == (16, 2) and step.region is not None for step in steps)
 
@@ -112,7 +110,7 @@ def test_a_plan_shows_a_cloud_and_a_region_a_step(session):
 def test_every_method_has_its_regions(method):
     session = ready(method=method)
     session.advance()
-    assert len(session.frame().plans[method]) == VIEW.planner.horizon
+    assert len(session.shown().now.plans[method]) == VIEW.planner.horizon
 
 
 def test_settings_changed_on_the_way_take_effect_but_are_not_counted(session):
@@ -120,39 +118,39 @@ def test_settings_changed_on_the_way_take_effect_but_are_not_counted(session):
     session.advance()
     session.change("planner.horizon", 3)
     session.advance()
-    assert len(session.moment().plan) == 3
+    assert len(session.now.plan) == 3
     assert played(session)
-    assert sum(session.frame().tallies["capture"].outcomes.values()) == 0
+    assert sum(session.shown().tallies["capture"].outcomes.values()) == 0
 
 
 def test_an_episode_may_start_from_the_state_shown(session):
-    session.place([0.05, 0.1, 0.06, 0.0, 0.0, 0.0])
-    session.from_here = True
+    session.put([0.05, 0.1, 0.06, 0.0, 0.0, 0.0])
+    session.change("from_here", True)
     session.advance()
-    np.testing.assert_array_equal(session.moment().trail[0], session.state)
+    np.testing.assert_array_equal(session.now.trail[0], session.state)
     assert session.state[1] == 0.1
 
 
 def test_placing_the_marble_ends_what_was_running(session):
     session.advance()
     session.play()
-    session.aim([0.1, 0.1])
+    session.put(action=[0.1, 0.1])
     assert session.mode == "by hand"
     assert not session.playing
 
 
 def test_a_recording_is_shown_step_by_step(session, recorded, tmp_path):
     recorded.save(tmp_path / "episode.npz")
-    session.open(Episode.load(tmp_path / "episode.npz"))
+    session.show("episode.npz", Episode.load(tmp_path / "episode.npz"))
     assert session.mode == "replay"
     session.seek(4)
-    frame = session.frame()
-    np.testing.assert_array_equal(frame.moment.state, recorded.states[4])
-    np.testing.assert_array_equal(frame.plans["capture"][0].cloud, recorded.particles[4])
+    frame = session.shown()
+    np.testing.assert_array_equal(frame.now.state, recorded.states[4])
+    np.testing.assert_array_equal(frame.now.plans["capture"][0].cloud, recorded.particles[4])
     assert frame.tallies["capture"].held.sum() == recorded.inside[:4].sum()
     session.seek(10_000)
-    assert session.frame().moment.outcome == recorded.outcome
-    assert session.frame().plans["capture"] == []
+    assert session.shown().now.outcome == recorded.outcome
+    assert session.shown().now.plans["capture"] == []
     session.play()
     session.advance()
     assert (session.time, session.playing) == (1, True)
@@ -161,11 +159,11 @@ def test_a_recording_is_shown_step_by_step(session, recorded, tmp_path):
 def test_a_recording_of_another_map_or_task_is_refused(session, recorded):
     elsewhere = MarbleOptions(variant=True).at("bottom-right").starts(len(recorded.states))
     with pytest.raises(CaptureError, match="recorded on another map"):
-        session.open(replace(recorded, info={"task": "marble", "options": {}, "map": "center"}))
+        session.show("episode.npz", replace(recorded, info={"task": "marble", "options": {}, "map": "center"}))
     with pytest.raises(CaptureError, match=r"recorded in 'Bottom Right \(variant\)', and this page shows 'Bottom Right'"):
-        session.open(replace(recorded, states=elsewhere, info=recorded.info | {"options": {"variant": True}}))
+        session.show("episode.npz", replace(recorded, states=elsewhere, info=recorded.info | {"options": {"variant": True}}))
     with pytest.raises(CaptureError, match="not of the marble"):
-        session.open(replace(recorded, states=recorded.states[:, :3]))
+        session.show("episode.npz", replace(recorded, states=recorded.states[:, :3]))
     assert session.mode == "by hand"
     assert session.settings.place == "bottom-right"
 
@@ -191,46 +189,40 @@ def test_bad_settings_are_refused_and_change_nothing(session, path, value, sente
 def test_another_place_has_calibrations_of_its_own(session):
     session.change("place", "top-left")
     assert session.task.place == "Top Left"
-    assert session.frame().waiting == ("capture", "pcp")
+    assert session.shown().waiting == ("capture", "pcp")
 
 
 def test_an_episode_of_another_task_or_of_none_is_refused(session, recorded):
     with pytest.raises(CaptureError, match="expected task, options and map among them"):
-        session.open(replace(recorded, info={}))
+        session.show("episode.npz", replace(recorded, info={}))
     box = replace(recorded, states=recorded.states[:, :2], info={"task": "box", "options": {}, "map": "box"})
     with pytest.raises(CaptureError, match="the episode's task is 'box'; this page shows 'marble'"):
-        session.open(box)
+        session.show("episode.npz", box)
 
 
 def test_a_task_that_shows_nothing_of_its_own_has_a_page():
     """Regions, a live episode, pictures, sliders and a scene in 3D for the box, which has none of these."""
-    session = calibrated(Session(View.of(Box(), place="box", beside="lucca", planner=SMALL, calibration=2000)))
-    session.place([0.65, 0.45])  # in the pillar
+    session = calibrated(TaskSession(TaskView.of(Box(), place="box", beside="lucca", planner=SMALL, calibration=2000)))
+    session.put([0.65, 0.45])  # in the pillar
     assert session.task.strata.index(session.state[None])[0] >= 0
     session.advance()
     session.advance()
-    frame, server = session.frame(), MagicMock()
-    server.scene.add_transform_controls.return_value.position = np.zeros(3)
-    steps = frame.plans["capture"]
-    assert [step.region is not None for step in steps] == [True] * SMALL.horizon
-    assert [step.region is not None for step in frame.plans["lucca"]] == [True] + [False] * (SMALL.horizon - 1)
-    frame.scene.build(server, frame.snapshot, lambda entries, values: None)
-    frame.scene.draw(frame.snapshot)
-    (name, picture, *size), _ = server.scene.add_image.call_args
-    assert (name, size) == ("/task/space", pytest.approx([1.2, 1.2]))
-    bare = frame.scene.picture(replace(frame.snapshot, plans={}), [])
-    assert (picture != bare).any()
-    assert len(frame.scene.enlarged(frame.snapshot)) == 2
-    assert frame.scene.reading(frame.snapshot).endswith(("free", "edge", "corner"))
-    sliders = frame.scene.sliders()
-    assert [slider.label for slider in sliders] == ["x", "y", "push_x", "push_y"]
-    assert all(slider.low < slider.high for slider in sliders)
-    assert {"weights.away", "weights.patch", "k"} <= set(page_controls(session.settings))
+    frame, scene = session.shown(), session.scene
+    steps = frame.now.plans["capture"]
+    assert all(step.region is not None for name in ("capture", "lucca") for step in frame.now.plans[name])
+    assert len(steps) == SMALL.horizon
+    drawn = session.frame()
+    assert (drawn.scene.picture != scene.picture(replace(frame.now, plans={}), [])).any()
+    assert [caption for caption, _ in drawn.pictures] == ["capture (left), lucca (right)", "Close-up of the next step"]
+    assert scene.reading(frame.now).endswith(("free", "edge", "corner"))
+    assert [slider.label for slider in session.sliders] == ["x", "y", "push_x", "push_y"]
+    assert all(slider.low < slider.high for slider in session.sliders)
+    assert {"weights.away", "weights.patch", "k"} <= set(session.controls)
 
 
 def test_what_is_dragged_in_the_flat_scene_is_the_configuration():
-    scene = Session(View.of(Box())).scene
+    session = TaskSession(TaskView.of(Box()))
     for point in ([0.2, 0.9], [0.5, 0.5]):
-        entries, values = scene.dragged_to(np.append(scene._on_plate(np.array(point)), 0.0))
-        assert entries == [0, 1]
-        np.testing.assert_allclose(values, point)
+        session.put(point)
+        session.drag(session.scene.scene(session.now, None).handle.place)
+        np.testing.assert_allclose(session.state, point)

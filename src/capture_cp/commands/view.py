@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, CaptureWarning, Floats, failure_rate, printable, shortened
-from capture_cp.commands.replay import Look, Replay, look_by_hand
+from capture_cp.commands.replay import Replay, look_by_hand
 from capture_cp.commands.robot import Robot, RobotOptions
 from capture_cp.commands.runs import RATE, Runs, read_runs
 from capture_cp.commands.space import Space
@@ -89,45 +88,37 @@ class LogSession(Session):
 
     Attributes:
         x: the input (dx,) chosen by hand.
-        listed: names of the log's parts on the page, each with its name in the log.
+        recordings: the log's parts on the page, each with its name in the log.
     """
 
     first = 1
-    settings: Chosen
+    recordings: dict[str, str]
 
     def __init__(
         self, robot: Robot, runs: Runs | None, shown: Sequence[int], episode: str | None = None, seed: int = 0
     ) -> None:
-        super().__init__(Chosen(robot.alpha, *(robot.axes[axis] for axis in shown)))
+        super().__init__()
         self.robot, self.runs, self._seed = robot, runs, seed
-        self.space = Space(robot, runs, shown)
+        self.settings = chosen = Chosen(robot.alpha, *(robot.axes[axis] for axis in shown))
+        controls = {"alpha": Control("alpha", chosen.alpha, Range(0.01, 0.5, 0.01), "Failure rate of the regions.")}
+        if len(robot.axes) > 2:
+            for side, axis in (("across", chosen.across), ("up", chosen.up)):
+                controls[side] = Control(side, axis, Choices(robot.axes), "An axis of the configuration.")
+        self.controls, self._bounds = controls, self._input_bounds()
+        names = [shortened(printable(name), INPUT) for name in robot.inputs]
+        self.sliders = [Slider.between(name, i, ends) for i, (name, ends) in enumerate(zip(names, self._bounds))]
         self.x = np.median(self._bounds, axis=1)
-        self._replays: dict[str, Replay] = {}
+        self.space = Space(robot, runs, shown)
         self._pictures = Pictures(self.space, None)
-        first = episode if runs is None or episode is not None else runs.names[0]
-        self.listed = self._listed(first)
+        if len(robot.axes) == 3:
+            self.camera = np.array([1.5, -1.9, 1.3]), np.array([0.0, 0.0, -0.05])
+        self._replays: dict[str, Replay] = {}
+        first = None if runs is None else runs.names[0] if episode is None else episode
+        self.recordings = self._listed(first)
+        self.legend = legend_of(robot, runs is not None)
+        self.facts = facts(robot, len(self.recordings), 0 if runs is None else len(runs.names))
         if first is not None:
-            self.open(next((shown for shown, name in self.listed.items() if name == first), first))
-
-    # -- the subject --------------------------------------------------------------------------------------------------
-
-    @property
-    def controls(self) -> Mapping[str, Control]:
-        found = {"alpha": Control("alpha", self.settings.alpha, Range(0.01, 0.5, 0.01), "Failure rate of the regions.")}
-        if len(self.robot.axes) > 2:
-            for side in ("across", "up"):
-                menu = Choices(self.robot.axes)
-                found[side] = Control(side, getattr(self.settings, side), menu, "An axis of the configuration.")
-        return found
-
-    @cached_property
-    def sliders(self) -> Sequence[Slider]:
-        names = [shortened(printable(name), INPUT) for name in self.robot.inputs]
-        return [Slider.between(name, i, ends) for i, (name, ends) in enumerate(zip(names, self._bounds))]
-
-    @property
-    def recordings(self) -> Sequence[str]:
-        return list(self.listed)
+            self.open(next(listed for listed, name in self.recordings.items() if name == first))
 
     @property
     def last(self) -> int:
@@ -138,18 +129,8 @@ class LogSession(Session):
         return 1 / (RATE if self.runs is None else self.runs.rate)
 
     @property
-    def camera(self) -> tuple[Floats, Floats]:
-        if len(self.robot.axes) == 3:
-            return np.array([1.5, -1.9, 1.3]), np.array([0.0, 0.0, -0.05])
-        return super().camera
-
-    @property
-    def legend(self) -> str:
-        return legend_of(self.robot, self.runs is not None)
-
-    @property
-    def facts(self) -> str:
-        return facts(self.robot, len(self.listed), 0 if self.runs is None else len(self.runs.names))
+    def _replay(self) -> Replay | None:
+        return None if self.name is None else self._replays[self.name]
 
     # -- changes by people --------------------------------------------------------------------------------------------
 
@@ -167,8 +148,7 @@ class LogSession(Session):
     def open(self, name: str) -> None:
         if self.runs is None:
             raise CaptureError("there is no log; give it to the command: capture view robot.capture log.csv.")
-        logged = self.listed.get(name, name)
-        rows = self.runs.named(logged)
+        rows = self.runs.named(self.recordings[name])
         with self._lock:
             if name not in self._replays:
                 if len(self._replays) >= KEPT:
@@ -214,20 +194,16 @@ class LogSession(Session):
     def moment(self) -> Moment:
         """What is shown now, not drawn yet."""
         with self._lock:
-            alpha, space, name, replay, step, x = (
-                self.settings.alpha, self.space, self.name, self._replay, self.time, self.x
-            )  # fmt: skip
-        look: Look | None = None
-        counts = list[Count]()
+            alpha, space, step, x = self.settings.alpha, self.space, self.time, self.x
+            replay, name = self._replay, None if self.name is None else self.recordings[self.name]
+        look, counts = None, list[Count]()
         if replay is None:
             look = look_by_hand(self.robot, x, alpha, self._seed)
         else:
             x = replay.X[step]
             if replay.ready:
                 look, counts = replay.look(step, alpha), replay.counts(alpha, step + 1)
-        logged = None if name is None else self.listed.get(name, name)
-        sizes = self.robot.sizes_at(x)
-        return Moment(self.robot, self.runs, alpha, space, logged, replay, x, look, step, counts, sizes)
+        return Moment(self.robot, self.runs, alpha, space, name, replay, x, look, step, counts, self.robot.sizes_at(x))
 
     def frame(self) -> Frame:
         moment = self.moment()
@@ -237,16 +213,10 @@ class LogSession(Session):
             self._pictures = Pictures(moment.space, moment.replay)
         whole, near = self._pictures.draw(moment.look, moment.step)
         tables = "\n\n".join(part for part in (counts_table(moment), thresholds_table(moment)) if part)
-        return Frame(
-            status(moment), tables, scene_of(moment.space, moment.look, whole), (("", whole), ("", near)), moment.x, False
-        )
+        scene = scene_of(moment.space, moment.look, whole)
+        return Frame(status(moment), tables, scene, (("", whole), ("", near)), moment.x, False)
 
-    @property
-    def _replay(self) -> Replay | None:
-        return None if self.name is None else self._replays[self.name]
-
-    @cached_property
-    def _bounds(self) -> Floats:
+    def _input_bounds(self) -> Floats:
         """Bounds of each input, (dx, 2): the outer quantiles that the calibration keeps."""
         try:
             values = self.robot.input_quantiles()
@@ -258,10 +228,9 @@ class LogSession(Session):
 
     def _listed(self, first: str | None) -> dict[str, str]:
         """The first parts of the log by their names on the page, and the one that is shown first."""
-        if self.runs is None:
-            return {}
         found: dict[str, str] = {}
-        for name in dict.fromkeys([*self.runs.names[:LISTED], *([first] if first is not None else [])]):
+        names = [] if self.runs is None else self.runs.names[:LISTED]
+        for name in dict.fromkeys([*names, *([] if first is None else [first])]):
             shown = shortened(printable(name), LETTERS) or "(no name)"
             found[shown if shown not in found else f"{shown} ({len(found) + 1})"] = name
         return found

@@ -95,7 +95,7 @@ class Page:
             hint = "1 is real time, if the planner keeps up, or four steps per second for a log without times."
             self._speed_slider = gui.add_slider("speed", *SPEEDS, 0.1, self._speed, hint=hint)
             if session.upload:
-                upload = gui.add_upload_button("Open a recording", mime_type=session.upload, hint="From your own machine.")
+                upload = gui.add_upload_button("Open a recording", color="gray", mime_type=session.upload)
                 upload.on_upload(lambda event: self._do(lambda: self._uploaded(event.target.value)))
         self._on(self._recordings, self._choose)
         self._on(self._timeline, self._seek)
@@ -105,10 +105,11 @@ class Page:
         """Add the controls of settings, those of nested settings to a folder of their own."""
         gui, controls = self.server.gui, self.session.controls
         nested = any("." in path for path in controls)
-        outer, inner = gui.add_folder("Regions"), gui.add_folder("Planner settings", False) if nested else None
+        outer = gui.add_folder("Regions")
+        inner = gui.add_folder("Planner settings", expand_by_default=False) if nested else outer
         self._controls: dict[str, Any] = {}
         for path, control in controls.items():
-            with inner if "." in path and inner is not None else outer:
+            with inner if "." in path else outer:
                 self._controls[path] = add_control(gui, control, self._change)
 
     def _add_slider(self, number: int) -> Any:
@@ -247,6 +248,7 @@ class Page:
                 value = getattr(value, name)
             set_new(handle, "value", value)
         set_new(self._speed_slider, "value", self._speed)
+        set_new(self._timeline, "visible", session.name is not None)
         set_new(self._timeline, "max", session.first + max(1, session.last))
         set_new(self._timeline, "value", session.first + session.time)
         set_new(self._recordings, "value", session.name or session.live)

@@ -20,7 +20,7 @@ from capture_cp.report.canvas import Picture
 from capture_cp.report.scene import Scene
 from capture_cp.viewer.controls import Control, number_between
 
-#: Positions of a slider.
+#: About how many positions a slider has.
 POSITIONS = 400
 
 
@@ -38,14 +38,15 @@ class Slider:
 
     @classmethod
     def between(cls, label: str, entry: int, ends: Floats, unit: float = 1.0, hint: str = "") -> Slider:
-        """A slider between `ends` (2,), rounded to multiples of its step, which is a round number."""
-        low, high = map(float, ends)
+        """A slider between `ends` (2,) of the entry, rounded to multiples of its step, which is a round number."""
+        low, high = (unit * float(end) for end in ends)
         step = float(10.0 ** np.floor(np.log10(max(high - low, 1e-12) / POSITIONS * 2)))
-        return cls(label, entry, float(np.floor(low / step) * step), float(np.ceil(high / step) * step), step, unit, hint)
+        first, last = np.floor(low / step + 1e-9) * step, np.ceil(high / step - 1e-9) * step
+        return cls(label, entry, round(float(first), 12), round(float(last), 12), step, unit, hint)
 
     def shown(self, value: float) -> float:
         """The position that shows a value of the entry."""
-        return float(np.clip(round(value * self.unit / self.step) * self.step, self.low, self.high))
+        return float(np.clip(round(round(value * self.unit / self.step) * self.step, 12), self.low, self.high))
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,12 @@ class Session(ABC):
         upload: the kind of recordings that people can open from their own machine, such as ".npz"; none if empty.
 
     Attributes:
-        settings: what people can change with `controls`.
+        settings: what people can change, with `controls` by path.
+        sliders: of the input; their number and labels never change.
+        recordings: names of the recordings on the page.
+        legend: of the pictures, HTML.
+        facts: what does not change, Markdown.
+        camera: first position of the scene's camera, and the point that it looks at, both (3,).
         name: of the open recording; None without one.
         time: position in it, from 0.
         playing: whether steps follow one another.
@@ -86,29 +92,20 @@ class Session(ABC):
     live: ClassVar[str] = "none: by hand"
     first: ClassVar[int] = 0
     upload: ClassVar[str] = ""
+    settings: Any
+    controls: Mapping[str, Control]
+    sliders: Sequence[Slider]
+    recordings: Mapping[str, Any]
+    legend: str
+    facts: str = ""
+    camera: tuple[Floats, Floats] = (np.array([0.0, -0.12, 1.5]), np.zeros(3))
 
-    def __init__(self, settings: Any) -> None:
+    def __init__(self) -> None:
         self._lock = RLock()
-        self.settings = settings
         self.name: str | None = None
         self.time, self.playing = 0, False
 
-    # -- the subject --------------------------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def controls(self) -> Mapping[str, Control]:
-        """Controls of the settings, by path."""
-
-    @property
-    @abstractmethod
-    def sliders(self) -> Sequence[Slider]:
-        """Sliders of the input; their labels and their number never change."""
-
-    @property
-    @abstractmethod
-    def recordings(self) -> Sequence[str]:
-        """Names of the recordings on the page."""
+    # -- what differs -------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -120,45 +117,13 @@ class Session(ABC):
     def rest(self) -> float:
         """How long (s) the present step stays in view, at speed 1."""
 
-    @property
-    @abstractmethod
-    def legend(self) -> str:
-        """The legend of the pictures: HTML."""
-
-    @property
-    def camera(self) -> tuple[Floats, Floats]:
-        """First position of the scene's camera, and the point that it looks at, both (3,)."""
-        return np.array([0.0, -0.12, 1.5]), np.zeros(3)
-
-    @property
-    def facts(self) -> str:
-        """What does not change: Markdown."""
-        return ""
-
     @abstractmethod
     def frame(self) -> Frame:
         """The current frame."""
 
-    # -- slow work ----------------------------------------------------------------------------------------------------
-
     @abstractmethod
     def prepare(self) -> bool:
         """Do a piece of pending slow work; False if there is none."""
-
-    def advance(self) -> None:
-        """One step of the recording; without one, of the robot itself."""
-        with self._lock:
-            if self.name is not None:
-                self.seek(self.time + 1)
-                self.playing = self.playing and self.time < self.last
-                return
-        self.act()
-
-    def act(self) -> None:
-        """One step of the robot itself, where there is one."""
-        self.playing = False
-
-    # -- changes by people --------------------------------------------------------------------------------------------
 
     @abstractmethod
     def change(self, path: str, value: Any) -> None:
@@ -176,10 +141,6 @@ class Session(ABC):
     def aim(self, entry: int, value: float) -> None:
         """Set one number of the input by hand."""
 
-    def slide(self, slider: Slider, position: Any) -> None:
-        """Set the number of a slider by hand."""
-        self.aim(slider.entry, number_between(slider.label, position, slider.low, slider.high) / slider.unit)
-
     def drag(self, place: Floats) -> None:
         """Set the input by a place (3,) of the scene's handle."""
         raise CaptureError("nothing can be dragged here; move the sliders.")
@@ -187,6 +148,25 @@ class Session(ABC):
     def uploaded(self, name: str, content: bytes) -> None:
         """Open a recording that a person sends."""
         raise CaptureError("this page opens no files; start it again with the recording.")
+
+    def act(self) -> None:
+        """One step of the robot itself, where there is one."""
+        self.playing = False
+
+    # -- in common ----------------------------------------------------------------------------------------------------
+
+    def slide(self, slider: Slider, position: Any) -> None:
+        """Set the number of a slider by hand."""
+        self.aim(slider.entry, number_between(slider.label, position, slider.low, slider.high) / slider.unit)
+
+    def advance(self) -> None:
+        """One step of the recording; without one, of the robot itself."""
+        with self._lock:
+            if self.name is not None:
+                self.seek(self.time + 1)
+                self.playing = self.playing and self.time < self.last
+                return
+        self.act()
 
     def play(self) -> None:
         """Start playing; a recording from its first position if it was at its end."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, shortened
+from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, shortened
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
@@ -25,49 +24,28 @@ from capture_cp.planning.episode import TIMED_OUT, Episode, episode_seeds
 from capture_cp.planning.mppi import MPPI
 from capture_cp.report.canvas import beside
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_cp.viewer.controls import Control
-from capture_cp.viewer.session import Frame, Session, Slider
+from capture_cp.viewer.session import Frame, Session
 from capture_cp.viewer.texts import coverage_table, legend, table, target
 from capture_lab.studies.view import ALONE, TaskView, page_controls, replaced
 from capture_lab.tasks.practice import ready_promise
 from capture_lab.tasks.recorded import recorded_task
 from capture_lab.tasks.rows import FittedRow, acting_row
-from capture_lab.tasks.scene import PlanStep, Snapshot, TaskScene, plan_step
+from capture_lab.tasks.scene import Moment, PlanStep, TaskScene, plan_step
 from capture_lab.tasks.task import Task
 
 #: The failure rate for which practice runs were played.
 PRACTICE_ALPHA = 0.1
-#: Number of starts; episodes use them in turn.
-STARTS = 50
-#: How long (s) a finished episode stays in view at speed 1.
-OVER = 1.0
+#: Number of starts; episodes use them in turn. How long (s) a finished one stays in view at speed 1.
+STARTS, OVER = 50, 1.0
 RECORDED = "Regions and counts are those of the recording."
-
-
-# -- an episode ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The episode at one time.
-
-    Attributes:
-        state: (ds,).
-        plan: actions from here on, (H, da); empty when the episode is over.
-        trail: states so far, the current one last, (t + 1, ds).
-        outcome: how the episode ended, or None.
-        plan_ms: time spent on the plan.
-        particles: recorded particles of the first step (L, dc), or None.
-        outside: whether each state of the trail was outside the region of its step, (t + 1,); None if unknown.
-    """
-
-    state: Floats
-    plan: Floats
-    trail: Floats
-    outcome: str | None = None
-    plan_ms: float | None = None
-    particles: Floats | None = None
-    outside: Bools | None = None
+PRACTISED = (
+    "Calibrated on {practice:,} runs of this planner. New runs are exchangeable with them: a random step of a run is inside "
+    "its region with probability at least {target}. Steps of one run are not independent."
+)
+OTHERWISE = (
+    "Calibrated on states and actions that this planner did not choose. Its steps are not exchangeable with them, so the "
+    "percentage can differ from the target."
+)
 
 
 class Run:
@@ -78,22 +56,20 @@ class Run:
         pure: whether all steps were planned with the same settings.
     """
 
+    now: Moment
+
     def __init__(self, fitted: FittedRow, settings: TaskView, start: Floats, episode: int) -> None:
-        self.fitted, self.settings, self.pure = fitted, settings, True
-        self.task = task = fitted.task
-        self._seed, noise = episode_seeds(settings.seed, task.place, episode)
-        self._planner = self._planner_of(fitted, settings)
-        self._act, self._rng, self._particles = task.closed_loop(start), stream(noise, "system"), stream(noise, "question")
-        self._trail, self._outside = [start], [False]
-        self.now = self._think()
+        self.task, self.pure = fitted.task, True
+        self._seed, noise = episode_seeds(settings.seed, self.task.place, episode)
+        self._act = self.task.closed_loop(start)
+        self._rng, self._particles = stream(noise, "system"), stream(noise, "question")
+        self._trail, self._missed = [start], [False]
+        self._use(fitted, settings)
 
     def retune(self, fitted: FittedRow, settings: TaskView) -> None:
         """Continue with another method or other settings, from the plan so far if it has the same length."""
-        planner = self._planner_of(fitted, settings)
-        if planner.nominal.shape == self._planner.nominal.shape:
-            planner.nominal = self._planner.nominal
-        self.fitted, self.settings, self._planner, self.pure = fitted, settings, planner, False
-        self.now = self._think()
+        self.pure = False
+        self._use(fitted, settings, self._planner.nominal)
 
     def step(self) -> tuple[int, bool]:
         """Execute the first action and plan again; returns the regime where it ended, and whether inside its region."""
@@ -105,12 +81,17 @@ class Run:
         Y, alpha = after[list(self.task.axes)][None], self.settings.alpha
         found = self.fitted.executed.executed_regions(before[None], action[None], Y, alpha, rng=self._particles)
         inside = bool(found.inside[0])
-        self._outside.append(not inside)
+        self._missed.append(not inside)
         self.now = self._think() if outcome is None else self._moment(self.now.plan[:0], outcome)
         return int(regimes_of(self.task, Y)[0]), inside
 
-    def _planner_of(self, fitted: FittedRow, settings: TaskView) -> MPPI:
-        return fitted.task.planner(fitted.cap, settings.planner, settings.weights, settings.alpha, self._seed)
+    def _use(self, fitted: FittedRow, settings: TaskView, plan: Floats | None = None) -> None:
+        self.fitted, self.settings = fitted, settings
+        planning = settings.planner, settings.weights, settings.alpha, self._seed
+        self._planner: MPPI = fitted.task.planner(fitted.cap, *planning)
+        if plan is not None and plan.shape == self._planner.nominal.shape:
+            self._planner.nominal = plan
+        self.now = self._think()
 
     def _think(self) -> Moment:
         began = perf_counter()
@@ -118,8 +99,18 @@ class Run:
         return self._moment(self._planner.nominal.copy(), plan_ms=1e3 * (perf_counter() - began))
 
     def _moment(self, plan: Floats, outcome: str | None = None, plan_ms: float | None = None) -> Moment:
-        outside = np.array(self._outside)
-        return Moment(self._trail[-1], plan, np.array(self._trail), outcome, plan_ms, outside=outside)
+        return Moment(self._trail[-1], np.array(self._trail), np.array(self._missed), plan, outcome, plan_ms)
+
+
+def recorded(episode: Episode, time: int, method: str) -> Moment:
+    """A recorded episode at one time; its particles are those of `method` only if it was recorded with it."""
+    state, trail = episode.states[time], episode.states[: time + 1]
+    missed = np.append(False, ~episode.inside[:time]) if len(episode.inside) else np.zeros(time + 1, dtype=bool)
+    if time >= episode.steps:
+        return Moment(state, trail, missed, np.empty((0, episode.actions.shape[1])), episode.outcome)
+    same = episode.info.get("method") == method and len(episode.particles)
+    particles = episode.particles[time] if same else None
+    return Moment(state, trail, missed, episode.plans[time], None, float(episode.plan_ms[time]), particles)
 
 
 def regimes_of(task: Task, Y: Floats) -> Ints:
@@ -139,45 +130,34 @@ class Tally:
         """A copy that later counts do not change."""
         return Tally(self.landed.copy(), self.held.copy(), Counter(self.outcomes))
 
-    def counts(self, regimes: Sequence[str]) -> list[Count]:
+    def counts(self, regimes: tuple[str, ...]) -> list[Count]:
         """Steps over all, and by regime."""
-        each = [Count(name, int(h), int(n)) for name, h, n in zip(regimes, self.held, self.landed)]
-        return [Count("all", int(self.held.sum()), int(self.landed.sum())), *each]
+        names, held, landed = ("all", *regimes), self.held.tolist(), self.landed.tolist()
+        return [Count(*row) for row in zip(names, [sum(held), *held], [sum(landed), *landed])]
 
 
 @dataclass(frozen=True)
-class TaskMoment:
+class Shown:
     """Everything that is shown at one time.
 
     Attributes:
         mode: "by hand", "live" or "replay".
-        plans: steps ahead with their regions, by method; only of methods that are calibrated.
-        waiting: methods that are still being calibrated.
-        progress: progress of a running calibration, in words.
-        time, episode: step and number of the episode.
-        practice: by method, runs of this planner on which the regions of executed steps are calibrated; 0 if they are
+        now: with plans of the methods that are calibrated.
+        waiting: methods that are still being calibrated, and the progress of that, in words.
+        episode: number of the live episode.
+        practice: runs of this planner on which the first method's regions of executed steps are calibrated; 0 if they are
             calibrated on other transitions, or if the settings differ from those of the runs.
     """
 
     settings: TaskView
     scene: TaskScene
     mode: str
-    moment: Moment
-    plans: Mapping[str, list[PlanStep]]
+    now: Moment
     waiting: tuple[str, ...]
     progress: str
     tallies: Mapping[str, Tally]
-    time: int
     episode: int
-    practice: Mapping[str, int]
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The part that a scene draws."""
-        return Snapshot(self.moment.state, self.moment.trail, self.plans, self.moment.outside)
-
-
-# -- the session ---------------------------------------------------------------------------------------------------------
+    practice: int
 
 
 class TaskSession(Session):
@@ -191,18 +171,23 @@ class TaskSession(Session):
 
     live, upload = "none: live", ".npz"
     settings: TaskView
+    recordings: dict[str, Episode]
+    state: Floats
+    action: Floats
+    _run: Run | None
 
     def __init__(self, settings: TaskView) -> None:
+        super().__init__()
         settings.check()
-        super().__init__(settings.resolved())
-        self.places = list(settings.task.place_names)
+        self.settings, self.places, self.recordings = settings.resolved(), list(settings.task.place_names), {}
         self._tasks: dict[str, Task] = {}
         self._scenes: dict[str, TaskScene] = {}
         self._rows: dict[tuple[Any, ...], FittedRow] = {}
         self._transitions: dict[str, Transitions] = {}
-        self._episodes: dict[str, Episode] = {}
         self._progress = ""
         self.close()
+        self.controls, self.camera = page_controls(self.settings, self.places), self.scene.camera
+        self.legend = legend(self.scene.legend, self.scene.marks, self.scene.key)
 
     @property
     def task(self) -> Task:
@@ -211,43 +196,25 @@ class TaskSession(Session):
 
     @property
     def mode(self) -> str:
-        return "replay" if self._replay is not None else "by hand" if self._run is None else "live"
-
-    @cached_property
-    def controls(self) -> Mapping[str, Control]:
-        return page_controls(self.settings, self.places)
-
-    @property
-    def sliders(self) -> Sequence[Slider]:
-        return self.scene.sliders
-
-    @property
-    def recordings(self) -> Sequence[str]:
-        return list(self._episodes)
+        return "replay" if self.name is not None else "by hand" if self._run is None else "live"
 
     @property
     def last(self) -> int:
-        return 0 if self._replay is None else self._replay.steps
+        return 0 if self.name is None else self.recordings[self.name].steps
 
     @property
     def rest(self) -> float:
         return OVER if self.now.outcome is not None else 1 / self.task.rate
 
     @property
-    def camera(self) -> tuple[Floats, Floats]:
-        return self.scene.camera
-
-    @property
-    def legend(self) -> str:
-        return legend(self.scene.legend, self.scene.marks, self.scene.key)
-
-    @property
     def now(self) -> Moment:
         """The current state and plan, without regions, which take time."""
         with self._lock:
-            if self._replay is not None:
-                return recorded_moment(self._replay, self.time, self.settings.method)
-            return Moment(self.state, self.action[None], self.state[None]) if self._run is None else self._run.now
+            if self.name is not None:
+                return recorded(self.recordings[self.name], self.time, self.settings.method)
+            if self._run is not None:
+                return self._run.now
+            return Moment(self.state, self.state[None], np.zeros(1, dtype=bool), self.action[None])
 
     # -- changes by people --------------------------------------------------------------------------------------------
 
@@ -264,30 +231,27 @@ class TaskSession(Session):
             self._retune = path != "beside"
 
     def aim(self, entry: int, value: float) -> None:
-        """Set one number of the state or of the action by hand; ends a running episode."""
-        x = self._x(self.now)
+        x, ds = self._x(self.now), len(self.task.states)
         x[entry] = value
-        if entry < len(self.task.states):
-            self.place(x[: len(self.task.states)])
-        else:
-            self.act_by_hand(x[len(self.task.states) :])
-
-    def place(self, state: Floats) -> None:
-        """Set the state by hand; ends a running episode."""
-        with self._lock:
-            wanted = _finite("state", state)
-            self._by_hand()
-            self.state = self.scene.placed(wanted)
-
-    def act_by_hand(self, action: Floats) -> None:
-        """Set the action by hand; ends a running episode."""
-        with self._lock:
-            wanted = _finite("action", action)
-            self._by_hand()
-            self.action = wanted
+        self.put(x[:ds] if entry < ds else None, None if entry < ds else x[ds:])
 
     def drag(self, place: Floats) -> None:
-        self.place(self.scene.dragged(self.now.state, place))
+        self.put(self.scene.dragged(self.now.state, place))
+
+    def put(self, state: Any = None, action: Any = None) -> None:
+        """Set the state or the action by hand; ends a running episode and keeps the rest of its input."""
+        given = [None if part is None else np.asarray(part, dtype=np.float64) for part in (state, action)]
+        for name, part in zip(("state", "action"), given):
+            if part is not None and not np.isfinite(part).all():
+                raise CaptureError(f"the requested {name} is not finite; choose numbers within the sliders' bounds.")
+        with self._lock:
+            now = self.now
+            self.state = now.state if given[0] is None else self.scene.placed(given[0])
+            if given[1] is not None:
+                self.action = given[1]
+            elif len(now.plan):
+                self.action = np.array(now.plan[0])
+            self._run, self.name, self.playing = None, None, False
 
     def close(self) -> None:
         """Go back to the start in the chosen place, set counts to zero, and close a recording."""
@@ -296,16 +260,16 @@ class TaskSession(Session):
             if place not in self._scenes:
                 self._scenes[place] = self.task.scene()
             self.scene = self._scenes[place]
+            self.sliders = self.scene.sliders
             self.state, self.action = self.scene.first_look()
             self._tallies: dict[str, Tally] = {}
-            self._run: Run | None = None
-            self.name, self.playing, self._retune = None, False, False
+            self._run, self.name, self.playing, self._retune = None, None, False, False
             self.time = self.episode = 0
 
     reset = close
 
     def open(self, name: str) -> None:
-        self.show(name, self._episodes[known_name("recording", name, self._episodes)])
+        self.show(name, self.recordings[name])
 
     def uploaded(self, name: str, content: bytes) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -330,7 +294,7 @@ class TaskSession(Session):
             place = self._place_of(episode, trusted)
             self.settings = replace(self.settings, place=place, method=planned_with)
             self.close()
-            self._episodes[name], self.name = episode, name
+            self.recordings[name], self.name = episode, name
 
     def _place_of(self, episode: Episode, trusted: bool) -> str:
         """The place where an episode was recorded; rejects one of another task, or of a place that is not shown here."""
@@ -339,25 +303,23 @@ class TaskSession(Session):
             raise CaptureError(f"the episode's task is {shortened(repr(episode.info['task']))}; this page shows {name!r}.")
         if not trusted:
             known_name("place of the episode", place, self.places)
-        recorded = recorded_task(episode)
-        shown = self._task(place) if place in self.places else recorded
-        if shown.place != recorded.place:
+        its = recorded_task(episode)
+        shown = self._task(place) if place in self.places else its
+        if shown.place != its.place:
             raise CaptureError(
-                f"the episode was recorded in {recorded.place!r}, and this page shows {shown.place!r} there; capture video "
+                f"the episode was recorded in {its.place!r}, and this page shows {shown.place!r} there; capture video "
                 "can show it."
             )
         if place not in self.places:
             self.places.append(place)
-            self._tasks[place] = recorded
+            self._tasks[place] = its
         return place
 
-    def _by_hand(self) -> None:
-        """End a running episode and keep its state and action."""
-        now = self.now
-        self.state = now.state
-        if len(now.plan):
-            self.action = np.array(now.plan[0])
-        self._run, self.name, self.playing = None, None, False
+    def _task(self, place: str) -> Task:
+        """The task in a place, made when first needed."""
+        if known_name("place", place, self.places) not in self._tasks:
+            self._tasks[place] = self.settings.task.at(place)
+        return self._tasks[place]
 
     # -- slow work ----------------------------------------------------------------------------------------------------
 
@@ -429,97 +391,66 @@ class TaskSession(Session):
     # -- frames -------------------------------------------------------------------------------------------------------
 
     def frame(self) -> Frame:
-        shown = self.moment()
-        scene, snapshot, plans = shown.scene, shown.snapshot, list(shown.plans.values()) or [[]]
-        pictures, enlarged = [scene.picture(snapshot, steps) for steps in plans], scene.enlarged(snapshot)
-        caption = " (left), ".join(shown.plans) + " (right)" * (len(plans) > 1)
+        shown = self.shown()
+        scene, now, plans = shown.scene, shown.now, list(shown.now.plans.values()) or [[]]
+        pictures, enlarged = [scene.picture(now, steps) for steps in plans], scene.enlarged(now)
+        caption = " (left), ".join(now.plans) + " (right)" * (len(plans) > 1)
+        lines = f"**{status_line(shown)}**", scene.reading(now), inside_line(shown)
         return Frame(
-            "  \n".join(line for line in (f"**{status_line(shown)}**", scene.reading(snapshot), inside_line(shown)) if line),
+            "  \n".join(line for line in lines if line),
             "\n\n".join(part for part in (counts_table(shown), regions_table(shown)) if part),
-            scene.scene(snapshot, pictures[0]),
+            scene.scene(now, pictures[0]),
             [(caption, beside(pictures)), *([("Close-up of the next step", beside(enlarged))] if enlarged else [])],
-            self._x(shown.moment),
+            self._x(now),
             bool(shown.waiting),
         )
 
-    def moment(self) -> TaskMoment:
+    def shown(self) -> Shown:
         """What is shown now, with regions, not drawn yet."""
         with self._lock:
-            settings, scene, mode, now = self.settings, self.scene, self.mode, self.now
+            settings, scene, mode, now, episode = self.settings, self.scene, self.mode, self.now, self.episode
             rows = {name: self._rows.get(_key(settings, name)) for name in _methods(settings)}
-            tallies = self._recorded_tally() if mode == "replay" else {k: t.copy() for k, t in self._tallies.items()}
-            time, episode = self.time if mode == "replay" else len(now.trail) - 1, self.episode
-        ready = {name: fitted for name, fitted in rows.items() if fitted is not None}
-        plans = {name: _ahead(scene, fitted, now, settings) for name, fitted in ready.items()}
-        waiting = tuple(name for name in rows if name not in ready)
-        practice = {name: _practice(fitted, settings) for name, fitted in ready.items()}
-        return TaskMoment(settings, scene, mode, now, plans, waiting, self._progress, tallies, time, episode, practice)
+            tallies = {name: tally.copy() for name, tally in self._counted().items()}
+        waiting = tuple(name for name, fitted in rows.items() if fitted is None)
+        plans = {name: _ahead(scene, fitted, now, settings) for name, fitted in rows.items() if fitted is not None}
+        practice, now = _practice(rows[settings.method], settings), replace(now, plans=plans)
+        return Shown(settings, scene, mode, now, waiting, self._progress, tallies, episode, practice)
 
-    def _recorded_tally(self) -> Mapping[str, Tally]:
-        """Counts of the recording so far."""
-        episode, task = self._replay, self.task
-        if episode is None or not len(episode.inside):
+    def _counted(self) -> dict[str, Tally]:
+        """Counts of the live episodes, or of the recording so far."""
+        if self.name is None:
+            return self._tallies
+        episode, task = self.recordings[self.name], self.task
+        if not len(episode.inside):
             return {}
         found = regimes_of(task, episode.states[1 : self.time + 1][:, list(task.axes)])
         both = found, found[episode.inside[: self.time]]
         landed, held = (np.bincount(part[part >= 0], minlength=len(task.regimes)) for part in both)
-        tally = Tally(landed, held)
-        tally.outcomes[episode.outcome] += self.time >= episode.steps
-        return {str(episode.info.get("method", "recorded")): tally}
+        ended = Counter({episode.outcome: int(self.time >= episode.steps)})
+        return {str(episode.info.get("method", "recorded")): Tally(landed, held, ended)}
 
     def _x(self, now: Moment) -> Floats:
         """The input (ds + da,) of a moment."""
         return np.concatenate([now.state, now.plan[0] if len(now.plan) else self.action])
 
-    @property
-    def _replay(self) -> Episode | None:
-        return None if self.name is None else self._episodes[self.name]
-
-    def _task(self, place: str) -> Task:
-        """The task in a place, made when first needed."""
-        if known_name("place", place, self.places) not in self._tasks:
-            self._tasks[place] = self.settings.task.at(place)
-        return self._tasks[place]
-
-
-def recorded_moment(episode: Episode, time: int, method: str) -> Moment:
-    """A recorded episode at one time; its particles are those of `method` only if it was recorded with it."""
-    over = time >= episode.steps
-    plan = episode.plans[time] if not over else episode.plans[:0].reshape(0, episode.actions.shape[1])
-    same = episode.info.get("method") == method
-    particles = episode.particles[time] if same and not over and len(episode.particles) else None
-    outcome = episode.outcome if over else None
-    plan_ms = None if over else float(episode.plan_ms[time])
-    outside = np.append(False, ~episode.inside[:time]) if len(episode.inside) else None
-    return Moment(episode.states[time], plan, episode.states[: time + 1], outcome, plan_ms, particles, outside)
-
 
 def _ahead(scene: TaskScene, fitted: FittedRow, now: Moment, settings: TaskView) -> list[PlanStep]:
     """The steps of the plan: the first with the region of an executed step, the others as in the planner's cost."""
     assert isinstance(fitted.cap, Capture)  # the page's methods have one-step regions
-    steps = scene.ahead(fitted.cap, now.state, now.plan, settings.alpha, settings.seed, now.particles)
-    promise = fitted.promise
+    steps, promise = scene.ahead(fitted.cap, now, settings.alpha, settings.seed), fitted.promise
     if promise is None or not steps:
         return steps
     x, cloud = np.concatenate([now.state, now.plan[0]]), steps[0].cloud
     return [plan_step(promise, x, cloud, promise.region(x, settings.alpha, prediction=cloud)), *steps[1:]]
 
 
-def _practice(fitted: FittedRow, settings: TaskView) -> int:
+def _practice(fitted: FittedRow | None, settings: TaskView) -> int:
     """Runs on which the regions of executed steps are calibrated; 0 where these are not runs of this very planner."""
-    if fitted.promise is None or settings.from_here:
+    if fitted is None or fitted.promise is None or settings.from_here:
         return 0
     row = fitted.row
     same = (settings.planner, settings.weights, settings.alpha) == (row.planner, row.weights, PRACTICE_ALPHA)
     return int(fitted.promise.data_.get("episodes", 0)) if same else 0
-
-
-def _finite(name: str, numbers: Any) -> Floats:
-    """The requested numbers; NaN and infinity raise an error."""
-    wanted = np.asarray(numbers, dtype=np.float64)
-    if not np.isfinite(wanted).all():
-        raise CaptureError(f"the requested {name} is not finite; choose numbers within the sliders' bounds.")
-    return wanted
 
 
 def _methods(settings: TaskView) -> list[str]:
@@ -533,71 +464,53 @@ def _key(settings: TaskView, method: str) -> tuple[Any, ...]:
 # -- texts ---------------------------------------------------------------------------------------------------------------
 
 
-def status_line(shown: TaskMoment) -> str:
+def status_line(shown: Shown) -> str:
     """The current activity, in a few words."""
     if shown.waiting:
         return f"calibrating {' and '.join(shown.waiting)}{shown.progress} …"
     if shown.mode == "by hand":
         return "by hand: press Play to plan live, or move the sliders"
-    doing = "recording" if shown.mode == "replay" else f"episode {shown.episode + 1}"
-    now, text = shown.moment, f"{doing}, step {shown.time}"
+    doing, now = "recording" if shown.mode == "replay" else f"episode {shown.episode + 1}", shown.now
+    text = f"{doing}, step {len(now.trail) - 1}"
     if now.outcome is not None:
         return f"{text}: {now.outcome}"
     return text + (f", plan {now.plan_ms:.0f} ms" if now.plan_ms is not None else "")
 
 
-def inside_line(shown: TaskMoment) -> str:
+def inside_line(shown: Shown) -> str:
     """How many executed steps of the first method ended inside their region; empty if there are none."""
     tally = shown.tallies.get(shown.settings.method)
     if tally is None or not tally.landed.sum():
         return ""
     held, landed = int(tally.held.sum()), int(tally.landed.sum())
-    return (
-        f"{held} of {landed} steps inside their region ({100 * held / landed:.0f}%, target {target(shown.settings.alpha)})"
-    )
+    share = f"{100 * held / landed:.0f}%, target {target(shown.settings.alpha)}"
+    return f"{held} of {landed} steps inside their region ({share})"
 
 
-def regions_table(shown: TaskMoment) -> str:
+def regions_table(shown: Shown) -> str:
     """Cells of the first region by regime, or volumes without a grid, one column per method: Markdown."""
-    cells = {name: steps[0].cells for name, steps in shown.plans.items() if steps}
+    cells = {name: steps[0].cells for name, steps in shown.now.plans.items() if steps}
     task, gridded = shown.scene.task, has_grid(shown.scene.task.strata)
-    if not cells:
-        return ""
-    of = np.append(task.stratum_regimes, len(task.regimes))
-    counts = np.array([np.bincount(of, weights=found, minlength=len(task.regimes) + 1) for found in cells.values()])
-    rows = [
-        [regime, *(f"{int(count):,}" if gridded else f"{count:.3g}" for count in line)]
-        for regime, line in zip((*task.regimes, "infeasible"), counts.T)
-    ]
+    of, names = np.append(task.stratum_regimes, len(task.regimes)), (*task.regimes, "infeasible")
+    counts = [np.bincount(of, weights=found, minlength=len(names)) for found in cells.values()]
+    shown_as = "{:,.0f}" if gridded else "{:.3g}"
+    rows = [[name, *map(shown_as.format, line)] for name, line in zip(names, zip(*counts))]
     title = f"**Size of the next step's region** ({'cells' if gridded else 'volume'}, α = {shown.settings.alpha:g})"
-    return table(title, ["stratum", *cells], rows)
+    return table(title, ["stratum", *cells], rows) if cells else ""
 
 
-def counts_table(shown: TaskMoment) -> str:
+def counts_table(shown: Shown) -> str:
     """Executed steps that ended inside their region, and episodes by outcome, one column per method: Markdown."""
-    if not shown.tallies:
+    tallies, alpha = shown.tallies, shown.settings.alpha
+    if not tallies:
         return ""
-    alpha, practice = shown.settings.alpha, shown.practice.get(shown.settings.method, 0)
-    why = RECORDED if shown.mode == "replay" else why_it_differs(practice, target(alpha))
-    counts = {name: tally.counts(shown.scene.task.regimes) for name, tally in shown.tallies.items()}
-    named = dict.fromkeys(outcome for tally in shown.tallies.values() for outcome in tally.outcomes)
+    practised = PRACTISED.format(practice=shown.practice, target=target(alpha)) if shown.practice else OTHERWISE
+    counts = {name: tally.counts(shown.scene.task.regimes) for name, tally in tallies.items()}
+    named = dict.fromkeys(outcome for tally in tallies.values() for outcome in tally.outcomes)
     failed = [outcome for outcome in named if outcome not in ("success", TIMED_OUT)] or ["fell"]
     rows = [
-        [outcome, *(f"{tally.outcomes[outcome]} / {tally.outcomes.total()}" for tally in shown.tallies.values())]
+        [outcome, *(f"{tally.outcomes[outcome]} / {tally.outcomes.total()}" for tally in tallies.values())]
         for outcome in ("success", *failed, TIMED_OUT)
     ]
-    episodes = table("**Episodes so far**", ["ended with", *shown.tallies], rows)
-    return f"{coverage_table(counts, alpha, [why])}\n\n{episodes}"
-
-
-def why_it_differs(practice: int, target: str) -> str:
-    """How the counts relate to the target, in a sentence or two; `practice` runs of the planner made the calibration."""
-    if practice:
-        return (
-            f"Calibrated on {practice:,} runs of this planner. New runs are exchangeable with them: a random step of a run "
-            f"is inside its region with probability at least {target}. Steps of one run are not independent."
-        )
-    return (
-        "Calibrated on states and actions that this planner did not choose. Its steps are not exchangeable with them, so "
-        "the percentage can differ from the target."
-    )
+    steps = coverage_table(counts, alpha, [RECORDED if shown.mode == "replay" else practised])
+    return f"{steps}\n\n{table('**Episodes so far**', ['ended with', *tallies], rows)}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import reduce
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_args, get_type_hints
 
 import tyro
 
@@ -36,11 +36,9 @@ class TaskView(Served, Study):
     command = "view"
 
     place: Annotated[str | None, tyro.conf.arg(help="Place of the task; by default the first.")] = None
-    method: Annotated[str, tyro.conf.arg(help=f"One of: {', '.join(METHODS)}."), Choices(METHODS)] = "capture"
-    beside: Annotated[
-        str, tyro.conf.arg(help=f"A second method, shown next to the first, or {ALONE}."), Choices((ALONE, *METHODS))
-    ] = ALONE
-    alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions."), Range(0.01, 0.5, 0.01)] = 0.1
+    method: Annotated[str, tyro.conf.arg(help=f"One of: {', '.join(METHODS)}.")] = "capture"
+    beside: Annotated[str, tyro.conf.arg(help=f"A second method, shown next to the first, or {ALONE}.")] = ALONE
+    alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     k: Annotated[int, tyro.conf.arg(help="Which nearest particle gives the score, for capture and no-strata.")] = 8
     from_here: Annotated[bool, tyro.conf.arg(help="Start episodes from the state shown, not from the task's start.")] = False
     particles: Annotated[int, tyro.conf.arg(help="Number of particles L.")] = 16
@@ -90,10 +88,13 @@ class TaskView(Served, Study):
 
 # -- controls ------------------------------------------------------------------------------------------------------------
 
-#: Settings without a control on the page.
-FIXED = ("task", "place", "particles", "max_leaves", "calibration", "seed", "host", "port", "open", "replay")
-#: Bounds of the planner's numbers on the page; the command line accepts others.
-PLANNER_BOUNDS = {
+#: Settings with a control on the page, and bounds of their numbers; the command line accepts others.
+MARKS: dict[str, Range | Choices | None] = {
+    "method": Choices(METHODS),
+    "beside": Choices((ALONE, *METHODS)),
+    "alpha": Range(0.01, 0.5, 0.01),
+    "k": None,
+    "from_here": None,
     "planner.horizon": Range(1, 60),
     "planner.samples": Range(1, 65_536),
     "planner.temperature": Range(0.001, 1000),
@@ -101,39 +102,19 @@ PLANNER_BOUNDS = {
     "planner.repeats": Range(1, 256),
     "planner.iterations": Range(1, 16),
 }
-WEIGHT_BOUNDS = Range(0, 1000)
+WEIGHT = Range(0, 1000)
 
 
-def page_controls(view: TaskView, places: Collection[str] = ()) -> dict[str, Control]:
-    """The controls of the page, by path; the place has one if there are several."""
-    weights = () if view.weights is None else asdict(view.weights).items()
-    of_weights = {f"weights.{name}": WEIGHT_BOUNDS for name, value in weights if isinstance(value, int | float)}
-    bounds = {"k": Range(1, view.particles, 1)} | PLANNER_BOUNDS | of_weights
-    found = {control.path: control for control in controls_of(view, FIXED, bounds=bounds)}
-    if len(places) > 1:
-        found = {"place": Control("place", view.place, Choices(tuple(places)), "Place of the task.")} | found
-    return found
-
-
-def controls_of(
-    settings: Any, skip: Collection[str] = (), prefix: str = "", bounds: Mapping[str, Range] = MappingProxyType({})
-) -> Iterator[Control]:
-    """The numbers, switches and choices of a dataclass, nested ones included; text without choices is left out.
-
-    `bounds` are for numbers without bounds in their annotation, by path.
-    """
-    hints, described = get_type_hints(type(settings), include_extras=True), _described(type(settings))
-    for entry in fields(settings):
-        path, value = prefix + entry.name, getattr(settings, entry.name)
-        extras = get_args(hints[entry.name])[1:] if get_origin(hints[entry.name]) is Annotated else ()
-        marks = next((extra for extra in extras if isinstance(extra, Range | Choices)), bounds.get(path))
-        help = next((extra.help for extra in extras if getattr(extra, "help", None)), described.get(entry.name, ""))
-        if path in skip:
-            continue
-        if is_dataclass(value):
-            yield from controls_of(value, skip, f"{path}.", bounds)
-        elif marks is not None or isinstance(value, int | float):
-            yield Control(path, value, marks, help)
+def page_controls(view: TaskView, places: Sequence[str] = ()) -> dict[str, Control]:
+    """The controls of the page, by path: those of `MARKS`, the weights' numbers, and the place if there are several."""
+    weights = {} if view.weights is None else asdict(view.weights)
+    marks = MARKS | {"k": Range(1, view.particles, 1)}
+    marks |= {f"weights.{name}": WEIGHT for name, value in weights.items() if isinstance(value, int | float)}
+    helps = _helps(TaskView) | {
+        f"{part}.{name}": text for part in ("planner", "weights") for name, text in _described(getattr(view, part)).items()
+    }
+    found = {"place": Control("place", view.place, Choices(tuple(places)), helps["place"])} if len(places) > 1 else {}
+    return found | {path: Control(path, _value(view, path), mark, helps.get(path, "")) for path, mark in marks.items()}
 
 
 def replaced(settings: T, path: str, value: Any) -> T:
@@ -143,8 +124,18 @@ def replaced(settings: T, path: str, value: Any) -> T:
     return replace(settings, **{name: inner})  # type: ignore[type-var]
 
 
-def _described(kind: type) -> dict[str, str]:
-    """The first sentences of the docstring's `Attributes:`, by name."""
-    _, _, section = (kind.__doc__ or "").partition("Attributes:")
+def _value(settings: Any, path: str) -> Any:
+    return reduce(getattr, path.split("."), settings)
+
+
+def _helps(kind: type) -> dict[str, str]:
+    """Help of a command's options, by name."""
+    hints = get_type_hints(kind, include_extras=True).items()
+    return {name: extra.help for name, hint in hints for extra in get_args(hint)[1:] if getattr(extra, "help", None)}
+
+
+def _described(settings: Any) -> dict[str, str]:
+    """The first sentences of a docstring's `Attributes:`, by name."""
+    _, _, section = (type(settings).__doc__ or "").partition("Attributes:")
     found = re.findall(r"^\s+(\w+): (.+(?:\n(?!\s+\w+: ).+)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()).split(". ")[0].rstrip(".") + "." for name, text in found}

@@ -7,7 +7,7 @@ far on it. A task with more to show derives from it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -54,47 +54,46 @@ class PlanStep:
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """What is shown of a task at one time.
+class Moment:
+    """A task at one time.
 
     Attributes:
         state: (ds,).
         trail: states so far, the current one last, (t + 1, ds).
+        missed: whether each state of the trail was outside the region of its step, (t + 1,).
+        plan: actions from here on, (H, da); empty when the episode is over.
+        outcome: how the episode ended, or None.
+        plan_ms: time spent on the plan.
+        particles: recorded particles of the first step (L, dc), or None.
         plans: steps ahead with their regions, by method.
-        outside: whether each state of the trail was outside the region of its step, (t + 1,); None if unknown.
     """
 
     state: Floats
     trail: Floats
-    plans: Mapping[str, list[PlanStep]]
-    outside: Bools | None = None
+    missed: Bools
+    plan: Floats
+    outcome: str | None = None
+    plan_ms: float | None = None
+    particles: Floats | None = None
+    plans: Mapping[str, list[PlanStep]] = field(default_factory=dict)
 
     @property
-    def missed(self) -> Bools:
-        """States of the trail that were outside the region of their step, (t + 1,)."""
-        return np.zeros(len(self.trail), dtype=bool) if self.outside is None else self.outside
-
-    @property
-    def first_plan(self) -> list[PlanStep]:
+    def steps(self) -> list[PlanStep]:
         """The steps ahead with the first method."""
         return next(iter(self.plans.values()), [])
 
     def points(self, size: float, place: Any) -> dict[str, Points]:
         """Particles and path in the scene; `place` makes points (n, 3) of configurations or states (n, d)."""
-        steps = self.first_plan
-        cloud = np.concatenate([step.cloud for step in steps]) if steps else np.empty((0, 1))
+        clouds = [np.empty((0, 3)), *(place(step.cloud) for step in self.steps)]
         paint = np.where(self.missed[:, None], rgb(OUTSIDE.colour), rgb(PATH_COLOUR))
-        particles = place(cloud) if len(cloud) else np.empty((0, 3))
-        return {
-            "particles": Points(particles, PARTICLES.colour, size),
-            "trail": Points(place(self.trail), paint, 1.3 * size),
-        }
+        particles = Points(np.concatenate(clouds), PARTICLES.colour, size)
+        return {"particles": particles, "trail": Points(place(self.trail), paint, 1.3 * size)}
 
 
 class TaskScene:
     """One task on the page. Used by one thread only."""
 
-    #: Whether every step of a plan has a region, or only the first; and how pictures show regions, for the legend.
+    #: Whether every step of a plan has a region, or only the first, as in the planner's cost; and a key of the pictures.
     regions_along = True
     key = REGION_KEY
     #: The two axes of the configuration in pictures.
@@ -142,25 +141,28 @@ class TaskScene:
         after[[self._axes[column] for column in self._columns]] = place[:2] / self._scale + (low + high) / 2
         return after
 
-    def ahead(
-        self, cap: Capture, state: Floats, plan: Floats, alpha: float, seed: int, recorded: Floats | None = None
-    ) -> list[PlanStep]:
-        """The steps of a plan (H, da) from a state; `recorded` particles (L, dc) replace the first prediction.
+    def ahead(self, cap: Capture, now: Moment, alpha: float, seed: int) -> list[PlanStep]:
+        """The steps of a plan with their regions.
 
-        The noise is the same at every call, so that a picture changes only if the state or the plan does.
+        The noise is the same at every call, so that a picture changes only if the state or the plan does. A Gaussian has the
+        covariance of the first step at every step.
         """
-        along = self.regions_along and not isinstance(cap.score, Mahalanobis)  # its covariance is that of one step
-        rng, states, steps = stream(seed, "picture"), np.tile(state, (cap.n_particles, 1)), []
-        for h, action in enumerate(plan):
-            x = np.concatenate([states.mean(axis=0) if h else state, action])
+        gaussian, rng, steps = isinstance(cap.score, Mahalanobis), stream(seed, "picture"), list[PlanStep]()
+        states = np.tile(now.state, (cap.n_particles, 1))
+        for h, action in enumerate(now.plan):
+            x = np.concatenate([states.mean(axis=0) if h else now.state, action])
             states = self.believed(states, np.tile(action, (len(states), 1)), rng)
-            cloud = np.ascontiguousarray(states[:, self._axes])
-            if h == 0 and recorded is not None and recorded.shape == cloud.shape:
-                cloud = recorded
-            if along:
-                steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, prediction=cloud), count=h == 0))
+            cloud: Any = np.ascontiguousarray(states[:, self._axes])
+            if h == 0 and now.particles is not None and now.particles.shape == cloud.shape:
+                cloud = now.particles
+            if h > 0 and not self.regions_along:
+                steps.append(PlanStep(cloud))
+            elif h == 0 and (gaussian or not self.regions_along):
+                steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, rng=seed)))
             else:
-                steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, rng=seed)) if h == 0 else PlanStep(cloud))
+                first = steps[0].region if gaussian else None
+                prediction = cloud if first is None else (cloud.mean(axis=0)[None], first.prediction.cov)
+                steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, prediction=prediction), count=h == 0))
         return steps
 
     def believed(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
@@ -174,32 +176,34 @@ class TaskScene:
         """Names and colours of the things in the pictures."""
         return (*zip(self.task.strata.names, STRATA_COLOURS), *INFEASIBLE_LEGEND)
 
+    @property
+    def state_bounds(self) -> tuple[Floats, Floats]:
+        """Bounds (ds,) of a state: of the space, and of random inputs."""
+        X = self.task.inputs(INPUTS, np.random.default_rng(0))[:, : len(self.task.states)]
+        low, high = X.min(axis=0), X.max(axis=0)
+        low[self._axes], high[self._axes] = self.corners()
+        return low, high
+
     @cached_property
     def sliders(self) -> list[Slider]:
         """Sliders for state and action, within the bounds of the space, of random inputs and of actions."""
-        task, X = self.task, self.task.inputs(INPUTS, np.random.default_rng(0))
-        ends = np.stack([X.min(axis=0), X.max(axis=0)])
-        ends[:, self._axes] = self.corners()
-        ends[:, len(task.states) :] = -task.bounds, task.bounds
+        task, low, high = self.task, *self.state_bounds
+        ends = np.hstack([np.stack([low, high]), np.stack([-task.bounds, task.bounds])])
         entries = self.entries or [(name, 1.0, "") for name in (*task.states, *task.actions)]
-        return [
-            Slider.between(entry[0], i, entry[1] * ends[:, i], *entry[1:])
-            for i, entry in enumerate(entries)
-            if entry is not None
-        ]
+        return [Slider.between(entry[0], i, ends[:, i], *entry[1:]) for i, entry in enumerate(entries) if entry is not None]
 
-    def reading(self, snapshot: Snapshot) -> str:
+    def reading(self, now: Moment) -> str:
         """The state as text, in Markdown."""
-        m = int(self.task.strata.index(snapshot.state[self._axes][None])[0])
-        numbers = ", ".join(f"{name} {value:.3g}" for name, value in zip(self.task.states, snapshot.state))
+        m = int(self.task.strata.index(now.state[self._axes][None])[0])
+        numbers = ", ".join(f"{name} {value:.3g}" for name, value in zip(self.task.states, now.state))
         return f"{numbers}; {'infeasible' if m == INFEASIBLE else self.task.strata.names[m]}"
 
     # -- three dimensions ---------------------------------------------------------------------------------------------
 
-    def scene(self, snapshot: Snapshot, picture: Picture) -> Scene:
+    def scene(self, now: Moment, picture: Picture) -> Scene:
         """The scene; `picture` is that of the first method."""
         low, high = (corner[self._columns] for corner in self.corners())
-        at = (snapshot.state[self._axes][self._columns] - (low + high) / 2) * self._scale
+        at = (now.state[self._axes][self._columns] - (low + high) / 2) * self._scale
         return Scene(picture=picture, handle=Handle(np.append(at, 0.0), (True, True, False)))
 
     @property
@@ -214,38 +218,38 @@ class TaskScene:
         """The strata in pictures, and the number of the colour of each, None for their order."""
         return self.task.strata, None
 
-    def rest(self, snapshot: Snapshot) -> Floats:
+    def rest(self, now: Moment) -> Floats:
         """The slice that is shown: a configuration (dc,), of which only the axes outside the picture matter."""
-        first = snapshot.first_plan
-        slice_ = np.array(first[0].cloud.mean(axis=0) if first else snapshot.state[self._axes])
+        first = now.steps
+        slice_ = np.array(first[0].cloud.mean(axis=0) if first else now.state[self._axes])
         if self.gridded:  # slices between cells look the same
             slice_ = self.grid.origin + np.rint((slice_ - self.grid.origin) / self.grid.spacing) * self.grid.spacing
         slice_[self._columns] = 0.0
         return np.asarray(slice_)
 
-    def picture(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
+    def picture(self, now: Moment, steps: list[PlanStep]) -> Picture:
         """The configuration space with the regions of one method."""
-        return self.furnished(self.canvas, self.painted(snapshot, steps), snapshot, steps, self.coarse)
+        return self.furnished(self.canvas, self.painted(now, steps), now, steps, self.coarse)
 
-    def enlarged(self, snapshot: Snapshot) -> list[Picture]:
+    def enlarged(self, now: Moment) -> list[Picture]:
         """The part around the next step, one picture per method; none if no method has one."""
-        plans = list(snapshot.plans.values())
+        plans = list(now.plans.values())
         firsts = [steps[0] for steps in plans if steps]
         if not firsts:
             return []
-        canvas, rest = self.canvas_between(*self._window(firsts, wide=len(plans) == 1), ENLARGED), self.rest(snapshot)
-        return [self.furnished(canvas, paint_plan(canvas, steps, rest), snapshot, steps, COARSE, 2) for steps in plans]
+        canvas, rest = self.canvas_between(*self._window(firsts, wide=len(plans) == 1), ENLARGED), self.rest(now)
+        return [self.furnished(canvas, paint_plan(canvas, steps, rest), now, steps, COARSE, 2) for steps in plans]
 
     def furnished(
-        self, canvas: Canvas, picture: Picture, snapshot: Snapshot, steps: list[PlanStep], times: int = 1, dot: int = 1
+        self, canvas: Canvas, picture: Picture, now: Moment, steps: list[PlanStep], times: int = 1, dot: int = 1
     ) -> Picture:
         """A picture, `times` as large, with the things in the space, the path, particles, action and robot on it."""
         canvas, picture = canvas.finer(picture, times)
-        here, trail = snapshot.state[self._axes], snapshot.trail[:, self._axes]
+        here, trail = now.state[self._axes], now.trail[:, self._axes]
         self.furnish(canvas, picture)
         canvas.dots(picture, trail, PATH_COLOUR, 2)
-        if snapshot.missed.any():
-            canvas.mark(picture, trail[snapshot.missed], OUTSIDE, 4)
+        if now.missed.any():
+            canvas.mark(picture, trail[now.missed], OUTSIDE, 4)
         for step in reversed(steps):
             canvas.dots(picture, step.cloud, PARTICLES.colour, dot)
         if steps:
@@ -256,10 +260,10 @@ class TaskScene:
     def furnish(self, canvas: Canvas, picture: Picture) -> None:
         """Draw things in the configuration space, such as a goal."""
 
-    def painted(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
+    def painted(self, now: Moment, steps: list[PlanStep]) -> Picture:
         """The strata with the regions of a plan, painted once per frame."""
         if self._painted is None or self._painted[0] is not steps:
-            self._painted = steps, paint_plan(self.canvas, steps, self.rest(snapshot))
+            self._painted = steps, paint_plan(self.canvas, steps, self.rest(now))
         return self._painted[1]
 
     @cached_property

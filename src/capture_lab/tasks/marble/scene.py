@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import Floats
-from capture_cp.capture.capture import Capture
-from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.report.canvas import Canvas, Picture
 from capture_cp.report.scene import Body, Handle, Points, Scene
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.board import Shape, board_scene, marble_shape, plate_rotation
 from capture_lab.tasks.marble.maps import MILLIMETRE
 from capture_lab.tasks.marble.task import POSITION, Marble
-from capture_lab.tasks.scene import GOAL_COLOUR, PlanStep, Snapshot, TaskScene, plan_step
+from capture_lab.tasks.scene import GOAL_COLOUR, Moment, TaskScene
 
 #: The scene is drawn in decimetres, the scale that cameras and handles are made for.
 UNIT, MM = 10.0, 1 / MILLIMETRE
@@ -26,8 +23,6 @@ LIFT = 6e-4
 PIT = "#111111"
 #: Spacing of the pixels that are also drawn as tiles on the board.
 TILE = 3
-#: Bounds of a state's velocities and tilts.
-STATE_BOUNDS: Floats = np.array([np.inf, dynamics.MAX_SPEED, np.inf, dynamics.MAX_SPEED, *2 * [dynamics.MAX_TILT]])
 
 
 class MarbleScene(TaskScene):
@@ -50,7 +45,12 @@ class MarbleScene(TaskScene):
         """Width and height (m) of the board."""
         return np.array(self.task.map.size) * MILLIMETRE
 
-    # -- states and plans ---------------------------------------------------------------------------------------------
+    @property
+    def state_bounds(self) -> tuple[Floats, Floats]:
+        speed, tilt, (width, height) = dynamics.MAX_SPEED, dynamics.MAX_TILT, self.size
+        return np.array([0, -speed, 0, -speed, -tilt, -tilt]), np.array([width, speed, height, speed, tilt, tilt])
+
+    # -- states ---------------------------------------------------------------------------------------------
 
     def first_look(self) -> tuple[Floats, Floats]:
         """The marble away from its start, rolling towards the centre of a tilted board, where its region is visible."""
@@ -62,28 +62,10 @@ class MarbleScene(TaskScene):
 
     def placed(self, state: Floats) -> Floats:
         """Within the bounds, and out of the walls."""
-        bounded = np.clip(state, -STATE_BOUNDS, STATE_BOUNDS)
-        bounded[POSITION] = np.clip(bounded[POSITION], 0.0, self.size)
+        bounded = np.clip(state, *self.state_bounds)
         if self.task.map.clearance(bounded[POSITION][None])[0] < 0:
             bounded[POSITION] = self.task.strata.nearest_free(bounded[POSITION][None])[0]
         return bounded
-
-    def ahead(
-        self, cap: Capture, state: Floats, plan: Floats, alpha: float, seed: int, recorded: Floats | None = None
-    ) -> list[PlanStep]:
-        """As in the planner's rollout: a Gaussian is one marble without noise, with the spread of one step at every step."""
-        if not isinstance(cap.score, Mahalanobis):
-            return super().ahead(cap, state, plan, alpha, seed, recorded)
-        covariance, states, steps = self.task.one_step_spread**2 * np.eye(2)[None], state[None], []
-        for h, action in enumerate(plan):
-            x = np.concatenate([states[0], action])
-            states = self.task.believed_step(states, action[None], np.zeros((1, 2)))
-            cloud = np.ascontiguousarray(states[:, POSITION])
-            if h == 0 and recorded is not None and recorded.shape == cloud.shape:
-                cloud = recorded
-            prediction: Any = cloud, covariance
-            steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, prediction=prediction), count=h == 0))
-        return steps
 
     # -- legend, text ------- ----------------------------------------------------------------------------------------
 
@@ -91,27 +73,27 @@ class MarbleScene(TaskScene):
     def legend(self) -> Sequence[tuple[str, str]]:
         return (*super().legend, ("pit", PIT), ("goal", GOAL_COLOUR))
 
-    def reading(self, snapshot: Snapshot) -> str:
-        x, vx, y, vy, alpha, beta = snapshot.state
+    def reading(self, now: Moment) -> str:
+        x, vx, y, vy, alpha, beta = now.state
         stratum = self.task.strata.names[int(self.task.strata.index(np.array([[x, y]]))[0])]
         tilt = ", ".join(f"{np.degrees(part):.1f}°" for part in (alpha, beta))
         return f"marble at ({x * MM:.1f}, {y * MM:.1f}) mm, {stratum}; {100 * np.hypot(vx, vy):.1f} cm/s; tilt {tilt}"
 
     # -- three dimensions ---------------------------------------------------------------------------------------------
 
-    def scene(self, snapshot: Snapshot, picture: Picture) -> Scene:
-        turn, marble = plate_rotation(snapshot.state), marble_shape(self.task.map, snapshot.state)
+    def scene(self, now: Moment, picture: Picture) -> Scene:
+        turn, marble = plate_rotation(now.state), marble_shape(self.task.map, now.state)
 
         def on_board(points: Floats, lift: float) -> Floats:
             """Points (n, 2) of the board, at a height above it: (n, 3)."""
             return np.column_stack([points - self.size / 2, np.full(len(points), lift)]) @ turn.T
 
-        tiles, paint = self._tiles(snapshot)
+        tiles, paint = self._tiles(now)
         return Scene(
             {shape.name.replace(" ", "-"): _body(shape, turn) for shape in (*self._shapes, marble)},
             {
                 "region": Points(on_board(tiles, LIFT), paint, TILE * self.canvas.pitch, "square"),
-                **snapshot.points(9e-4, lambda Y: on_board(Y[:, POSITION] if Y.shape[1] > 2 else Y, 2 * LIFT)),
+                **now.points(9e-4, lambda Y: on_board(Y[:, POSITION] if Y.shape[1] > 2 else Y, 2 * LIFT)),
             },
             handle=Handle(turn @ np.array(marble.centre), (True, True, False), turn),
             scale=UNIT,
@@ -126,11 +108,11 @@ class MarbleScene(TaskScene):
     def _shapes(self) -> list[Shape]:
         return board_scene(self.task.map)
 
-    def _tiles(self, snapshot: Snapshot) -> tuple[Floats, Floats]:
+    def _tiles(self, now: Moment) -> tuple[Floats, Floats]:
         """Centres (n, 2) and colours (n, 3) of the pixels that regions cover, thinned out."""
         some, rest = slice(TILE // 2, None, TILE), np.zeros(2)
         ground = self.canvas.ground(rest)[1][some, some]
-        picture = self.painted(snapshot, snapshot.first_plan)[some, some]
+        picture = self.painted(now, now.steps)[some, some]
         covered = (picture != ground).any(axis=2)
         return self.canvas.points(some, some, rest)[covered.ravel()], picture[covered].astype(np.float64)
 

@@ -17,7 +17,7 @@ from capture_cp.spaces.strata import INFEASIBLE, GridStrata, Strata
 from capture_lab.tasks.peg.cspace import REGIMES
 from capture_lab.tasks.peg.model import settle
 from capture_lab.tasks.peg.task import Peg
-from capture_lab.tasks.scene import GOAL_COLOUR, Snapshot, TaskScene
+from capture_lab.tasks.scene import GOAL_COLOUR, Moment, TaskScene
 from capture_lab.tasks.task import Task
 
 #: The scene is drawn in decimetres.
@@ -79,18 +79,18 @@ class PegScene(TaskScene):
         regimes = ((name, STRATA_COLOURS[colour]) for name, colour in zip(REGIMES, COLOURS))
         return (*regimes, *INFEASIBLE_LEGEND, ("goal", GOAL_COLOUR))
 
-    def reading(self, snapshot: Snapshot) -> str:
-        x, z, theta = snapshot.state
-        m = int(self.task.strata.index(snapshot.state[None])[0])
+    def reading(self, now: Moment) -> str:
+        x, z, theta = now.state
+        m = int(self.task.strata.index(now.state[None])[0])
         strata = self.task.strata
         contact, regime = ("infeasible",) * 2 if m == INFEASIBLE else (strata.names[m], strata.regimes[m])
-        shown = f"slice at {self.rest(snapshot)[2] * DEGREE:.1f}°"
+        shown = f"slice at {self.rest(now)[2] * DEGREE:.1f}°"
         return f"peg at ({x * MM:.2f}, {z * MM:.2f}) mm, {theta * DEGREE:.1f}°; contact: **{contact}** ({regime}); {shown}"
 
     # -- three dimensions ---------------------------------------------------------------------------------------------
 
-    def scene(self, snapshot: Snapshot, picture: Picture) -> Scene:
-        pose, half = snapshot.state, self.task.settings.peg_length / 2
+    def scene(self, now: Moment, picture: Picture) -> Scene:
+        pose, half = now.state, self.task.settings.peg_length / 2
         self._mujoco.reset(pose)
         bodies = mujoco_bodies(self._mujoco.model, self._mujoco.data)
         bodies |= {side: replace(bodies[side], opacity=CLEAR) for side in ("left", "right")}
@@ -101,7 +101,7 @@ class PegScene(TaskScene):
             return np.column_stack([x, np.full(len(x), FRONT), z])
 
         handle = Handle(np.array([pose[0], 0.0, pose[1]]), (True, False, True))
-        return Scene(bodies, snapshot.points(8e-4, bases), handle=handle, scale=UNIT)
+        return Scene(bodies, now.points(8e-4, bases), handle=handle, scale=UNIT)
 
     @cached_property
     def _mujoco(self) -> Any:

@@ -16,7 +16,7 @@ from capture_cp.report.scene import Body, Handle, Points, Scene, mujoco_bodies
 from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, colour_of
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_lab.tasks.scene import GOAL_COLOUR, PlanStep, Snapshot, TaskScene
+from capture_lab.tasks.scene import GOAL_COLOUR, Moment, PlanStep, TaskScene
 from capture_lab.tasks.shelf.painting import Flat, as_high, stacked
 from capture_lab.tasks.shelf.task import ShelfTask
 from capture_lab.tasks.shelf.views import GLASS_COLOUR, JAR_COLOUR, SIDE, TOP, Arm, Cloud, View, jar_cloud, pushed, window
@@ -89,8 +89,8 @@ class ShelfScene(TaskScene):
         things = ("infeasible, in a region", INFEASIBLE_COLOUR), ("glass", GLASS_COLOUR), ("jar", JAR_COLOUR)
         return (*zip(self.task.strata.names, STRATA_COLOURS), *things, ("goal", GOAL_COLOUR))
 
-    def reading(self, snapshot: Snapshot) -> str:
-        y = np.ascontiguousarray(snapshot.state[None, :7])
+    def reading(self, now: Moment) -> str:
+        y = np.ascontiguousarray(now.state[None, :7])
         x, across, z, upright = self.task.jars(y)[0]
         m, apart = int(self.task.strata.index(y)[0]), float(self.task.glass_clearances(y)[0])
         contact = "infeasible" if m == INFEASIBLE else self.task.strata.names[m]
@@ -100,20 +100,20 @@ class ShelfScene(TaskScene):
 
     # -- three dimensions ---------------------------------------------------------------------------------------------
 
-    def scene(self, snapshot: Snapshot, picture: Picture) -> Scene:
+    def scene(self, now: Moment, picture: Picture) -> Scene:
         mujoco, model, shelf = mujoco_module(), self.task.system.model, self.task.shelf
-        self._data, self._here = self._data or mujoco.MjData(model), snapshot.state[:7].copy()
-        self._data.qpos[:] = snapshot.state[:7]
+        self._data, self._here = self._data or mujoco.MjData(model), now.state[:7].copy()
+        self._data.qpos[:] = now.state[:7]
         mujoco.mj_kinematics(model, self._data)
         bodies = mujoco_bodies(model, self._data)
         bodies |= {name: replace(bodies[name], opacity=CLEAR) for name in bodies if name.startswith("wall")}
         goal = Body("sphere", np.array([shelf.within, 0, 0]), np.array(shelf.goal), GOAL_COLOUR, opacity=GOAL_CLEAR)
-        clouds = [self.cloud(step, h == 0) for h, step in enumerate(snapshot.first_plan) if step.region is not None]
+        clouds = [self.cloud(step, h == 0) for h, step in enumerate(now.steps) if step.region is not None]
         paint = [rgb(colour_of(int(m))) for cloud in clouds for m in cloud.labels]
         places = np.concatenate([np.empty((0, 3)), *(cloud.points for cloud in clouds)])
         region = Points(places, np.array(paint).reshape(-1, 3), 0.005)
-        points = {"region": region, **snapshot.points(0.006, self.jars)}
-        return Scene(bodies | {"goal": goal}, points, handle=Handle(self.jars(snapshot.state[None])[0]), scale=UNIT)
+        points = {"region": region, **now.points(0.006, self.jars)}
+        return Scene(bodies | {"goal": goal}, points, handle=Handle(self.jars(now.state[None])[0]), scale=UNIT)
 
     def jars(self, Y: Floats) -> Floats:
         """Centres (n, 3) of the jar at configurations or states Y (n, 7 or 14)."""
@@ -131,38 +131,38 @@ class ShelfScene(TaskScene):
 
     # -- pictures -----------------------------------------------------------------------------------------------------
 
-    def picture(self, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
+    def picture(self, now: Moment, steps: list[PlanStep]) -> Picture:
         """Side view and top view with the jar's positions in the regions of one method.
 
         Side by side; one above the other if another method is shown next to it.
         """
-        flats = [self._flat(snapshot, view, *window(self.task.shelf, view), PIXELS) for view in (SIDE, TOP)]
-        pictures = [self._painted_flat(flat, snapshot, steps) for flat in flats]
+        flats = [self._flat(now, view, *window(self.task.shelf, view), PIXELS) for view in (SIDE, TOP)]
+        pictures = [self._painted_flat(flat, now, steps) for flat in flats]
         rows = max(map(len, pictures))
-        return stacked(pictures) if len(snapshot.plans) > 1 else beside([as_high(picture, rows) for picture in pictures])
+        return stacked(pictures) if len(now.plans) > 1 else beside([as_high(picture, rows) for picture in pictures])
 
-    def enlarged(self, snapshot: Snapshot) -> list[Picture]:
+    def enlarged(self, now: Moment) -> list[Picture]:
         """The side view around the next step of all methods, one picture each; none if no method has a next step."""
-        plans = [steps for steps in snapshot.plans.values() if steps]
+        plans = [steps for steps in now.plans.values() if steps]
         if not plans:
             return []
         jars = [self.jars(np.concatenate([steps[0].cloud for steps in plans]))]
         jars += [self.cloud(steps[0], True).points for steps in plans if steps[0].region is not None]
         seen = SIDE.flat(np.concatenate(jars))
         middle, half = (seen.min(axis=0) + seen.max(axis=0)) / 2, max(LEAST, 1.15 * float(np.ptp(seen, axis=0).max())) / 2
-        flat = self._flat(snapshot, SIDE, middle - half, middle + half, ENLARGED)
-        return [self._painted_flat(flat, snapshot, steps) for steps in snapshot.plans.values()]
+        flat = self._flat(now, SIDE, middle - half, middle + half, ENLARGED)
+        return [self._painted_flat(flat, now, steps) for steps in now.plans.values()]
 
-    def _flat(self, snapshot: Snapshot, view: View, low: Floats, high: Floats, pixels: int) -> Flat:
-        return Flat(self.task, view, low, high, pixels, self._arm.at(snapshot.state[:7]), self._arm.jar)
+    def _flat(self, now: Moment, view: View, low: Floats, high: Floats, pixels: int) -> Flat:
+        return Flat(self.task, view, low, high, pixels, self._arm.at(now.state[:7]), self._arm.jar)
 
-    def _painted_flat(self, flat: Flat, snapshot: Snapshot, steps: list[PlanStep]) -> Picture:
+    def _painted_flat(self, flat: Flat, now: Moment, steps: list[PlanStep]) -> Picture:
         picture = flat.picture.copy()
         for h, step in reversed(list(enumerate(steps))):
             if step.region is not None:
                 for m, points in self.cloud(step, h == 0).parts():
                     flat.places(picture, points, colour_of(m))
-        return self.furnished(flat, picture, snapshot, steps)
+        return self.furnished(flat, picture, now, steps)
 
     @cached_property
     def _arm(self) -> Arm:

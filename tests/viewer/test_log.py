@@ -14,9 +14,9 @@ from rich.console import Console
 
 from capture_cp import CaptureError, CaptureWarning
 from capture_cp.commands.runs import read_runs
-from capture_cp.viewer.log_session import LogSession
-from capture_cp.viewer.log_texts import as_text, counts_table, facts, legend_parts, status, thresholds_table
-from capture_cp.viewer.log_view import LogView
+from capture_cp.commands.view import LogSession, View
+from capture_cp.commands.view_frame import counts_table, facts, legend_of, status, thresholds_table
+from capture_cp.viewer.texts import as_text
 from commands import refused
 from robots import made
 
@@ -33,7 +33,7 @@ def robots(tmp_path_factory):
 
 def view(folder, kind, log="-new.csv", **changes):
     file = None if log is None else folder / f"{kind}{log}"
-    return LogView(folder / f"{kind}.capture", file, trust=True, folder=folder, port=8951, **changes)
+    return View(folder / f"{kind}.capture", file, trust=True, folder=folder, port=8951, **changes)
 
 
 def session(folder, kind, log="-new.csv", **changes):
@@ -56,20 +56,20 @@ def texts(frame):
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_steps_through_a_log(robots, kind):
     found = session(robots, kind)
-    first = found.frame()
+    first = found.moment()
     assert (first.step, first.counts[0].steps) == (0, 1)
     found.advance()
-    found.seek(found.step + 2)
-    frame = found.frame()
+    found.seek(found.time + 2)
+    frame = found.moment()
     assert (frame.step, frame.counts[0].steps) == (3, 4)
     assert (frame.look.went == frame.replay.Y[3]).all()
-    assert f"step 4 of {frame.steps}" in status(frame)
+    assert f"step 4 of {len(frame.replay)}" in status(frame)
     found.back()
-    assert found.frame().step == 2
+    assert found.moment().step == 2
     found.seek(10**9)
-    assert found.frame().step == frame.steps - 1
+    assert found.moment().step == len(frame.replay) - 1
     found.seek(-5)
-    assert found.frame().step == 0
+    assert found.moment().step == 0
 
 
 def test_playing_ends_with_the_episode_and_begins_again(robots):
@@ -78,24 +78,24 @@ def test_playing_ends_with_the_episode_and_begins_again(robots):
     for _ in range(50):
         if found.playing:
             found.advance()
-    assert (found.playing, found.step) == (False, 11)
+    assert (found.playing, found.time) == (False, 11)
     found.play()
-    assert (found.playing, found.step) == (True, 0)
+    assert (found.playing, found.time) == (True, 0)
 
 
 def test_another_episode_begins_at_its_first_step(robots):
     found = session(robots, "box")
     found.seek(5)
     found.open("run 4")
-    assert found.frame().look is None  # the model has not been asked about it
-    assert "predicting episode run 4" in status(found.frame())
+    assert found.moment().look is None  # the model has not been asked about it
+    assert "predicting episode run 4" in status(found.moment())
     assert found.prepare()
     assert not found.prepare()
-    assert found.frame().step == 0
+    assert found.moment().step == 0
 
 
 def test_the_same_pictures_twice(robots):
-    one, two = (session(robots, "box").frame().look for _ in range(2))
+    one, two = (session(robots, "box").moment().look for _ in range(2))
     assert (one.cloud == two.cloud).all()
 
 
@@ -105,7 +105,7 @@ def test_a_larger_alpha_holds_no_more(robots):
     held = []
     for alpha in (0.05, 0.2, 0.5):
         found.change("alpha", alpha)
-        held.append(found.frame().counts[0].held)
+        held.append(found.moment().counts[0].held)
     assert held == sorted(held, reverse=True)
 
 
@@ -119,13 +119,13 @@ def test_without_a_log_inputs_are_chosen_within_the_kept_quantiles(robots, kind)
     low, high = values.min(axis=1), values.max(axis=1)
     assert ((found.x >= low) & (found.x <= high)).all()
     found.aim(0, float(high[0]))
-    frame = found.frame()
+    frame = found.moment()
     assert frame.look.x[0] == high[0]
     assert (frame.look.went, frame.look.inside, frame.counts) == (None, None, [])
     assert "by hand: move the sliders" in status(frame)
     for value in (float(high[0]) + 1, math.nan, math.inf, "1", None, True):
         with pytest.raises(CaptureError, match="expected a number"):
-            found.aim(0, value)
+            found.slide(found.sliders[0], value)
     with pytest.raises(CaptureError, match="there is no log"):
         found.open("run 1")
     with pytest.raises(CaptureError, match="nothing to play by hand"):
@@ -135,9 +135,9 @@ def test_without_a_log_inputs_are_chosen_within_the_kept_quantiles(robots, kind)
 def test_a_slider_takes_over_from_the_log_where_it_was(robots):
     found = session(robots, "box")
     found.seek(4)
-    x = found.frame().look.x
+    x = found.moment().look.x
     found.aim(3, 0.1)
-    look = found.frame().look
+    look = found.moment().look
     assert (look.x[:3] == x[:3]).all()
     assert (look.x[3], look.went) == (0.1, None)
 
@@ -147,9 +147,9 @@ def test_a_slider_takes_over_from_the_log_where_it_was(robots):
 
 def test_axes_change_places_rather_than_being_the_same(robots):
     found = session(robots, "arm", axes=("q0", "q4"))
-    assert (found.chosen.across, found.chosen.up) == ("q0", "q4")
+    assert (found.settings.across, found.settings.up) == ("q0", "q4")
     found.change("across", "q4")
-    assert (found.chosen.across, found.chosen.up) == ("q4", "q0")
+    assert (found.settings.across, found.settings.up) == ("q4", "q0")
     assert found.space.shown == (4, 0)
     assert set(found.controls) == {"alpha", "across", "up"}
     assert set(session(robots, "box").controls) == {"alpha"}
@@ -162,7 +162,7 @@ def test_axes_change_places_rather_than_being_the_same(robots):
 def test_whole_and_empty_strata_are_said_in_words(robots):
     found = session(robots, "box")
     found.change("alpha", 0.01)
-    frame = found.frame()
+    frame = found.moment()
     assert np.isinf(frame.look.region.thresholds).all()
     table = thresholds_table(frame)
     assert table.count("whole stratum") == 3
@@ -172,11 +172,11 @@ def test_whole_and_empty_strata_are_said_in_words(robots):
 
 
 def test_strata_without_steps_have_none_yet(robots):
-    table = counts_table(session(robots, "box").frame())
+    table = counts_table(session(robots, "box").moment())
     assert "none yet" in table
     assert "these intervals are too narrow" in table
     assert "no test" not in table
-    assert "no test" in counts_table(session(robots, "box", log=".csv").frame())
+    assert "no test" in counts_table(session(robots, "box", log=".csv").moment())
 
 
 def test_what_a_file_names_is_never_markup(robots):
@@ -186,7 +186,7 @@ def test_what_a_file_names_is_never_markup(robots):
     assert not any(mark in shown.replace(f"\\{mark}", "") for mark in string.punctuation if mark != "\\"), bare
     assert "\x1b" not in shown
     found = session(robots, "box")
-    frame = found.frame()
+    frame = found.moment()
     robot = replace(found.robot, state_names=(evil, "y"), name=evil, axes=(evil, "y"))
     frame = replace(frame, robot=robot, name=evil)
     for text in (texts(frame), facts(robot)):
@@ -194,14 +194,14 @@ def test_what_a_file_names_is_never_markup(robots):
         assert "![a](" not in text
     strata = type("Named", (), {"names": (evil, "b", "c")})
     cap = type("Cap", (), {"strata": strata})
-    assert "<" not in legend_parts(replace(robot, cap=cap))[0][0]
+    assert "<" not in legend_of(replace(robot, cap=cap), False).partition("a](")[2].partition("</span>")[0]
 
 
 def test_many_episodes_are_listed_in_part(robots, monkeypatch):
-    monkeypatch.setattr("capture_cp.viewer.log_session.LISTED", 2)
+    monkeypatch.setattr("capture_cp.commands.view.LISTED", 2)
     found = session(robots, "box", episode="run 4")
-    assert list(found.listed) == ["run 1", "run 2", "run 4"]
-    assert "parts of the log; --episode NAME shows another" in facts(found.robot, len(found.listed), 4)
+    assert list(found.recordings) == ["run 1", "run 2", "run 4"]
+    assert "parts of the log; --episode NAME shows another" in facts(found.robot, len(found.recordings), 4)
 
 
 # -- trouble ------------------------------------------------------------------------------------------------------------
@@ -259,12 +259,12 @@ def test_a_page_is_served_and_drawn(robots, kind, log):
         while page.session.prepare():
             pass
         assert page._show() is False
-        assert page._image.image.shape[2] == page._close.image.shape[2] == 3
+        assert [image.image.shape[2] for image in page._images] == [3, 3]
         assert ("step 1 of" if log else "by hand") in page._status.content
         page.session.seek(3)
-        before = page._image.image
+        before = page._images[0].image
         page._show()
-        assert (page._image.image != before).any() == (log is not None)
+        assert (page._images[0].image != before).any() == (log is not None)
     finally:
         page.stop()
 
@@ -278,9 +278,9 @@ def test_values_that_no_control_can_send_change_nothing(robots, monkeypatch):
     failed = page._failed
     monkeypatch.setattr(page, "_failed", lambda error: (printed.append(error), failed(error)))
     try:
-        wait_for(lambda: page.session.frame().look is not None)
+        wait_for(lambda: page.session.moment().look is not None)
         slider, controls = page._sliders[0], page._controls
-        wrong = [(page._timeline, 0), (page._timeline, 31), (page._episodes, "rows 1 to 31"), (controls["across"], "q9")]
+        wrong = [(page._timeline, 0), (page._timeline, 31), (page._recordings, "rows 1 to 31"), (controls["across"], "q9")]
         wrong += [(handle, "nan") for handle in (slider, controls["alpha"], page._speed_slider)]
         wrong += [(slider, slider.max + 1), (slider, slider.min - 1), (controls["alpha"], 0.0), (page._speed_slider, 99.0)]
         with visit(page) as send:
@@ -288,7 +288,7 @@ def test_values_that_no_control_can_send_change_nothing(robots, monkeypatch):
                 move(send, handle, value)
                 wait_for(lambda: len(printed) == number + 1)  # noqa: B023
         assert all(isinstance(error, CaptureError) for error in printed)
-        assert (page.session.step, page.session.name) == (0, "rows 1 to 30")
-        assert page.session.chosen.alpha == 0.1
+        assert (page.session.time, page.session.name) == (0, "rows 1 to 30")
+        assert page.session.settings.alpha == 0.1
     finally:
         page.stop()
