@@ -150,8 +150,8 @@ class Capture(Fitted):
 
     def thresholds(self, X: Any, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False) -> Floats:
         """Threshold of every input X (n, dx) in every stratum: (n, M)."""
-        q, X = self.group_thresholds(alpha, simultaneous, confidence), self.inputs(X)
-        return q[self.partition_.groups_everywhere(X)]
+        X = self.inputs(X)
+        return self.group_thresholds(alpha, simultaneous, confidence)[self.partition_.groups_everywhere(X)]
 
     def threshold_table(
         self, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False
@@ -224,7 +224,7 @@ class Capture(Fitted):
         if isinstance(prediction, np.ndarray | list) and np.ndim(prediction) == 2:
             prediction = np.asarray(prediction)[None]
         prediction = self.predicted(X, prediction, rng)
-        q = self.thresholds(X, alpha, confidence, simultaneous)[0]
+        q = self.group_thresholds(alpha, simultaneous, confidence)[self.partition_.groups_everywhere(X)[0]]
         return Region(self.score_, prediction, q, self.strata, self.n_outputs_, float(alpha), self.ambient_)
 
     def contains(
@@ -261,10 +261,7 @@ class Capture(Fitted):
     ) -> Ints:
         """Grid cells of the region of each X[i] (dx,), by stratum: (n, M + 1), infeasible cells (LUCCa) last."""
         X = self.inputs(X)
-        strata = grid_of(self.strata)
-        q = self.cell_thresholds(X, alpha, confidence, simultaneous)
-        counts = self.computed_score.count_cells(self.predicted(X, prediction, rng), finite_columns(q), strata)
-        return with_whole_strata(q, counts, strata)
+        return self._counted(X, alpha, confidence, self.predicted(X, prediction, rng), simultaneous)
 
     def coverage(
         self,
@@ -296,7 +293,7 @@ class Capture(Fitted):
             part = self.predicted(X[rows], None, rng_of_chunk(rng, number)) if known is None else known[rows]
             inside[rows] = self._contains(X[rows], Y[rows], m[rows], *levels, part, simultaneous)
             if counted:
-                cells += self.count_cells(X[rows], *levels, part, simultaneous=simultaneous).sum(axis=0)
+                cells += self._counted(X[rows], *levels, part, simultaneous).sum(axis=0)
         groups, numbers = self.partition_.grown.groups(X, m), None if episodes is None else episode_numbers(episodes, len(X))
         volume = cells / len(X) if counted else None
         return self.tallied(inside, m, groups, float(alpha), volume, numbers, simultaneous)
@@ -427,6 +424,11 @@ class Capture(Fitted):
             q = self.thresholds(X, alpha, confidence, simultaneous)[owner, m_known]
         inside = self.computed_score.within(prediction, Y, q)
         return inside if self.ambient_ else inside & (m != INFEASIBLE)
+
+    def _counted(self, X: Floats, alpha: float, confidence: float | None, prediction: Any, simultaneous: bool) -> Ints:
+        """Grid cells of the regions of X (n, dx) with these predictions, by stratum: (n, M + 1)."""
+        strata, q = grid_of(self.strata), self.cell_thresholds(X, alpha, confidence, simultaneous)
+        return with_whole_strata(q, self.computed_score.count_cells(prediction, finite_columns(q), strata), strata)
 
     def _read_thresholds(self, alpha: float, simultaneous: bool, confidence: float | None) -> Floats:
         if not simultaneous:

@@ -21,7 +21,7 @@ from capture_cp.capture.region_search import (
     searched_support,
     unwrapped,
 )
-from capture_cp.conformal.scores import Score
+from capture_cp.conformal.scores import NearestParticles, Score
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
 
 if TYPE_CHECKING:
@@ -247,6 +247,13 @@ class Region:
         near = near[(limits >= 0) & np.isfinite(limits)]
         near = near[self.within(grid.centre(near), strata.labels[near].astype(np.int64))]
         return np.sort(np.concatenate([whole, near])) if len(whole) else np.sort(near)
+
+    @cached_property
+    def angles(self) -> tuple[int, ...]:
+        """The axes of a configuration that are angles."""
+        if isinstance(self.score, NearestParticles):
+            return self.score.metric_.angles(self.dims)
+        return tuple(getattr(self.score, "angles", ()))
 
     @cached_property
     def _labels(self) -> Ints:

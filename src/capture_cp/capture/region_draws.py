@@ -36,6 +36,10 @@ class Searchable(Protocol):
     dims: int
     ambient: bool
 
+    @property
+    def angles(self) -> tuple[int, ...]:
+        """The axes that are angles."""
+
     def limits(self, labels: Ints) -> Floats:
         """Threshold of each label (n,), negative where nothing belongs to the region."""
 

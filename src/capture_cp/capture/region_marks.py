@@ -8,7 +8,7 @@ import numpy as np
 
 from capture_cp.base.checks import Floats, finite_array
 from capture_cp.capture.region_draws import Searchable
-from capture_cp.capture.region_search import angles_of, particles_of, unwrapped
+from capture_cp.capture.region_search import particles_of, unwrapped
 from capture_cp.spaces.marks import PARTICLES, START, draw_action, mark, outcome_look
 from capture_cp.spaces.metrics import wrap_angle
 
@@ -58,6 +58,6 @@ def _inside(region: Searchable, outcome: Floats | None) -> bool | None:
     if outcome is None:
         return None
     place = outcome[None].copy()
-    angles = list(angles_of(region))
+    angles = list(region.angles)
     place[:, angles] = wrap_angle(place[:, angles])
     return bool(region.contains(place)[0])

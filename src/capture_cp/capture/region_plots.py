@@ -13,7 +13,7 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, whole_number
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.region_draws import Searchable, has_grid
 from capture_cp.capture.region_marks import Marks, draw_marks
-from capture_cp.capture.region_search import angles_of, middles, particles_of, unwrapped
+from capture_cp.capture.region_search import middles, particles_of, unwrapped
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.plotting import check_axes, label, plot_cells, plot_intervals, plot_points, pyplot
 from capture_cp.spaces.strata import grid_of
@@ -154,7 +154,7 @@ def turned(region: Drawn, members: Members) -> dict[int, float]:
 
 def comparable(region: Drawn, axes: Sequence[int]) -> bool:
     """Whether two axes presumably have the same unit: both are angles, or neither is."""
-    return len(set(axes) & set(angles_of(region))) in (0, len(axes))
+    return len(set(axes) & set(region.angles)) in (0, len(axes))
 
 
 def _first(region: Drawn, ax: Any) -> tuple[int, ...]:
@@ -179,7 +179,7 @@ def _intervals(region: Drawn, members: Members) -> dict[int, Floats]:
     low, high = members.Y.min(), members.Y.max()
     places = np.union1d(np.linspace(low - 0.02 * (high - low), high + 0.02 * (high - low), STEPS), members.Y[:, 0])
     Y = places[:, None].copy()
-    if angles_of(region):
+    if region.angles:
         Y = wrap_angle(Y)
     labels = np.where(region.contains(Y), np.asarray(region.strata.index(Y)), -2)
     return _runs(places, labels, np.inf, 0.0)

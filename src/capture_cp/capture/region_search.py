@@ -19,13 +19,6 @@ CLIMBERS, FAR = 64, 6.0
 BLOCK = 1_000_000
 
 
-def angles_of(region: Searchable) -> tuple[int, ...]:
-    """The axes that are angles."""
-    if isinstance(region.score, NearestParticles):
-        return region.score.metric_.angles(region.dims)
-    return tuple(getattr(region.score, "angles", ()))
-
-
 def particles_of(prediction: Any) -> Floats:
     """The particles of one prediction (L, dc), or the mean of a Gaussian (1, dc)."""
     return np.asarray(prediction[0] if isinstance(prediction, np.ndarray) else prediction.mean[:1])
@@ -36,7 +29,7 @@ def middles(region: Searchable) -> dict[int, float]:
     particles = particles_of(region.prediction)
     return {
         axis: float(np.arctan2(np.sin(particles[:, axis]).mean(), np.cos(particles[:, axis]).mean()))
-        for axis in angles_of(region)
+        for axis in region.angles
     }
 
 
@@ -106,7 +99,7 @@ def _particles_inside(region: Searchable) -> Floats:
 def _pulled(region: Searchable, starts: Floats, ends: Floats) -> Floats:
     """Members `starts` (s, dc) moved towards `ends` (s, dc) as far as the path is found to stay in the region."""
     steps = ends - starts
-    for axis in angles_of(region):
+    for axis in region.angles:
         steps[:, axis] = wrap_angle(steps[:, axis])
     inside, outside = np.zeros(len(starts)), np.ones(len(starts))
     for _ in range(HALVINGS):

@@ -19,7 +19,6 @@ from capture_cp.capture.monitor import Monitor
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.drift import MOST_ROWS, Outcomes, column_p_values, holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
-from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.data.transitions import CHUNK, LogPart, Runner, Span, TransitionLog, Transitions, in_turn
 
@@ -116,11 +115,13 @@ def check_log(
     each = level / len(QUESTIONS)
     part = each if history is None else each * history.share
     together = cap.partition_.grown.components(cap.strata.names)
+    assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
+    single = cap.calibration_.single
     order = _order(monitor, R, group, rows, each)
     found = [
         order,
         *_scores(monitor.p_values[-len(rows) :], group, together, part),
-        *_coverage(_outcomes(cap, R, group, here, alpha, confidence), together, part),
+        *_coverage(Outcomes.of(single, R, group, here, alpha, confidence), together, part),
         *_inputs(cap, asked.sampled, log.X_names, part),
     ]
     checked = BatchCheck(coverage, tuple(found), level, len(rows), digest_of_chunks(asked.digests))
@@ -187,20 +188,6 @@ def _ask(cap: Capture, alpha: float, confidence: float | None, rng: Any, span: S
     R, held, labels, groups = (np.concatenate(column) for column in zip(*found))
     first = beginning if span.number == 0 and beginning is not None else (np.empty((0, 0)), np.empty((0, 0)))
     return _Asked(R, held, labels, groups, np.concatenate(sampled), digests, first)
-
-
-def outcomes_of(cap: Capture, R: Floats, X: Floats, m: Ints, alpha: float, confidence: float | None) -> Outcomes:
-    """Outcomes with scores R (n,) of inputs X (n, dx) that landed in strata m (n,)."""
-    held = cap.threshold_table(alpha, confidence).thresholds[cap.partition_.groups(X, m)] >= R
-    return _outcomes(cap, R, cap.partition_.grown.groups(X, m), held, alpha, confidence)
-
-
-def _outcomes(cap: Capture, R: Floats, group: Ints, held: Bools, alpha: float, confidence: float | None) -> Outcomes:
-    """Outcomes with scores R (n,), grown groups (n,), and whether they are in their regions (n,)."""
-    assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
-    single = cap.calibration_.single
-    ranks = np.array([conformal_rank(int(n), alpha, confidence) for n in single.sizes])
-    return Outcomes(alpha, group, held, single.at(alpha, confidence)[group] >= R, single.sizes, ranks)
 
 
 def _order(monitor: Monitor, R: Floats, group: Ints, rows: Ints, level: float) -> Finding:

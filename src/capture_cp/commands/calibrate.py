@@ -237,7 +237,7 @@ class Calibrate:
 
     def _group_rows(self, cap: Capture, coverage: Coverage) -> list[dict[str, Any]]:
         names = [name for part in ("state", "action") for name in cap.data_["robot"]["columns"][part]]
-        q = cap.threshold_table(self.alpha, self.confidence).thresholds
+        q = cap.group_thresholds(self.alpha, confidence=self.confidence)
         return [
             {
                 "group": cap.describe_group(j, names if len(names) == cap.n_inputs_ else None),

@@ -115,7 +115,7 @@ def _growth(before: Capture, after: Capture, alpha: float, confidence: Any) -> T
     table.add_column("group")
     for heading in ("scores before", "now", "threshold before", "now"):
         table.add_column(heading, justify="right")
-    old, new = (cap.threshold_table(alpha, confidence).thresholds for cap in (before, after))
+    old, new = (cap.group_thresholds(alpha, confidence=confidence) for cap in (before, after))
     for j in range(after.partition_.base.n_groups):
         sizes = [f"{int(cap.calibration_.sizes[j]):,}" for cap in (before, after)]
         shown = [f"{q[j]:.4g}" if q[j] < float("inf") else "infinite" for q in (old, new)]

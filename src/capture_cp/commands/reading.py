@@ -188,7 +188,8 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
         wanted[rows] = True
     look = partial(_look, strata, model, name, folder, stride)
     seen = _together(list(run(look, LogPart.whole(log).spans(wanted))))
-    refuse_infeasible(name, seen.infeasible, n, seen.outside)
+    if seen.infeasible:
+        refuse_infeasible(name, seen.infeasible, n, seen.outside)
     there = np.flatnonzero(wanted)
     sample, *parts = (_transitions(log, seen, np.searchsorted(there, rows)) for rows in samples)
     named = dict(zip([part for part in split.names if part in most], parts))

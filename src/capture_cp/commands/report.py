@@ -16,13 +16,13 @@ from capture_cp.base.checks import CaptureWarning, Floats
 from capture_cp.base.streams import generator, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region_draws import has_grid
-from capture_cp.commands.batch import outcomes_of
 from capture_cp.commands.bundle import LinearModel
 from capture_cp.commands.report_figures import region_figures
 from capture_cp.commands.report_volumes import MeanVolume, mean_volumes
 from capture_cp.conformal.coverage import Coverage, CoverageRow
-from capture_cp.conformal.drift import holm
+from capture_cp.conformal.drift import Outcomes, holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.data.transitions import CHUNK, Transitions
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import DASH, Cell, PageTable
@@ -178,7 +178,10 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
         rows = one_of_each(episode_numbers(log.episode, len(log)), stream(seed, "marks"))
     X, Y = log.X[rows], log.Y[rows]
     m = cap.index(Y)
-    outcomes = outcomes_of(cap, _scores(cap, X, Y, seed), X, m, alpha, confidence)
+    assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
+    R, known = _scores(cap, X, Y, seed), cap.calibration_.single
+    held = cap.group_thresholds(alpha, confidence=confidence)[cap.partition_.groups(X, m)] >= R
+    outcomes = Outcomes.of(known, R, cap.partition_.grown.groups(X, m), held, alpha, confidence)
     where = {"all": np.ones(len(rows), dtype=bool)}
     if len(cap.strata.names) > 1:
         where |= {name: m == i for i, name in enumerate(cap.strata.names)}

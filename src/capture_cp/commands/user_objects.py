@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -125,7 +125,8 @@ def user_strata(name: str, folder: Path, Y: Floats | None = None) -> Strata:
         raise CaptureError(f"--strata {name} is a {type(strata).__name__}; expected {STRATA}, such as GridStrata(...).")
     if Y is not None:
         outside = np.flatnonzero(labels_of_user(strata, name, folder, Y) == INFEASIBLE)
-        refuse_infeasible(name, len(outside), len(Y), outside)
+        if len(outside):
+            refuse_infeasible(name, len(outside), len(Y), outside)
     return strata
 
 
@@ -142,14 +143,13 @@ def labels_of_user(strata: Strata, name: str, folder: Path, Y: Floats) -> Ints:
     return checked_index(found, len(Y), len(strata.names), f"--strata {name}")
 
 
-def refuse_infeasible(name: str, count: int, n: int, first: Ints) -> None:
-    """Refuse so many of n transitions, of which the `first` rows are given, if there are any."""
-    if count:
-        raise CaptureError(
-            f"--strata {name}: {count} of {n} transitions end in infeasible space (stratum -1), first in data "
-            f"{data_rows(first)}; the guarantee needs every recorded transition, so widen the strata or their tolerance "
-            "instead of dropping rows."
-        )
+def refuse_infeasible(name: str, count: int, n: int, first: Ints) -> NoReturn:
+    """Raise an error about so many of n transitions, of which the `first` rows are given."""
+    raise CaptureError(
+        f"--strata {name}: {count} of {n} transitions end in infeasible space (stratum -1), first in data "
+        f"{data_rows(first)}; the guarantee needs every recorded transition, so widen the strata or their tolerance "
+        "instead of dropping rows."
+    )
 
 
 def data_rows(rows: npt.NDArray[np.intp]) -> str:

@@ -10,6 +10,8 @@ import numpy as np
 import scipy
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array
+from capture_cp.conformal.quantile import conformal_ranks
+from capture_cp.conformal.thresholds import GroupScores
 
 LEVELS = 63  # quantiles per column that a calibration stores
 MOST_ROWS = 10_000  # rows that the quantiles are computed from, and new rows compared with them
@@ -80,6 +82,15 @@ class Outcomes:
     passed: Bools
     sizes: Ints
     ranks: Ints
+
+    @classmethod
+    def of(cls, known: GroupScores, R: Floats, group: Ints, held: Bools, alpha: float, confidence: float | None) -> Outcomes:
+        """Outcomes with scores R (n,) in groups (n,), which `held` or did not (n,), of the calibration with `known` scores.
+
+        The known scores are exchangeable with new ones across all groups, as `single` are.
+        """
+        passed = known.at(alpha, confidence)[group] >= R
+        return cls(alpha, group, held, passed, known.sizes, conformal_ranks(known.sizes, alpha, confidence))
 
     def shortfall(self, here: Bools) -> float:
         """P-value of so few outcomes held among those `here` (n,).

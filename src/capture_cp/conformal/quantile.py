@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from capture_cp.base.checks import CaptureError, Floats, confidence_level, failure_rate, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, confidence_level, failure_rate, whole_number
 
 #: With at least this probability every group gets as many rollouts as it needs.
 SURE = 0.95
@@ -45,12 +45,19 @@ def conformal_quantile(scores: Any, alpha: float, confidence: float | None = Non
 
 def conformal_rank(n: int, alpha: float, confidence: float | None = None) -> int:
     """Rank of the threshold among n sorted scores, counted from 1; n + 1 means +inf."""
-    alpha, confidence, n = failure_rate(alpha), confidence_level(confidence), whole_number("n", n, 0)
-    miss = as_fraction(alpha)
-    rank = math.ceil((n + 1) * (1 - miss))
-    if confidence is not None:
-        rank = max(rank, _confident_rank(n, alpha, confidence))
-    return min(rank, n + 1)
+    return int(conformal_ranks([whole_number("n", n, 0)], alpha, confidence)[0])
+
+
+def conformal_ranks(sizes: Sequence[int] | Ints, alpha: float, confidence: float | None = None) -> Ints:
+    """Rank of the threshold of each group, (J,), by the number of its scores (J,)."""
+    alpha, confidence = failure_rate(alpha), confidence_level(confidence)
+    share, ranks = 1 - as_fraction(alpha), np.empty(len(sizes), dtype=np.int64)
+    for j, n in enumerate(map(int, sizes)):
+        rank = math.ceil((n + 1) * share)
+        if confidence is not None:
+            rank = max(rank, _confident_rank(n, alpha, confidence))
+        ranks[j] = min(rank, n + 1)
+    return ranks
 
 
 def size_needed(alpha: float, confidence: float | None = None) -> int:

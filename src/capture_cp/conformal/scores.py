@@ -61,7 +61,7 @@ class Score(Params, ABC):
 
     def on(self, device: Device) -> Score:
         """This score computed on a device: itself on the CPU, and for "auto" if it has no GPU version."""
-        if chosen_device(device) == "cpu":
+        if device == "cpu" or chosen_device(device) == "cpu":
             return self
         from capture_cp.conformal.on_cuda import on_cuda
 
@@ -125,6 +125,10 @@ class Score(Params, ABC):
         """Raise an error if the settings do not fit the number of particles, the configurations or the grid."""
 
 
+#: The metric of scores without one of their own.
+PLAIN = Euclidean()
+
+
 class NearestParticles(Score):
     """Distance to the k-th nearest of the L particles (Equation 9 of the paper); PCP is k = 1.
 
@@ -139,7 +143,7 @@ class NearestParticles(Score):
 
     @property
     def metric_(self) -> Metric:
-        return self.metric if self.metric is not None else Euclidean()
+        return self.metric if self.metric is not None else PLAIN
 
     def score(self, prediction: Any, Y: Floats) -> Floats:
         kernel = self.metric_.kernel(Y.shape[1])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from capture_cp.base.arrays import counts_of
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels
-from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_rank
+from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_ranks
 from capture_cp.conformal.together import scales, thresholds_together
 
 
@@ -77,11 +77,9 @@ class GroupScores:
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         """Conformal threshold q̂ⱼ of every group (Equation 6 of the paper): (J,), +inf for groups too small."""
-        q = np.full(len(self.sizes), np.inf)
-        for j, (start, size) in enumerate(zip(self.starts, self.sizes)):
-            rank = conformal_rank(int(size), alpha, confidence)
-            if rank <= size:
-                q[j] = self.scores[start + rank - 1]
+        ranks, q = conformal_ranks(self.sizes, alpha, confidence), np.full(len(self.sizes), np.inf)
+        enough = ranks <= self.sizes
+        q[enough] = self.scores[(self.starts[:-1] + ranks - 1)[enough]]
         return q
 
 

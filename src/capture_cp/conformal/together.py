@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from capture_cp.base.checks import Bools, Floats, Ints
-from capture_cp.conformal.quantile import conformal_rank
+from capture_cp.conformal.quantile import conformal_ranks
 
 #: A group's scale is at least this fraction of the largest scale: scores of zero are common in contact.
 SMALLEST_SCALE = 1e-3
@@ -27,10 +27,8 @@ def scales(scores: Floats, starts: Ints, alpha: float, steps: float) -> Floats:
     largest score, a group without scores the largest of all.
     """
     sizes, scale = np.diff(starts), np.zeros(len(starts) - 1)
-    for j, (start, size) in enumerate(zip(starts, sizes)):
-        if size:
-            rank = min(conformal_rank(int(size), max(alpha / steps, TINY)), int(size))
-            scale[j] = scores[start + rank - 1]
+    ranks, some = np.minimum(conformal_ranks(sizes, max(alpha / steps, TINY)), sizes), sizes > 0
+    scale[some] = scores[(starts[:-1] + ranks - 1)[some]]
     most = float(scale.max()) or 1.0
     scale[sizes == 0] = most
     return np.maximum(scale, max(SMALLEST_SCALE * most, TINY))
