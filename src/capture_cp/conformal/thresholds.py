@@ -42,7 +42,7 @@ class GroupScores:
     @classmethod
     def from_groups(cls, scores: Floats, groups: Labels, n_groups: int, overwrite: bool = False) -> GroupScores:
         """Collect scores (n,) by their groups (n,); with `overwrite` in these arrays, which saves memory."""
-        from capture_cp.kernels.gather import gather
+        from capture_cp.kernels.tree import gather
 
         if not overwrite:
             scores, groups = scores.copy(), groups.copy()

@@ -1,4 +1,4 @@
-"""Look-up of the group of a state, an action and a candidate stratum in regression trees."""
+"""Groups: look-up of that of a state, an action and a candidate stratum in regression trees, and sorting by group."""
 
 from __future__ import annotations
 
@@ -54,3 +54,19 @@ def groups_everywhere(nodes, roots, stratum_features, X):
         for m in range(roots.shape[0]):
             out[i, m] = find_group(nodes, roots[m], stratum_features, m, X[i])
     return out
+
+
+@njit(cache=True, nogil=True)
+def gather(values, groups, starts):
+    """Sort values (n,) by their groups (n,), both in place; the slots of group j are from `starts[j]` to `starts[j + 1]`.
+
+    A value in a slot of another group changes places with the one in the next free slot of its own.
+    """
+    free = starts.copy()
+    for j in range(starts.shape[0] - 1):
+        while free[j] < starts[j + 1]:
+            here, group = free[j], groups[free[j]]
+            there = free[group]
+            free[group] += 1
+            values[here], values[there] = values[there], values[here]
+            groups[here], groups[there] = groups[there], groups[here]

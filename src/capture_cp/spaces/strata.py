@@ -119,7 +119,10 @@ class GridStrata(GriddedStrata):
 
     def __init__(self, grid: Grid, labels: Any, names: Sequence[str], features: Any = None) -> None:
         super().__init__(names, grid, features)
-        self.labels = _checked_labels(labels, grid, len(self.names))
+        array = np.asarray(labels)
+        if array.shape not in (grid.shape, (grid.size,)):
+            raise CaptureError(f"labels have shape {array.shape}; expected the grid's shape {grid.shape}.")
+        self.labels = checked_index(array.ravel(), grid.size, len(self.names), "labels").astype(np.int32)
 
     @classmethod
     def from_polygons(
@@ -225,13 +228,6 @@ def checked_index(labels: Any, n: int, n_strata: int, source: str) -> Ints:
             f"expected 0 to {n_strata - 1}, or -1 where infeasible."
         )
     return array.astype(np.int64)
-
-
-def _checked_labels(labels: Any, grid: Grid, n_strata: int) -> npt.NDArray[np.int32]:
-    array = np.asarray(labels)
-    if array.shape not in (grid.shape, (grid.size,)):
-        raise CaptureError(f"labels have shape {array.shape}; expected the grid's shape {grid.shape}.")
-    return checked_index(array.ravel(), grid.size, n_strata, "labels").astype(np.int32)
 
 
 #: The cells of strata as arrays for kernels, cached while the strata exist; outside them, so that files do not store them.
