@@ -13,8 +13,8 @@ COLOURS = {"people": "#CC79A7", "systems": "#009E73", "method": "#E69F00", "arra
 #: Contents of a layer, by its first package, and the colour of its band.
 CONTENTS = {
     "cli": ("the command line", "people"),
-    "viewer": ("the live page", "people"),
-    "commands": ("your log: calibrate, check, size", "people"),
+    "commands": ("your log: calibrate, check, view", "people"),
+    "viewer": ("the live page, for a task or a log alike", "people"),
     "certificates": ("certified failure rates of planners", "systems"),
     "report": ("tables, charts, pages, videos", "systems"),
     "planning": ("MPPI with a region per step, episodes", "systems"),

@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from capture_cp import CaptureError
 from capture_lab.studies.live import TaskSession
 from capture_lab.studies.view import TaskView
 from capture_lab.tasks.peg.options import PegOptions
@@ -48,20 +46,3 @@ def test_a_live_episode_is_counted_by_regime(session):
 def test_a_peg_dragged_into_the_receptacle_is_lifted_out(session):
     session.put([0.015, -0.01, 0.3])
     assert session.task.strata.index(session.state[None])[0] >= 0
-
-
-def test_an_episode_of_a_marble_is_refused(session):
-    session.advance()
-    from capture_cp.planning.episode import Episode
-
-    marble = Episode("success", np.zeros((2, 6)), np.zeros((1, 2)), np.zeros((1, 6, 2)), np.zeros(1), np.zeros(1),
-                     {"task": "peg", "options": {}, "map": "planar"})  # fmt: skip
-    with pytest.raises(CaptureError, match="not of the peg"):
-        session.show("episode.npz", marble)
-
-
-def test_bad_settings_are_refused():
-    with pytest.raises(CaptureError, match="choose k from 1 to 8"):
-        replace(VIEW, k=9).check()
-    with pytest.raises(CaptureError, match="calibration is 0"):
-        replace(VIEW, calibration=0).check()
