@@ -117,3 +117,10 @@ def test_no_member_is_beyond_the_bounding_box():
 def test_a_direction_that_is_none_is_refused(direction):
     with pytest.raises(CaptureError, match="direction"):
         ball().support(direction)
+
+
+def test_a_projection_that_changes_the_shape_is_refused():
+    strata = halves()
+    strata.project = lambda Y, m: Y[:1]
+    with pytest.raises(CaptureError, match=r"what strata\.project returned has shape \(1, 2\)"):
+        ball(strata=strata).distance(np.zeros((3, 2)) - 1, rng=0)
