@@ -37,6 +37,7 @@ peers: .venv-peers/.peers  ## other people's planners with our regions; judo wan
 
 lint: $(VENV)/.dev  ## style, types, layering
 	$(BIN)/ruff check .
+	$(BIN)/ruff check --preview --select PLC2701 src  # no private module of another package is imported
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports

@@ -7,7 +7,7 @@ import pytest
 
 from capture_cp import Capture, CaptureError, NearestParticles, OneGroup
 from capture_cp.kernels.random import normal_pair, stream
-from capture_cp.planning.records import Seen
+from capture_cp.planning.sums import Seen
 from capture_cp.spaces.poses import SE2
 from capture_lab.tasks.peg import planner
 from capture_lab.tasks.peg.objective import insertion_costs

@@ -20,7 +20,7 @@ def test_counting_by_rows_is_counting_cell_by_cell(dims):
     met = 0
     for _ in range(200):
         labels, hazard = rng.integers(-1, 3, size=grid.size), rng.random(grid.size) < rng.choice([0.2, 0.9])
-        cells = hazard_runs(grid, labels, hazard, np.arange(dims))
+        cells = hazard_runs(grid, labels, hazard)
         cloud = rng.uniform(0, max(upper), size=dims) + rng.choice([0.02, 0.3]) * rng.standard_normal((6, dims))
         limits = np.where(rng.random(3) < 0.2, -1.0, rng.choice([0.05, 0.3, 1.0], size=3) ** 2)
         limits[rng.random(3) < 0.1] = np.inf

@@ -9,8 +9,7 @@ import pytest
 
 from capture_cp import CaptureError, HorizonCapture, NearestParticles, ParticleBox, Tree
 from capture_cp.planning import FusedRollout, PythonRollout, RegionCost
-from capture_cp.planning.hazard_count import HazardCount
-from capture_cp.planning.hazard_rows import HazardRows
+from capture_cp.planning.hazard_count import HazardCount, HazardRows
 from capture_lab.tasks.marble.planner import marble_cost, marble_params, model_step
 from capture_lab.tasks.marble.task import POSITION, Marble
 from marble.boards import board

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.resource_tracker
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -40,9 +41,9 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
     size, returned = (4 * jobs, "list") if backend == "ray" else (max(len(parts), 1), "generator")
     for first in range(0, len(parts), size):
         batch = parts[first : first + size]
-        with killed_workers_explained():
+        with killed_workers_explained(), Parallel(jobs, return_as=returned) as pool:
             with _interrupts_held() if backend == "loky" else nullcontext():
-                results = Parallel(jobs, return_as=returned)(delayed(_with_threads)(work, part, threads) for part in batch)
+                results = pool(delayed(_with_threads)(work, part, threads) for part in batch)
             yield from zip(batch, results)
 
 
@@ -59,17 +60,13 @@ def _with_threads(work: Callable[[Any], Any], part: Any, threads: int) -> Any:
 def _interrupts_held() -> Iterator[None]:
     """Hold Ctrl+C back while the block lasts; processes that are started in it never receive it.
 
-    A terminal sends it to all processes of a command. This one stops the others, which would only print tracebacks.
+    A terminal sends it to all processes of a command. This one stops the others, which would only print tracebacks. Trackers
+    of shared resources unblock interrupts when they start: Python's starts here, joblib's with its pool.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    import multiprocessing.resource_tracker
-
-    import joblib.externals.loky.backend.resource_tracker as loky_tracker
-
-    for tracker in (multiprocessing.resource_tracker, loky_tracker):
-        tracker.ensure_running()  # its start unblocks interrupts
+    multiprocessing.resource_tracker.ensure_running()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

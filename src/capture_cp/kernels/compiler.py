@@ -85,37 +85,23 @@ class ParallelKernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel, with as many threads as this process may use."""
-        return self._run(lambda kernel: kernel(*arguments))
-
-    def compile(self, types: Any) -> Callable[..., Any]:
-        """The kernel for arguments of these types, like `compile` of a numba function.
-
-        Functions among the arguments need it: a plain call would compile the kernel again for every one of them.
-        """
-        self._kernel.compile(types)
-        return lambda *arguments: self._run(lambda kernel: kernel.compile(types)(*arguments))
+        require_compiler()
+        with nullcontext() if _alone or _library() in ("omp", "tbb") else _lock:
+            return self._kernel(*arguments)
 
     @property
-    def signatures(self) -> Any:
-        """Types that the kernel is compiled for."""
-        return self._kernel.signatures
+    def _kernel(self) -> Any:
+        """The kernel for this process. One that is not cached compiles in half the time without threads."""
+        return self.alone if _alone or (not self._cache and numba.get_num_threads() == 1) else self.threaded
 
     @cached_property
     def alone(self) -> Any:
         """The kernel without threads, under another name: numba's disk cache ignores the `parallel` option."""
         written: Any = self.py_func
-        copy = FunctionType(written.__code__, written.__globals__, f"{written.__name__}_alone", written.__defaults__)
+        closed = written.__defaults__, written.__closure__
+        copy = FunctionType(written.__code__, written.__globals__, f"{written.__name__}_alone", *closed)
         copy.__qualname__, copy.__module__ = f"{written.__qualname__}_alone", written.__module__
         return njit(cache=self._cache, nogil=True)(copy)
-
-    @property
-    def _kernel(self) -> Any:
-        return self.alone if _alone else self.threaded
-
-    def _run(self, job: Callable[[Any], Any]) -> Any:
-        require_compiler()
-        with nullcontext() if _alone or _library() in ("omp", "tbb") else _lock:
-            return job(self._kernel)
 
 
 def parallel_kernel(cache: bool) -> Callable[[Callable[..., Any]], Any]:

@@ -8,31 +8,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, whole_number
-from capture_cp.base.layouts import BLOCKS, ELLIPSOID, EUCLIDEAN, FUNCTION, PARTICLE_BOX
+from capture_cp.base.layouts import BLOCKS, ELLIPSOID, EUCLIDEAN, FUNCTION, PARTICLE_BOX, SE2
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.kernels.compiler import require_compiler
 from capture_cp.kernels.gaussian import squared_limits
-from capture_cp.planning import probe_kernel
+from capture_cp.planning import plugin
 from capture_cp.planning.agreement import RolledOut, check_agreement
-from capture_cp.planning.hazard import hazard_cells
+from capture_cp.planning.hazard import by_labels, by_runs, hazard_cells
+from capture_cp.planning.kernel import Calibrated, rollout_kernel, step_kernel
+from capture_cp.planning.plugin import Functions, checked_functions
 from capture_cp.planning.point_test import asked_one_by_one
+from capture_cp.planning.probe_kernel import by_points
 from capture_cp.planning.probes import POINTS, Probes, check_finite, metric_of, probes_of, rule_of
-from capture_cp.planning.records import Calibrated, Seen
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout
-from capture_cp.planning.specialise import COMPILING, Functions, specialise, why
 from capture_cp.planning.steps import step_model_of
-from capture_cp.planning.sums import RegionSums, summed_regions
+from capture_cp.planning.sums import RegionSums, Seen, Summed, by_sums, summed_regions
 from capture_cp.planning.trial import (
+    COMPILING,
     STEPS,
-    check_signature,
     content_key,
     python_twin,
     stays_inside,
     tried_with,
     try_in_python,
+    why,
 )
 from capture_cp.spaces.metrics import FunctionMetric
 from capture_cp.spaces.strata import GriddedStrata, grid_of
@@ -47,7 +49,7 @@ class DeviceParts(NamedTuple):
     functions: Functions
     sizes: Any
     regions: Any
-    hazard: Any  # HazardCells, or Probes
+    hazard: Any  # LabelledCells, or Probes
     params: Any
 
 
@@ -80,9 +82,6 @@ class FusedRollout(Rollout):
             measures the accuracy.
         steepness: largest change of a signed distance when a configuration moves by 1, if known: regions that are too far
             away are then skipped.
-        step_on_cuda: numba function with the same results as `step` that a GPU runs instead, for one particle at a time.
-        hazards, strata: numba functions of (Y, first, stop, params, out) with the same results as the functions `hazard` and
-            `stratum` for rows of Y (n, dc), into out (n,). A CPU runs them instead: they may handle several rows at once.
 
     Attributes:
         thresholds: see `Rollout`.
@@ -108,17 +107,10 @@ class FusedRollout(Rollout):
         stratum: Any = None,
         points: int = POINTS,
         steepness: float | None = None,
-        step_on_cuda: Any = None,
-        hazards: Any = None,
-        strata: Any = None,
     ) -> None:
         require_compiler()
         cap.check_fitted()
-        functions = _functions(cap, step, stage_cost, sums, hazard, stratum, hazards, strata)
-        self._step_on_cuda = step if step_on_cuda is None else step_on_cuda
-        for role, function in (*functions._asdict().items(), ("step", self._step_on_cuda)):
-            check_signature(role, function)
-        self._functions, self._kernel = functions, specialise(functions, params.__class__)
+        self._functions = _functions(cap, step, stage_cost, sums, hazard, stratum)
         self._check, self._compare_step, self.tried = check, compare_step, False
         self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
         self._rule, self._scale = _rule_of(cap.score_, cap.n_outputs_, sums is not None), None
@@ -131,24 +123,28 @@ class FusedRollout(Rollout):
         self._count_cells = type(cap.score_) is not ParticleBox
         self._count_particles = count_particles or not self._count_cells
         self._axes = checked_axes(cap, axes)
-        self._sums = None if sums is None else summed_regions(cap, sums)
-        self._probes: Probes | None = None
         self._hazard: Bools | None = None
-        if callable(hazard) or self._rule[0] in (BLOCKS, FUNCTION):
-            self._hazard = None if callable(hazard) else checked_hazard(hazard, grid_of(cap.strata).require_grid().size)
-            sizes = self._axes, self._particles, points
-            self._probes = probes_of(cap, self._hazard, _labelled(cap, stratum), *sizes, steepness)
-            self._probing = specialise(functions, params.__class__, probe_kernel)
-        elif self._sums is None:
+        if sums is None and not callable(hazard):
             self._hazard = checked_hazard(hazard, grid_of(cap.strata).require_grid().size)
-            self._runs, self._columns = hazard_cells(cap, self._hazard, self._axes, self._rule[0] == EUCLIDEAN)
+        self._regions, measured = self._measured(sums, points, steepness)
+        self._kernel = rollout_kernel(self._functions, measured)
+
+    def _measured(self, sums: RegionSums | None, points: int, steepness: float | None) -> tuple[Any, Any]:
+        """What regions are tested against, and how."""
+        if sums is not None:
+            return summed_regions(self._cap, sums), by_sums
+        if self._hazard is None or self._rule[0] in (BLOCKS, FUNCTION):
+            labelled = self._functions.stratum is None
+            return probes_of(self._cap, self._hazard, labelled, self._particles, points, steepness), by_points
+        labelled = self._rule[0] == SE2
+        return hazard_cells(self._cap, self._hazard, labelled), by_labels if labelled else by_runs
 
     _scale: Floats | None
 
     @property
     def on_cuda(self) -> bool:
         """Whether plans can be made on a GPU."""
-        return self._sums is None
+        return not isinstance(self._regions, Summed)
 
     @classmethod
     def from_model(cls, cap: Fitted, stage_cost: Any, hazard: Any, **settings: Any) -> FusedRollout:
@@ -182,22 +178,15 @@ class FusedRollout(Rollout):
         self.check(state)
         inputs = [np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences)]
         self.try_out(*inputs)
-        part, scale = self._partition, self._scales(sequences.shape[1])
-        counts = self._count_cells, self._count_particles
-        cal = Calibrated(part.nodes, self._roots, part.stratum_features, self.thresholds, *self._rule, *counts, scale)
-        sizes, key = (self._particles, self._noise_dims), np.uint64(seed)
-        if self._probes is not None:
+        part, counts = self._partition, (self._count_cells, self._count_particles)
+        cal = Calibrated(
+            part.nodes, self._roots, part.stratum_features, self.thresholds, self._scales(sequences.shape[1]), *self._rule,
+            *counts, self._axes, self._particles, self._noise_dims, self._draws,
+        )  # fmt: skip
+        if isinstance(self._regions, Probes):
             check_finite(self.thresholds)
         try:
-            if self._sums is not None:
-                return np.asarray(self._kernel.weigh(*inputs, *sizes, key, cal, self._axes, *self._sums, self._params))
-            if self._probes is not None:
-                by_points = self._draws, key, cal, self._probes, self._params
-                return np.asarray(self._probing.probe(*inputs, *sizes, *by_points))
-            given = *inputs, *sizes, self._draws, key, cal, self._runs
-            if self._rule[0] == EUCLIDEAN:
-                return np.asarray(self._kernel.roll_out(*given, self._params))
-            return np.asarray(self._kernel.roll_out_labelled(*given, self._columns, self._params))
+            return np.asarray(self._kernel(*inputs, np.uint64(seed), cal, self._regions, self._params))
         except Exception as error:  # of any kind, or a SystemError where two threads raise at once
             raise self._in_words(error, state, sequences) from error
 
@@ -223,16 +212,16 @@ class FusedRollout(Rollout):
 
     def _seen_at_first(self, horizon: int) -> Any:
         """Region values to try a cost with: no hazard, or one cell in every stratum."""
-        if self._sums is None:
-            return 0 if self._probes is None else 0.0
-        kept = min(self._sums[0].steps, horizon)
+        if not isinstance(self._regions, Summed):
+            return 0.0 if isinstance(self._regions, Probes) else 0
+        kept = min(self._regions.steps, horizon)
         return Seen(np.zeros(horizon), np.ones((kept, len(self.thresholds) + 1), dtype=np.int64), np.zeros(kept))
 
     def _compare(self, step: Any, state: Floats, sequences: Floats) -> None:
         """Compare the step, and its Python version, with the calibrated model."""
 
         def step_each(states: Floats, actions: Floats, noise: Floats) -> None:
-            self._kernel.step_each(states, actions, noise, self._params)
+            step_kernel(self._functions.step)(states, actions, noise, self._params)
 
         def is_safe(state: Floats, action: Floats) -> bool:
             return stays_inside(step, self._params, state, action, np.zeros((self._noise_dims, 1)))
@@ -251,31 +240,29 @@ class FusedRollout(Rollout):
         if self._hazard is not None:
             cells = grid_of(self._cap.strata).require_grid().cell(Y)
             return np.asarray((cells >= 0) & self._hazard[cells])
-        if self._probes is None:
+        if not isinstance(self._regions, Probes):
             return np.zeros(len(Y), dtype=bool)
         return asked_one_by_one(self._functions.hazard, self._params, Y) < 0
 
     def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
         """What the GPU needs of this rollout."""
-        from capture_cp.planning.cuda.records import DeviceRegions, HazardCells, Sizes
+        from capture_cp.planning.cuda.records import DeviceRegions, Sizes
 
-        if self._sums is not None:
+        if not self.on_cuda:
             raise CaptureError('sums over regions are computed on the CPU only; plan with device="cpu".')
-        part, strata, (rule, length, k) = self._partition, len(self.thresholds), self._rule
-        points = 0 if self._probes is None else len(self._probes.offsets)
+        part, strata, (rule, length, k), hazard = self._partition, len(self.thresholds), self._rule, self._regions
+        points = len(hazard.offsets) if isinstance(hazard, Probes) else 0
+        if points:
+            check_finite(self.thresholds)
+        elif self._hazard is not None:
+            hazard = hazard_cells(self._cap, self._hazard, labelled=True)
         inputs, tested = (part.n_inputs - action_dims, action_dims, self._noise_dims), (strata, int(rule), points)
         counts = self._draws, self._count_cells, self._count_particles
         sizes = Sizes(*inputs, self._particles, tuple(self._axes.tolist()), *tested, *counts)
         scaled = np.atleast_1d(1.0 if self._scale is None else self._scales(horizon))[:, None, None] * self.thresholds
         limits = np.asarray(squared_limits(scaled.ravel())).reshape(scaled.shape)
         regions = DeviceRegions(part.nodes, self._roots, part.stratum_features, limits, length, k)
-        hazard: Any = self._probes
-        if self._probes is not None:
-            check_finite(self.thresholds)
-        elif self._hazard is not None:
-            runs, columns = hazard_cells(self._cap, self._hazard, self._axes, as_runs=False)
-            hazard = HazardCells(columns.labels, runs.hazard, *(getattr(runs, name) for name in HazardCells._fields[2:]))
-        return DeviceParts(self._functions._replace(step=self._step_on_cuda), sizes, regions, hazard, self._params)
+        return DeviceParts(self._functions, sizes, regions, hazard, self._params)
 
     def _scales(self, horizon: int) -> Floats:
         """Factor on the thresholds of each step: (H,)."""
@@ -305,36 +292,23 @@ class FusedRollout(Rollout):
         return "not in the first step of the first sequence; try the functions in Python."
 
 
-def _functions(
-    cap: Fitted, step: Any, stage_cost: Any, sums: RegionSums | None, hazard: Any, stratum: Any, hazards: Any, strata: Any
-) -> Functions:
-    """The compiled functions of a rollout: the user's where given, placeholders otherwise."""
-    given: dict[str, Any] = {}
-    if sums is not None:
-        given |= {"particle_cost": sums.particle_cost, "particle_stratum": sums.particle_stratum}
-    roles = {"hazard": hazard if callable(hazard) else None, "stratum": stratum, "hazards": hazards, "strata": strata}
-    given |= {role: function for role, function in roles.items() if function is not None}
-    for many, one in (("hazards", "hazard"), ("strata", "stratum")):
-        if many in given and one not in given:
-            raise CaptureError(f"{many} does the same as a function {one} for many configurations; give that one as well.")
-    metric = metric_of(cap.score_)
+def _functions(cap: Fitted, step: Any, stage_cost: Any, sums: RegionSums | None, hazard: Any, stratum: Any) -> Functions:
+    """The compiled functions of a rollout, checked; without those that it does not use."""
+    found, metric = Functions(step, stage_cost, stratum=stratum), metric_of(cap.score_)
     if isinstance(metric, FunctionMetric):
-        given["squared"] = metric.squared
-    return Functions(step, stage_cost, **given)
-
-
-def _labelled(cap: Fitted, stratum: Any) -> bool:
-    """Whether strata are looked up on their grid, rather than through a given function."""
-    if stratum is not None:
-        return False
-    if isinstance(cap.strata, GriddedStrata) and cap.strata.grid is not None:
-        return True
-    if len(cap.strata.names) == 1:
-        return False  # the placeholder returns 0 everywhere
-    raise CaptureError(
-        "the strata have no grid, so a compiled rollout cannot look them up; give stratum=, a function compiled with "
-        "numba.njit, stratum(y, params), that returns the stratum number of one configuration as strata.index does."
-    )
+        found = found._replace(squared=metric.squared)
+    if sums is not None:
+        found = found._replace(particle_cost=sums.particle_cost, particle_stratum=sums.particle_stratum)
+    elif callable(hazard):
+        known = stratum is not None or (isinstance(cap.strata, GriddedStrata) and cap.strata.grid is not None)
+        if not known and len(cap.strata.names) > 1:
+            raise CaptureError(
+                "the strata have no grid, so a compiled rollout cannot look them up; give stratum=, a function compiled "
+                "with numba.njit, stratum(y, params), that returns the stratum number of one configuration as strata.index "
+                "does."
+            )
+        found = found._replace(hazard=hazard, stratum=stratum if known else plugin.stratum)  # which is 0 everywhere
+    return checked_functions(found)
 
 
 def _rule_of(score: Any, dims: int, sums: bool) -> tuple[int, Any, int]:

@@ -1,7 +1,8 @@
-"""Hazard cells inside a region of particles in the Euclidean metric: the fast path of a planner's inner loop.
+"""Hazard cells inside a region of particles: the inner loop of a planner.
 
 The search of `capture_cp.kernels.cells` visits every column within reach. Where hazards are few and regions small, as in
 most steps of most sequences, it is faster to go through the runs of hazard cells, which are inside or outside as a whole.
+That is done in the Euclidean metric; in others, hazard cells are labelled and searched.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from capture_cp.base.checks import Bools, Ints
-from capture_cp.base.layouts import Columns
+from capture_cp.base.checks import Bools
+from capture_cp.base.layouts import EUCLIDEAN, Columns
 from capture_cp.capture.fitted import Fitted
+from capture_cp.kernels.borrowed import borrowed
+from capture_cp.kernels.cells import Room, index_box, room_for, search
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.scalar import larger, smaller
+from capture_cp.planning.kernel import Measure, find_limits, take_cloud
+from capture_cp.planning.plugin import Functions
 from capture_cp.spaces.grid import Grid
-from capture_cp.spaces.strata import INFEASIBLE, NO_WEIGHTS, GridStrata, columns_of, grid_of
+from capture_cp.spaces.strata import INFEASIBLE, GridStrata, columns_of, grid_of
 
 
 class Runs(NamedTuple):
@@ -36,24 +41,32 @@ class Runs(NamedTuple):
     per_spacing: Any  # one over the spacing: multiplication is faster where the last digit does not matter
     shape: Any
     periodic: Any  # bool (dc,)
-    axes: Any  # (dc,): which entries of the state are the configuration
 
 
-def hazard_cells(cap: Fitted, hazard: Bools, axes: Ints, as_runs: bool) -> tuple[Runs, Columns]:
-    """Hazard cells (cells,) as runs, for the Euclidean metric, and labelled, for the search in other metrics."""
+class LabelledCells(NamedTuple):
+    """Hazard cells of a grid labelled with their strata, for regions that are not balls."""
+
+    hazard: Any  # bool (cells,)
+    columns: Columns
+    origin: Any
+    spacing: Any
+    shape: Any
+    periodic: Any
+
+
+def hazard_cells(cap: Fitted, hazard: Bools, labelled: bool) -> Runs | LabelledCells:
+    """Hazard cells (cells,) as runs, for the Euclidean metric, or labelled, for the search in other metrics."""
     strata = grid_of(cap.strata)
     grid = strata.require_grid()
     # a region that ignores the strata extends into infeasible cells too, with its single threshold
-    ambient = cap.ambient_
-    labels = np.maximum(strata.labels, 0) if ambient else strata.labels
-    runs = hazard_runs(grid, labels, hazard, axes)
-    if not as_runs:
-        return runs, columns_of(GridStrata(grid, np.where(hazard, labels, INFEASIBLE), strata.names))
-    nothing = np.empty((0, 0), dtype=np.int32), NO_WEIGHTS, np.empty((0, 0), dtype=bool)
-    return runs, Columns(*nothing, grid.origin, grid.spacing, runs.shape, runs.periodic)
+    labels = np.maximum(strata.labels, 0) if cap.ambient_ else strata.labels
+    if not labelled:
+        return hazard_runs(grid, labels, hazard)
+    columns = columns_of(GridStrata(grid, np.where(hazard, labels, INFEASIBLE), strata.names))
+    return LabelledCells(hazard, columns, *columns[3:])
 
 
-def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints) -> Runs:
+def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools) -> Runs:
     """The cells where `hazard` holds and the label is a stratum, in the form kernels need."""
     counted = np.where(hazard & (labels >= 0), labels, -1).reshape(-1, grid.shape[-1])
     rows = len(counted)
@@ -70,7 +83,7 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools, axes: Ints)
     stratum = counted[row, begin].astype(np.int64)
     spacing = grid.spacing, 1.0 / grid.spacing
     periodic = np.isin(np.arange(grid.dims), grid.periodic)
-    return Runs(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, periodic, axes)
+    return Runs(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, periodic)
 
 
 @njit(cache=True, inline="always")
@@ -90,9 +103,17 @@ def region_hazard(cloud, limits, k, cells, centre, middle, near, far):
         near[m], far[m] = sure_and_possible(limits[m], inner, outer)
         furthest = max(furthest, far[m])
     count = 0
-    from_run, to_run = runs_within(middle, furthest, cells)
-    for run in range(from_run, to_run):
-        count += cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far)
+    first, stop = runs_within(middle, furthest, cells)
+    for run in range(first, stop):
+        m = cells.stratum[run]
+        low, sure_low, sure_high, high = cells_to_test(run, middle, near[m], far[m], cells)
+        count += sure_high - sure_low
+        for cell in range(low, high):
+            if cell < sure_low or cell >= sure_high:
+                for axis in range(cloud.shape[1] - 1):
+                    centre[axis] = cells.place[run, axis]
+                centre[-1] = cells.origin[-1] + cell * cells.spacing[-1]
+                count += enough_within(EUCLIDEAN, 1.0, k, limits[m], centre, cloud)
     return count
 
 
@@ -150,15 +171,6 @@ def runs_within(middle, furthest, cells):
 
 
 @njit(cache=True, inline="always")
-def cells_of_run(run, cloud, limits, k, cells, centre, middle, near, far):
-    """Cells of one run that are inside the region; arguments as in `region_hazard`."""
-    m = cells.stratum[run]
-    low, sure_low, sure_high, high = cells_to_test(run, middle, near[m], far[m], cells)
-    tested = cells_inside(run, low, high, sure_low, sure_high, cloud, limits[m], k, cells, centre)
-    return sure_high - sure_low + tested
-
-
-@njit(cache=True, inline="always")
 def cells_to_test(run, middle, near, far, cells):
     """Which cells of a run may be inside: from low to high, without the surely inside ones from sure_low to sure_high.
 
@@ -180,19 +192,6 @@ def cells_to_test(run, middle, near, far, cells):
             sure_low = _up(place - reach, per_spacing, low, high)
             sure_high = _past(place + reach, per_spacing, sure_low, high)
     return low, sure_low, sure_high, high
-
-
-@njit(cache=True, inline="always")
-def cells_inside(run, low, high, sure_low, sure_high, cloud, limit, k, cells, centre):
-    """How many cells of a run have k particles within the threshold: from low to high, without sure_low to sure_high."""
-    last, count = cloud.shape[1] - 1, 0
-    for index in range(low, high - (sure_high - sure_low)):
-        cell = index if index < sure_low else index + (sure_high - sure_low)
-        for axis in range(last):
-            centre[axis] = cells.place[run, axis]
-        centre[last] = cells.origin[last] + cell * cells.spacing[last]
-        count += enough_within(0, 1.0, k, limit, centre, cloud)
-    return count
 
 
 @njit(cache=True)
@@ -234,3 +233,107 @@ def cell_of(y, cells):
         inside = inside and 0 <= index < cells.shape[axis]
         cell = cell * cells.shape[axis] + int(index)
     return cell if inside else -1
+
+
+# -- along a sequence -----------------------------------------------------------------------------------------------------
+
+
+class CellRoom(NamedTuple):
+    """Scratch arrays to count hazard cells, and the counts of every step."""
+
+    met: Any  # (H,)
+    cloud: Any  # (L, dc)
+    limits: Any  # (M + 1,): of the strata, and -1 for infeasible cells
+    near: Any  # (M + 1,)
+    far: Any
+    centre: Any  # (dc,)
+    middle: Any
+
+
+class SearchRoom(NamedTuple):
+    """Scratch arrays to search labelled cells, and the counts of every step."""
+
+    met: Any  # (H,)
+    cloud: Any  # (L, dc)
+    limits: Any  # (M + 1,)
+    counts: Any
+    indices: Any  # (2, dc)
+    search: Room
+
+
+@njit(cache=True)
+def _room_for_runs(horizon, ds, cal, runs):
+    strata, dc = cal.roots.shape[1] + 1, cal.axes.shape[0]
+    limits = np.full(strata, -1.0)
+    met, cloud = np.empty(horizon, dtype=np.int64), np.empty((cal.particles, dc))
+    return CellRoom(met, cloud, limits, np.empty(strata), np.empty(strata), np.empty(dc), np.empty(dc))
+
+
+@njit(cache=True)
+def _room_to_search(horizon, ds, cal, cells):
+    strata, dc = cal.roots.shape[1] + 1, cal.axes.shape[0]
+    met, cloud, counts = np.empty(horizon, dtype=np.int64), np.empty((cal.particles, dc)), np.empty(strata, dtype=np.int64)
+    room = room_for(cal.particles, dc, cells.shape[dc - 1])
+    return SearchRoom(met, cloud, np.full(strata, -1.0), counts, np.empty((2, dc), dtype=np.int64), room)
+
+
+@njit(cache=True)
+def _count_runs(actions, rolled, cal, runs, room):
+    rolled, cal, runs, room = borrowed((rolled, cal, runs, room))
+    for h in range(actions.shape[0]):
+        take_cloud(rolled.states[h + 1], cal.axes, room.cloud)
+        find_limits(cal, h, rolled.means[h], actions[h], rolled.x, room.limits)
+        count = 0
+        if cal.count_cells:
+            count += region_hazard(room.cloud, room.limits, cal.k, runs, room.centre, room.middle, room.near, room.far)
+        if cal.count_particles:
+            count += particle_hazard(room.cloud, runs)
+        room.met[h] = count
+
+
+@njit(cache=True)
+def _count_labelled(actions, rolled, cal, cells, room):
+    rolled, cal, cells, room = borrowed((rolled, cal, cells, room))
+    (first, extent), cloud, search_room = room.indices, room.cloud, room.search
+    for h in range(actions.shape[0]):
+        take_cloud(rolled.states[h + 1], cal.axes, cloud)
+        reach = find_limits(cal, h, rolled.means[h], actions[h], rolled.x, room.limits)
+        room.counts[:] = 0
+        if cal.count_cells and reach >= 0.0:
+            index_box(cal.rule, cal.length, reach, search_room.centre, cloud, cells.columns, first, extent)
+            search(
+                cal.rule, cal.length, cal.k, cloud, search_room.corners, cells.periodic, room.limits, first, extent,
+                cells.columns, search_room, room.counts,
+            )  # fmt: skip
+        room.met[h] = room.counts.sum()
+        if cal.count_particles:
+            room.met[h] += particle_hazard(cloud, cells)
+
+
+# the user's parameters are not passed on, so that these are compiled once for all of them
+
+
+@njit(cache=True, inline="always")
+def _measure_runs(actions, rolled, cal, runs, params, room):
+    _count_runs(actions, rolled, cal, runs, room)
+
+
+@njit(cache=True, inline="always")
+def _measure_labelled(actions, rolled, cal, cells, params, room):
+    _count_labelled(actions, rolled, cal, cells, room)
+
+
+@njit(cache=True)
+def cells_met(h, room):
+    """The hazard in the region of step h."""
+    return room.met[h]
+
+
+def by_runs(functions: Functions) -> Measure:
+    """Counts the runs of hazard cells in regions of the Euclidean metric, see `Runs`."""
+    return Measure(_room_for_runs, _measure_runs, cells_met)
+
+
+def by_labels(functions: Functions) -> Measure:
+    """Counts the labelled hazard cells in regions of any metric that finds cells, see `LabelledCells`."""
+    return Measure(_room_to_search, _measure_labelled, cells_met)

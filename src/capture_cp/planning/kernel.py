@@ -1,30 +1,188 @@
-"""Rollout, thresholds, regions and cost in one kernel.
+"""Rollout, thresholds, regions and cost in one kernel, compiled for the user's functions.
 
-This file is also a template: `specialise` compiles it again with the user's functions in place of the plug-ins imported
-below, so that the compiler can inline them.
+A function that calls one of the user's is a closure in a factory, compiled once in each process for each set of functions.
+All others are compiled once and cached on disk.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.base.layouts import ELLIPSOID, PARTICLE_BOX
 from capture_cp.kernels.borrowed import borrowed
-from capture_cp.kernels.cells import index_box, room_for, search
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.random import normal_rows, stream
-from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.kernels.tree import find_group
-from capture_cp.planning.hazard import particle_hazard, region_hazard
-from capture_cp.planning.plugin import particle_cost, particle_stratum, stage_cost, step
-from capture_cp.planning.records import Seen
+from capture_cp.planning.plugin import Functions
 
 CHUNK = 8  # sequences that a thread handles at once, with the same scratch arrays
-KERNELS = ("roll_out", "roll_out_labelled", "weigh")
+
+
+class Calibrated(NamedTuple):
+    """A calibration, how its region is tested, and how its particles are rolled out."""
+
+    nodes: Any  # the partition, see kernels.tree
+    roots: Any  # (S, M): of the steps that have their own trees; the last serves all later steps
+    stratum_features: Any
+    thresholds: Any  # (M, J): of a group, which may be stricter in one stratum than in another
+    step_scale: Any  # (H,): factor on the thresholds of each step
+    rule: int  # see kernels.cells
+    length: float
+    k: int  # at least this many particles must be near
+    count_cells: bool  # count hazard cells in the region
+    count_particles: bool  # count particles on hazard cells
+    axes: Any  # (dc,): which entries of the state are the configuration
+    particles: int
+    noise_dims: int
+    draws: bool  # whether particles are drawn, or move without noise
+
+
+class Rolled(NamedTuple):
+    """A sequence's rollout; scratch arrays that serve one sequence after the other."""
+
+    states: Any  # (H + 1, ds, L): of the particles at the start and after each step
+    means: Any  # (H + 1, ds)
+    noise: Any  # (dn + 3, L): of one step
+    x: Any  # (ds + da,): the calibration's input at one step
+
+
+class Measure(NamedTuple):
+    """How a kernel measures the regions along a sequence: three compiled functions."""
+
+    room_for: Any  # (horizon, ds, cal, regions) -> scratch arrays, with room for what is measured
+    measure: Any  # (actions (H, da), rolled, cal, regions, params, room)
+    seen: Any  # (h, room) -> what the cost of step h receives
+
+
+@cache
+def rollout_kernel(functions: Functions, measured: Callable[[Functions], Measure]) -> Any:
+    """The kernel for a user's functions and a way to measure regions.
+
+    `roll_out(start (ds,), sequences (N, H, da), seed, cal, regions, params)` returns stage costs (N, H). Particles are
+    rolled through the model; at each step the region of (mean state, action, particles) is measured (Algorithm 2). Sequence
+    i draws its noise from stream i of the seed.
+    """
+    step, stage_cost, (room_for, measure, seen) = functions.step, functions.stage_cost, measured(functions)
+
+    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    def roll_out_some(start, sequences, seed, cal, regions, params, rolled, room, costs, first, stop):
+        cal, regions, params, rolled, room = borrowed((cal, regions, params, rolled, room))
+        states, means, horizon = rolled.states, rolled.means, sequences.shape[1]
+        place(start, states[0])
+        average(states[0], means[0])
+        for i in range(first, stop):
+            key = stream(seed, i)
+            for h in range(horizon):
+                if cal.draws:
+                    draw(rolled.noise, key, h, (cal.noise_dims + 1) // 2)
+                copy_states(states[h], states[h + 1])
+                step(states[h + 1], sequences[i, h], rolled.noise, params)
+                average(states[h + 1], means[h + 1])
+            measure(sequences[i], rolled, cal, regions, params, room)
+            for h in range(horizon):
+                costs[i, h] = math.nan  # of a state with a NaN entry, even if the cost does not use it
+                if is_finite(means[h + 1]):
+                    costs[i, h] = stage_cost(means[h + 1], sequences[i, h], seen(h, room), h + 1, horizon, params)
+
+    @parallel_kernel(cache=False)
+    def roll_out(start, sequences, seed, cal, regions, params):
+        samples, horizon, da = sequences.shape
+        costs = np.empty((samples, horizon))
+        for chunk in prange((samples + CHUNK - 1) // CHUNK):
+            first = chunk * CHUNK
+            stop = min(samples, first + CHUNK)
+            rolled, room = rolled_for(horizon, start.shape[0], da, cal), room_for(horizon, start.shape[0], cal, regions)
+            roll_out_some(start, sequences, seed, cal, regions, params, rolled, room, costs, first, stop)
+        return costs
+
+    return roll_out
+
+
+@cache
+def step_kernel(step: Any) -> Any:
+    """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L), params."""
+
+    @njit
+    def step_each(states, actions, noise, params):
+        for i in range(states.shape[0]):
+            step(states[i], actions[i], noise[i], params)
+
+    return step_each
+
+
+# -- parts of a step ------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def rolled_for(horizon, ds, da, cal):
+    """Scratch arrays for sequences."""
+    states, noise = np.empty((horizon + 1, ds, cal.particles)), np.zeros((cal.noise_dims + 3, cal.particles))
+    return Rolled(states, np.empty((horizon + 1, ds)), noise, np.empty(ds + da))
+
+
+@njit(cache=True)
+def place(start, states):
+    """Put all particles, states (ds, L), at the start."""
+    for s in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            states[s, l] = start[s]
+
+
+@njit(cache=True)
+def copy_states(states, after):
+    """States (ds, L), into after (ds, L). A loop: an assignment compiles for two seconds, to report other shapes."""
+    for s in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            after[s, l] = states[s, l]
+
+
+@njit(cache=True)
+def draw(noise, key, h, pairs):
+    """The standard normals of step h, into noise (2 * pairs or more, L)."""
+    for pair in range(pairs):
+        normal_rows(noise[2 * pair], noise[2 * pair + 1], key, h * noise.shape[1] * pairs + pair, pairs)
+
+
+@njit(cache=True)
+def average(states, mean):
+    """The mean of states (ds, L), into mean (ds,)."""
+    for s in range(states.shape[0]):
+        value = 0.0
+        for l in range(states.shape[1]):
+            value += states[s, l]
+        mean[s] = value / states.shape[1]
+
+
+@njit(cache=True)
+def is_finite(mean):
+    """Whether the sum of a mean state is finite."""
+    total = 0.0
+    for s in range(mean.shape[0]):
+        total += mean[s]
+    return math.isfinite(total)
+
+
+@njit(cache=True)
+def take_cloud(states, axes, cloud):
+    """The configurations of states (ds, L), into cloud (L, dc)."""
+    for axis in range(axes.shape[0]):
+        for l in range(states.shape[1]):
+            cloud[l, axis] = states[axes[axis], l]
+
+
+@njit(cache=True)
+def put_input(x, mean, action):
+    """The calibration's input (ds + da,) from a mean state and an action, into x."""
+    for s in range(mean.shape[0]):
+        x[s] = mean[s]
+    for a in range(action.shape[0]):
+        x[mean.shape[0] + a] = action[a]
 
 
 @njit(cache=True, inline="always")
@@ -35,222 +193,14 @@ def threshold(cal, h, m, x):
 
 
 @njit(cache=True, inline="always")
-def draw(noise, key, h, pairs):
-    """The standard normals of step h, into noise (2 * pairs or more, L)."""
-    for pair in range(pairs):
-        normal_rows(noise[2 * pair], noise[2 * pair + 1], key, h * noise.shape[1] * pairs + pair, pairs)
+def find_limits(cal, h, mean, action, x, limits):
+    """Squared thresholds of all strata at step h (from 0), into limits (M or more,); returns the largest threshold.
 
-
-@njit(cache=True, inline="always")
-def put_input(x, mean, action):
-    """The calibration's input (ds + da,) from a mean state and an action, into x."""
-    for s in range(mean.shape[0]):
-        x[s] = mean[s]
-    for a in range(action.shape[0]):
-        x[mean.shape[0] + a] = action[a]
-
-
-@njit(cache=True, inline="always")
-def average(states, mean):
-    """The mean of states (ds, L), into mean (ds,); returns whether it is finite."""
-    total = 0.0
-    for s in range(states.shape[0]):
-        value = 0.0
-        for l in range(states.shape[1]):
-            value += states[s, l]
-        mean[s] = value / states.shape[1]
-        total += mean[s]
-    return math.isfinite(total)
-
-
-@njit(cache=True, inline="always")
-def take_cloud(states, axes, cloud):
-    """The configurations of states (ds, L), into cloud (L, dc)."""
-    for axis in range(axes.shape[0]):
-        for l in range(states.shape[1]):
-            cloud[l, axis] = states[axes[axis], l]
-
-
-@njit(cache=True, forceinline=True)
-def _step(states, action, noise, params):
-    """The user's step, compiled once for the rollout and for its comparison with the model."""
-    step(states, action, noise, params)
-
-
-@njit(cache=True)
-def step_each(states, actions, noise, params):
-    """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L)."""
-    for i in range(states.shape[0]):
-        _step(states[i], actions[i], noise[i], params)
-
-
-# -- hazard cells of every step -------------------------------------------------------------------------------------------
-
-
-@njit(cache=True)
-def _roll_out_some(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params, costs, first, stop):
-    """Stage costs of sequences `first` to `stop`. Without columns, numba leaves out the code that searches them."""
-    cal, runs, params = borrowed(cal), borrowed(runs), borrowed(params)
-    horizon, da = sequences.shape[1], sequences.shape[2]
-    ds, dc, n_strata = start.shape[0], runs.axes.shape[0], cal.roots.shape[1]
-    pairs = (noise_dims + 1) // 2
-    states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
-    cloud, mean, x = np.empty((n_particles, dc)), np.empty(ds), np.empty(ds + da)
-    limits, near, far = np.empty(n_strata + 1), np.empty(n_strata + 1), np.empty(n_strata + 1)
-    centre, middle = np.empty(dc), np.empty(dc)
-    limits[n_strata] = -1.0
-    if columns is not None:
-        room, counts = room_for(n_particles, dc, columns.shape[dc - 1]), np.empty(n_strata + 1, dtype=np.int64)
-        indices = np.empty((2, dc), dtype=np.int64)
-    for i in range(first, stop):
-        key = stream(seed, i)
-        for s in range(ds):
-            states[s, :] = start[s]
-            mean[s] = start[s]
-        for h in range(horizon):
-            action, reach = sequences[i, h], -1.0
-            put_input(x, mean, action)
-            for m in range(n_strata):
-                q = threshold(cal, h, m, x)
-                limits[m], reach = squared_limit(q), max(reach, q)
-            if draws:
-                draw(noise, key, h, pairs)
-            _step(states, action, noise, params)
-            is_finite = average(states, mean)
-            take_cloud(states, runs.axes, cloud)
-            hazard = 0
-            if columns is None:
-                if cal.count_cells:
-                    hazard += region_hazard(cloud, limits, cal.k, runs, centre, middle, near, far)
-            else:
-                if cal.count_cells and reach >= 0.0:
-                    counts[:] = 0
-                    index_box(cal.rule, cal.length, reach, centre, cloud, columns, indices[0], indices[1])
-                    search(
-                        cal.rule, cal.length, cal.k, cloud, room.corners, columns.periodic, limits, indices[0], indices[1],
-                        columns, room, counts,
-                    )  # fmt: skip
-                    hazard += counts.sum()
-            if cal.count_particles:
-                hazard += particle_hazard(cloud, runs)
-            # a cost that does not use a NaN entry of the state must not hide it
-            costs[i, h] = stage_cost(mean, action, hazard, h + 1, horizon, params) if is_finite else math.nan
-
-
-@parallel_kernel(cache=True)
-def roll_out(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, params):
-    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,), for the Euclidean metric.
-
-    Particles are rolled through the model; at each step the region of (mean state, action, particles) is tested against the
-    hazard cells (Algorithm 2), which are `runs`. Sequence i draws its noise from stream i of the seed; without `draws` there
-    is no noise.
+    x (ds + da,) is overwritten with the input: the mean state before the step, and the action.
     """
-    samples = sequences.shape[0]
-    costs = np.empty((samples, sequences.shape[1]))
-    for chunk in prange((samples + CHUNK - 1) // CHUNK):
-        first = chunk * CHUNK
-        stop = min(samples, first + CHUNK)
-        _roll_out_some(
-            start, sequences, n_particles, noise_dims, draws, seed, cal, runs, None, params, costs, first, stop
-        )  # fmt: skip
-    return costs
-
-
-@parallel_kernel(cache=True)
-def roll_out_labelled(start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params):
-    """Stage costs like those of `roll_out` for any metric, with the hazard cells labelled in `columns`."""
-    samples = sequences.shape[0]
-    costs = np.empty((samples, sequences.shape[1]))
-    for chunk in prange((samples + CHUNK - 1) // CHUNK):
-        first = chunk * CHUNK
-        stop = min(samples, first + CHUNK)
-        _roll_out_some(
-            start, sequences, n_particles, noise_dims, draws, seed, cal, runs, columns, params, costs, first, stop
-        )  # fmt: skip
-    return costs
-
-
-# -- sums over the regions of the first steps -----------------------------------------------------------------------------
-
-
-@njit(cache=True)
-def _sum_region(h, x, states, cloud, cal, summed, columns, room, params, seen):
-    """Cells and weights of the region of step h, from an input x (dx,) and its particles, into `seen`.
-
-    A region without a cell is represented by its particles.
-    """
-    strata, dc, reach = cal.roots.shape[1], cloud.shape[1], -1.0
-    limits, whole, indices = np.empty(strata + 1), np.zeros(strata), np.empty((2, dc), dtype=np.int64)
-    for m in range(strata):
+    put_input(x, mean, action)
+    reach = -1.0
+    for m in range(cal.roots.shape[1]):
         q = threshold(cal, h, m, x)
-        if q == math.inf and cal.rule != ELLIPSOID:
-            limits[m], whole[m] = -1.0, summed.totals[m]
-            seen.cells[h, m] += summed.sizes[m]
-        else:
-            limits[m] = q if cal.rule == PARTICLE_BOX else squared_limit(q)
-            reach = max(reach, q)
-    limits[strata] = limits[0] if summed.infeasible else -1.0
-    seen.sums[h] = 0.0
-    if reach >= 0.0:
-        index_box(cal.rule, cal.length, reach, summed.spread, cloud, columns, indices[0], indices[1])
-        seen.sums[h] = search(
-            cal.rule, cal.length, cal.k, cloud, summed.whiten, summed.is_angle, limits, indices[0], indices[1],
-            columns, room, seen.cells[h],
-        )  # fmt: skip
-    seen.sums[h] += pairwise_sum(whole)
-    if seen.cells[h].sum() == 0:
-        alone = np.empty(states.shape[1])
-        for l in range(states.shape[1]):
-            m = particle_stratum(states, l, params)
-            seen.cells[h, m if m >= 0 else strata] += 1
-            alone[l] = particle_cost(states, l, params)
-        seen.sums[h] = pairwise_sum(alone)
-
-
-@njit(cache=True)
-def _weigh_one(start, sequence, n_particles, noise_dims, key, cal, axes, summed, columns, params, costs):
-    """Stage costs (H,) of one sequence (H, da)."""
-    horizon, da = sequence.shape
-    ds, dc, kept, pairs = start.shape[0], axes.shape[0], min(summed.steps, horizon), (noise_dims + 1) // 2
-    states, noise = np.empty((ds, n_particles)), np.zeros((2 * pairs + 2, n_particles))
-    means, x, in_region = np.empty((horizon + 1, ds)), np.empty(ds + da), 1 if cal.rule == ELLIPSOID else n_particles
-    cloud, alone, no_noise = np.empty((in_region, dc)), np.empty((ds, 1)), np.zeros((2 * pairs + 2, 1))
-    seen = Seen(np.zeros(horizon), np.zeros((kept, cal.roots.shape[1] + 1), dtype=np.int64), np.empty(kept))
-    room = room_for(in_region, dc, columns.shape[dc - 1])
-    for s in range(ds):
-        states[s, :], means[0, s] = start[s], start[s]
-    for h in range(horizon):
-        action = sequence[h]
-        if h < kept:
-            x[:ds], x[ds:] = means[h], action
-        draw(noise, key, h, pairs)
-        step(states, action, noise, params)
-        for s in range(ds):
-            means[h + 1, s] = states[s].mean()
-        for l in range(n_particles):
-            seen.particles[h] += particle_cost(states, l, params) / n_particles
-        if h < kept and cal.rule == ELLIPSOID:
-            alone[:, 0] = means[h]
-            step(alone, action, no_noise, params)
-            take_cloud(alone, axes, cloud)
-            _sum_region(h, x, alone, cloud, cal, summed, columns, room, params, seen)
-        elif h < kept:
-            take_cloud(states, axes, cloud)
-            _sum_region(h, x, states, cloud, cal, summed, columns, room, params, seen)
-    for h in range(horizon):
-        lost = not math.isfinite(means[h + 1].sum())
-        costs[h] = math.nan if lost else stage_cost(means[h + 1], sequence[h], seen, h + 1, horizon, params)
-
-
-@parallel_kernel(cache=True)
-def weigh(start, sequences, n_particles, noise_dims, seed, cal, axes, summed, columns, params):
-    """Stage costs (N, H) of action sequences (N, H, da) from one state (ds,), by a cost that uses sums over regions.
-
-    Particles and noise are those of `roll_out`; the region of a Gaussian is centred on the step without noise.
-    """
-    costs = np.empty((sequences.shape[0], sequences.shape[1]))
-    for i in prange(sequences.shape[0]):
-        _weigh_one(
-            start, sequences[i], n_particles, noise_dims, stream(seed, i), cal, axes, summed, columns, params, costs[i]
-        )  # fmt: skip
-    return costs
+        limits[m], reach = squared_limit(q), max(reach, q)
+    return reach

@@ -2,13 +2,18 @@
 
 Write your own with the same signatures, decorated with `numba.njit`, in your own module, and pass them to `FusedRollout`.
 `particle_cost` and `particle_stratum` are for costs that use the cells of regions, see `RegionSums`; `hazard`, `stratum`
-and `squared`, and `hazards` and `strata`, are for regions that have no cells.
-These functions are not cached by themselves: they are compiled, and cached, as part of a rollout.
+and `squared` are for regions that have no cells.
 """
 
 from __future__ import annotations
 
+import inspect
+from typing import Any, NamedTuple
+
 from numba import njit
+
+from capture_cp.base.checks import CaptureError
+from capture_cp.kernels.compiler import require_compiler
 
 
 @njit
@@ -50,22 +55,48 @@ def hazard(y, params):
 
 
 @njit
-def hazards(Y, first, stop, params, out):
-    """`hazard`, as a signed distance, of configurations Y (n, dc) from `first` to `stop`, into out (n,)."""
-
-
-@njit
 def stratum(y, params):
     """Stratum of a configuration y (dc,); -1 if infeasible."""
     return 0
 
 
 @njit
-def strata(Y, first, stop, params, out):
-    """`stratum` of configurations Y (n, dc) from `first` to `stop`, into out (n,)."""
-
-
-@njit
 def squared(y, p):
     """Squared distance of two configurations (dc,) in a metric that is a function."""
     return 0.0
+
+
+class Functions(NamedTuple):
+    """The user's functions that a kernel calls, by their roles above; None where a role is not used."""
+
+    step: Any
+    stage_cost: Any
+    particle_cost: Any = None
+    particle_stratum: Any = None
+    hazard: Any = None
+    stratum: Any = None
+    squared: Any = None
+
+
+def checked_functions(functions: Functions) -> Functions:
+    """The functions, if all are compiled and take the arguments of their roles."""
+    for role, function in functions._asdict().items():
+        if function is not None:
+            check_function(role, function)
+    return functions
+
+
+def check_function(role: str, function: Any) -> None:
+    """Reject anything that is not a compiled function with the arguments of its role."""
+    require_compiler()
+    if not hasattr(function, "py_func"):
+        raise CaptureError(f"{role} is {function!r}; expected a function compiled with numba.njit.")
+    wanted = list(inspect.signature(globals()[role].py_func).parameters)
+    signature = inspect.signature(function.py_func)
+    try:
+        signature.bind(*wanted)
+    except TypeError:
+        raise CaptureError(
+            f"{role} is {function.py_func.__name__}{signature}; expected a function of {len(wanted)} arguments, "
+            f"({', '.join(wanted)})."
+        ) from None

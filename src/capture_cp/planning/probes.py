@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, whole_number
 from capture_cp.base.layouts import CIRCLE, EUCLIDEAN, INTERVAL, LINE, PLANAR, SPATIAL
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
@@ -32,14 +32,11 @@ class Probes(NamedTuple):
     offsets: Any  # (J, dc): of size at most 1, the same number for every particle
     moves: Any  # (dc, 3), see kernels.probes
     ball: float  # volume of the unit ball of all lines and circles
-    axes: Any  # (dc,): which entries of the state are the configuration
     unit: float  # volume of a cell, in which the hazard is measured; 0 for the fraction of the region
     steepness: float  # upper bound on the slope of the signed distance; 0 if unknown
     ambient: bool  # whether the region extends into infeasible space
-    masked: bool  # whether the hazard is a mask on the grid, or a function
-    labelled: bool  # whether the strata are labels on the grid, or a function
-    mask: Any  # bool (cells,)
-    labels: Any  # int32 (cells,)
+    mask: Any  # bool (cells,), empty for a hazard that is a function
+    labels: Any  # int32 (cells,), empty for strata that are a function
     origin: Any
     spacing: Any
     shape: Any
@@ -65,9 +62,7 @@ def rule_of(score: Any, dims: int) -> tuple[int, Any, int]:
     return EUCLIDEAN, 1.0, 1
 
 
-def probes_of(
-    cap: Fitted, hazard: Bools | None, labelled: bool, axes: Ints, n_particles: int, points: Any, steepness: Any
-) -> Probes:
+def probes_of(cap: Fitted, hazard: Bools | None, labelled: bool, n_particles: int, points: Any, steepness: Any) -> Probes:
     """Points for the regions of a calibration with so many particles; the hazard is a mask, or None for a function."""
     dims, metric = cap.n_outputs_, metric_of(cap.score_)
     assert metric is not None  # checked by the caller
@@ -79,8 +74,8 @@ def probes_of(
     mask = np.empty(0, dtype=bool) if hazard is None else hazard
     labels = strata.labels.astype(np.int32) if labelled else np.empty(0, dtype=np.int32)  # type: ignore[attr-defined]
     unit = 0.0 if grid is None else float(grid.cell_volume)
-    given = unit, _checked_steepness(steepness), cap.ambient_, hazard is not None, labelled, mask, labels
-    return Probes(offsets, moves, unit_ball(moves), axes, *given, *known)
+    given = unit, _checked_steepness(steepness), cap.ambient_, mask, labels
+    return Probes(offsets, moves, unit_ball(moves), *given, *known)
 
 
 def low_discrepancy(moves: Floats, points: int, n_particles: int) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, finite_array, positive_number, whole_number
 from capture_cp.capture.fitted import Fitted
 from capture_cp.planning.foreign import asked_in_kind
-from capture_cp.planning.hazard_rows import hazard_counter
+from capture_cp.planning.hazard_count import hazard_counter
 from capture_cp.planning.probes import POINTS
 
 

@@ -13,9 +13,8 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.capture.fitted import Fitted
 from capture_cp.data.rollouts import advance, configuration_axes
-from capture_cp.planning import plugin
-from capture_cp.planning.specialise import Functions, specialise
-from capture_cp.planning.trial import check_signature
+from capture_cp.planning.kernel import step_kernel
+from capture_cp.planning.plugin import check_function
 
 CHUNK = 8192  # inputs whose particles are stepped at once
 
@@ -50,7 +49,7 @@ class StepModel:
                 "those two out for a Python function step(states, actions, rng)."
             )
         if self.compiled:
-            check_signature("step", step)
+            check_function("step", step)
             if noise_dims is None:
                 raise CaptureError("a compiled step needs noise_dims: how many standard normals it uses per particle, or 0.")
         self.noise_dims = 0 if noise_dims is None else whole_number("noise_dims", noise_dims, 0)
@@ -87,8 +86,7 @@ class StepModel:
     def _stepped(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
         """States (n, ds, L) after a compiled step."""
         noise = rng.standard_normal((len(states), self.noise_dims, states.shape[2]))
-        kernel = specialise(Functions(self.step, plugin.stage_cost), self.params.__class__)
-        kernel.step_each(states, np.ascontiguousarray(actions), noise, self.params)
+        step_kernel(self.step)(states, np.ascontiguousarray(actions), noise, self.params)
         return finite_array("the next states of the step", states, states.shape, "(n, ds, L)")
 
 

@@ -7,50 +7,27 @@ their indices. What has been tried with which calibration is remembered: studies
 from __future__ import annotations
 
 import hashlib
-import inspect
 import linecache
 import pickle
+import re
 import traceback
 import weakref
 from collections.abc import Hashable
+from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+import numba
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.capture.fitted import Fitted
-from capture_cp.kernels.compiler import require_compiler
 
 STEPS = 4  # number of steps of the first sequence that are tried
-
-SIGNATURES = {
-    "step": ("states", "action", "noise", "params"),
-    "stage_cost": ("mean", "action", "hazard", "h", "horizon", "params"),
-    "particle_cost": ("states", "l", "params"),
-    "particle_stratum": ("states", "l", "params"),
-    "hazard": ("y", "params"),
-    "stratum": ("y", "params"),
-    "squared": ("y", "p"),
-    "hazards": ("Y", "first", "stop", "params", "out"),
-    "strata": ("Y", "first", "stop", "params", "out"),
-}
-
-
-def check_signature(role: str, function: Any) -> None:
-    """Reject anything that is not a compiled function with the arguments of its role."""
-    require_compiler()
-    wanted = SIGNATURES[role]
-    if not hasattr(function, "py_func"):
-        raise CaptureError(f"{role} is {function!r}; expected a function compiled with numba.njit.")
-    signature = inspect.signature(function.py_func)
-    try:
-        signature.bind(*wanted)
-    except TypeError:
-        raise CaptureError(
-            f"{role} is {function.py_func.__name__}{signature}; expected a function of {len(wanted)} arguments, "
-            f"({', '.join(wanted)})."
-        ) from None
+#: Beginnings of the lines of numba's errors that name no reason.
+_FRAMES = "Failed in", "During:", "File "
+#: Exceptions that compiling may raise.
+COMPILING = (numba.NumbaError, numba.UnsupportedBytecodeError)
 
 
 def try_in_python(
@@ -84,6 +61,15 @@ def stays_inside(step: Any, params: Any, state: Floats, action: Floats, noise: F
         except Exception:
             return True
     return True
+
+
+def why(error: BaseException) -> str:
+    """Numba's reason why a function does not compile, and the line of the user's code that it names; no full stop."""
+    lines = [line.strip() for line in re.sub(r"\x1b\[\d*m", "", str(error)).splitlines()]
+    reason = next(line for line in [*lines, type(error).__name__] if line and not line.startswith(_FRAMES))
+    place = next((line for line in lines if line.startswith("File ")), "")
+    own = place and str(Path(__file__).parent.relative_to(Path(__file__).parents[2])) not in place
+    return reason.removesuffix("Raised from None").rstrip(". ") + (f", in {place[5:].rstrip(':')}" if own else "")
 
 
 def _try_step(step: Any, states: Floats, action: Floats, noise: Floats, params: Any) -> None:

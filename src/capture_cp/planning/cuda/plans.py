@@ -16,7 +16,7 @@ from capture_cp.planning.cuda.blocks import THREADS
 from capture_cp.planning.cuda.records import Plans, Sampling
 from capture_cp.planning.cuda.rollout import rollout_kernel
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.specialise import COMPILING, why
+from capture_cp.planning.trial import COMPILING, why
 
 
 class Settings(NamedTuple):

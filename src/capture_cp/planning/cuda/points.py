@@ -10,10 +10,10 @@ from numba import cuda
 
 from capture_cp.base.layouts import FUNCTION
 from capture_cp.kernels.distance import squared_distance
-from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
+from capture_cp.kernels.probes import move, reaches_wide, volume_within, weight_inside
 from capture_cp.planning.cuda.blocks import THREADS, reach_of, summed
 from capture_cp.planning.cuda.records import Sizes
-from capture_cp.planning.hazard import cell_of
+from capture_cp.planning.probe_kernel import point_tests
 
 
 def by_points(functions: Any, sizes: Sizes) -> Any:
@@ -21,28 +21,10 @@ def by_points(functions: Any, sizes: Sizes) -> Any:
 
     It is compiled for the user's functions and for sizes; particles on the hazard are counted as well, if wanted.
     """
-    hazard, stratum, squared = functions.hazard, functions.stratum, functions.squared
+    (clearance, stratum_at), squared = point_tests(functions), functions.squared
     rule, dims, particles, points = sizes.rule, len(sizes.axes), sizes.particles, sizes.points
     each, radii_of = points // particles, particles + 1
     count_cells, count_particles = sizes.count_cells, sizes.count_particles
-
-    @cuda.jit(device=True)
-    def clearance(y, probes, params):
-        """Signed distance of a configuration y (dc,) from the hazard, by its function; -1 or 0 for a yes-or-no hazard."""
-        if probes.masked:
-            cell = cell_of(y, probes)
-            return -1.0 if cell >= 0 and probes.mask[cell] else 0.0
-        return signed(hazard(y, params))
-
-    @cuda.jit(device=True)
-    def stratum_at(y, probes, params):
-        """Stratum of a configuration y (dc,), by its function or on the grid; -1 where no region extends."""
-        if probes.labelled:
-            cell = cell_of(y, probes)
-            m = probes.labels[cell] if cell >= 0 else -1
-        else:
-            m = stratum(y, params)
-        return 0 if m < 0 and probes.ambient else m
 
     @cuda.jit(device=True)
     def find_distances(regions, y, cloud, distances):

@@ -32,17 +32,6 @@ class DeviceRegions(NamedTuple):
     k: int
 
 
-class HazardCells(NamedTuple):
-    """The hazard on a grid."""
-
-    labels: Any  # (columns, cells): stratum of hazard cells where a region extends, -1 elsewhere
-    hazard: Any  # bool (cells,)
-    origin: Any  # (dc,)
-    spacing: Any
-    shape: Any
-    periodic: Any
-
-
 class Sampling(NamedTuple):
     """How sequences are drawn."""
 
