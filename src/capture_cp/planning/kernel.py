@@ -22,6 +22,8 @@ from capture_cp.kernels.tree import find_group
 from capture_cp.planning.plugin import Functions
 
 CHUNK = 8  # sequences that a thread handles at once, with the same scratch arrays
+#: Compiles a function that only compiled code calls, which is sooner done.
+inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 class Calibrated(NamedTuple):
@@ -70,7 +72,7 @@ def rollout_kernel(functions: Functions, measured: Callable[[Functions], Measure
     """
     step, stage_cost, (room_for, measure, seen) = functions.step, functions.stage_cost, measured(functions)
 
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @inner
     def roll_out_some(start, sequences, seed, cal, regions, params, rolled, room, costs, first, stop):
         cal, regions, params, rolled, room = borrowed((cal, regions, params, rolled, room))
         states, means, horizon = rolled.states, rolled.means, sequences.shape[1]

@@ -13,7 +13,7 @@ from capture_cp.kernels.borrowed import borrowed
 from capture_cp.kernels.nearest import find_distances
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.planning.hazard import cell_of, cells_met
-from capture_cp.planning.kernel import Measure, find_limits, take_cloud
+from capture_cp.planning.kernel import Measure, find_limits, inner, take_cloud
 from capture_cp.planning.plugin import Functions
 
 
@@ -51,20 +51,20 @@ def point_tests(functions: Functions) -> tuple[Any, Any]:
 
     if hazard is None:
 
-        @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        @njit
         def clearance(y, probes, params):
             cell = cell_of(y, probes)
             return -1.0 if cell >= 0 and probes.mask[cell] else 0.0
 
     else:
 
-        @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        @njit
         def clearance(y, probes, params):
             return signed(hazard(y, params))
 
     if stratum is None:
 
-        @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        @njit
         def stratum_at(y, probes, params):
             cell = cell_of(y, probes)
             m = probes.labels[cell] if cell >= 0 else -1
@@ -72,7 +72,7 @@ def point_tests(functions: Functions) -> tuple[Any, Any]:
 
     else:
 
-        @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        @njit
         def stratum_at(y, probes, params):
             m = stratum(y, params)
             return 0 if m < 0 and probes.ambient else m
@@ -86,24 +86,24 @@ def by_points(functions: Functions) -> Measure:
 
     if metric is None:
 
-        @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        @inner
         def measure_distances(y, cal, room):
             find_distances(cal.rule, cal.length, y, room.cloud, room.rows, room.distances)
 
     else:
 
-        @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        @inner
         def measure_distances(y, cal, room):
             find_distances(FUNCTION, metric, y, room.cloud, room.rows, room.distances)
 
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @inner
     def particles_met(cloud, probes, params):
         count = 0
         for l in range(cloud.shape[0]):
             count += clearance(cloud[l], probes, params) < 0.0
         return count
 
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @inner
     def may_meet(reach, cal, probes, params, room):
         """Whether the region can meet the hazard: if no point of it can, none is tested.
 
@@ -122,7 +122,7 @@ def by_points(functions: Functions) -> Measure:
             close += not reach < bare[l]
         return close >= (cal.k if probes.unit > 0.0 else 1)
 
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @inner
     def place_points(reach, probes, params, room):
         """Put points around the particles. A point that cannot reach the hazard has some clearance."""
         cloud, limits, radii, points = room.cloud, room.limits, room.radii, room.points
@@ -142,7 +142,7 @@ def by_points(functions: Functions) -> Measure:
             room.densities[j] = move(probes.moves, cloud[l], radius, probes.offsets[j], points[j])
             room.clear[j] = 0.0 if radius < radii[3, l] else clearance(points[j], probes, params)
 
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @inner
     def weigh_points(on_hazard, cal, probes, params, room):
         """Summed weights of the points in a region that are on the hazard, or of those that are not."""
         limits, radii, total, number = room.limits, room.radii, 0.0, room.points.shape[0]
@@ -156,7 +156,7 @@ def by_points(functions: Functions) -> Measure:
                     total += room.densities[j] * inside
         return total
 
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @inner
     def hazard_in(reach, cal, probes, params, room):
         met, particles = 0.0, room.cloud.shape[0]
         if cal.count_cells and may_meet(reach, cal, probes, params, room):
@@ -174,7 +174,7 @@ def by_points(functions: Functions) -> Measure:
             met += alone if probes.unit > 0.0 else alone / particles
         return met
 
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @inner
     def measure(actions, rolled, cal, probes, params, room):
         rolled, cal, probes, params, room = borrowed((rolled, cal, probes, params, room))
         for h in range(actions.shape[0]):

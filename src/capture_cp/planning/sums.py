@@ -17,7 +17,7 @@ from capture_cp.kernels.borrowed import borrowed
 from capture_cp.kernels.cells import Room, index_box, room_for, search
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.scalar import pairwise_sum
-from capture_cp.planning.kernel import Measure, place, put_input, take_cloud, threshold
+from capture_cp.planning.kernel import Measure, inner, place, put_input, take_cloud, threshold
 from capture_cp.planning.plugin import Functions
 from capture_cp.spaces.strata import GriddedStrata, columns_of, grid_of
 
@@ -125,7 +125,7 @@ def by_sums(functions: Functions) -> Measure:
     """Sums over regions and means of the particles' costs."""
     step, particle_cost, particle_stratum = functions.step, functions.particle_cost, functions.particle_stratum
 
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @inner
     def represented(states, params, cells):
         """The particles' strata, added to cells (M + 1,), and their summed costs."""
         alone = np.empty(states.shape[1])
@@ -134,7 +134,7 @@ def by_sums(functions: Functions) -> Measure:
             alone[l] = particle_cost(states, l, params)
         return pairwise_sum(alone)
 
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @inner
     def measure(actions, rolled, cal, summed, params, room):
         rolled, cal, summed, params, room = borrowed((rolled, cal, summed, params, room))
         seen, particles = room.seen, cal.particles
