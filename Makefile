@@ -51,7 +51,7 @@ bench: $(VENV)/.dev  ## speed as ratios to named alternatives
 fuzz: $(VENV)/.dev  ## a hundred thousand mutated files, none of which may do harm
 	$(BIN)/python tests/fuzz.py --files 100000
 
-attack: $(VENV)/.dev  ## forged files, foreign websites, full disks, kills: tries and failures in one table
+attack: $(VENV)/.dev  ## forged files, full disks, kills: tries and failures in one table
 	cd tests && $(abspath $(BIN))/python -m attack $(ATTACK)
 
 wheel: $(VENV)/.dev  ## the wheel, in dist/

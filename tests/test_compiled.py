@@ -203,10 +203,7 @@ CHANGES = {
     ),
     "one column more": (lambda a: np.concatenate([a, a[..., :1]], axis=-1), "of shape"),
     "one row less": (lambda a: a[:-1].copy(), "of shape"),
-    "one axis less": (lambda a: a[0].copy(), "of shape"),
-    "None": (lambda a: None, "is NoneType"),
     "NaN": (nan_at_the_end, "has NaN or infinite values"),
-    "infinite": (lambda a: np.where(np.isfinite(a), -np.inf, a), "has NaN or infinite values"),
 }
 
 
@@ -245,7 +242,7 @@ def test_labels_that_do_not_fit_are_refused(fast, fresh, labels, sentence):
         fast.contains(fresh.X[:9], fresh.Y[:9], fresh.particles[:9], labels, np.empty(9, dtype=bool))
 
 
-@pytest.mark.parametrize("change", ["float32", "strided", "a list", "one row less", "one axis less", "None", "read-only"])
+@pytest.mark.parametrize("change", ["float32", "strided", "a list", "one row less", "read-only"])
 def test_places_for_answers_that_do_not_fit_are_refused(fast, fresh, change):
     make = (lambda a: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape)) if change == "read-only" else CHANGES[change][0]
     X, Y, particles, labels = fresh.X[:9], fresh.Y[:9], fresh.particles[:9], fresh.m[:9]

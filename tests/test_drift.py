@@ -134,14 +134,6 @@ def test_columns_that_have_not_changed_are_left_alone(n, m, digits):
     assert stats.binomtest(int(found), draws, level, "greater").pvalue > ERROR
 
 
-def test_a_column_that_has_changed_is_named():
-    rng = np.random.default_rng(4)
-    old, new = rng.normal(size=(2000, 3)), rng.normal([0.0, 0.6, 0.0], size=(300, 3))
-    p = holm(column_p_values(column_quantiles(old), new))
-    assert p[1] <= 0.01
-    assert min(p[0], p[2]) > 0.01
-
-
 @pytest.mark.parametrize("change", [{"ranks": [3, 2]}, {"values": [[1.0]]}, {"rows": 0}, {"ranks": "x"}, {"values": None}])
 def test_damaged_quantiles_are_refused(change):
     summary = column_quantiles(np.random.default_rng(0).random((100, 2))) | change
@@ -280,15 +272,3 @@ def test_bets_on_a_batch_are_those_on_its_p_values_one_by_one(seed, level):
             first = i
     assert all_at_once.update_all(p, level) == first
     assert all_at_once.facts() == one.facts()
-
-
-def test_bets_are_those_of_the_plain_formula():
-    rates, p = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0])[:, None], np.random.default_rng(0).random(200)
-    bets, capital = np.full((5, 3), 1 / 15), 1.0
-    for value in p:
-        bets = (1 - rates) * bets + rates * bets.mean(axis=1, keepdims=True)
-        bets = bets * (1 + np.array([-1.0, 0.0, 1.0]) * (value - 0.5))
-        capital = bets.sum()
-    found = JumperMartingale()
-    found.update_all(p)
-    assert found.capital == pytest.approx(capital, rel=1e-12)

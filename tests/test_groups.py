@@ -104,12 +104,6 @@ def test_max_depth_is_a_limit_for_each_tree(examples, max_depth, max_leaves, pru
         assert prune or max(depths(parts)) == max_depth  # without the limit they would be deeper
 
 
-def test_per_stratum_trees_share_no_group(examples):
-    parts, _ = Tree(min_leaf=50).split(examples, rng())
-    groups = [set(column) for column in parts.groups_everywhere(examples.X).T]
-    assert len(set.union(*groups)) == sum(len(own) for own in groups)
-
-
 def test_features_of_strata_are_split_on_instead_of_their_number(examples):
     """Strata 0 and 2 touch the same wall: one bit tells them from stratum 1, which their numbers cannot."""
     touching = examples._replace(

@@ -10,11 +10,7 @@ from capture_cp import (
     CaptureError,
     FunctionStrata,
     Grid,
-    HorizonCapture,
-    NearestParticles,
-    Rollouts,
     Tree,
-    conformal_quantile,
 )
 from capture_cp.capture.artifact import read, write
 from capture_cp.conformal.groups import Examples
@@ -97,17 +93,6 @@ def test_pools_are_those_of_the_plain_rule(kind):
         alone += any(found.rare[list(one)].all() for one in sets)
     assert joined > 3
     assert alone > 3
-
-
-def test_thresholds_of_a_pool_are_those_of_its_held_out_scores():
-    examples = drawn(2, 4000)
-    parts, scores = Tree(min_stratum=18, max_leaves=1).calibrate(examples, rng())
-    held_out = ~partition_rows(MERGING, examples)
-    pool = np.isin(examples.m, [2, 3, 4]) & held_out
-    q = scores.at(0.1)[parts.groups_everywhere(examples.X[:3])]
-    expected = [conformal_quantile(examples.R[held_out & (examples.m == m)], 0.1) for m in (0, 1)]
-    expected += [conformal_quantile(examples.R[pool], 0.1)] * 3 + [np.inf]
-    assert q.tolist() == [expected] * 3
 
 
 def test_nothing_but_the_partition_rows_decides():
@@ -193,36 +178,6 @@ def test_merged_strata_survive_saving(cap, strata, tmp_path):
     write(tmp_path / "b.capture", header, arrays | {"rare": np.ones(2, dtype=np.uint8)})
     with pytest.raises(CaptureError, match="do not fit together"):
         Capture.load(tmp_path / "b.capture", model, strata)
-
-
-def test_a_horizon_merges_in_each_step(strata, tmp_path):
-    generator = rng(13)
-
-    def rollouts(n):
-        steps = np.stack([outcomes(generator, n) for _ in range(2)], axis=1)
-        return Rollouts.from_arrays(np.tile([0.0, 1.5], (n, 1)), np.zeros((n, 2, 1)), steps)
-
-    def step(states, actions, rng):
-        return np.column_stack([0.1 * rng.standard_normal(len(states)), np.full(len(states), 1.5)])
-
-    settings = (step, strata, (0, 1), NearestParticles(2), MERGING)
-    found = HorizonCapture(*settings, n_particles=4).fit(rollouts(4000))
-    assert found.merged_["corner at step 2"] == ("floor at step 2", "edge at step 2")
-    assert "rare: floor at step 1, corner at step 1, edge at step 1" in map(
-        found.describe_group, range(found.partition_.n_groups)
-    )
-    for simultaneous in (False, True):
-        q = found.thresholds(found.predict(np.zeros((1, 2)), np.zeros((1, 2, 1)), 0), 0.1, simultaneous)[0]
-        assert np.isfinite(q[:, :5]).all()
-        assert np.isinf(q[:, 5]).all()
-        assert (q[:, 2] == q[:, 3]).all()
-    found.save(tmp_path / "h.capture")
-    assert HorizonCapture.load(tmp_path / "h.capture", step, strata).merged_ == found.merged_
-    assert found.at_first().merged_ == {
-        "floor at step 1": ("corner at step 1", "edge at step 1"),
-        "corner at step 1": ("floor at step 1", "edge at step 1"),
-        "edge at step 1": ("floor at step 1", "corner at step 1"),
-    }
 
 
 @pytest.mark.parametrize("n", range(1, 25))

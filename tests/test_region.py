@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracles
 from capture_cp import (
     SE2,
     Capture,
@@ -17,7 +16,6 @@ from capture_cp import (
     FunctionStrata,
     Grid,
     GridStrata,
-    Mahalanobis,
     NearestParticles,
     OneGroup,
     Region,
@@ -99,19 +97,6 @@ def test_regions_in_se2_have_exactly_the_cells_that_pass(seed, closed):
     assert np.array_equal(found[sure], (scores <= limits)[sure])
     counts = NearestParticles(k, metric).count_cells(particles, np.append(q, -1.0)[None], strata)[0]
     assert counts.tolist() == [len(region.cells("a")), len(region.cells("b")), 0]
-
-
-@pytest.mark.parametrize("closed", [True, False])
-@pytest.mark.parametrize("angle", [-3.1, 0.5, 3.1, 9.4])
-def test_ellipsoids_around_an_angle_wrap(angle, closed):
-    grid = Grid((0.0, -math.pi), (0.3, math.pi / 6), (6, 12 if closed else 13), (1,) if closed else ())
-    strata = GridStrata(grid, np.zeros(grid.size, int), ["all"])
-    mean, cov = np.array([[0.8, angle]]), np.array([[[0.1, 0.05], [0.05, 0.2]]])
-    score = Mahalanobis(angles=(1,))
-    region = Region(score, score.checked((mean, cov), 1, 1, 2), np.array([1.5]), strata, 2, 0.1, True)
-    expected = [oracles.mahalanobis(y, mean[0], cov[0], angles=(1,)) <= 1.5 for y in grid.centre(np.arange(grid.size))]
-    assert np.array_equal(region.cells(), np.flatnonzero(expected))
-    assert score.count_cells(region.prediction, np.array([[1.5, 1.5]]), strata).tolist() == [[sum(expected), 0]]
 
 
 def test_samples_spread_over_every_cell(strata):

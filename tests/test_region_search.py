@@ -100,19 +100,6 @@ def test_angles_are_taken_about_the_particles():
     assert region.support((-1.0,), rng=0) == pytest.approx(-2.6, rel=0.01)
 
 
-def test_no_member_is_beyond_the_bounding_box():
-    rng = np.random.default_rng(0)
-    particles = rng.normal(0, 0.2, (1, 8, 3))
-    region = ball(dims=3, q=0.4, particles=particles, k=2)
-    low, high = region.bounding_box()
-    for direction in rng.standard_normal((10, 3)):
-        most = min(
-            np.maximum(direction * low, direction * high).sum(),
-            (particles[0] @ direction).max() + 0.4 * np.linalg.norm(direction),
-        )
-        assert (region.sample(500, rng=0) @ direction).max() <= region.support(direction, rng=0) + 1e-9 <= most + 2e-9
-
-
 @pytest.mark.parametrize("direction", [(0.0, 0.0), (1.0,), "up", (np.nan, 1.0)])
 def test_a_direction_that_is_none_is_refused(direction):
     with pytest.raises(CaptureError, match="direction"):

@@ -58,15 +58,6 @@ def test_a_corrected_model_keeps_the_guarantee(box, train, regressor):
     assert p_above(np.array(covered) - slack, 0.9) > 1e-3
 
 
-def test_training_rows_would_have_spoilt_coverage(box, train):
-    """Why they are refused: calibrated on what a forest has seen, its regions hold far too few new outcomes."""
-    model = residual(box, RandomForestRegressor(20, random_state=0)).fit(train.X, train.Y)
-    new = make_world(box, 600, seed=53)
-    particles = [model(rows.X, PARTICLES, np.random.default_rng(54)) for rows in (train, new)]
-    blind = capture(box, box).fit(train.X, train.Y, prediction=particles[0])  # a model that cannot tell
-    assert blind.contains(new.X, new.Y, prediction=particles[1]).mean() < 0.8
-
-
 def test_particles_are_shifted_by_what_the_regressor_says(box, fresh, corrected):
     plain = box(fresh.X, 5, np.random.default_rng(3))
     shift = corrected.regressor_.predict(fresh.X)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from capture_cp import Capture, HorizonCapture, NearestParticles, OneGroup, Rollouts, one_stratum
-from capture_cp.base.streams import generator, stream
+from capture_cp.base.streams import stream
 from capture_cp.planning.episode import episode_seeds
 from capture_lab.tasks.marble.maps import load_map
 from capture_lab.tasks.marble.task import Marble
@@ -28,13 +28,6 @@ def test_no_plain_generator_gives_a_stream(seed, purpose):
     theirs = [np.random.default_rng(n) for n in (seed, [seed], [seed, 0], [seed, 0, 0, 0, 0], [seed, 1], 0, 1)]
     theirs += np.random.default_rng(seed).spawn(3)
     assert ours not in {first(rng) for rng in theirs}
-
-
-def test_a_question_may_bring_a_generator_or_a_seed():
-    rng = np.random.default_rng(3)
-    assert generator(rng) is rng
-    assert first(generator(3)) == first(generator(np.int32(3))) != first(np.random.default_rng(3))
-    assert first(generator(None)) != first(generator(None))
 
 
 def gaussian(X, n_particles, rng):

@@ -12,7 +12,21 @@ import pytest
 
 import capture_cp
 
-HEAVY = ("numpy", "numba", "scipy.special", "scipy.stats", "sklearn", "joblib", "rich", "tyro", "matplotlib", "pyarrow")
+HEAVY = (
+    "numpy",
+    "numba",
+    "scipy.special",
+    "scipy.stats",
+    "sklearn",
+    "joblib",
+    "rich",
+    "tyro",
+    "matplotlib",
+    "pyarrow",
+    "torch",
+    "jax",
+    "mujoco",
+)
 
 
 def loaded(program: str, *arguments: str) -> set[str]:

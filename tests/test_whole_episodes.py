@@ -114,17 +114,6 @@ def test_thresholds_are_those_of_the_definition(n, episodes, n_groups, seed, alp
             assert threshold / unit <= q < np.nextafter(threshold, np.inf) / unit
 
 
-@given(*shapes, st.sampled_from([0.1, 0.3, 0.6]))
-def test_confidence_larger_scores_and_units_move_thresholds_as_they_should(n, episodes, n_groups, seed, alpha):
-    found = tied(n, episodes, n_groups, seed)
-    t = found.together(alpha)
-    assert (found.together(alpha, 0.9) >= t).all()
-    assert np.array_equal(replace(found, scores=4 * found.scores).together(alpha), 4 * t)  # metres or feet, no matter
-    # larger scores of compared episodes never lower a threshold: the scales do not look at them
-    grown = found.scores + (found.episode >= found._half) * np.random.default_rng(seed).random(n)
-    assert (replace(found, scores=grown).together(alpha) >= t).all()
-
-
 def test_numbers_are_random_and_do_not_look_at_names():
     rng, ids = np.random.default_rng(0), np.array([7, 3, 7, 9, 3])
     counts = np.zeros((3, 3))

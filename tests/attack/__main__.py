@@ -18,7 +18,7 @@ from rich.table import Table
 
 from attack.row import Row
 
-ATTACKS = ("forged", "disks", "website", "kills")
+ATTACKS = ("forged", "disks", "kills")
 SECONDS = 1500  # for one module of them
 
 

@@ -171,8 +171,6 @@ def test_episodes_of_a_candidate_are_fresh_and_repeatable():
         ({"candidates": {}}, "no candidates"),
         ({"risks": []}, "no risks are given"),
         ({"risks": [FALLS, FALLS]}, "risk names are repeated"),
-        ({"beta": 0}, "beta is 0; expected a number strictly between 0 and 1"),
-        ({"episodes": 0}, "episodes"),
         ({"risks": [Risk("falls", ("fell",))], "anytime": True}, "fixed in advance"),
         ({"risks": [Risk("falls", ("fell",))], "correction": "sequence"}, "fixed in advance"),
         ({"correction": "none"}, "unknown correction"),
