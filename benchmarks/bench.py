@@ -27,11 +27,11 @@ from benchmarks.starts import start_comparisons, start_measures
 from capture_cp.base.checks import Floats
 from capture_cp.base.files import write_json
 from capture_cp.capture.capture import Capture
-from capture_cp.cli.bench import Bench
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import chosen_device
 from capture_cp.report.output import write_rows
+from capture_lab.studies.bench import Bench
 from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.maps import load_map
 from capture_lab.tasks.marble.task import Marble

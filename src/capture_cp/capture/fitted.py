@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -38,7 +39,7 @@ from capture_cp.capture.preflight import (
     warn_of_small_groups,
     warn_of_unseen_groups,
 )
-from capture_cp.capture.saved_arrays import Arrays, checked_size, partition_arrays
+from capture_cp.capture.saved_arrays import Arrays, checked_size
 from capture_cp.conformal.gaussian import Gaussians
 from capture_cp.conformal.groups import Groups, Tree
 from capture_cp.conformal.partition import Partition
@@ -161,12 +162,13 @@ class Fitted(Params, ABC):
         probability over the draw of the calibration set.
         """
         self.check_fitted()
+        with suppress(KeyError, TypeError):
+            return self._asked[alpha, simultaneous, confidence]  # only valid rates are kept
         key = failure_rate(alpha), bool(simultaneous), confidence_level(confidence)
-        if key not in self._asked:
-            if len(self._asked) >= MOST_ASKED:
-                self._asked.clear()
-            self._asked[key] = self._read_thresholds(*key)
-            self._warn_of_few(self._asked[key], *key)
+        if len(self._asked) >= MOST_ASKED:
+            self._asked.clear()
+        self._asked[key] = self._read_thresholds(*key)
+        self._warn_of_few(self._asked[key], *key)
         return self._asked[key]
 
     def partition_at(self, step: int) -> Partition:
@@ -241,7 +243,7 @@ class Fitted(Params, ABC):
     def save(self, path: Pathlike) -> None:
         """Write the calibration (not the model or the strata) to one safetensors file, atomically."""
         self.check_fitted()
-        arrays = partition_arrays(self.partition_) | self._score_arrays()
+        arrays = self.partition_.arrays() | self._score_arrays()
         header = made_for(self.model_, self.strata) | {
             "score": describe(self.score_),
             "groups": describe(self.groups_),
@@ -273,7 +275,7 @@ class Fitted(Params, ABC):
     def fingerprint(self) -> str:
         """Digest of the calibration: its groups and their scores."""
         self.check_fitted()
-        return checksum("", partition_arrays(self.partition_) | self._score_arrays())
+        return checksum("", self.partition_.arrays() | self._score_arrays())
 
     # -- implemented by subclasses
     # -------------------------------------------------------------------------------------------------

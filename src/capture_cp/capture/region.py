@@ -10,7 +10,7 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, whole_number
 from capture_cp.base.streams import Randomness, generator
-from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, has_grid, number_of, uniform_sample
+from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, number_of, uniform_sample
 from capture_cp.capture.region_marks import Marks
 from capture_cp.capture.region_plots import POINTS, members_of, plot_pairs, plot_region
 from capture_cp.capture.region_search import (
@@ -22,7 +22,7 @@ from capture_cp.capture.region_search import (
     unwrapped,
 )
 from capture_cp.conformal.scores import NearestParticles, Score
-from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
+from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of, has_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.conformal.scores import Proposed, Score
-from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
+from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
 
 DRAWS = 4096  # random configurations per stratum
 #: Random configurations that determine whether a part can be sampled, or how much of a sample is in each part.
@@ -59,11 +59,6 @@ class Volume(float):
         found = super().__new__(cls, value)
         found.standard_error = standard_error
         return found
-
-
-def has_grid(strata: Strata) -> bool:
-    """Whether regions have cells."""
-    return isinstance(strata, GriddedStrata) and strata.grid is not None
 
 
 def number_of(strata: Strata, name: str) -> int:

@@ -11,12 +11,12 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, whole_number
 from capture_cp.base.streams import Randomness, generator
-from capture_cp.capture.region_draws import Searchable, has_grid
+from capture_cp.capture.region_draws import Searchable
 from capture_cp.capture.region_marks import Marks, draw_marks
 from capture_cp.capture.region_search import middles, particles_of, unwrapped
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.plotting import check_axes, label, plot_cells, plot_intervals, plot_points, pyplot
-from capture_cp.spaces.strata import grid_of
+from capture_cp.spaces.strata import grid_of, has_grid
 
 #: Configurations at which the stratum is evaluated to find the ends of intervals.
 STEPS = 2000

@@ -42,14 +42,6 @@ def checked_data(data: Any) -> dict[str, Any]:
     return data
 
 
-def partition_arrays(partition: Partition) -> Arrays:
-    """A partition as plain arrays by name."""
-    nodes = {f"nodes.{field}": np.ascontiguousarray(partition.nodes[field]) for field in NODE.names or ()}
-    grown = {} if partition.grown_roots is None else {"grown_roots": partition.grown_roots}
-    rare = {} if partition.rare is None else {"rare": partition.rare.astype(np.uint8)}
-    return nodes | {"roots": partition.roots, "stratum_features": partition.stratum_features} | grown | rare
-
-
 def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: int) -> Partition:
     """A partition that is safe to traverse: every index in range, no cycle, and no node with two parents.
 

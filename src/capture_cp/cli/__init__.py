@@ -80,7 +80,7 @@ COMMANDS = {
         ),
     },
     "This computer": {
-        "bench": Command("Measure speed as ratios to named alternatives.", "capture_cp.cli.bench:Bench"),
+        "bench": Command("Measure speed as ratios to named alternatives.", f"{LAB}.bench:Bench"),
     },
 }
 EVERY = {name: command for commands in COMMANDS.values() for name, command in commands.items()}

@@ -54,6 +54,7 @@ from capture_cp.report.output import write_rows
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
+GroupRows = list[dict[str, Any]]
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
 
@@ -130,9 +131,10 @@ class Calibrate:
             cap = self._fit(model, strata, split, seen, running("calibrating"))
             coverage, cautions = self._check(cap, split, seen, running("checking"))
         cautions += heard(caught)
-        self._print(console, cap, coverage, split, cautions)
-        self._save(console, cap, coverage, cautions)
-        self._write_report(console, cap, coverage, seen.parts["to check"], cautions)
+        groups = self._group_rows(cap, coverage)
+        self._print(console, cap, coverage, groups, split, cautions)
+        self._save(console, cap, coverage, groups, cautions)
+        self._write_report(console, cap, coverage, groups, seen.parts["to check"], cautions)
 
     @property
     def linear(self) -> bool:
@@ -223,7 +225,9 @@ class Calibrate:
             facts["grid"] = grid_facts(cap.strata.grid)
         return facts
 
-    def _print(self, console: Console, cap: Capture, coverage: Coverage, split: Split, cautions: list[str]) -> None:
+    def _print(
+        self, console: Console, cap: Capture, coverage: Coverage, groups: GroupRows, split: Split, cautions: list[str]
+    ) -> None:
         sizes = ", ".join(f"{size:,} {name}" for name, size in split.sizes.items())
         unit = "transitions" if self.episode is None else "transitions of whole episodes"
         console.print(f"{sizes} ({unit})", highlight=False)
@@ -231,11 +235,11 @@ class Calibrate:
             unknown = f"note: {self.model} has no method trained_on(X, Y), so its training data is unknown"
             console.print(f"{unknown}; make sure that it was not this log.", highlight=False, markup=False)
         console.print(coverage_by_stratum("what was held out", coverage, self.episode is not None))
-        console.print(group_table(self._group_rows(cap, coverage), self.alpha))
+        console.print(group_table(groups, self.alpha))
         for caution in cautions:
             console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
 
-    def _group_rows(self, cap: Capture, coverage: Coverage) -> list[dict[str, Any]]:
+    def _group_rows(self, cap: Capture, coverage: Coverage) -> GroupRows:
         names = [name for part in ("state", "action") for name in cap.data_["robot"]["columns"][part]]
         q = cap.group_thresholds(self.alpha, confidence=self.confidence)
         return [
@@ -250,12 +254,11 @@ class Calibrate:
             for j, row in enumerate(coverage.groups)
         ]
 
-    def _save(self, console: Console, cap: Capture, coverage: Coverage, cautions: list[str]) -> None:
+    def _save(self, console: Console, cap: Capture, coverage: Coverage, groups: GroupRows, cautions: list[str]) -> None:
         cap.save(self.out)
         console.print(f"Saved calibration: {self.out}", markup=False)
         if self.json is not None:
             rows = coverage.rows(data=str(self.data), method=self.method)
-            groups = self._group_rows(cap, coverage)
             write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
 
     @property
@@ -263,13 +266,12 @@ class Calibrate:
         return self.report if self.report is not None else self.out.with_suffix(".html")
 
     def _write_report(
-        self, console: Console, cap: Capture, coverage: Coverage, kept: Transitions, cautions: list[str]
+        self, console: Console, cap: Capture, coverage: Coverage, groups: GroupRows, kept: Transitions, cautions: list[str]
     ) -> None:
         trouble = report_trouble()
         if trouble is not None:
             console.print(f"No report: {trouble}", markup=False)
             return
-        groups = self._group_rows(cap, coverage)
         with stage("writing the report"):
             write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)

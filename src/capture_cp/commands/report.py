@@ -15,7 +15,6 @@ from rich.table import Table
 from capture_cp.base.checks import CaptureWarning, Floats
 from capture_cp.base.streams import generator, stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.region_draws import has_grid
 from capture_cp.commands.bundle import LinearModel
 from capture_cp.commands.report_figures import region_figures
 from capture_cp.commands.report_volumes import MeanVolume, mean_volumes
@@ -26,6 +25,7 @@ from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.data.transitions import CHUNK, Transitions
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import DASH, Cell, PageTable
+from capture_cp.spaces.strata import has_grid
 
 if TYPE_CHECKING:
     from capture_cp.commands.calibrate import Calibrate

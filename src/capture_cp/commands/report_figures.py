@@ -15,7 +15,6 @@ from capture_cp.base.checks import CaptureError, Floats, shortened
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_draws import has_grid
 from capture_cp.capture.region_marks import Marks
 from capture_cp.capture.region_plots import Members, comparable, members_of, plot_pairs, plot_region, turned, zoom
 from capture_cp.capture.region_search import middles
@@ -24,7 +23,7 @@ from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.marks import ACTION, INSIDE, OUTSIDE, PARTICLES, START
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.plotting import label, plot_strata, pyplot
-from capture_cp.spaces.strata import FunctionStrata, Strata, grid_of
+from capture_cp.spaces.strata import FunctionStrata, Strata, grid_of, has_grid
 
 if TYPE_CHECKING:
     from capture_cp.commands.calibrate import Calibrate

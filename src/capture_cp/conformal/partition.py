@@ -153,6 +153,13 @@ class Partition:
                 return " and ".join([where, *(_interval(names[f], *ends) for f, ends in leaf.intervals.items())])
         raise CaptureError(f"group {group} does not exist; groups run from 0 to {self.n_groups - 1}.")
 
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The partition as plain arrays by name, for a file."""
+        nodes = {f"nodes.{field}": np.ascontiguousarray(self.nodes[field]) for field in NODE.names or ()}
+        grown = {} if self.grown_roots is None else {"grown_roots": self.grown_roots}
+        rare = {} if self.rare is None else {"rare": self.rare.astype(np.uint8)}
+        return nodes | {"roots": self.roots, "stratum_features": self.stratum_features} | grown | rare
+
     def has_splits(self, group: int) -> bool:
         """Whether the group is only a part of its strata, split by the input."""
         return any(leaf.group == group and leaf.intervals for leaf in self._leaves)

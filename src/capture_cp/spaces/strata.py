@@ -208,6 +208,11 @@ def _first(Y: Floats) -> Ints:
     return np.zeros(len(Y), dtype=np.int64)
 
 
+def has_grid(strata: Strata) -> bool:
+    """Whether regions have cells."""
+    return isinstance(strata, GriddedStrata) and strata.grid is not None
+
+
 def grid_of(strata: Strata) -> GriddedStrata:
     """`strata`, checked to have a grid; regions of strata without a grid have members but no cells."""
     if isinstance(strata, GriddedStrata) and strata.grid is not None:

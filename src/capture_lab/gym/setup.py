@@ -10,9 +10,8 @@ from gymnasium.spaces import Box
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
-from capture_cp.capture.region_draws import has_grid
 from capture_cp.planning.rollout import Stage
-from capture_cp.spaces.strata import grid_of
+from capture_cp.spaces.strata import grid_of, has_grid
 from capture_lab.tasks.task import Task
 
 #: Bound on state entries without known limits; finite, because environment checkers warn of infinite bounds.

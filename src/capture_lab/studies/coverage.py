@@ -18,12 +18,12 @@ from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.parts import run_parts
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.output import cell_beside_paper
+from capture_cp.spaces.strata import has_grid
 from capture_lab.studies.montecarlo import REFERENCE, RESIDUAL, VOLUMES, Counts, Question, count, fit_methods, unit_of
 from capture_lab.studies.paper import COVERAGE_METHODS, Paper
 from capture_lab.studies.part_store import PartStore

@@ -19,13 +19,13 @@ from capture_cp.base.progress import progress_bar, stage
 from capture_cp.base.streams import generator, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble, settings_of, write_page
 from capture_cp.report.output import coverage_table, output_folder
 from capture_cp.report.tables import coverage_page_table, draw_coverage, planning_page_table
+from capture_cp.spaces.strata import has_grid
 from capture_lab.studies.montecarlo import with_volumes
 from capture_lab.studies.paper import Paper
 from capture_lab.studies.planning import PlanningStudy

@@ -23,13 +23,14 @@ from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.horizon_particles import Cloud, count_cells, within
-from capture_cp.capture.region_draws import batch_volumes, has_grid
+from capture_cp.capture.region_draws import batch_volumes
 from capture_cp.conformal.coverage import HorizonCoverage, horizon_coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.data.parts import run_parts
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.report.output import share_with_interval
+from capture_cp.spaces.strata import has_grid
 from capture_lab.studies.montecarlo import unit_of
 from capture_lab.studies.results import Panel, Rows, percentages, plain_table, save_curves, write_results
 from capture_lab.studies.study import FigureFolder, Jobs, RowsFile, Seed, Study, check_settings

@@ -16,14 +16,13 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, short
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.coverage import Count
 from capture_cp.conformal.groups import Tree
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import TIMED_OUT, Episode, episode_seeds
 from capture_cp.planning.mppi import MPPI
 from capture_cp.report.canvas import beside
-from capture_cp.spaces.strata import INFEASIBLE
+from capture_cp.spaces.strata import INFEASIBLE, has_grid
 from capture_cp.viewer.session import Frame, Session
 from capture_cp.viewer.texts import coverage_table, legend, table, target
 from capture_lab.studies.view import ALONE, TaskView, page_controls, replaced

@@ -15,11 +15,12 @@ import numpy as np
 from capture_cp.base.checks import Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.region_draws import batch_volumes, has_grid
+from capture_cp.capture.region_draws import batch_volumes
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.transitions import Transitions
+from capture_cp.spaces.strata import has_grid
 from capture_lab.tasks.task import Task, TestSet
 
 #: Outcomes held in memory at once.

@@ -14,7 +14,6 @@ import numpy as np
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_draws import has_grid
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.spaces.marks import (
     ACTION,
@@ -28,6 +27,7 @@ from capture_cp.spaces.marks import (
     mark_outcomes,
 )
 from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, label, pyplot
+from capture_cp.spaces.strata import has_grid
 from capture_lab.tasks.point_slices import PointSlices
 from capture_lab.tasks.slices import STRONG, WALL_COLOUR, Slices
 from capture_lab.tasks.task import Task

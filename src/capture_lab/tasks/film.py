@@ -9,7 +9,6 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_draws import has_grid
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.report.movie import MovingFigure, Picture, mark_window, show_window
 from capture_cp.spaces.marks import (
@@ -25,6 +24,7 @@ from capture_cp.spaces.marks import (
     mark_handles,
     outcome_look,
 )
+from capture_cp.spaces.strata import has_grid
 from capture_lab.tasks.drawing import Drawing
 from capture_lab.tasks.point_slices import finite_box
 from capture_lab.tasks.recorded import recorded_method, recorded_region

@@ -17,13 +17,13 @@ from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_draws import has_grid, part_volumes
+from capture_cp.capture.region_draws import part_volumes
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.report.canvas import INFEASIBLE_LEGEND, Canvas, Picture, rgb
 from capture_cp.report.scene import Handle, Points, Scene
 from capture_cp.spaces.marks import ACTION, GOAL, OUTSIDE, PARTICLES, PATH_COLOUR, START
 from capture_cp.spaces.plotting import STRATA_COLOURS
-from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of
+from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of, has_grid
 from capture_cp.viewer.session import Slider
 from capture_cp.viewer.texts import REGION_KEY
 from capture_lab.tasks.point_slices import checked_shown

@@ -17,7 +17,6 @@ from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.methods import METHODS, method
-from capture_cp.capture.region_draws import has_grid
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
@@ -27,7 +26,7 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout, Stage
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
-from capture_cp.spaces.strata import Strata, grid_of
+from capture_cp.spaces.strata import Strata, grid_of, has_grid
 from capture_lab.tasks.extent import Extent, nowhere
 from capture_lab.tasks.rows import Row, method_rows, own_rows, practice_rows
 
