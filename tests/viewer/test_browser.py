@@ -1,6 +1,5 @@
 """The real page in a real browser: Debian's Chromium, headless, clicks through the controls (`make browser`)."""
 
-import dataclasses
 import io
 import shutil
 import time
@@ -10,7 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from viewer.sessions import VIEW, played, ready
+from capture_cp.viewer.serve import open_page
+from viewer.sessions import VIEW, peg_view, ready, recorded
 
 pytestmark = pytest.mark.browser
 
@@ -22,8 +22,6 @@ PATIENCE = 30.0
 @pytest.fixture(scope="module")
 def served():
     pytest.importorskip("viser", reason="viser is not installed (extra view)")
-    from capture_cp.viewer.serve import open_page
-
     page = open_page(VIEW, Console(file=io.StringIO()))
     yield page
     page.stop()
@@ -161,17 +159,16 @@ def test_sliders_change_the_overlay(visit, label, key):
     changes(page, lambda: push(page, label, key), label)
 
 
-def test_the_action_changes_the_overlay(visit, served):
-    page, _ = visit
-    before = served.session.action[0]
-    push(page, "action x (rad/s)", "Home")
-    wait_until(lambda: served.session.action[0] != before, "the action follows its slider")
-
-
-def test_menus_change_method_and_place(visit, served):
+def test_controls_change_action_k_method_and_place(visit, served):
     page, _ = visit
     click(page, "Reset")
     says(page, "by hand")
+    action = served.session.action[0]
+    push(page, "action x (rad/s)", "Home")
+    wait_until(lambda: served.session.action[0] != action, "the action follows its slider")
+    push(page, "k", "ArrowLeft")
+    wait_until(lambda: served.session.settings.k == 7 and not served.session.shown().waiting, "k = 7 is calibrated")
+    push(page, "k", "ArrowRight")
     changes(page, lambda: choose(page, "method", "pcp"), "the method")
     changes(page, lambda: choose(page, "beside", "no-strata"), "the second method")
     says(page, "pcp (left), no-strata (right)")
@@ -181,13 +178,6 @@ def test_menus_change_method_and_place(visit, served):
     choose(page, "beside", "none")
     choose(page, "method", "capture")
     wait_until(lambda: served.session.settings.method == VIEW.method, "all is as it was")
-
-
-def test_k_calibrates_anew(visit, served):
-    page, _ = visit
-    push(page, "k", "ArrowLeft")
-    wait_until(lambda: served.session.settings.k == 7 and not served.session.shown().waiting, "k = 7 is calibrated")
-    push(page, "k", "ArrowRight")
 
 
 def test_dragging_the_gizmo_moves_the_marble(visit, served):
@@ -238,16 +228,9 @@ def test_live_planning_starts_pauses_steps_and_resets(visit, served):
 
 def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
     page, _ = visit
-    session = ready()
-    played(session)
-    from capture_cp.planning.episode import Episode
-
-    trail, cap = session.now.trail, session._rows[("bottom-right", "capture", 8, 16, 0)].executed
-    steps = len(trail) - 1
-    info = {"task": "marble", "options": {}, "map": "bottom-right", "method": "capture"}
-    run = Episode(session.now.outcome, trail, np.zeros((steps, 2)), np.zeros((steps, 6, 2)), np.zeros(steps),
-                  np.zeros(steps), info)  # fmt: skip
-    run.with_regions(cap, [0, 2]).save(tmp_path / "episode.npz")
+    run = recorded(ready())
+    steps = run.steps
+    run.save(tmp_path / "episode.npz")
     page.locator("input[type=file]").set_input_files(tmp_path / "episode.npz")
     wait_until(lambda: served.session.mode == "replay", "the recording is open")
     wait_until(lambda: slider(page, "step").get_attribute("aria-valuemax") == str(steps), "the timeline is as long")
@@ -259,20 +242,7 @@ def test_a_recording_is_replayed_along_its_timeline(visit, served, tmp_path):
 
 
 def test_the_peg_has_its_page(browser, monkeypatch):
-    pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
-    from capture_cp.viewer.serve import open_page
-    from capture_lab.studies.live import TaskSession
-    from capture_lab.studies.view import TaskView
-    from capture_lab.tasks.peg.options import PegOptions
-    from capture_lab.tasks.peg.planner import PLANNER
-    from capture_lab.tasks.rows import acting_row
-    from peg.calibrated import calibrated
-
-    monkeypatch.setattr(
-        TaskSession, "_calibrated", lambda session, task, name, settings: acting_row(task.rows[name], task, calibrated(name))
-    )
-    view = TaskView.of(PegOptions(), port=8741, planner=dataclasses.replace(PLANNER, samples=16))
-    served = open_page(view, Console(file=io.StringIO()))
+    served = open_page(peg_view(monkeypatch), Console(file=io.StringIO()))
     page = browser.new_page(viewport={"width": 1200, "height": 800})
     page.goto(served.address)
     says(page, "contact:")

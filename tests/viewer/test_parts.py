@@ -83,39 +83,25 @@ def test_circles_and_dots_outside_the_picture_are_left_out(frame):
     assert beside([picture, picture], gap=4).shape == (10, 44, 3)
 
 
-def test_texts_have_method_state_and_counts():
-    session = ready()
+def test_texts_and_trail_say_where_steps_ended_and_what_regions_are_calibrated_on():
+    """On runs of the planner at its own settings they are exchangeable with new runs; otherwise they are not."""
+    session = calibrated(TaskSession(TaskView.of(MarbleOptions(), place="bottom-right")))
     assert "press Play" in status_line(session.shown())
     assert "| stratum | capture |" in regions_table(session.shown())
     for _ in range(3):
         session.advance()
-    assert "episode 1, step 2" in status_line(session.shown())
-    assert "0 / 0" in counts_table(session.shown())
-    assert inside_line(session.shown()).endswith("2 steps inside their region (100%, target 90%)")
-
-
-def test_the_counts_are_explained_by_what_the_regions_are_calibrated_on():
-    """On runs of the planner at its own settings they are exchangeable with new runs; otherwise they are not."""
-    session = calibrated(TaskSession(TaskView.of(MarbleOptions(), place="bottom-right")))
-    assert session.shown().practice == 500
-    for _ in range(3):
-        session.advance()
-    assert "Calibrated on 500 runs" in counts_table(session.shown())
-    session.change("alpha", 0.2)
-    session.advance()
-    assert session.shown().practice == 0
-    assert "not exchangeable" in counts_table(session.shown())
-
-
-def test_steps_outside_their_region_are_marked_on_the_trail():
-    session = ready()
-    for _ in range(3):
-        session.advance()
-    now = session.now
-    missed = replace(now, missed=np.array([False, True, False]))
-    plain, marked = (session.scene.picture(moment, []) for moment in (now, missed))
+    shown = session.shown()
+    assert "episode 1, step 2" in status_line(shown)
+    assert "| success | 0 / 0 |" in counts_table(shown)
+    assert "Calibrated on 500 runs" in counts_table(shown)
+    assert inside_line(shown).endswith("2 steps inside their region (100%, target 90%)")
+    missed = replace(session.now, missed=np.array([False, True, False]))
+    plain, marked = (session.scene.picture(moment, []) for moment in (session.now, missed))
     assert not (plain == rgb(OUTSIDE.colour)).all(axis=2).any()
     assert (marked == rgb(OUTSIDE.colour)).all(axis=2).sum() > 20
+    session.change("alpha", 0.2)
+    session.advance()
+    assert "not exchangeable" in counts_table(session.shown())
 
 
 # -- the background ---------------------------------------------------------------------------------------------------

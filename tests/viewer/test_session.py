@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.planning.episode import Episode, episode_seeds, run_episode
+from capture_cp.planning.episode import Episode
 from capture_cp.planning.settings import PlannerSettings
 from capture_lab.studies.live import TaskSession
 from capture_lab.studies.view import TaskView
 from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.marble.task import POSITION
+from viewer import sessions
 from viewer.sessions import VIEW, calibrated, played, ready
 
 SMALL = PlannerSettings(horizon=3, samples=8, temperature=0.1)
@@ -25,15 +26,7 @@ def session():
 
 @pytest.fixture(scope="module")
 def recorded(session):
-    """An episode as `capture plan marble` records it."""
-    fitted = session._rows["bottom-right", "capture", 8, 16, 0]
-    task, cap = fitted.task, fitted.cap
-    noise = episode_seeds(0, task.place, 0)
-    planner = task.planner(cap, VIEW.planner, VIEW.weights, VIEW.alpha, noise[0])
-    info = {"task": "marble", "options": {}, "map": "bottom-right", "method": "capture"}
-    start = task.starts(1)[0]
-    run = run_episode(planner, task.closed_loop(start), start, task.max_steps, noise[1], info)
-    return run.with_regions(fitted.executed, POSITION, VIEW.alpha)
+    return sessions.recorded(session)
 
 
 @pytest.fixture(autouse=True)
@@ -226,3 +219,18 @@ def test_what_is_dragged_in_the_flat_scene_is_the_configuration():
         session.put(point)
         session.drag(session.scene.scene(session.now, None).handle.place)
         np.testing.assert_allclose(session.state, point)
+
+
+def test_only_the_next_step_of_the_peg_has_a_region_and_steps_are_counted_by_regime(monkeypatch):
+    session = calibrated(TaskSession(sessions.peg_view(monkeypatch)))
+    for _ in range(4):
+        session.advance()
+    steps, tally = session.shown().now.plans["capture"], session.shown().tallies["capture"]
+    assert [step.region is not None for step in steps] == [True, False, False, False]
+    assert all(step.cloud.shape == (8, 3) for step in steps)
+    assert steps[0].cells.sum() == len(steps[0].region.cells())
+    assert tally.landed.sum() == 3
+    assert len(tally.landed) == len(session.task.regimes) == 4
+    assert {"left", "right", "table"} <= session.frame().scene.bodies.keys()
+    session.put([0.015, -0.01, 0.3])  # in the receptacle
+    assert session.task.strata.index(session.state[None])[0] >= 0
