@@ -80,4 +80,4 @@ def test_bad_options_are_one_sentence(capsys, given, sentence):
 @pytest.mark.parametrize("given", [[], ["--history"], ["--quick"]])
 def test_an_installed_package_says_where_the_benchmarks_are(capsys, tmp_path, monkeypatch, given):
     monkeypatch.setattr(capture_cp, "__file__", str(tmp_path / "lib" / "capture_cp" / "__init__.py"))
-    assert "the benchmarks are part of the source tree" in refused(capsys, "bench", *given)
+    assert "the benchmarks are in the source tree" in refused(capsys, "bench", *given)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -15,6 +15,7 @@ import capture_cp
 from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.cuda.device import Device
+from capture_lab.studies.study import RowsFile, Seed
 
 
 @dataclass(frozen=True)
@@ -35,31 +36,25 @@ class Bench:
     device: Annotated[
         Device, tyro.conf.arg(help="What to measure: cuda times the planner on an NVIDIA GPU, auto does if there is one.")
     ] = "cpu"
-    seed: Annotated[int, tyro.conf.arg(help="Seed of the transitions.")] = 0
-    json: Annotated[Path | None, tyro.conf.arg(help="Also write the rows to this file.")] = None
+    seed: Seed = 0
+    json: RowsFile = None
 
     def run(self, console: Console) -> None:
         """Time every pair, or print the record of past runs."""
-        whole_number("transitions", self.transitions, 1000)
-        whole_number("rounds", self.rounds, 1)
-        whole_number("calls", self.calls, 1000)
+        for name, least in (("transitions", 1000), ("rounds", 1), ("calls", 1000)):
+            whole_number(name, getattr(self, name), least)
         if self.plot is not None and not self.history:
             raise CaptureError("plot draws past runs; use it with --history.")
         check_writable(self.json)
         check_writable(self.plot)
+        root = Path(capture_cp.__file__).parents[2]
+        if not (root / "benchmarks" / "bench.py").is_file():
+            raise CaptureError(
+                "the benchmarks are in the source tree, not in the installed package; run `make bench` in a clone of it."
+            )
+        if str(root) not in sys.path:
+            sys.path.insert(0, str(root))
         if self.history:
-            _benchmarks("history").show(console, picture=self.plot)
+            import_module("benchmarks.history").show(console, picture=self.plot)
         else:
-            _benchmarks("bench").Benchmarks(self).run(console)
-
-
-def _benchmarks(module: str) -> Any:
-    """A module of the source tree's benchmarks."""
-    root = Path(capture_cp.__file__).parents[2]
-    if not (root / "benchmarks" / f"{module}.py").is_file():
-        raise CaptureError(
-            "the benchmarks are part of the source tree, not of the installed package; run `make bench` in a clone of it."
-        )
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
-    return import_module(f"benchmarks.{module}")
+            import_module("benchmarks.bench").Benchmarks(self).run(console)

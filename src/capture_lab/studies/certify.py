@@ -22,11 +22,11 @@ from capture_cp.certificates.page import verdict_table, write_certificate_page
 from capture_cp.certificates.risks import FAILURE, Risk, checked_risks
 from capture_cp.certificates.verdict import Candidate, Correction, Verdict
 from capture_cp.conformal.coverage import clopper_pearson
-from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.cuda.device import chosen_device
 from capture_cp.report.html import report_trouble
 from capture_lab.studies.part_store import PartStore
 from capture_lab.studies.results import Rows, write_results
-from capture_lab.studies.study import Calibration, Jobs, RowsFile, Seed, StateFolder, Study, check_settings
+from capture_lab.studies.study import Calibration, Jobs, OnDevice, RowsFile, Seed, StateFolder, Study, check_settings
 from capture_lab.tasks.candidates import CandidateRow, fingerprints, fit_candidate, parsed
 from capture_lab.tasks.practice import runs_from
 from capture_lab.tasks.rows import FittedRow, part_of
@@ -69,7 +69,7 @@ class CertifyStudy(Study):
         int, tyro.conf.arg(help="Further episodes of the certified setting, to compare with the certificate.")
     ] = 0
     calibration: Calibration = 1.0
-    device: Annotated[Device, tyro.conf.arg(help="Where plans are computed, as in capture plan.")] = "cpu"
+    device: OnDevice = "cpu"
     jobs: Jobs = 1
     seed: Seed = 0
     state: StateFolder = None
@@ -99,7 +99,7 @@ class CertifyStudy(Study):
         """The risks, all settings checked before anything is played."""
         probability("beta", self.beta)
         whole_number("fresh", self.fresh, 0)
-        check_settings(self, ("episodes", "jobs"), (self.out, self.state))
+        check_settings(self, ("episodes", "jobs"))
         for task in self.task.places().values():
             part_of(task.calibration_size, self.calibration)
         return checked_risks([Risk.parse(text) for text in self.risks])

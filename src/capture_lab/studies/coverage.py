@@ -24,18 +24,18 @@ from capture_cp.data.parts import run_parts
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.output import cell_beside_paper
 from capture_cp.spaces.strata import has_grid
+from capture_lab.studies import study
 from capture_lab.studies.montecarlo import REFERENCE, RESIDUAL, VOLUMES, Counts, Question, count, fit_methods, unit_of
 from capture_lab.studies.paper import COVERAGE_METHODS, Paper
 from capture_lab.studies.part_store import PartStore
 from capture_lab.studies.results import plain_table, write_results
-from capture_lab.studies.study import FigureFolder, Jobs, RowsFile, Seed, StateFolder, Study, check_settings, drawing_of
 from capture_lab.tasks.task import Advance, Task, TestSet
 
 Found = Mapping[str, Mapping[str, Counts]]  # by place and method
 
 
 @dataclass(frozen=True)
-class CoverageStudy(Study):
+class CoverageStudy(study.Study):
     """Measure the coverage of each method on a task, by regime of the next configuration, and the volume of its regions.
 
     In each place, every method is calibrated on the same transitions with the same model. For each test input, next
@@ -44,7 +44,7 @@ class CoverageStudy(Study):
     """
 
     command = "coverage"
-    unimportant = Study.unimportant | {"sizes"}
+    unimportant = study.Study.unimportant | {"sizes"}
 
     methods: Annotated[
         tuple[str, ...], tyro.conf.arg(help=f"Any of: {', '.join(METHODS)}, {RESIDUAL} (capture on a corrected model).")
@@ -69,18 +69,16 @@ class CoverageStudy(Study):
         ),
     ] = "per-stratum"
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions in a leaf while the tree grows.")] = 300
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves per tree.")] = 20
+    max_leaves: study.MaxLeaves = 20
     max_depth: Annotated[int | None, tyro.conf.arg(help="Largest depth of a tree.")] = None
-    particles: Annotated[int, tyro.conf.arg(help="Number of particles L; k is L/2, or 1 for capture-k1 and pcp.")] = 16
-    alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
-    device: Annotated[
-        Device, tyro.conf.arg(help="Where outcomes are counted: cuda is an NVIDIA GPU, auto uses one if there is one.")
-    ] = "cpu"
-    jobs: Jobs = 1
-    seed: Seed = 0
-    state: StateFolder = None
-    json: RowsFile = None
-    figures: FigureFolder = None
+    particles: study.Particles = 16
+    alpha: study.Alpha = 0.1
+    device: study.OnDevice = "cpu"
+    jobs: study.Jobs = 1
+    seed: study.Seed = 0
+    state: study.StateFolder = None
+    json: study.RowsFile = None
+    figures: study.FigureFolder = None
     sizes: Annotated[
         tuple[int, ...],
         tyro.conf.arg(help="Instead, measure coverage and volume for these calibration sizes, and draw a figure."),
@@ -103,16 +101,15 @@ class CoverageStudy(Study):
 
         def draw(folder: Path) -> Iterable[Path]:
             every = caps | {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
-            return drawing_of(tasks).coverage_figures(self, tasks, every, folder)
+            return next(iter(tasks.values())).drawing().coverage_figures(self, tasks, every, folder)
 
         write_results(self, self.rows(found, tasks), console, draw)
 
     def checked_places(self) -> dict[str, Task]:
         """The tasks by place, all settings checked."""
         chosen_device(self.device)
-        optional = [name for name in ("calibration", "test", "max_leaves", "max_depth") if getattr(self, name) is not None]
-        counts = ("mc", "jobs", "particles", "min_leaf", *optional)
-        check_settings(self, counts, (self.figures, self.state), (*METHODS, RESIDUAL))
+        counts = ("mc", "calibration", "test", "particles", "min_leaf", "max_leaves", "max_depth", "jobs")
+        study.check_settings(self, counts, (*METHODS, RESIDUAL))
         for size in self.sizes:
             whole_number("sizes", size, 1)
         if self.volume is not None:
@@ -228,7 +225,7 @@ class CoverageStudy(Study):
 
     def figure_data(self, figure: str, console: Console) -> Any:
         tasks = dict(self.task.places())
-        return drawing_of(tasks).figure_data(tasks, figure)
+        return next(iter(tasks.values())).drawing().figure_data(tasks, figure)
 
     def _table(
         self, place: str, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], counts: Mapping[str, Counts]

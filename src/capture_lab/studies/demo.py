@@ -31,7 +31,7 @@ from capture_lab.studies.paper import Paper
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.studies.planning_rows import summary
 from capture_lab.studies.results import Rows, write_results
-from capture_lab.studies.study import RowsFile, Seed, Study, check_settings
+from capture_lab.studies.study import Alpha, Particles, RowsFile, Seed, Study, check_settings
 from capture_lab.tasks.practice import ready_promise
 from capture_lab.tasks.task import CALIBRATION, TEST, Task
 
@@ -73,8 +73,8 @@ class Demo(Study):
         int, tyro.conf.arg(help="Logged transitions to calibrate on, and as many fresh ones to test on.")
     ] = 60_000
     samples: Annotated[int, tyro.conf.arg(help="Sampled action sequences per plan.")] = 4096
-    alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
-    particles: Annotated[int, tyro.conf.arg(help="Number of particles L from the model; k is L/2 for capture.")] = 16
+    alpha: Alpha = 0.1
+    particles: Particles = 16
     per_stratum: Annotated[
         bool, tyro.conf.arg(help="One tree per stratum, with guaranteed coverage; otherwise the paper's single tree.")
     ] = True
@@ -101,7 +101,7 @@ class Demo(Study):
 
     def _checked_place(self) -> tuple[str, Task]:
         """The name of the place and its task, all settings checked."""
-        check_settings(self, ("transitions", "episodes", "samples", "particles"), ())
+        check_settings(self, ("transitions", "episodes", "samples", "particles"))
         if self.rival is not None:
             known_name("method", self.rival, METHODS)
         places = self.task.places()

@@ -33,7 +33,7 @@ from capture_cp.report.output import share_with_interval
 from capture_cp.spaces.strata import has_grid
 from capture_lab.studies.montecarlo import unit_of
 from capture_lab.studies.results import Panel, Rows, percentages, plain_table, save_curves, write_results
-from capture_lab.studies.study import FigureFolder, Jobs, RowsFile, Seed, Study, check_settings
+from capture_lab.studies.study import Alpha, FigureFolder, Jobs, MaxLeaves, Particles, RowsFile, Seed, Study, check_settings
 from capture_lab.tasks.task import CALIBRATION, TEST, Advance, Task
 
 Found = Mapping[str, Mapping[str, HorizonCoverage]]  # by place and kind of regions
@@ -67,9 +67,9 @@ class HorizonStudy(Study):
     volume: Annotated[int, tyro.conf.arg(help="Measure the region volumes of this many test rollouts; 0 for none.")] = 100
     hold: Annotated[int, tyro.conf.arg(help="Number of steps for which an action is held; 1 draws a new one each step.")] = 1
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest rollouts per leaf of a tree.")] = 300
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves per tree.")] = 20
-    particles: Annotated[int, tyro.conf.arg(help="Number of particles L; k is L/2.")] = 16
-    alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate.")] = 0.1
+    max_leaves: MaxLeaves = 20
+    particles: Particles = 16
+    alpha: Alpha = 0.1
     confidence: Annotated[
         float | None,
         tyro.conf.arg(
@@ -103,7 +103,7 @@ class HorizonStudy(Study):
     def checked_places(self) -> Mapping[str, Task]:
         """The tasks by place, all settings checked."""
         counts = ("horizon", "calibration", "test", "hold", "min_leaf", "particles", "jobs")
-        check_settings(self, counts, (self.figures,))
+        check_settings(self, counts)
         whole_number("volume", self.volume, 0)
         confidence_level(self.confidence)
         places: Mapping[str, Task] = self.task.places()

@@ -16,25 +16,14 @@ from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.capture.methods import METHODS
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.conformal.groups import Tree
-from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.cuda.device import chosen_device
 from capture_cp.data.parts import run_parts
 from capture_cp.planning.episode import Episode, episode_seeds
+from capture_lab.studies import study
 from capture_lab.studies.paper import Paper
 from capture_lab.studies.part_store import PartStore
 from capture_lab.studies.planning_rows import mean_table, on_policy_table, planning_row, planning_table, summary
 from capture_lab.studies.results import write_results
-from capture_lab.studies.study import (
-    Calibration,
-    FigureFolder,
-    Jobs,
-    RecordFolder,
-    RowsFile,
-    Seed,
-    StateFolder,
-    Study,
-    check_settings,
-    drawing_of,
-)
 from capture_lab.tasks.candidates import CandidateRow, fingerprints
 from capture_lab.tasks.practice import TOGETHER, practised
 from capture_lab.tasks.recorded import recorded_info
@@ -46,7 +35,7 @@ Results = Mapping[tuple[str, str], list[Any]]
 
 
 @dataclass(frozen=True)
-class PlanningStudy(Study):
+class PlanningStudy(study.Study):
     """Plan in closed loop on a task: MPPI with the regions of each method, on the true system.
 
     Each step plans with the approximate model, builds regions for the sampled steps, adds a cost for hazards that they
@@ -55,7 +44,7 @@ class PlanningStudy(Study):
     """
 
     command: ClassVar[str] = "plan"
-    unimportant = Study.unimportant | {"methods", "episodes", "certificate", "vary"}
+    unimportant = study.Study.unimportant | {"methods", "episodes", "certificate", "vary"}
 
     methods: Annotated[
         tuple[str, ...],
@@ -68,15 +57,15 @@ class PlanningStudy(Study):
     horizon: Annotated[int, tyro.conf.arg(help="Number of steps of a plan.")] = PLANNER.horizon
     temperature: Annotated[float | None, tyro.conf.arg(help="Temperature of MPPI, by default each method's own.")] = None
     weights: Annotated[Any, tyro.conf.Suppress] = None
-    max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves per tree.")] = 20
+    max_leaves: study.MaxLeaves = 20
     min_leaf: Annotated[int | None, tyro.conf.arg(help="Fewest transitions per leaf, by default the task's setting.")] = None
     max_depth: Annotated[int | None, tyro.conf.arg(help="Largest depth of a tree, by default the task's setting.")] = None
-    particles: Annotated[int, tyro.conf.arg(help="Number of particles L.")] = 16
+    particles: study.Particles = 16
     k: Annotated[
         int | None, tyro.conf.arg(help="The score is the distance to the k-th nearest particle, by default L/2.")
     ] = None
-    calibration: Calibration = 1.0
-    alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
+    calibration: study.Calibration = 1.0
+    alpha: study.Alpha = 0.1
     vary: Annotated[
         str | None,
         tyro.conf.arg(metavar="NAME=V1,V2", help="Plan again for each of these values of an option of this page."),
@@ -84,15 +73,13 @@ class PlanningStudy(Study):
     certificate: Annotated[Path | None, tyro.conf.arg(help="Only run the planner that this certificate was issued for.")] = (
         None
     )
-    device: Annotated[
-        Device, tyro.conf.arg(help="Where plans are computed: cuda is an NVIDIA GPU, auto uses one if there is one.")
-    ] = "cpu"
-    jobs: Jobs = 1
-    seed: Seed = 0
-    state: StateFolder = None
-    json: RowsFile = None
-    record: RecordFolder = None
-    figures: FigureFolder = None
+    device: study.OnDevice = "cpu"
+    jobs: study.Jobs = 1
+    seed: study.Seed = 0
+    state: study.StateFolder = None
+    json: study.RowsFile = None
+    record: study.RecordFolder = None
+    figures: study.FigureFolder = None
 
     def run(self, console: Console) -> None:
         """Play the episodes and print their tables."""
@@ -109,7 +96,8 @@ class PlanningStudy(Study):
         if len(tasks) > 1:
             console.print(mean_table(rows))
         console.print(on_policy_table(rows))
-        write_results(self, rows, console, partial(drawing_of(tasks).planning_figures, self, tasks, results))
+        drawing = next(iter(tasks.values())).drawing
+        write_results(self, rows, console, lambda folder: drawing().planning_figures(self, tasks, results, folder))
 
     def tasks(self) -> dict[str, Task]:
         """The tasks by the names of their places, all settings checked."""
@@ -117,8 +105,8 @@ class PlanningStudy(Study):
         chosen_device("auto" if finished else self.device)
         tasks = dict(self.task.places())
         one = next(iter(tasks.values()))
-        counts = ("episodes", "samples", "horizon", "jobs", "particles", *self._leaf_limits())
-        check_settings(self, counts, (self.figures, self.state, self.record), one.rows)
+        counts = ("episodes", "samples", "horizon", "jobs", "particles", "min_leaf", "max_leaves", "max_depth")
+        study.check_settings(self, counts, one.rows)
         if self.k is not None and whole_number("k", self.k, 1) > self.particles:
             raise CaptureError(f"k is {self.k}; expected a number from 1 to the {self.particles} particles.")
         part_of(one.calibration_size, self.calibration)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, make_dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -14,14 +14,18 @@ from rich.console import Console
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.methods import METHODS
+from capture_cp.cuda.device import Device
 from capture_cp.report.output import output_folder
 from capture_cp.spaces.plotting import pyplot
 from capture_lab.tasks.rows import weight_options
 from capture_lab.tasks.task import Task
 
-if TYPE_CHECKING:
-    from capture_lab.tasks.drawing import Drawing
-
+Alpha = Annotated[float, tyro.conf.arg(help="Allowed failure rate of the regions.")]
+Particles = Annotated[int, tyro.conf.arg(help="Number of particles L; k is L/2, or 1 for capture-k1 and pcp.")]
+MaxLeaves = Annotated[int | None, tyro.conf.arg(help="Largest number of leaves per tree.")]
+OnDevice = Annotated[
+    Device, tyro.conf.arg(help="Where it is computed: cuda is an NVIDIA GPU, auto uses one if there is one.")
+]
 Jobs = Annotated[int, tyro.conf.arg(help="Number of processes; the results do not depend on it.")]
 Seed = Annotated[int, tyro.conf.arg(help="Random seed; the same seed gives the same results.")]
 StateFolder = Annotated[
@@ -105,33 +109,25 @@ def study_of(study: type[Study], options: type[Any]) -> type[Any]:
     return make_dataclass(f"{study.__name__}Of{options.__name__}", entries, bases=(study,), frozen=True, namespace=about)
 
 
-def check_settings(
-    study: Any, counts: Sequence[str], folders: Sequence[Path | None], methods: Iterable[str] = METHODS
-) -> None:
-    """Raise an error for invalid settings of a study.
+def check_settings(study: Any, counts: Iterable[str], methods: Iterable[str] = METHODS) -> None:
+    """Raise an error for invalid settings of a study, and make its folders.
 
-    `counts` names those that must be whole numbers of at least 1; `folders` are made if they are given; `methods` are those
-    that the study knows.
+    `counts` names those that must be whole numbers of at least 1, or None; `methods` are those that the study knows.
     """
+    for name in counts:
+        if getattr(study, name) is not None:
+            whole_number(name, getattr(study, name), 1)
     if hasattr(study, "alpha"):
         failure_rate(study.alpha)
-    for name in counts:
-        whole_number(name, getattr(study, name), 1)
     if whole_number("seed", study.seed, 0) >= 2**63:
         raise CaptureError(f"seed is {study.seed}; expected a whole number below 2^63.")
-    for option in ("maps", "methods"):
-        if not getattr(study, option, True):
-            raise CaptureError(f"no {option} are given; name at least one, or leave --{option} out.")
+    if not getattr(study, "methods", True):
+        raise CaptureError("no methods are given; name at least one, or leave --methods out.")
     for name in getattr(study, "methods", ()):
         known_name("method", name, methods)
     check_writable(study.json)
-    for folder in folders:
-        if folder is not None:
-            output_folder(folder)
+    for folder in ("figures", "state", "record", "out"):
+        if getattr(study, folder, None) is not None:
+            output_folder(getattr(study, folder))
     if getattr(study, "figures", None) is not None:
         pyplot()  # missing matplotlib is reported now, not after the work
-
-
-def drawing_of(tasks: Mapping[str, Task]) -> Drawing:
-    """What draws these tasks."""
-    return next(iter(tasks.values())).drawing()
