@@ -13,7 +13,7 @@ from benchmarks.comparison import Comparison, limited, seconds
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_lab.tasks.peg.cspace import codes_of_cells
-from capture_lab.tasks.peg.planner import peg_planner
+from capture_lab.tasks.peg.planner import PLANNER
 from capture_lab.tasks.peg.task import Peg, SystemName
 
 POSES = 5_000
@@ -65,7 +65,7 @@ def peg_measures(seed: int) -> list[dict[str, Any]]:
 def _plan_times(seed: int) -> Floats:
     """Milliseconds of plans from every Halton start and from poses in contact, compilation excluded."""
     task = Peg()
-    planner = peg_planner(_calibrated(task, seed), task, seed=seed)
+    planner = task.planner(_calibrated(task, seed), PLANNER, seed=seed)
     poses = np.vstack([task.strata.halton_starts(30), task.strata.sample_starts(30, np.random.default_rng(seed))])
     planner.plan(poses[0])
     return np.array([1e3 * seconds(partial(planner.plan, pose)) for pose in poses])

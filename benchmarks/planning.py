@@ -26,7 +26,6 @@ from capture_lab.tasks.marble.planner import (
     MarbleWeights,
     Params,
     marble_params,
-    marble_planner,
 )
 from capture_lab.tasks.marble.task import POSITION, Marble
 
@@ -37,7 +36,7 @@ def plan_comparisons(seed: int) -> Iterator[Comparison]:
     """A plan of the paper's size on one map, by the fused kernel and by the alternatives that are installed."""
     task, cap = calibrated("center", seed)
     params, (state,) = marble_params(task, dynamics.MODEL_GAIN), task.starts(1)
-    planner = marble_planner(cap, task, PLANNER, ALPHA, seed)
+    planner = task.planner(cap, PLANNER, alpha=ALPHA, seed=seed)
     size = f"plan of {planner.samples} x {planner.horizon} x {cap.n_particles} with regions"
     slow = _with(
         planner, PythonRollout(cap, _NumpyModel(params), _NumpyCost(params), task.strata.pit_cells, POSITION, ALPHA)
@@ -46,7 +45,7 @@ def plan_comparisons(seed: int) -> Iterator[Comparison]:
         size, lambda: planner.plan(state), "PythonRollout, NumPy model", lambda: slow.plan(state), 20,
         rounds=2, warm_up=False,
     )  # fmt: skip
-    by_points = marble_planner(cap, task, PLANNER, ALPHA, seed, MarbleWeights(hazard_points=POINTS))
+    by_points = task.planner(cap, PLANNER, MarbleWeights(hazard_points=POINTS), alpha=ALPHA, seed=seed)
     yield Comparison(
         f"plan with pits as a function, {POINTS} points", lambda: by_points.plan(state),
         "pits as cells", lambda: planner.plan(state), 1 / 1.5, calls=5,
@@ -72,7 +71,7 @@ def _plan_times(seed: int) -> Floats:
     times = []
     for name in MAP_NAMES:
         task, cap = calibrated(name, seed)
-        planner, (start,) = marble_planner(cap, task, PLANNER, ALPHA, seed), task.starts(1)
+        planner, (start,) = task.planner(cap, PLANNER, alpha=ALPHA, seed=seed), task.starts(1)
         act = task.closed_loop(start)
         planner.plan(start)
         planner.reset()

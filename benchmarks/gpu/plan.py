@@ -30,7 +30,7 @@ from capture_cp.kernels.random import stream
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
 from capture_lab.tasks.marble.maps import MAP_NAMES
-from capture_lab.tasks.marble.planner import PLANNER, marble_planner
+from capture_lab.tasks.marble.planner import PLANNER
 from capture_lab.tasks.marble.task import Marble
 
 PARTS = ("plan", "torch", "scaling", "agreement")
@@ -103,7 +103,7 @@ class Benchmark:
     def _closed_loop(self, name: str) -> Run:
         o = self.options
         task, cap = calibrated(name, o.seed)
-        planner = marble_planner(cap, task, o.planner, ALPHA, o.seed, device="cuda")
+        planner = task.planner(cap, o.planner, alpha=ALPHA, seed=o.seed, device="cuda")
         (start,), rng = task.starts(1), random_stream(o.seed, "system")
         act, first = task.closed_loop(start), seconds(lambda: planner.plan(start))
         planner.reset()
@@ -131,7 +131,7 @@ class Benchmark:
         from benchmarks.gpu.plan_torch import contenders
 
         run, o = self.first, self.options
-        here = marble_planner(run.cap, run.task, o.planner, ALPHA, o.seed)
+        here = run.task.planner(run.cap, o.planner, alpha=ALPHA, seed=o.seed)
         jobs: dict[str, Job] = {"this library, GPU": run.planner.plan, f"this library, {os.cpu_count()} cores": here.plan}
         jobs |= contenders(run.task, run.cap, here, run.states, self.say)
         for job in jobs.values():
@@ -152,7 +152,9 @@ class Benchmark:
     def _scaled(self, samples: int, horizon: int, particles: int, plans: int) -> Job:
         run, o = self.first, self.options
         task, cap = (run.task, run.cap) if particles == 16 else calibrated(run.name, o.seed, n_particles=particles)
-        planner = marble_planner(cap, task, replace(PLANNER, horizon=horizon, samples=samples), ALPHA, o.seed, device="cuda")
+        planner = task.planner(
+            cap, replace(PLANNER, horizon=horizon, samples=samples), alpha=ALPHA, seed=o.seed, device="cuda"
+        )
         engine, state = planner.on_device(plans), run.states[len(run.states) // 2]
         states, temperature = np.tile(state, (plans, 1)), planner.temperature_at(state)
         nominal, keys = np.zeros((plans, horizon, 2)), np.arange(plans)
@@ -173,7 +175,7 @@ class Benchmark:
 
     def _apart(self, run: Run, cap: Capture) -> Floats:
         """Absolute differences of stage costs, from every state."""
-        planner = marble_planner(cap, run.task, self.options.planner, ALPHA, self.options.seed)
+        planner = run.task.planner(cap, self.options.planner, alpha=ALPHA, seed=self.options.seed)
         engine, fused, nominal, apart = planner.on_device(), planner.checked_rollout(), planner.nominal[None], []
         for key, state in enumerate(run.states):
             nominal, _ = engine.plan(state[None], planner.temperature_at(state), nominal, key)

@@ -12,7 +12,7 @@ from capture_cp import CaptureError, Tree, method
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.contact import TOLERANCE
 from capture_lab.tasks.marble.corrected import corrected
-from capture_lab.tasks.marble.planner import PLANNER, corrected_step, marble_params, marble_planner
+from capture_lab.tasks.marble.planner import PLANNER, corrected_step, marble_params
 from marble.boards import REAL
 
 PLAIN = REAL["bottom-left"]
@@ -84,4 +84,4 @@ def test_a_calibration_of_another_correction_is_refused():
     log = PLAIN.design_transitions("random", 1, np.random.default_rng(9))
     cap = method("capture", PLAIN, PLAIN.strata).fit(log.X[:3000], log.Y[:3000])
     with pytest.raises(CaptureError, match="another noise or correction"):
-        marble_planner(cap, learnt(), PLANNER, 0.1, 0)
+        learnt().planner(cap, PLANNER)

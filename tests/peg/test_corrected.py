@@ -11,7 +11,7 @@ from capture_cp import CaptureError, Tree, method
 from capture_lab.tasks.peg import planner
 from capture_lab.tasks.peg.corrected import corrected
 from capture_lab.tasks.peg.model import Correction, PegModel
-from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
+from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_rollout
 from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_lab.tasks.peg.task import Peg
 from peg.calibrated import PARTICLES, PLACES, TASK, calibrated, inputs, place, transitions
@@ -100,13 +100,13 @@ def test_a_grid_without_room_in_the_air_is_refused():
 
 @pytest.mark.parametrize(("elites", "sampled"), [(0, 128), (7, 96), (15, 64)])
 def test_samples_that_are_rolled_out_again_are_part_of_the_budget(elites, sampled):
-    mppi = peg_planner(calibrated(), TASK, replace(PLANNER, elites=elites), seed=0)
+    mppi = TASK.planner(calibrated(), replace(PLANNER, elites=elites))
     assert mppi.samples == sampled
 
 
 def test_elites_that_leave_no_samples_are_refused():
     with pytest.raises(CaptureError, match="fewer elites"):
-        peg_planner(calibrated(), TASK, replace(PLANNER, elites=31), seed=0)
+        TASK.planner(calibrated(), replace(PLANNER, elites=31))
 
 
 def test_the_gaussian_of_a_corrected_model_is_corrected():

@@ -16,7 +16,7 @@ from capture_cp.conformal.scores import NearestParticles
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.tasks.peg import task as peg_task
 from capture_lab.tasks.peg.options import PegOptions
-from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_planner, peg_rollout
+from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_rollout
 from capture_lab.tasks.peg.rows import OURS, ROWS
 from capture_lab.tasks.peg.task import Peg
 from capture_lab.tasks.rows import FittedRow
@@ -80,7 +80,7 @@ def test_a_horizon_that_leaves_out_a_step_is_refused(ahead):
 
 def test_online_adaptation_widens_regions_after_misses(monkeypatch):
     cap, settings = calibrated(), replace(OURS, samples=8, horizon=2)
-    mppi = peg_planner(cap, TASK, settings)
+    mppi = TASK.planner(cap, settings)
     start, used = place("air"), []
 
     def far_off(state, action, rng):
@@ -94,7 +94,7 @@ def test_online_adaptation_widens_regions_after_misses(monkeypatch):
     free = TASK.strata.names.index("free")
     assert not run.inside.any()
     assert (np.diff([q[free].min() for q in used]) > 0).all()
-    np.testing.assert_array_equal(used[0], np.maximum(peg_planner(cap, TASK, settings).rollout.thresholds, TASK.cell))
+    np.testing.assert_array_equal(used[0], np.maximum(TASK.planner(cap, settings).rollout.thresholds, TASK.cell))
     assert run.thresholds.shape == (4, len(TASK.strata.names))
 
 

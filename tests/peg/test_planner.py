@@ -13,7 +13,7 @@ from capture_cp import Capture, CaptureError
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.episode import Episode, run_episode
 from capture_lab.tasks.peg.objective import insertion_costs
-from capture_lab.tasks.peg.planner import PLANNER, SLACK, peg_planner, peg_rollout
+from capture_lab.tasks.peg.planner import PLANNER, SLACK, peg_rollout
 from capture_lab.tasks.peg.simulator import REACH
 from capture_lab.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, place
@@ -134,7 +134,7 @@ def test_going_down_from_the_mouth_costs_less_than_going_up():
 
 
 def test_planner_has_the_papers_settings():
-    mppi = peg_planner(calibrated(), TASK, PLANNER, seed=0)
+    mppi = TASK.planner(calibrated(), PLANNER)
     assert (mppi.horizon, mppi.samples, mppi.temperature) == (15, 128, 0.1)
     np.testing.assert_allclose(mppi._spread @ mppi._spread.T, 1.5**2 * np.eye(3))
     np.testing.assert_array_equal([mppi.low, mppi.high], [[-3.0] * 3, [3.0] * 3])
@@ -144,7 +144,7 @@ def test_planner_has_the_papers_settings():
 
 
 def episode(start, max_steps=Peg.max_steps, seed=0, settings=DEFAULT):
-    mppi = peg_planner(calibrated(), TASK, settings, seed=0)
+    mppi = TASK.planner(calibrated(), settings)
     return run_episode(mppi, TASK.closed_loop(start), start, max_steps, seed)
 
 

@@ -15,7 +15,6 @@ from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.planner import (
     marble_cost,
     marble_params,
-    marble_planner,
     model_step,
 )
 from capture_lab.tasks.marble.task import POSITION, Marble
@@ -96,7 +95,7 @@ def test_particles_in_pits_count_beside_the_cells_of_regions():
 
 
 def test_an_episode_knows_the_first_steps_regions():
-    planner = marble_planner(ahead(), ROOM, PlannerSettings(HORIZON, 200, 0.02, elites=3, repeats=4), 0.1, 0)
+    planner = ROOM.planner(ahead(), PlannerSettings(HORIZON, 200, 0.02, elites=3, repeats=4))
     (start,) = ROOM.starts(1)
     run = run_episode(planner, ROOM.closed_loop(start), start, 30, 0).with_regions(ahead(), POSITION)
     assert run.inside.shape == (run.steps,)
@@ -112,7 +111,7 @@ def test_what_a_plan_cannot_use_is_refused():
     with pytest.raises(CaptureError, match="HorizonCapture"):
         fused(one, simultaneous=True)
     with pytest.raises(CaptureError, match="fewer elites"):
-        marble_planner(ahead(), ROOM, PlannerSettings(HORIZON, 64, 0.02, elites=3), 0.1, 0)
+        ROOM.planner(ahead(), PlannerSettings(HORIZON, 64, 0.02, elites=3))
 
 
 def test_elites_beat_an_average_of_two_ways_round():

@@ -16,7 +16,7 @@ from capture_cp.planning.rollout import PythonRollout
 from capture_lab.tasks.marble import dynamics, planner
 from capture_lab.tasks.marble.contact import TOLERANCE
 from capture_lab.tasks.marble.maps import MAP_NAMES
-from capture_lab.tasks.marble.planner import PLANNER, StateCheck, marble_params, marble_planner, model_step
+from capture_lab.tasks.marble.planner import PLANNER, StateCheck, marble_params, model_step
 from capture_lab.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, feasible_positions, model_step_of_rollouts, positions_in
 from planning.plugins import guarded, noise_free
@@ -176,7 +176,7 @@ def test_distance_leads_around_pits():
 
 
 def test_temperature_falls_with_the_distance_left():
-    mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
+    mppi = ROOM.planner(calibrated(), replace(PLANNER, samples=4))
     start = ROOM.starts(1)[0]
     params = marble_params(ROOM, 1.0)
     away = planner.interpolate(params.field, params.origin, params.spacing, start[0], start[2])
@@ -222,7 +222,7 @@ def test_true_system_is_the_true_dynamics():
 
 @pytest.mark.parametrize("name", ["particles", "lucca", "capture"])
 def test_planner_with_the_true_gain_reaches_an_easy_goal(name):
-    mppi = marble_planner(calibrated(name, KNOWING), KNOWING, replace(PLANNER, samples=256), 0.1, seed=0)
+    mppi = KNOWING.planner(calibrated(name, KNOWING), replace(PLANNER, samples=256))
     run = run_episode(mppi, ROOM.closed_loop(ROOM.starts(1)[0]), ROOM.starts(1)[0], 100, seed=0)
     assert run.outcome == "success"
     assert (np.abs(run.actions) <= dynamics.MAX_ACTION).all()
@@ -230,7 +230,7 @@ def test_planner_with_the_true_gain_reaches_an_easy_goal(name):
 
 def test_planner_has_the_papers_settings():
     settings = PLANNER
-    mppi = marble_planner(calibrated(), ROOM, settings, 0.1, seed=0)
+    mppi = ROOM.planner(calibrated(), settings)
     assert isinstance(mppi, MPPI)
     assert (mppi.horizon, mppi.samples) == (6, 4096)
     np.testing.assert_allclose(mppi._spread @ mppi._spread.T, [[1.0, 0.1], [0.1, 1.0]])
@@ -243,19 +243,19 @@ def test_planner_has_the_papers_settings():
 def test_calibration_of_another_map_is_refused():
     other = Marble(board((30, 0, 34, 20), size=(80, 60), start=(15, 15), goal=(60, 20), pits=((20, 50),), pit_radius=6.0))
     with pytest.raises(CaptureError, match=r"map|strata|calibrat"):
-        marble_planner(calibrated(), other, replace(PLANNER, samples=4), 0.1, seed=0)
+        other.planner(calibrated(), replace(PLANNER, samples=4))
 
 
 @pytest.mark.parametrize("place", [(-5, 20), (90, 20), (20, 1e6)])
 def test_state_outside_the_map_is_refused(place):
-    mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
+    mppi = ROOM.planner(calibrated(), replace(PLANNER, samples=4))
     with pytest.raises(CaptureError, match=r"outside|map"):
         mppi.plan([place[0] * MM, 0.0, place[1] * MM, 0.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("state", [np.zeros(2), np.zeros(7)])
 def test_state_of_another_length_is_refused(state):
-    mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
+    mppi = ROOM.planner(calibrated(), replace(PLANNER, samples=4))
     guarded(mppi.rollout)
     with pytest.raises(CaptureError, match="state"):
         mppi.plan(state)
@@ -263,12 +263,12 @@ def test_state_of_another_length_is_refused(state):
 
 def test_calibration_of_another_model_is_refused():
     with pytest.raises(CaptureError, match="gain 1, the planner's has 2"):
-        marble_planner(calibrated(), KNOWING, replace(PLANNER, samples=4), 0.1, seed=0)
+        KNOWING.planner(calibrated(), replace(PLANNER, samples=4))
     assert KNOWING.fingerprint() != ROOM.fingerprint()
 
 
 def test_model_that_is_no_number_is_told_at_its_step():
-    mppi = marble_planner(calibrated(), ROOM, replace(PLANNER, samples=4), 0.1, seed=0)
+    mppi = ROOM.planner(calibrated(), replace(PLANNER, samples=4))
     mppi.rollout._params = mppi.rollout._params._replace(gain=np.nan)
     with pytest.raises(CaptureError, match="step 1 of 6"):
         mppi.plan(ROOM.starts(1)[0])

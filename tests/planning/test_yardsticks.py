@@ -11,7 +11,7 @@ from benchmarks.planning import calibrated
 from capture_cp.cli import main
 from capture_cp.cuda import device as device_module
 from capture_lab.tasks.marble import dynamics
-from capture_lab.tasks.marble.planner import PLANNER, marble_params, marble_planner
+from capture_lab.tasks.marble.planner import PLANNER, marble_params
 
 STATES = {
     "at rest": lambda task: np.array([*_xy(task.map.start, 0), *_xy(task.map.start, 1), 0.0, 0.0]),
@@ -33,7 +33,7 @@ def test_torch_rollout_costs_what_ours_costs(where):
     task, cap = calibrated("center", 0)
     state = STATES[where](task)
     sequences = np.random.default_rng(0).uniform(-0.5, 0.5, (64, 4, 2))
-    ours = marble_planner(cap, task, replace(PLANNER, horizon=4, samples=64), 0.1, 0).rollout
+    ours = task.planner(cap, replace(PLANNER, horizon=4, samples=64)).rollout
     theirs = TorchRollout(cap, task, marble_params(task, dynamics.MODEL_GAIN), 0.1)
     # each draws noise of its own: compare averages over draws, in units of their spread
     a, b = (np.array([rollout(state, sequences, seed) for seed in range(12)]) for rollout in (ours, theirs))
@@ -49,7 +49,7 @@ def test_torch_planner_plans_what_ours_plans():
 
     task, cap = calibrated("center", 0)
     state = STATES["rolling, board tilted"](task)
-    ours = marble_planner(cap, task, replace(PLANNER, horizon=3, samples=200), 0.1, 0)
+    ours = task.planner(cap, replace(PLANNER, horizon=3, samples=200))
     theirs = TorchPlanner(TorchRollout(cap, task, marble_params(task, dynamics.MODEL_GAIN), 0.1), ours)
 
     def actions(planner):

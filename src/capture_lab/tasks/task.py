@@ -23,7 +23,7 @@ from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.mppi import MPPI
-from capture_cp.planning.rollout import PythonRollout, Stage
+from capture_cp.planning.rollout import PythonRollout, Rollout, Stage
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
 from capture_cp.spaces.strata import Strata, grid_of, has_grid
@@ -362,16 +362,14 @@ class Task(TaskOptions):
         device: Device = "cpu",
         simultaneous: bool = False,
     ) -> MPPI:
-        """A planner that uses the regions of `cap`: by default one that rolls out `model_step` in Python."""
-        cost, high = partial(self.cost, weights=weights), self.bounds
-        regions: dict[str, Any] = {"alpha": alpha, "simultaneous": simultaneous, "farthest": self.farthest}
-        rollout = PythonRollout(cap, self.model_step, cost, self.hazard, self.axes, **regions)
+        """A planner that uses the regions of `cap`."""
+        rollout, high = self.rollout(cap, settings.horizon, weights, alpha, simultaneous), self.bounds
         return MPPI(
             rollout,
             settings.horizon,
             settings.sampled,
-            settings.temperature,
-            noise=np.diag((high / 2) ** 2),
+            self.temperature(settings, weights),
+            noise=self.exploration(weights),
             low=-high,
             high=high,
             iterations=settings.iterations,
@@ -380,6 +378,19 @@ class Task(TaskOptions):
             seed=seed,
             device=device,
         )
+
+    def rollout(self, cap: Fitted, horizon: int, weights: Any, alpha: float, simultaneous: bool) -> Rollout:
+        """The cost that `planner` plans with: by default, `model_step` and `cost` in Python."""
+        cost, how = partial(self.cost, weights=weights), (self.hazard, self.axes, alpha)
+        return PythonRollout(cap, self.model_step, cost, *how, simultaneous=simultaneous, farthest=self.farthest)
+
+    def exploration(self, weights: Any) -> Floats:
+        """The covariance (da, da) of sampled actions: by default, half of the bounds as standard deviations."""
+        return np.diag((self.bounds / 2) ** 2)
+
+    def temperature(self, settings: PlannerSettings, weights: Any) -> float | Callable[[Floats], float]:
+        """The temperature of `planner`, or a function of the state (ds,)."""
+        return settings.temperature
 
     def starts(self, n: int) -> Floats:
         """States (n, ds) where the episodes of the planning study start."""

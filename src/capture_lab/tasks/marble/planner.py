@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,14 +13,11 @@ from numba import njit
 from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
-from capture_cp.cuda.device import Device
 from capture_cp.kernels.borrowed import borrowed
-from capture_cp.planning.distance import interpolate, traversable_distance
+from capture_cp.planning.distance import interpolate
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.probes import POINTS
 from capture_cp.planning.settings import PlannerSettings
-from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.contact import TOLERANCE, Geometry
 from capture_lab.tasks.marble.cspace import MarbleStrata
@@ -165,69 +163,56 @@ PLANNER = PlannerSettings(horizon=6, samples=4096, temperature=0.04)
 
 
 def marble_params(task: Marble, gain: float, weights: MarbleWeights | None = None) -> Params:
-    """Model and cost of one map. Distances to the goal are along paths that avoid walls and pits."""
+    """Model and cost of one map."""
     grid = task.strata.require_grid()
-    goal = np.unravel_index(task.strata.goal_cell(), grid.shape)
-    passable = (task.strata.labels != INFEASIBLE) & ~task.strata.pit_cells
-    field = traversable_distance(passable.reshape(grid.shape), (int(goal[0]), int(goal[1])), float(grid.spacing[0]))
     correction = np.zeros((4, 9)) if task.correction is None else np.array(task.correction)
     weighed = weights or MarbleWeights()
     chosen = weighed.final, weighed.stage, weighed.pit, weighed.speed, weighed.tilt
     floats = map(float, chosen)  # an int would make every kernel compile again
-    return Params(*task.map.geometry, gain, task.noise, correction, field, grid.origin, grid.spacing, *floats)
+    return Params(*task.map.geometry, gain, task.noise, correction, task.to_goal, grid.origin, grid.spacing, *floats)
 
 
-def marble_planner(
+def marble_temperature(
+    task: Marble, settings: PlannerSettings, weights: MarbleWeights | None = None
+) -> Callable[[Floats], float]:
+    """A fraction of the cost of standing still at a state (6,), at least a cell away from the goal."""
+    weights, grid, field = weights or MarbleWeights(), task.strata.require_grid(), task.to_goal
+    at_rest = weights.stage * settings.horizon + weights.final
+
+    def temperature(state: Floats) -> float:
+        away = interpolate(field, grid.origin, grid.spacing, state[0], state[2])
+        return float(settings.temperature * at_rest * max(away, grid.spacing[0]))
+
+    return temperature
+
+
+def marble_rollout(
     cap: Fitted,
     task: Marble,
-    settings: PlannerSettings = PLANNER,
-    alpha: float = 0.1,
-    seed: int = 0,
+    horizon: int,
     weights: MarbleWeights | None = None,
+    alpha: float = 0.1,
     simultaneous: bool = False,
-    device: Device = "cpu",
-) -> MPPI:
-    """An MPPI planner for one map that uses the regions of `cap`."""
+) -> FusedRollout:
+    """The cost of plans on one map, with the regions of `cap`."""
     _check_calibration(cap, task)
     weights = weights or MarbleWeights()
-    params, corrects = marble_params(task, task.model_gain, weights), task.correction is not None
-    rollout = FusedRollout(
+    return FusedRollout(
         cap,
-        corrected_step if corrects else model_step,
+        model_step if task.correction is None else corrected_step,
         marble_cost,
-        params,
+        marble_params(task, task.model_gain, weights),
         pit_distance if weights.hazard_points else _pit_cells(task, weights.margin),
         POSITION,
         noise_dims=2,
         alpha=alpha,
         # the spread of one step at every step, like the thresholds of particles; propagated, it would cover the board
-        gaussian_scale=np.full(settings.horizon, task.one_step_spread) if isinstance(cap.score, Mahalanobis) else None,
+        gaussian_scale=np.full(horizon, task.one_step_spread) if isinstance(cap.score, Mahalanobis) else None,
         simultaneous=simultaneous,
         count_particles=weights.count_particles,
         check=StateCheck(task.map.geometry),
         points=weights.hazard_points or POINTS,
         steepness=1.0,
-    )
-    at_rest = params.stage_weight * settings.horizon + params.final_weight
-
-    def temperature(state: Floats) -> float:
-        away = interpolate(params.field, params.origin, params.spacing, state[0], state[2])
-        return float(settings.temperature * at_rest * max(away, params.spacing[0]))
-
-    bound = np.full(2, dynamics.MAX_ACTION)
-    return MPPI(
-        rollout,
-        settings.horizon,
-        settings.sampled,
-        temperature,
-        noise=[[1.0, 0.1], [0.1, 1.0]],
-        low=-bound,
-        high=bound,
-        iterations=settings.iterations,
-        elites=settings.elites,
-        repeats=settings.repeats,
-        seed=seed,
-        device=device,
     )
 
 

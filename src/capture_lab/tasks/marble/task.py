@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
@@ -17,12 +17,12 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_arr
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
-from capture_cp.cuda.device import Device
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.batch import Systems
+from capture_cp.planning.distance import traversable_distance
 from capture_cp.planning.episode import Episode, System
-from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.contact import TOLERANCE
 from capture_lab.tasks.marble.cspace import MarbleStrata
@@ -31,6 +31,7 @@ from capture_lab.tasks.rows import Row
 from capture_lab.tasks.task import CALIBRATION, TEST, Advance, OutcomesOnCuda, Task, TestSet
 
 if TYPE_CHECKING:
+    from capture_cp.planning.fused import FusedRollout
     from capture_lab.tasks.marble.drawing import MarbleDrawing
     from capture_lab.tasks.marble.planner import MarbleWeights
     from capture_lab.tasks.marble.scene import MarbleScene
@@ -275,19 +276,28 @@ class Marble(Task):
 
         return ROWS
 
-    def planner(
-        self,
-        cap: Fitted,
-        settings: PlannerSettings,
-        weights: MarbleWeights | None = None,
-        alpha: float = 0.1,
-        seed: int = 0,
-        device: Device = "cpu",
-        simultaneous: bool = False,
-    ) -> MPPI:
-        from capture_lab.tasks.marble.planner import marble_planner
+    def rollout(
+        self, cap: Fitted, horizon: int, weights: MarbleWeights | None, alpha: float, simultaneous: bool
+    ) -> FusedRollout:
+        from capture_lab.tasks.marble.planner import marble_rollout
 
-        return marble_planner(cap, self, settings, alpha, seed, weights, simultaneous, device)
+        return marble_rollout(cap, self, horizon, weights, alpha, simultaneous)
+
+    def exploration(self, weights: Any) -> Floats:
+        return np.array([[1.0, 0.1], [0.1, 1.0]])
+
+    def temperature(self, settings: PlannerSettings, weights: MarbleWeights | None) -> Callable[[Floats], float]:
+        from capture_lab.tasks.marble.planner import marble_temperature
+
+        return marble_temperature(self, settings, weights)
+
+    @cached_property
+    def to_goal(self) -> Floats:
+        """Distances (m) of cell centres from the goal along paths that avoid walls and pits, (nx, ny)."""
+        grid, strata = self.strata.require_grid(), self.strata
+        goal = np.unravel_index(strata.goal_cell(), grid.shape)
+        passable = (strata.labels != INFEASIBLE) & ~strata.pit_cells
+        return traversable_distance(passable.reshape(grid.shape), (int(goal[0]), int(goal[1])), float(grid.spacing[0]))
 
     @property
     def in_closed_loop(self) -> Marble:

@@ -29,9 +29,7 @@ from numba import njit
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
 from capture_cp.capture.fitted import Fitted
-from capture_cp.cuda.device import Device
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.planning.sums import RegionSums
 from capture_cp.spaces.strata import INFEASIBLE
@@ -171,34 +169,6 @@ def peg_cost(mean, action, seen, h, horizon, params):
     if h == horizon:
         cost += params.discounts[h] * _pose_term(seen, h, params)
     return cost
-
-
-def peg_planner(
-    cap: Fitted,
-    task: Peg,
-    settings: PlannerSettings = PLANNER,
-    alpha: float = 0.1,
-    seed: int = 0,
-    weights: PegWeights | None = None,
-    device: Device = "cpu",
-) -> MPPI:
-    """An MPPI planner for the peg that uses the regions of `cap`."""
-    weights = weights or PegWeights()
-    bound = np.full(3, task.settings.bound)
-    return MPPI(
-        peg_rollout(cap, task, alpha, weights),
-        settings.horizon,
-        settings.sampled,
-        settings.temperature,
-        noise=np.eye(3) * weights.spread**2,
-        low=-bound,
-        high=bound,
-        iterations=settings.iterations,
-        elites=settings.elites,
-        repeats=settings.repeats,
-        seed=seed,
-        device=device,
-    )
 
 
 def peg_rollout(cap: Fitted, task: Peg, alpha: float = 0.1, weights: PegWeights | None = None) -> FusedRollout:

@@ -13,12 +13,9 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, kno
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
-from capture_cp.cuda.device import Device
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
-from capture_cp.planning.mppi import MPPI
-from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.poses import SE2
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.peg.cspace import REGIMES, PegStrata
@@ -30,6 +27,7 @@ from capture_lab.tasks.rows import Row
 from capture_lab.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
 if TYPE_CHECKING:
+    from capture_cp.planning.fused import FusedRollout
     from capture_lab.tasks.peg.drawing import PegDrawing
     from capture_lab.tasks.peg.planner import PegWeights
     from capture_lab.tasks.peg.scene import PegScene
@@ -225,21 +223,19 @@ class Peg(Task):
 
         return ROWS
 
-    def planner(
-        self,
-        cap: Fitted,
-        settings: PlannerSettings,
-        weights: PegWeights | None = None,
-        alpha: float = 0.1,
-        seed: int = 0,
-        device: Device = "cpu",
-        simultaneous: bool = False,
-    ) -> MPPI:
-        from capture_lab.tasks.peg.planner import peg_planner
+    def rollout(
+        self, cap: Fitted, horizon: int, weights: PegWeights | None, alpha: float, simultaneous: bool
+    ) -> FusedRollout:
+        from capture_lab.tasks.peg.planner import peg_rollout
 
         if simultaneous:
             raise CaptureError("the peg's planner has no simultaneous regions; leave simultaneous out.")
-        return peg_planner(cap, self, settings, alpha, seed, weights, device)
+        return peg_rollout(cap, self, alpha, weights)
+
+    def exploration(self, weights: PegWeights | None) -> Floats:
+        from capture_lab.tasks.peg.planner import PegWeights
+
+        return np.eye(3) * (weights or PegWeights()).spread ** 2
 
     def starts(self, n: int) -> Floats:
         """The first feasible poses of a Halton sequence, (n, 3)."""

@@ -15,9 +15,7 @@ from numba import njit
 
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
-from capture_cp.cuda.device import Device
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
 from capture_lab.tasks.shelf.geometry import jar_at
 from capture_lab.tasks.shelf.model import STEEPNESS, hazard, step, stratum
@@ -68,23 +66,13 @@ def stage_cost(mean, action, hazard, h, horizon, params):
     return cost + params.glass * hazard
 
 
-def shelf_planner(
-    cap: Fitted,
-    task: ShelfTask,
-    settings: PlannerSettings,
-    weights: ShelfWeights | None,
-    alpha: float,
-    seed: int,
-    device: Device,
-    simultaneous: bool,
-) -> MPPI:
-    """A planner whose regions must not touch a glass."""
-    params, high = task.params_for(weights or ShelfWeights()), task.bounds
-    blurred = task.physics.noise * np.sqrt(np.arange(1, settings.horizon + 1))
-    rollout = FusedRollout(
-        cap, step, stage_cost, params, hazard, task.axes, 7, alpha, simultaneous=simultaneous, stratum=stratum,
-        gaussian_scale=blurred if type(cap.score_) is Mahalanobis else None, points=POINTS, steepness=STEEPNESS,
+def shelf_rollout(
+    cap: Fitted, task: ShelfTask, horizon: int, weights: ShelfWeights, alpha: float, simultaneous: bool
+) -> FusedRollout:
+    """The cost of plans whose regions must not touch a glass."""
+    blurred = task.physics.noise * np.sqrt(np.arange(1, horizon + 1))
+    return FusedRollout(
+        cap, step, stage_cost, task.params_for(weights), hazard, task.axes, 7, alpha, simultaneous=simultaneous,
+        stratum=stratum, gaussian_scale=blurred if type(cap.score_) is Mahalanobis else None, points=POINTS,
+        steepness=STEEPNESS,
     )  # fmt: skip
-    again = {"iterations": settings.iterations, "elites": settings.elites, "repeats": settings.repeats}
-    sizes, spread = (settings.horizon, settings.sampled, settings.temperature), np.diag((high / 2) ** 2)
-    return MPPI(rollout, *sizes, noise=spread, low=-high, high=high, seed=seed, device=device, **again)

@@ -13,17 +13,15 @@ from capture_cp.base.checks import CaptureError, Floats, positive_number
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
-from capture_cp.cuda.device import Device
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
-from capture_cp.planning.mppi import MPPI
-from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.steps import StepModel
 from capture_lab.tasks.rows import Row
 from capture_lab.tasks.shelf.mjcf import Physics
 from capture_lab.tasks.shelf.model import BELIEVED, RATE, ShelfParams, glass_clearances, jar_jacobians, jars, step
 from capture_lab.tasks.shelf.motions import moving_inputs
-from capture_lab.tasks.shelf.planner import ShelfWeights, shelf_planner
+from capture_lab.tasks.shelf.planner import ShelfWeights, shelf_rollout
 from capture_lab.tasks.shelf.shelves import Shelf
 from capture_lab.tasks.shelf.simulator import ShelfSystem
 from capture_lab.tasks.shelf.strata import ShelfStrata
@@ -184,17 +182,10 @@ class ShelfTask(Task):
         """Signed distance of configurations Y (n, 7) from touching a glass, exact up to a decimetre: (n,)."""
         return glass_clearances(Y, self.params)
 
-    def planner(
-        self,
-        cap: Fitted,
-        settings: PlannerSettings,
-        weights: ShelfWeights | None = None,
-        alpha: float = 0.1,
-        seed: int = 0,
-        device: Device = "cpu",
-        simultaneous: bool = False,
-    ) -> MPPI:
-        return shelf_planner(cap, self, settings, weights, alpha, seed, device, simultaneous)
+    def rollout(
+        self, cap: Fitted, horizon: int, weights: ShelfWeights | None, alpha: float, simultaneous: bool
+    ) -> FusedRollout:
+        return shelf_rollout(cap, self, horizon, weights or ShelfWeights(), alpha, simultaneous)
 
     def starts(self, n: int) -> Floats:
         """Arms at rest (n, 14) around the start of the shelf, without contact: the first of a Halton sequence."""
