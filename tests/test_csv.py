@@ -128,6 +128,9 @@ def test_names_may_go_over_several_lines(tmp_path):
 def test_text_in_a_column_that_is_not_named_does_no_harm(tmp_path):
     (tmp_path / "log.csv").write_text("x,note,u,y\n1,good,2,3\n4,,5,6\n")
     assert read_transitions(tmp_path / "log.csv", "x", "u", "y").X.tolist() == [[1, 2], [4, 5]]
+    (tmp_path / "log.csv").rename(tmp_path / "run 1.csv")
+    assert read_transitions(tmp_path, "x", "u", "y", episode="file").X.tolist() == [[1, 2], [4, 5]]
+    (tmp_path / "run 1.csv").rename(tmp_path / "log.csv")
     with pytest.raises(CaptureError, match="line 2, column 'note' contains 'good'"):
         read_transitions(tmp_path / "log.csv", ["x", "note"], "u", "y")
 

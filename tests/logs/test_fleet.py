@@ -228,6 +228,12 @@ def test_sites_merge_what_they_extended_alone(here, capsys):
     np.testing.assert_array_equal(both.calibration_.scores, grown.calibration_.scores)
     write("fresh.parquet", log(1000, 4))
     main(["check", "both.capture", "fresh.parquet"])
+    main(["extend", "first.capture", "second.capture", "fresh.parquet", "--out", "all.capture", "--alarm", "1e-6"])
+    assert [source["rows"] for source in sources_of(load_calibration("all.capture"))] == [1500, 2000, 1000]
+    assert "made from" in refused(capsys, "check", "all.capture", "fresh.parquet")
+    alone = "extend", "first.capture", "second.capture", "fresh.parquet", "--alone", "--out", "x.capture"
+    assert "--alone makes a calibration of one log" in refused(capsys, *alone)
+    assert "no logs or calibrations are given" in refused(capsys, "extend", "first.capture", "--out", "x.capture")
     calibrate("other.capture", data="there.parquet")
     said = refused(capsys, "extend", "first.capture", "other.capture", "--out", "x.capture")
     assert "made for another model" in said or "than the first" in said
