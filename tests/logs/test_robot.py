@@ -269,7 +269,7 @@ def test_a_history_that_cannot_be_used_is_one_sentence(calibrated, capsys):
         (("robot.capture", "pushes.csv", *OWN[:4]), "pushes.csv is a log that the calibration was made from"),
         (("robot.capture", "new.csv"), "was made with --model pusher:model; give that (or --trust to import"),
         (("robot.capture", "new.csv", *OWN[:2]), "was made with --strata pusher:strata; give that (or --trust to"),
-        (("robot.capture", "new.csv", *OWN[:4], "--alarm", "2"), "alarm is 2; expected a probability"),
+        (("robot.capture", "new.csv", *OWN[:4], "--alarm", "2"), "alarm is 2.0; expected a number strictly between 0 and 1"),
         (("robot.capture", "missing.csv", *OWN[:4]), "missing.csv does not exist"),
         (("pusher.py", "new.csv"), "pusher.py is not a capture-cp calibration"),
     ],

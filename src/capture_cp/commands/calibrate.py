@@ -36,6 +36,7 @@ from capture_cp.commands.cautions import (
     heard,
     listen,
     merge_cautions,
+    print_cautions,
     turn_cautions,
     unit_cautions,
 )
@@ -124,7 +125,7 @@ class Calibrate:
         """Read, split, model, fit, check; then save and report."""
         self._check_settings()
         log = self._read(console)
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
+        with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
             listen()
             split = Split.of(log, self._shares.parts(), self.seed)
             model, strata, seen = self._model(split, running("reading the log"))
@@ -236,8 +237,7 @@ class Calibrate:
             console.print(f"{unknown}; make sure that it was not this log.", highlight=False, markup=False)
         console.print(coverage_by_stratum("what was held out", coverage, self.episode is not None))
         console.print(group_table(groups, self.alpha))
-        for caution in cautions:
-            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+        print_cautions(console, cautions)
 
     def _group_rows(self, cap: Capture, coverage: Coverage) -> GroupRows:
         names = [name for part in ("state", "action") for name in cap.data_["robot"]["columns"][part]]

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
+from rich.console import Console
 
 from capture_cp.base.checks import CaptureWarning, Floats
 from capture_cp.capture.capture import Capture
@@ -28,6 +29,12 @@ def listen() -> None:
 def heard(caught: Sequence[warnings.WarningMessage]) -> list[str]:
     """Our warnings among those that were recorded, each once."""
     return list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, CaptureWarning)))
+
+
+def print_cautions(console: Console, cautions: Sequence[str]) -> None:
+    """Print warnings as they are, one by one."""
+    for caution in cautions:
+        console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
 
 
 def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs: Sequence[str] | None) -> list[str]:

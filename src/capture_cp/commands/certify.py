@@ -20,6 +20,7 @@ from capture_cp.certificates.page import verdict_table, write_certificate_page
 from capture_cp.certificates.risks import FAILURE, SUCCESS, Risk, checked_risks
 from capture_cp.certificates.standing import Standing
 from capture_cp.certificates.verdict import Correction, judge
+from capture_cp.commands.cautions import print_cautions
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
@@ -72,8 +73,7 @@ class CertifyOutcomes:
         correction: Correction = "sequence" if self.ladder else "holm"
         verdict = judge(episodes, risks, self.beta, correction, self.anytime, ladder, self.success)
         console.print(verdict_table(self.outcomes.name, verdict))
-        for caution in self._cautions(episodes, risks):
-            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+        print_cautions(console, self._cautions(episodes, risks))
         if self.json is not None:
             rows = [asdict(one) | {"steps": None if one.steps != one.steps else one.steps} for one in verdict.candidates]
             write_rows(self.json, rows, self)

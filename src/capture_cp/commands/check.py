@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from capture_cp.base.checks import CaptureError, failure_rate, whole_number
+from capture_cp.base.checks import CaptureError, failure_rate, probability, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
 from capture_cp.commands import options
 from capture_cp.commands.batch import BatchCheck, History, check_log
 from capture_cp.commands.bundle import named_calibration, robot_facts
-from capture_cp.commands.cautions import far_cautions, group_cautions, heard, listen, unit_cautions
+from capture_cp.commands.cautions import far_cautions, group_cautions, heard, listen, print_cautions, unit_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.reading import Remembered, beginning, check_fits, made_from, opened, remembered
 from capture_cp.commands.report import coverage_by_stratum
@@ -77,7 +77,7 @@ class Check(Remembered):
         facts = robot_facts(self.calibration)
         alpha = self.alpha if self.alpha is not None else failure_rate(facts.get("alpha", 0.1))
         log = opened(remembered(self, self.calibration, facts, self.data, self.episode), console)
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
+        with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
             listen()
             cap = self._calibration(facts, log)
             check_fits(cap, log, self.data)
@@ -93,8 +93,7 @@ class Check(Remembered):
         cautions = [*unit_cautions(some), *few, *far, *heard(caught)]
         console.print(coverage_by_stratum(self.data.name, found.coverage, some.episode is not None))
         console.print(self._table(found, history))
-        for caution in cautions:
-            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+        print_cautions(console, cautions)
         if self.json is not None:
             rows = found.coverage.rows(data=str(self.data), calibration=str(self.calibration))
             findings = [asdict(finding) for finding in found.findings]
@@ -158,8 +157,7 @@ class Check(Remembered):
     def _check_settings(self) -> None:
         if self.alpha is not None:
             failure_rate(self.alpha)
-        if not 0.0 < self.alarm < 1.0:
-            raise CaptureError(f"alarm is {self.alarm:g}; expected a probability between 0 and 1, such as 0.01.")
+        probability("alarm", self.alarm)
         whole_number("seed", self.seed, 0)
         check_writable(self.json)
         check_writable(self.history)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.progress import Progress
 
 from capture_cp.base.checks import CaptureError, whole_number
@@ -62,7 +61,7 @@ class Computing:
             )
 
     @contextmanager
-    def running(self, console: Console, folder: Path) -> Iterator[Running]:
+    def running(self, folder: Path) -> Iterator[Running]:
         """While the block lasts, `running("reading")` gives a runner that does its work with a bar of that name.
 
         `folder` holds the user's own modules.

@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from capture_cp.base.checks import CaptureError, failure_rate, whole_number
+from capture_cp.base.checks import CaptureError, failure_rate, probability, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.extending import extend_calibration, merge_calibrations, sources_of
 from capture_cp.commands import options
 from capture_cp.commands.batch import BatchCheck, check_log
 from capture_cp.commands.bundle import named_calibration, robot_facts
-from capture_cp.commands.cautions import heard, listen
+from capture_cp.commands.cautions import heard, listen, print_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.reading import Remembered, check_fits, made_from, opened, remembered
 from capture_cp.data.source import kind_of
@@ -59,7 +59,7 @@ class Extend(Remembered):
         sites = [file for file in self.data if kind_of(file) == "calibration"]
         facts = [robot_facts(file) for file in (self.calibration, *sites)]
         alpha, confidence = failure_rate(facts[0].get("alpha", 0.1)), facts[0].get("confidence")
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(console, self.folder) as running:
+        with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
             listen()
             found = before = self._named(self.calibration, facts[0])
             if sites:
@@ -75,8 +75,7 @@ class Extend(Remembered):
             if made:
                 found.data_["robot"] = dict(facts[0]) | {"log_sha256": made[0], "extended_by": made[1:]}
             console.print(_growth(before, found, alpha, confidence))
-        for caution in heard(caught):
-            console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+        print_cautions(console, heard(caught))
         found.save(self.out)
         console.print(f"Saved calibration: {self.out}", markup=False)
 
@@ -88,8 +87,7 @@ class Extend(Remembered):
             raise CaptureError("no logs or calibrations are given to add; name at least one.")
         if self.alone and len(self.data) > 1:
             raise CaptureError("--alone makes a calibration of one log; give one, or leave --alone out.")
-        if not 0.0 < self.alarm < 1.0:
-            raise CaptureError(f"alarm is {self.alarm:g}; expected a probability between 0 and 1, such as 0.01.")
+        probability("alarm", self.alarm)
         whole_number("seed", self.seed, 0)
         check_writable(self.out)
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, whole_number
 from capture_cp.base.files import check_writable
-from capture_cp.commands.options import CHECK, TRAIN, Shares, expected_to_suffice
+from capture_cp.commands.options import CHECK, TRAIN, Confidence, Shares, expected_to_suffice
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_needed, smallest_enough
 from capture_cp.report.output import write_rows
@@ -32,12 +32,7 @@ class Size:
     """
 
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate: regions cover at least 1 - alpha.")] = 0.1
-    confidence: Annotated[
-        float | None,
-        tyro.conf.arg(
-            help="Fraction of calibrations that must not undercover, such as 0.95; by default no such requirement."
-        ),
-    ] = None
+    confidence: Confidence = None
     groups: Annotated[
         int, tyro.conf.arg(help="Number of groups with their own threshold: strata, or leaves of the tree.")
     ] = 1

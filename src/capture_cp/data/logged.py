@@ -23,19 +23,9 @@ CLOCKS = ("received", "header")
 class LoggedTransitions:
     """A log on disk as transitions. Only the positions of its episodes are held in memory; it can be pickled.
 
-    Args:
-        path: a .parquet, .npz, .csv, .mcap, .db3, .bag or .hdf5 file, a folder of files of one format, a LeRobot data set, a
-            rosbag2 folder, or a pattern with * or ?.
-        state: names of the state's columns, in order: a whole column, one entry, name[3], or a slice, name[0:7]. The entries
-            of a column of lists are then called name_0, name_1 and so on.
-        action: names of the action's columns.
-        next: names of the next configuration's columns.
-        episode: name of the column with the episode of each row, as numbers or text.
-        time: name of the time column, which must not go backwards within an episode.
-        following: instead of `next`: names of configuration columns. The next configuration is their value in the following
-            row of the same episode; the last row of an episode is dropped. Rows of an episode must be consecutive; without
-            `episode`, each file (each bag, each demonstration) is one episode. The columns are called next_<name>.
-        clock: for a bag, "received" or "header": the time stamps that order its messages.
+    The arguments are those of `read_transitions`. With `following`, the last row of an episode is dropped, the rows of an
+    episode must be consecutive, and the columns are called next_<name>; without `episode`, each file (each bag, each
+    demonstration) is one episode.
 
     Attributes:
         dropped: number of rows dropped because they are the last of their episode.
