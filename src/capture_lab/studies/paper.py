@@ -36,17 +36,24 @@ class Paper:
 
     def coverage(self, place: str, method: str, regime: str) -> float | None:
         """Coverage (0 to 1) in a regime, or in "all" of them, where the paper gives it."""
-        share = None if regime == VOLUME_RATIO else self._figure("coverage", place, method, regime)
+        share = self._coverage_row(place, method).get(regime) if regime != VOLUME_RATIO else None
         return None if share is None else share / 100
 
     def volume_ratio(self, place: str, method: str) -> float | None:
         """Mean volume of the regions as a ratio to CaPTURe's, where the paper gives it."""
-        return self._figure("coverage", place, method, VOLUME_RATIO)
+        return self._coverage_row(place, method).get(VOLUME_RATIO)
+
+    def _coverage_row(self, place: str, method: str) -> Mapping[str, float | None]:
+        return dict(zip(self.sections.get("coverage", {}).get("columns", ()), self._figures("coverage", place, method)))
 
     def planning(self, place: str, method: str) -> list[float] | None:
         """Figures of a planning table in the order of `planning_columns`; without steps where no run succeeded."""
-        figures = self._figures("planning", place, method)
-        return None if figures is None else list(figures)
+        return list(self._figures("planning", place, method)) or None
+
+    def _figures(self, section: str, place: str, method: str) -> Sequence[float]:
+        places = self.sections.get(section, {}).get("places", {})
+        figures: Sequence[float] = places.get(place, places.get(ANY_PLACE, {})).get(method, ())
+        return figures
 
     @property
     def planning_columns(self) -> tuple[str, ...]:
@@ -62,13 +69,3 @@ class Paper:
     def place_name(self, place: str) -> str:
         """What a page calls a place."""
         return str(self.sections.get("place_names", {}).get(place, Path(place).stem.replace("-", " ")))
-
-    def _figure(self, section: str, place: str, method: str, column: str) -> float | None:
-        figures = self._figures(section, place, method)
-        columns = self.sections[section]["columns"] if figures else ()
-        return figures[columns.index(column)] if figures and column in columns else None
-
-    def _figures(self, section: str, place: str, method: str) -> Sequence[float] | None:
-        places = self.sections.get(section, {}).get("places", {})
-        figures: Sequence[float] | None = places.get(place, places.get(ANY_PLACE, {})).get(method)
-        return figures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -101,7 +101,7 @@ class PlanningStudy(study.Study):
 
     def tasks(self) -> dict[str, Task]:
         """The tasks by the names of their places, all settings checked."""
-        finished = self.device == "cuda" and self.state is not None  # may be read without a GPU, see `_summaries`
+        finished = self.device == "cuda" and self.state is not None  # may be read without a GPU, see `_missing`
         chosen_device("auto" if finished else self.device)
         tasks = dict(self.task.places())
         one = next(iter(tasks.values()))
@@ -132,7 +132,9 @@ class PlanningStudy(study.Study):
 
     def fit(self, task: Task, name: str, practising: Advance | None = None) -> FittedRow:
         """A row of the table, calibrated in this place; `practising` is called with every run of practice."""
-        tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": self.max_leaves} | self._leaf_limits()))
+        limits = {"min_leaf": self.min_leaf, "max_depth": self.max_depth}
+        own = {name: value for name, value in limits.items() if value is not None}
+        tree = Tree(**(task.tree.get_params(deep=False) | {"max_leaves": self.max_leaves} | own))
         chosen = self.particles, tree, self.k, self.calibration
         fitted = fit_row(self.planned_row(task, name), task, self.seed, *chosen)
         if self.certificate is not None:
@@ -140,11 +142,6 @@ class PlanningStudy(study.Study):
         if not fitted.row.practice:
             return fitted
         return practised(fitted, task, self.alpha, self.seed, chosen_device(self.device), practising)
-
-    def _leaf_limits(self) -> dict[str, int]:
-        """Settings of the tree that differ from the task's own."""
-        chosen = {"min_leaf": self.min_leaf, "max_depth": self.max_depth}
-        return {name: value for name, value in chosen.items() if value is not None}
 
     def play(self, fitted: FittedRow, place: str, name: str, start: Floats, episode: int) -> Episode:
         """One closed-loop run of a calibrated row from a state (ds,), and the regions of its executed steps."""
@@ -162,19 +159,17 @@ class PlanningStudy(study.Study):
                 for name in self.methods:
                     progress.update(bar, description=f"{task.place}: {name}")
                     practising = advancing(progress, "practice", task.rows[name].practice)
-                    results[place, name] = self._summaries(task, place, name, partial(progress.advance, bar), practising)
+                    store = PartStore(self.state, f"plan-{task.slug}-{name}", self._identity(task, name))
+                    play = partial(self._missing, task, place, name, practising)
+                    results[place, name] = store.finished(range(self.episodes), play, partial(progress.advance, bar))
         return results
 
-    def _summaries(
-        self, task: Task, place: str, name: str, advance: Callable[[int], object], practising: Advance | None = None
-    ) -> list[Any]:
-        store = PartStore(self.state, f"plan-{task.slug}-{name}", self._identity(task, name))
-
-        def play(missing: list[int]) -> Iterator[tuple[int, Any]]:
-            chosen_device(self.device)  # a missing GPU is reported before the row is calibrated
-            return self._episodes(self.fit(task, name, practising), place, name, missing)
-
-        return store.finished(range(self.episodes), play, advance)
+    def _missing(
+        self, task: Task, place: str, name: str, practising: Advance, missing: list[int]
+    ) -> Iterator[tuple[int, Any]]:
+        """Summaries of the episodes that are not finished yet."""
+        chosen_device(self.device)  # a missing GPU is reported before the row is calibrated
+        return self._episodes(self.fit(task, name, practising), place, name, missing)
 
     def _identity(self, task: Task, name: str) -> dict[str, Any]:
         device = "cuda" if self.device == "cuda" else chosen_device(self.device)  # which have different random numbers
@@ -213,7 +208,10 @@ class PlanningStudy(study.Study):
         if figure.endswith("-horizon"):
             return None
         results = self.results(self.tasks(), console)  # every episode is in the folder `state` by now
-        return [{"map": place, "method": name, "episodes": _paths(runs)} for (place, name), runs in results.items()]
+        return [
+            {"map": place, "method": name, "episodes": [{key: run[key] for key in ("outcome", "path")} for run in runs]}
+            for (place, name), runs in results.items()
+        ]
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
@@ -224,7 +222,3 @@ class PlanningStudy(study.Study):
     def table(self, title: str, rows: list[dict[str, Any]]) -> Any:
         """The rows of one place as a table, next to the paper's figures."""
         return planning_table(f"{title}: {self.episodes} episodes", rows, Paper.of(self.task).planning_columns)
-
-
-def _paths(runs: list[Any]) -> list[dict[str, Any]]:
-    return [{"outcome": run["outcome"], "path": run["path"]} for run in runs]
