@@ -1,8 +1,7 @@
 """Coverage by stratum on spaces that are not flat: a torus, SE(3) and a product, hundreds of independent calibrations each.
 
 As in `test_guarantees`: the rows of one draw share a calibration, so their mean is what is tested, and claims are corrected
-for their number. Beside it stands an exact test: of one row per draw and stratum, the number that is covered is compared
-with binomial distributions at both ends of what is promised.
+for their number.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import oracles
 from capture_cp import Capture, NearestParticles, OneGroup, PerStratum, Tree
@@ -44,20 +42,6 @@ def outcomes(robot, groups, draws=DRAWS, fit=FIT, seed=0) -> Outcome:
     return Outcome(*(np.array(part) for part in zip(*records)))
 
 
-def binomial_claims(found: Outcome, name: str, rows) -> dict[str, float]:
-    """Exact: the first row of each draw that is among `rows` is covered with a probability between the promised ends."""
-    there = np.flatnonzero(rows.any(axis=1))
-    first = rows[there].argmax(axis=1)
-    covered, slack = int(found.covered[there, first].sum()), float(found.slack[there, first].max())
-    low = float(1 - ALPHA)
-    return {
-        f"{name}: {covered} of {len(there)} is too few": stats.binomtest(covered, len(there), low, "less").pvalue,
-        f"{name}: {covered} of {len(there)} is too many": stats.binomtest(
-            covered, len(there), min(1.0, low + slack), "greater"
-        ).pvalue,
-    }
-
-
 @pytest.mark.parametrize("groups", [PerStratum(), Tree(min_leaf=60)], ids=["per stratum", "tree a stratum"])
 @pytest.mark.parametrize("name", ROBOTS)
 def test_coverage_is_right_in_every_stratum_of_the_space(name, groups):
@@ -67,8 +51,8 @@ def test_coverage_is_right_in_every_stratum_of_the_space(name, groups):
     for m, stratum in enumerate(robot.strata.names):
         rows = found.stratum == m
         if rows.any(axis=1).sum() > 30:
-            p |= found.claims(stratum, ALPHA, rows) | binomial_claims(found, stratum, rows)
-    assert len(p) >= 16  # at least two strata were looked at
+            p |= found.claims(stratum, ALPHA, rows)
+    assert len(p) >= 12  # at least two strata were looked at
     assert rejected(p) == []
 
 

@@ -153,6 +153,7 @@ def doubled(values):
 
 
 def test_a_kernel_does_without_threads_only_where_it_must(monkeypatch):
+    monkeypatch.setattr(compiler.numba, "get_num_threads", lambda: 2)
     for library, alone in (("omp", True), ("workqueue", False), (None, False)):
         monkeypatch.setattr(compiler, "_alone", False)
         monkeypatch.setattr(compiler, "_library", lambda library=library: library)
