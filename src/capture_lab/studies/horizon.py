@@ -173,25 +173,13 @@ def compare(
         EACH: cap.thresholds(clouds, alpha, confidence=confidence),
         ALL: cap.thresholds(clouds, alpha, simultaneous=True, confidence=confidence),
     }
-    sizes = {
-        name: _sizes(cap, [Cloud(cloud.x[:volume], cloud.particles[:volume]) for cloud in clouds], q[:volume], rng)
-        for name, q in thresholds.items()
-    }
-    return {name: _coverage(cap, clouds, q, test, alpha, sizes[name], name == ALL) for name, q in thresholds.items()}
-
-
-def _coverage(
-    cap: HorizonCapture,
-    clouds: Sequence[Cloud],
-    q: Floats,
-    test: Rollouts,
-    alpha: float,
-    sizes: Floats | None,
-    simultaneous: bool,
-) -> HorizonCoverage:
-    labels = cap.feasible_labels(test)
-    inside = within(cap.score_, clouds, q, test.configurations_at(cap.steps_), labels)
-    return horizon_coverage(alpha, simultaneous, cap.steps_, inside, labels, list(cap.strata.names), sizes, None)
+    some = [Cloud(cloud.x[:volume], cloud.particles[:volume]) for cloud in clouds]
+    outcomes, labels, names = test.configurations_at(cap.steps_), cap.feasible_labels(test), list(cap.strata.names)
+    found = {}
+    for kind, q in thresholds.items():
+        inside, sizes = within(cap.score_, clouds, q, outcomes, labels), _sizes(cap, some, q[:volume], rng)
+        found[kind] = horizon_coverage(alpha, kind == ALL, cap.steps_, inside, labels, names, sizes, None)
+    return found
 
 
 def _sizes(cap: HorizonCapture, clouds: Sequence[Cloud], q: Floats, rng: np.random.Generator) -> Floats | None:
